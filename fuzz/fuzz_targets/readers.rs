@@ -9,7 +9,7 @@ use std::io::Cursor;
 
 use libfuzzer_sys::fuzz_target;
 use wearwell_trace::{
-    Action, Assume, Format, OpenOptions, REQUEST_MAX_BYTES, Request, TimeUnit, TraceInfo, open_stream,
+    BlockLayerStage, AssumedOp, Format, OpenOptions, REQUEST_MAX_BYTES, Request, TimeUnit, TraceInfo, open_stream,
 };
 
 fn options(choice: u8) -> OpenOptions {
@@ -17,9 +17,9 @@ fn options(choice: u8) -> OpenOptions {
     let has_stages = matches!(format, Some(Format::Blkparse | Format::Blktrace | Format::Wiscsee));
     OpenOptions {
         format,
-        action: if has_stages && choice & 32 != 0 { Action::Queue } else { Action::Issue },
+        action: if has_stages && choice & 32 != 0 { BlockLayerStage::Queue } else { BlockLayerStage::Issue },
         time_unit: (format == Some(Format::MqSim) && choice & 64 != 0).then_some(TimeUnit::Microseconds),
-        assume: (format == Some(Format::OracleGeneral)).then_some(Assume::Writes),
+        assume: (format == Some(Format::OracleGeneral)).then_some(AssumedOp::Writes),
         skip_bad_lines: choice & 128 != 0,
         ..OpenOptions::default()
     }

@@ -2,9 +2,9 @@
 //! mechanism gains.
 
 use wearwell_config::Config;
-use wearwell_replay::ablate::{self, Ablation, Ablations, Mechanisms, SubsetOutcome};
+use wearwell_replay::ablate::{self, AblatedMechanisms, Ablation, Ablations, SubsetOutcome};
 use wearwell_replay::input::Input;
-use wearwell_replay::kept::Kept;
+use wearwell_replay::kept::ResultFolder;
 use wearwell_replay::record::RunRecord;
 use wearwell_replay::replay::Plan;
 
@@ -21,14 +21,15 @@ use crate::{Failure, Outcome};
 pub(crate) fn ablate(args: &AblateArgs) -> Result<Outcome, Failure> {
     let outputs = Outputs::of(&args.run, args.traces.iter())?;
     let kept = open_result_folder(args.resume.as_deref())?;
-    let mechanisms = Mechanisms::named(&args.parts).map_err(|error| Failure::of_usage(error.to_string()))?;
+    let mechanisms =
+        AblatedMechanisms::parse_names(&args.parts).map_err(|error| Failure::of_usage(error.to_string()))?;
     let config = config_with(&args.run, &[])?;
     if config.parts.content.is_some() {
         return Err(Failure::of_usage(
             "parts.content is set, and --parts names the content mechanisms that are taken apart: leave parts.content out",
         ));
     }
-    let whole = config_with(&args.run, &[mechanisms.setting(mechanisms.whole())])?;
+    let whole = config_with(&args.run, &[mechanisms.subset_setting(mechanisms.full_subset())])?;
     refuse_ignored(&whole, std::slice::from_ref(&args.design), &args.run)?;
     let points = args.run.points().into_iter().map(|point| Point::of(args, &mechanisms, &point));
     let points: Vec<Point> = points.collect::<Result<_, _>>()?;
@@ -67,15 +68,15 @@ struct Point {
 }
 
 impl Point {
-    fn of(args: &AblateArgs, mechanisms: &Mechanisms, point: &[String]) -> Result<Self, Failure> {
+    fn of(args: &AblateArgs, mechanisms: &AblatedMechanisms, point: &[String]) -> Result<Self, Failure> {
         let (mut configs, mut names, mut of_subset) = (Vec::new(), Vec::new(), Vec::new());
         for subset in mechanisms.subsets() {
-            let config = config_with(&args.run, &[point, &[mechanisms.setting(subset)]].concat())?;
+            let config = config_with(&args.run, &[point, &[mechanisms.subset_setting(subset)]].concat())?;
             let known = configs.iter().position(|other| *other == config);
             of_subset.push(known.unwrap_or(configs.len()));
             if known.is_none() {
                 configs.push(config);
-                names.push(mechanisms.name(subset));
+                names.push(mechanisms.subset_name(subset));
             }
         }
         let settings = point.join(" ").replace('"', "");
@@ -86,9 +87,9 @@ impl Point {
 /// What all runs of `wearwell ablate` share: arguments, progress display, and the folder of finished runs.
 struct RunContext<'a> {
     args: &'a AblateArgs,
-    mechanisms: &'a Mechanisms,
+    mechanisms: &'a AblatedMechanisms,
     reporter: &'a Reporter,
-    kept: Option<&'a Kept<RunRecord>>,
+    kept: Option<&'a ResultFolder<RunRecord>>,
 }
 
 impl RunContext<'_> {
@@ -119,7 +120,8 @@ impl RunContext<'_> {
         base: &Plan<'_>,
         input: &Input,
     ) -> Result<Option<Ablation>, Failure> {
-        let plans = point.configs.iter().map(|config| base.with(config).map_err(|error| failure(&error)));
+        let plans =
+            point.configs.iter().map(|config| base.with_config(config).map_err(|error| failure(&error)));
         let plans: Vec<Plan<'_>> = plans.collect::<Result<_, _>>()?;
         let outcomes = self.run_all(&plans, point)?;
         if outcomes.iter().all(|outcome| *outcome == SubsetOutcome::NotRun) {
@@ -132,14 +134,14 @@ impl RunContext<'_> {
         }
         let of_subsets = point.of_subset.iter().map(|&number| outcomes[number].clone()).collect();
         let names = (input.name(), self.args.design.clone(), point.settings.clone());
-        Ok(Some(Ablation::of(names, self.mechanisms, of_subsets)))
+        Ok(Some(Ablation::of_outcomes(names, self.mechanisms, of_subsets)))
     }
 
     /// Runs each distinct configuration of the subsets, except those whose finished run is in the folder of `--resume`,
     /// and returns the outcomes.
     fn run_all(&self, plans: &[Plan<'_>], point: &Point) -> Result<Vec<SubsetOutcome>, Failure> {
         let finished = |record: RunRecord, config: &Config| {
-            let record = RunRecord { variant: config.variant(&point.settings), ..record };
+            let record = RunRecord { variant: config.run_label(&point.settings), ..record };
             SubsetOutcome::Ran(Box::new(record.scaled_to(self.args.run.scale_to)))
         };
         let mut outcomes = vec![SubsetOutcome::NotRun; plans.len()];
@@ -148,7 +150,7 @@ impl RunContext<'_> {
             let key = plan.run_key(&self.args.design);
             match self.kept.and_then(|kept| kept.get(&key)) {
                 Some(record) => {
-                    let origins = plan.origins(&self.args.design);
+                    let origins = plan.setting_origins(&self.args.design);
                     outcomes[number] = finished(RunRecord { origins, ..record }, &point.configs[number]);
                 }
                 None => tasks.push((number, key)),
@@ -184,14 +186,14 @@ impl RunContext<'_> {
             Err(error) => return Err(failure(&error)),
         };
         if let Some(kept) = self.kept {
-            kept.put(key, &record).map_err(|error| Failure::of_run(&error))?;
+            kept.store_if_finished(key, &record).map_err(|error| Failure::of_run(&error))?;
         }
         Ok(Ok(record))
     }
 }
 
 fn report(args: &AblateArgs, ablations: Vec<Ablation>, outputs: &Outputs) -> Result<(), Failure> {
-    let ablations = Ablations::of(ablations);
+    let ablations = Ablations::of_ablations(ablations);
     if let Some(output) = &outputs.json {
         let json = serde_json::to_string_pretty(&ablations).map_err(|error| Failure::of_run(&error))?;
         output.write(&format!("{json}\n"))?;
@@ -199,7 +201,7 @@ fn report(args: &AblateArgs, ablations: Vec<Ablation>, outputs: &Outputs) -> Res
     outputs.write_data(&ablate::data_table(&ablations.ablations))?;
     outputs.write_page(&ablations)?;
     if !args.run.quiet && !outputs.take_stdout() {
-        let written = if args.run.markdown { ablate::markdown } else { ablate::table };
+        let written = if args.run.markdown { ablate::ablation_markdown } else { ablate::ablation_text };
         print(&ablations.ablations.iter().map(written).collect::<Vec<_>>().join("\n"))?;
     }
     Ok(())

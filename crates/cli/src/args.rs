@@ -12,7 +12,7 @@ use wearwell_replay::replay::TraceWindow;
 use wearwell_serve::{Limits, SocketMode};
 #[cfg(feature = "tls")]
 use wearwell_serve::{Tls, TlsError};
-use wearwell_trace::{Action, Assume, Columns, OpenOptions, TimeUnit};
+use wearwell_trace::{AssumedOp, BlockLayerStage, CsvColumns, OpenOptions, TimeUnit};
 
 use crate::log::{LogFormat, LogLevel};
 use crate::suggested::Suggested;
@@ -275,16 +275,16 @@ pub(crate) struct LifeArgs {
     #[arg(long, value_name = "N", default_value = "1")]
     pub(crate) seeds: std::num::NonZeroU32,
     /// Standard deviation of the cycles that a block endures, as a share of the rated cycles
-    #[arg(long, value_name = "SHARE", default_value_t = Endurance::ASSUMED.spread)]
+    #[arg(long, value_name = "SHARE", default_value_t = Endurance::DEFAULT_ASSUMPTION.spread)]
     spread: f64,
     /// Share of the blocks that fail early, at any moment of the rated life
-    #[arg(long, value_name = "SHARE", default_value_t = Endurance::ASSUMED.early_share)]
+    #[arg(long, value_name = "SHARE", default_value_t = Endurance::DEFAULT_ASSUMPTION.early_share)]
     early_share: f64,
     /// Share of the blocks that fail by a program; the others fail by an erase
-    #[arg(long, value_name = "SHARE", default_value_t = Endurance::ASSUMED.program_share)]
+    #[arg(long, value_name = "SHARE", default_value_t = Endurance::DEFAULT_ASSUMPTION.program_share)]
     program_share: f64,
     /// The drive has ended when this share of its spare blocks is left
-    #[arg(long, value_name = "SHARE", default_value_t = Endurance::ASSUMED.spare_minimum)]
+    #[arg(long, value_name = "SHARE", default_value_t = Endurance::DEFAULT_ASSUMPTION.spare_minimum)]
     spare_minimum: f64,
     /// Do not fill the new drive first: what the input never writes stays spare space, and the drive lives longer
     #[arg(long)]
@@ -953,7 +953,7 @@ pub(crate) struct InputArgs {
     pub(crate) without_sidecars: bool,
     /// Columns of a CSV in no known format, from 1, e.g. t=1,op=2,offset=3,length=4,unit=us
     #[arg(long, value_name = "COLUMNS")]
-    pub(crate) columns: Option<Columns>,
+    pub(crate) columns: Option<CsvColumns>,
 }
 
 #[derive(ValueEnum, Clone, Copy)]
@@ -982,22 +982,22 @@ impl InputArgs {
         let format = format.map_err(|error| crate::Failure::of_usage(error.to_string()))?;
         Ok(OpenOptions {
             format,
-            action: match self.action {
-                Stage::D => Action::Issue,
-                Stage::Q => Action::Queue,
-                Stage::C => Action::Complete,
+            block_layer_stage: match self.action {
+                Stage::D => BlockLayerStage::Issue,
+                Stage::Q => BlockLayerStage::Queue,
+                Stage::C => BlockLayerStage::Complete,
             },
             time_unit: self.time_unit.map(|unit| match unit {
                 Unit::Ps => TimeUnit::Picoseconds,
                 Unit::Ns => TimeUnit::Nanoseconds,
                 Unit::Us => TimeUnit::Microseconds,
             }),
-            assume: self.assume.map(|kind| match kind {
-                Kind::Reads => Assume::Reads,
-                Kind::Writes => Assume::Writes,
+            assumed_op: self.assume.map(|kind| match kind {
+                Kind::Reads => AssumedOp::Reads,
+                Kind::Writes => AssumedOp::Writes,
             }),
             skip_bad_lines: self.skip_bad_lines,
-            bytes: self.bytes,
+            reads_payloads: self.bytes,
             without_sidecars: self.without_sidecars,
             columns: self.columns.clone(),
             name: None,
@@ -1080,7 +1080,7 @@ mod tests {
             Input::generated(&spec).unwrap_or_else(|error| panic!("{spec}: {error}"));
         }
         for spec in contents {
-            spec.parse::<wearwell_replay::content_model::Spec>()
+            spec.parse::<wearwell_replay::content_model::ContentModelSpec>()
                 .unwrap_or_else(|error| panic!("{spec}: {error}"));
         }
         Config::from_parts(None, &settings).unwrap_or_else(|error| panic!("{settings:?}: {error}"));
@@ -1088,8 +1088,9 @@ mod tests {
 
     /// The word "closed" means a loop with requests in flight (`replay.arrival`), so no help of a generator uses it.
     #[test]
-    fn closed_has_one_meaning() {
-        let help = wearwell_replay::workload::GRAMMAR.help() + &wearwell_replay::hosts::GRAMMAR.help();
+    fn closed_arrival_means_the_same_in_workloads_and_settings() {
+        let help = wearwell_replay::workload::WORKLOAD_GRAMMAR.help_text()
+            + &wearwell_replay::hosts::HOST_GRAMMAR.help_text();
         assert!(!help.contains("closed"), "{help}");
     }
 }

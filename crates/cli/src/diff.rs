@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::{fs, io};
 
-use wearwell_replay::diff::{Diff, Results};
+use wearwell_replay::diff::{Diff, ResultFile};
 
 use crate::Failure;
 use crate::args::DiffArgs;
@@ -33,12 +33,12 @@ fn compare(args: &DiffArgs) -> Result<Diff, Failure> {
         return Err(Failure::of_usage("standard input holds one result, not two"));
     }
     let (first, second) = (read(&args.first)?, read(&args.second)?);
-    Diff::of(first, second, args.within).map_err(|error| Failure::of_usage(error.to_string()))
+    Diff::of_files(first, second, args.within).map_err(|error| Failure::of_usage(error.to_string()))
 }
 
-fn read(path: &Path) -> Result<Results, Failure> {
+fn read(path: &Path) -> Result<ResultFile, Failure> {
     let name = path.display().to_string();
     let text = if is_standard(path) { io::read_to_string(io::stdin()) } else { fs::read_to_string(path) };
     let text = text.map_err(|error| Failure::of_usage(format!("{name}: {error}")))?;
-    Results::parse(&name, &text).map_err(|error| Failure::of_usage(error.to_string()))
+    ResultFile::parse(&name, &text).map_err(|error| Failure::of_usage(error.to_string()))
 }

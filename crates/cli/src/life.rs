@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use wearwell_config::Config;
 use wearwell_replay::input::Input;
-use wearwell_replay::kept::Kept;
+use wearwell_replay::kept::ResultFolder;
 use wearwell_replay::life::{self, End, Leveling, LifeRecord, Lives};
 use wearwell_replay::replay::Plan;
 
@@ -41,7 +41,7 @@ pub(crate) fn life(args: &LifeArgs) -> Result<Outcome, Failure> {
     let curves = args.curves.as_deref().map(|path| DataOutput::by_ending(path, &overwrite)).transpose()?;
     let kept = open_result_folder(args.resume.as_deref())?;
     let endurance = args.endurance();
-    if let Some(sentence) = endurance.refusal() {
+    if let Some(sentence) = endurance.first_invalid_value() {
         return Err(Failure::of_usage(sentence));
     }
     if args.run.points().len() > 1 || args.run.markdown {
@@ -50,7 +50,7 @@ pub(crate) fn life(args: &LifeArgs) -> Result<Outcome, Failure> {
         ));
     }
     let config = config_with(&args.run, &[])?;
-    if let Some(sentence) = life::refusal(&config) {
+    if let Some(sentence) = life::first_ignored_setting(&config) {
         return Err(Failure::of_usage(sentence));
     }
     refuse_ignored(&config, &args.designs, &args.run)?;
@@ -60,7 +60,7 @@ pub(crate) fn life(args: &LifeArgs) -> Result<Outcome, Failure> {
     for design in &args.designs {
         for leveling in args.levelings() {
             for seed in (config.seed()..).take(args.seeds.get() as usize) {
-                let mut settings = leveling.settings(plan.resolved().endurance_cycles);
+                let mut settings = leveling.as_settings(plan.resolved().endurance_cycles);
                 settings.push(format!("replay.seed={seed}"));
                 settings.extend(timeline_setting(&args.run, &config, MAP_CELLS));
                 let config = config_with(&args.run, &settings)?;
@@ -88,7 +88,7 @@ fn source_of(args: &LifeArgs, config: &Config) -> Result<InputSource, Failure> {
 /// What all drives of `wearwell life` share: progress display, and the folder of finished lives.
 struct RunContext<'a> {
     reporter: &'a Reporter,
-    kept: Option<&'a Kept<LifeRecord>>,
+    kept: Option<&'a ResultFolder<LifeRecord>>,
 }
 
 /// Wears out all simulated drives, `jobs` at a time, and adds their lives to the records in the order of seeds.
@@ -116,9 +116,9 @@ fn run_one(task: &Task, template: &LifeRecord, desk: &RunContext) -> Result<Life
         desk.reporter.say(&format!("{}: was run before", task.label));
         return Ok(LifeRecord { origins: record.origins, ..kept });
     }
-    plan.live(&mut record, &mut desk.reporter.of_design(&task.label)).map_err(|error| failure(&error))?;
+    plan.run_life(&mut record, &mut desk.reporter.of_design(&task.label)).map_err(|error| failure(&error))?;
     if let Some(kept) = desk.kept {
-        kept.put(&key, &record).map_err(|error| Failure::of_run(&error))?;
+        kept.store_if_finished(&key, &record).map_err(|error| Failure::of_run(&error))?;
     }
     Ok(record)
 }
@@ -132,7 +132,7 @@ fn report(
     if records.iter().all(|record| record.lives.is_empty()) {
         return Err(Failure::interrupted());
     }
-    let lives = Lives::of(records);
+    let lives = Lives::of_drives(records);
     let records = &lives.drives;
     if let Some(output) = &outputs.json {
         let json = serde_json::to_string_pretty(&lives).map_err(|error| Failure::of_run(&error))?;
@@ -145,7 +145,7 @@ fn report(
     outputs.write_page(&lives)?;
     let takes_stdout = outputs.take_stdout() || curves.is_some_and(DataOutput::is_standard);
     if !args.run.quiet && !takes_stdout {
-        print(&life::table(records))?;
+        print(&life::lives_table(records))?;
     }
     let whole = |record: &LifeRecord| {
         record.lives.len() == args.seeds.get() as usize

@@ -44,11 +44,17 @@ pub(crate) fn designs() -> String {
 
 /// Returns a named design as the text of a configuration file: its parts and options.
 pub(crate) fn file_of(design: &str) -> Result<String, Failure> {
-    Config::file_of(design).map_err(|error| Failure::of_usage(error.to_string()))
+    Config::design_as_toml(design).map_err(|error| Failure::of_usage(error.to_string()))
 }
 
 pub(crate) fn workloads() -> String {
-    [workload::GRAMMAR.help(), hosts::GRAMMAR.help(), content_model::GRAMMAR.help()].join("\n") + "\n"
+    [
+        workload::WORKLOAD_GRAMMAR.help_text(),
+        hosts::HOST_GRAMMAR.help_text(),
+        content_model::CONTENT_MODEL_GRAMMAR.help_text(),
+    ]
+    .join("\n")
+        + "\n"
 }
 
 /// Returns the JSON Schema of a document that a command writes or reads.

@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_is_one_line_with_its_prefix() {
+    fn a_logged_event_is_one_line_with_its_level_prefix() {
         let mut written = Vec::new();
         let mut line = Line { prefix: "<4>", to: &mut written };
         line.write_all(b"first\n<0>second\n").unwrap();

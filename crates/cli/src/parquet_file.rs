@@ -13,7 +13,7 @@ use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::{Type, TypePtr};
-use wearwell_replay::data_table::{Cell, DataColumn, DataTable, Kind};
+use wearwell_replay::data_table::{Cell, CellKind, DataColumn, DataTable};
 
 /// Key of the file's metadata under which the version of the program is.
 const VERSION_KEY: &str = "wearwell.version";
@@ -48,10 +48,10 @@ fn schema_of(table: &DataTable) -> Result<TypePtr> {
 
 fn type_of(column: &DataColumn) -> Result<Type> {
     let (physical, logical) = match column.kind {
-        Kind::Text => (PhysicalType::BYTE_ARRAY, Some(LogicalType::String)),
-        Kind::Whole => (PhysicalType::INT64, None),
-        Kind::Real => (PhysicalType::DOUBLE, None),
-        Kind::Flag => (PhysicalType::BOOLEAN, None),
+        CellKind::Text => (PhysicalType::BYTE_ARRAY, Some(LogicalType::String)),
+        CellKind::Whole => (PhysicalType::INT64, None),
+        CellKind::Real => (PhysicalType::DOUBLE, None),
+        CellKind::Flag => (PhysicalType::BOOLEAN, None),
     };
     Type::primitive_type_builder(&column.title, physical)
         .with_logical_type(logical)
@@ -66,19 +66,19 @@ fn write_column<'a>(
     cells: impl Iterator<Item = &'a Cell>,
 ) -> Result<()> {
     match column.kind {
-        Kind::Text => write_values::<ByteArrayType>(writer, cells, |cell| match cell {
+        CellKind::Text => write_values::<ByteArrayType>(writer, cells, |cell| match cell {
             Cell::Text(text) => Ok(Some(ByteArray::from(text.as_str()))),
             _ => Ok(None),
         }),
-        Kind::Whole => write_values::<Int64Type>(writer, cells, |cell| match cell {
+        CellKind::Whole => write_values::<Int64Type>(writer, cells, |cell| match cell {
             Cell::Whole(value) => int64(&column.title, *value).map(Some),
             _ => Ok(None),
         }),
-        Kind::Real => write_values::<DoubleType>(writer, cells, |cell| match cell {
+        CellKind::Real => write_values::<DoubleType>(writer, cells, |cell| match cell {
             Cell::Real(value) => Ok(Some(*value)),
             _ => Ok(None),
         }),
-        Kind::Flag => write_values::<BoolType>(writer, cells, |cell| match cell {
+        CellKind::Flag => write_values::<BoolType>(writer, cells, |cell| match cell {
             Cell::Flag(value) => Ok(Some(*value)),
             _ => Ok(None),
         }),
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_number_beyond_int64_is_refused_with_its_column() {
-        let mut table = DataTable::new(vec![DataColumn::new("seed", Kind::Whole)]);
+        let mut table = DataTable::new(vec![DataColumn::new("seed", CellKind::Whole)]);
         table.push(vec![(i64::MAX as u64).into()]);
         assert!(parquet_bytes(&table).is_ok());
         table.push(vec![u64::MAX.into()]);

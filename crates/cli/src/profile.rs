@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::{NamedTempFile, TempPath};
 use wearwell_replay::input::Input;
-use wearwell_replay::profile::files::Files;
+use wearwell_replay::profile::files::ProfiledFiles;
 use wearwell_replay::profile::{self, Profile, Profiles};
 use wearwell_trace::OpenOptions;
 
@@ -50,7 +50,7 @@ pub(crate) fn profile(args: &ProfileArgs) -> Result<Outcome, Failure> {
 }
 
 fn report(profiles: Vec<Profile>, args: &ProfileArgs, outputs: &Outputs) -> Result<(), Failure> {
-    let profiles = Profiles::of(profiles);
+    let profiles = Profiles::of_profiles(profiles);
     if let Some(output) = &outputs.json {
         let text = serde_json::to_string_pretty(&profiles).map_err(|error| Failure::of_run(&error))?;
         output.write(&(text + "\n"))?;
@@ -96,7 +96,7 @@ fn profile_path(path: &Path, args: &ProfileArgs, reporter: &Reporter) -> Result<
     let options = args.input.open_options()?;
     let file = TraceFile::at(path, &options)?;
     let name = file.options.name_of(path);
-    if !profile::is_trace(&file.path, &file.options).map_err(|error| Failure::of_run(&error))? {
+    if !profile::is_profiled_as_trace(&file.path, &file.options).map_err(|error| Failure::of_run(&error))? {
         let profile = profile_files(&file.path, args, reporter)?;
         return Ok(Profile { input: name, ..profile });
     }
@@ -106,7 +106,7 @@ fn profile_path(path: &Path, args: &ProfileArgs, reporter: &Reporter) -> Result<
 
 fn profile_requests(input: &Input, args: &ProfileArgs, reporter: &Reporter) -> Result<Profile, Failure> {
     let mut progress = reporter.of_reading("profile", "requests");
-    let profile = profile::of_requests(input, args.sample, &mut progress);
+    let profile = profile::profile_requests(input, args.sample, &mut progress);
     let mut profile = profile.map_err(|error| Failure::of_run(&error))?;
     run_mechanisms(&mut profile, input, args, reporter)?;
     Ok(profile)
@@ -114,7 +114,7 @@ fn profile_requests(input: &Input, args: &ProfileArgs, reporter: &Reporter) -> R
 
 fn profile_files(path: &Path, args: &ProfileArgs, reporter: &Reporter) -> Result<Profile, Failure> {
     let mut progress = reporter.of_reading("profile", "bytes");
-    let profile = profile::of_files(path, args.against.as_deref(), args.sample, &mut progress);
+    let profile = profile::profile_files(path, args.against.as_deref(), args.sample, &mut progress);
     let mut profile = profile.map_err(|error| Failure::of_run(&error))?;
     if args.run {
         let trace = trace_of_files(path, reporter)?;
@@ -129,8 +129,8 @@ fn profile_files(path: &Path, args: &ProfileArgs, reporter: &Reporter) -> Result
 fn trace_of_files(path: &Path, reporter: &Reporter) -> Result<TempPath, Failure> {
     let name = path.display().to_string();
     let of_input = |error: io::Error| Failure::of_input(&name, &error);
-    let mut files = Files::find(path, None).map_err(of_input)?;
-    let total = files.bytes;
+    let mut files = ProfiledFiles::find(path, None).map_err(of_input)?;
+    let total = files.total_bytes;
     let mut progress = reporter.of_reading("run", "bytes");
     let (file, trace) = NamedTempFile::with_prefix("wearwell-").map_err(of_input)?.into_parts();
     let written = files.write_trace(BufWriter::new(file), &mut |done| progress(done, total));
@@ -151,9 +151,10 @@ fn run_mechanisms(
     }
     let config = read_config(args.config.as_deref(), &args.settings)?;
     let every = profile::with_every_mechanism(&config);
-    if let Some(ignored) = every.ignored(&args.settings, &[profile::DESIGN.to_owned()]).first() {
+    if let Some(ignored) = every.ignored_settings(&args.settings, &[profile::BASE_DESIGN.to_owned()]).first()
+    {
         return Err(Failure::of_usage(ignored.to_string()));
     }
-    let mut progress = reporter.of_design(profile::DESIGN);
+    let mut progress = reporter.of_design(profile::BASE_DESIGN);
     found.run_mechanisms(&config, input, &mut progress).map_err(|error| failure(&error))
 }

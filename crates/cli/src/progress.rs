@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use wearwell_replay::replay::{Phase, Progress};
+use wearwell_replay::replay::{Progress, RunPhase};
 
 /// Time between two lines of progress when there is no terminal.
 const PLAIN_LINE_EVERY: Duration = Duration::from_secs(10);
@@ -66,8 +66,8 @@ impl Reporter {
                 Style::Bar => draw(&bar.borrow_mut(), progress),
                 Style::Lines if last_line.get().elapsed() >= PLAIN_LINE_EVERY => {
                     last_line.set(Instant::now());
-                    let unit = if progress.phase == Phase::Life { "erases" } else { "requests" };
-                    let Progress { phase: at, done, total } = progress;
+                    let unit = if progress.phase == RunPhase::Life { "erases" } else { "requests" };
+                    let Progress { phase: at, done_requests: done, total_requests: total } = progress;
                     let left = time_left(began.elapsed(), done, total);
                     eprintln!("{design}: {} {done} of {total} {unit}{left}", phase(at));
                 }
@@ -179,15 +179,15 @@ fn time_left(elapsed: Duration, done: u64, total: u64) -> String {
 
 fn draw(bar: &ProgressBar, progress: Progress) {
     bar.set_message(phase(progress.phase));
-    bar.set_length(progress.total);
-    bar.set_position(progress.done);
+    bar.set_length(progress.total_requests);
+    bar.set_position(progress.done_requests);
 }
 
-fn phase(phase: Phase) -> &'static str {
+fn phase(phase: RunPhase) -> &'static str {
     match phase {
-        Phase::Precondition => "precondition",
-        Phase::Aging => "aging",
-        Phase::Replay => "replay",
-        Phase::Life => "life",
+        RunPhase::Precondition => "precondition",
+        RunPhase::Aging => "aging",
+        RunPhase::Replay => "replay",
+        RunPhase::Life => "life",
     }
 }

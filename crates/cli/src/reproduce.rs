@@ -7,9 +7,9 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use wearwell_papers::summary::{self, Records};
-use wearwell_papers::tally::Tally;
-use wearwell_papers::{Observer, Options, Paper, Results, Size, Traces, session};
+use wearwell_papers::summary::{self, PaperResults};
+use wearwell_papers::tally::ResultCounts;
+use wearwell_papers::{OriginalTraces, Paper, Results, SessionObserver, SessionOptions, Size, session};
 use wearwell_replay::replay::Progress;
 
 use crate::args::ReproduceArgs;
@@ -53,17 +53,17 @@ fn folder(args: &ReproduceArgs) -> PathBuf {
 /// Runs the experiments of a paper that is reproduced. Returns false if the user interrupted them.
 fn run(args: &ReproduceArgs, paper: Paper, folder: &Path, reporter: &Reporter) -> Result<bool, Failure> {
     let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    let options = Options {
+    let options = SessionOptions {
         size: if args.full { Size::Full } else { Size::Quick },
         seed: args.seed,
         folder: folder.to_owned(),
         traces: traces(args)?,
-        fresh: args.fresh,
-        jobs: args.jobs.map_or(cores, NonZeroUsize::get),
+        reruns_all: args.fresh,
+        parallel_runs: args.jobs.map_or(cores, NonZeroUsize::get),
     };
-    let mut watch = Watch { reporter, shows_bars: options.jobs == 1, running: HashMap::new() };
+    let mut watch = Watch { reporter, shows_bars: options.parallel_runs == 1, running: HashMap::new() };
     let results =
-        wearwell_papers::run(paper, &options, &mut watch).map_err(|error| failed(folder, &error))?;
+        wearwell_papers::run_paper(paper, &options, &mut watch).map_err(|error| failed(folder, &error))?;
     if !args.quiet {
         let files = format!("{}: RESULTS.md, RESULTS.html, results.json, figures\n", folder.display());
         print(&(summary_of(paper, &results) + &files))?;
@@ -76,14 +76,14 @@ fn run(args: &ReproduceArgs, paper: Paper, folder: &Path, reporter: &Reporter) -
 fn summarise_all(args: &ReproduceArgs, document: &Path) -> Result<(), Failure> {
     let out = folder(args);
     let papers = if args.full { out.parent().unwrap_or(Path::new("")).to_owned() } else { out };
-    let records: Result<Vec<Records>, Failure> =
+    let records: Result<Vec<PaperResults>, Failure> =
         Paper::ALL.into_iter().map(|paper| records(paper, &papers)).collect();
     let text = std::fs::read_to_string(document).map_err(|error| failed(document, &error))?;
     let text = summary::in_document(&text, &records?).map_err(|error| failed(document, &error))?;
     std::fs::write(document, text).map_err(|error| failed(document, &error))
 }
 
-fn records(paper: Paper, papers: &Path) -> Result<Records, Failure> {
+fn records(paper: Paper, papers: &Path) -> Result<PaperResults, Failure> {
     let read = |folder: PathBuf| {
         let path = folder.join("results.json");
         let text = std::fs::read_to_string(&path).map_err(|error| failed(&path, &error))?;
@@ -94,10 +94,10 @@ fn records(paper: Paper, papers: &Path) -> Result<Records, Failure> {
     Ok((paper, read(papers.join(paper.name()))?, of_full))
 }
 
-fn traces(args: &ReproduceArgs) -> Result<Traces, Failure> {
-    let Some(folder) = &args.traces else { return Ok(Traces::default()) };
-    let traces =
-        Traces::find(folder).map_err(|error| Failure::of_usage(format!("{}: {error}", folder.display())))?;
+fn traces(args: &ReproduceArgs) -> Result<OriginalTraces, Failure> {
+    let Some(folder) = &args.traces else { return Ok(OriginalTraces::default()) };
+    let traces = OriginalTraces::find_in(folder)
+        .map_err(|error| Failure::of_usage(format!("{}: {error}", folder.display())))?;
     if traces.is_empty() {
         return Err(Failure::of_usage(format!(
             "{}: no trace has one of the names in docs/reproduce.md",
@@ -112,18 +112,18 @@ fn traces(args: &ReproduceArgs) -> Result<Traces, Failure> {
 fn summary_of(paper: Paper, results: &Results) -> String {
     let targets = paper.targets();
     let mut text = String::new();
-    for line in summary::headlines(&targets, results) {
+    for line in summary::headline_lines(&targets, results) {
         let _ = writeln!(
             text,
             "{}: reported {}; ours {}: {}",
-            line.claim, line.reported, line.ours, line.verdict
+            line.claim, line.reported, line.wearwell_values, line.verdict
         );
     }
     let width = results.rows.iter().map(|row| row.id.len()).max().unwrap_or(0);
     for row in &results.rows {
         let _ = writeln!(text, "{:width$}  {}", row.id, row.verdict);
     }
-    for sentence in Tally::of(&targets, results).sentences() {
+    for sentence in ResultCounts::of_results(&targets, results).sentences() {
         let _ = writeln!(text, "{sentence}");
     }
     text + &summary::tested_reasons(&targets, results) + "\n"
@@ -138,8 +138,14 @@ struct Watch<'a> {
     running: HashMap<String, OnProgress>,
 }
 
-impl Observer for Watch<'_> {
-    fn begins(&mut self, number: usize, total: usize, name: &str, left: Option<Duration>) -> ControlFlow<()> {
+impl SessionObserver for Watch<'_> {
+    fn experiment_begins(
+        &mut self,
+        number: usize,
+        total: usize,
+        name: &str,
+        left: Option<Duration>,
+    ) -> ControlFlow<()> {
         let left = left.map_or_else(String::new, |left| format!(", about {} s left", left.as_secs() + 1));
         self.reporter.say(&format!("[{number}/{total}] {name}{left}"));
         if self.shows_bars {
@@ -149,7 +155,7 @@ impl Observer for Watch<'_> {
         if self.reporter.is_interrupted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
-    fn goes_on(&mut self, name: &str, progress: Progress) -> ControlFlow<()> {
+    fn experiment_progress(&mut self, name: &str, progress: Progress) -> ControlFlow<()> {
         match self.running.get_mut(name) {
             Some(running) => running(progress),
             None if self.reporter.is_interrupted() => ControlFlow::Break(()),
@@ -157,7 +163,7 @@ impl Observer for Watch<'_> {
         }
     }
 
-    fn not_run(&mut self, name: &str, why: &str) {
+    fn experiment_not_run(&mut self, name: &str, why: &str) {
         self.reporter.say(&format!("{name}: not run: {why}"));
     }
 }

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use wearwell_config::{Config, TIMELINE_CELLS_MAX};
 use wearwell_replay::data_table::DataTable;
 use wearwell_replay::input::Input;
-use wearwell_replay::kept::{Keepable, Kept};
-use wearwell_replay::page::{self, Report};
+use wearwell_replay::kept::{ResultFolder, StorableResult};
+use wearwell_replay::page::{self, HtmlReport};
 use wearwell_replay::record::RunRecord;
-use wearwell_replay::replay::{MOST_TRACED, Plan, ReplayError, RunTrace, TraceWindow};
+use wearwell_replay::replay::{MAX_TRACED_OPS, Plan, ReplayError, RunTrace, TraceWindow};
 use wearwell_replay::report::Comparison;
 
 use crate::args::{CompareArgs, ReplayArgs, ReportArgs, ResultArgs, RunArgs};
@@ -59,9 +59,9 @@ impl Perfetto {
                 "wearwell: note: the trace is empty: the run has nothing in the window (--perfetto-window)"
             );
         }
-        if let (false, true, Some(last)) = (quiet, trace.is_cut, last) {
+        if let (false, true, Some(last)) = (quiet, trace.is_truncated, last) {
             eprintln!(
-                "wearwell: note: the trace ends with request {last}, because it is bounded to about {MOST_TRACED} operations \
+                "wearwell: note: the trace ends with request {last}, because it is bounded to about {MAX_TRACED_OPS} operations \
                  and requests; --perfetto-window {last}.. continues it"
             );
         }
@@ -148,8 +148,8 @@ impl Outputs {
     }
 
     /// Writes the HTML page of a result, if the user requested one.
-    pub(crate) fn write_page(&self, result: &impl Report) -> Result<(), Failure> {
-        self.page.as_ref().map_or(Ok(()), |output| output.write(&page::html(result)))
+    pub(crate) fn write_page(&self, result: &impl HtmlReport) -> Result<(), Failure> {
+        self.page.as_ref().map_or(Ok(()), |output| output.write(&page::html_page(result)))
     }
 }
 
@@ -201,7 +201,7 @@ fn run_all<'a>(
         config_with(args, &[recorded.as_slice(), settings].concat())
     })?;
     let reporter = Reporter::new(args.quiet);
-    let mut comparison = Comparison::of(Vec::new());
+    let mut comparison = Comparison::of_runs(Vec::new());
     let mut complete = for_each_input(&sources, &reporter, |source| {
         run_one(source, &configurations, args, perfetto, &reporter, &mut comparison)
     })?;
@@ -255,8 +255,10 @@ pub(crate) fn for_each_input(
 }
 
 /// Opens the folder of finished results that `--resume` names.
-pub(crate) fn open_result_folder<T: Keepable>(folder: Option<&Path>) -> Result<Option<Kept<T>>, Failure> {
-    let kept = |folder| Kept::at(folder).map_err(|error| Failure::of_output(folder, &error));
+pub(crate) fn open_result_folder<T: StorableResult>(
+    folder: Option<&Path>,
+) -> Result<Option<ResultFolder<T>>, Failure> {
+    let kept = |folder| ResultFolder::open(folder).map_err(|error| Failure::of_output(folder, &error));
     folder.map(kept).transpose()
 }
 
@@ -285,7 +287,7 @@ impl Variant {
 
     /// Refuses settings that are given for one design alone if that design does not use them.
     pub(crate) fn refuse_ignored(&self, config: &Config) -> Result<(), Failure> {
-        match config.ignored(&self.settings, std::slice::from_ref(&self.design)).first() {
+        match config.ignored_settings(&self.settings, std::slice::from_ref(&self.design)).first() {
             None => Ok(()),
             Some(ignored) => Err(Failure::of_usage(ignored.to_string())),
         }
@@ -329,8 +331,8 @@ impl Configurations {
 
 /// Refuses settings of the command line that no design uses, and prints a note about those that only some designs use.
 pub(crate) fn refuse_ignored(config: &Config, designs: &[String], args: &RunArgs) -> Result<(), Failure> {
-    for ignored in config.ignored(&args.all_settings(), designs) {
-        if ignored.by_all {
+    for ignored in config.ignored_settings(&args.all_settings(), designs) {
+        if ignored.is_ignored_by_all {
             return Err(Failure::of_usage(ignored.to_string()));
         }
         if !args.quiet {
@@ -402,7 +404,7 @@ fn run_one(
     if perfetto.is_some() {
         plans
             .iter()
-            .try_for_each(Plan::require_events)
+            .try_for_each(Plan::require_event_timing)
             .map_err(|error| Failure::of_usage(error.to_string()))?;
     }
     let run = |(number, design, settings): &(usize, String, String)| {
@@ -414,7 +416,7 @@ fn run_one(
                 .run_traced(design, window.clone(), &mut progress)
                 .map(|(record, trace)| (record, Some(trace))),
         }?;
-        let variant = configurations.configs[*number].variant(settings);
+        let variant = configurations.configs[*number].run_label(settings);
         Ok((RunRecord { variant, ..record }.scaled_to(args.scale_to), trace))
     };
     for (_, outcome) in run_at_once(&configurations.runs, args.jobs, || reporter.is_interrupted(), run) {
@@ -435,9 +437,9 @@ pub(crate) fn planned<'a>(
     other: Option<&Plan<'a>>,
     designs: &[String],
 ) -> Result<Plan<'a>, Failure> {
-    let plan = other.map_or_else(|| Plan::new(config, input), |other| other.with(config));
+    let plan = other.map_or_else(|| Plan::new(config, input), |other| other.with_config(config));
     let plan = plan.map_err(|error| failure(&error))?;
-    plan.check(designs).map_err(|error| failure(&error))?;
+    plan.check_designs(designs).map_err(|error| failure(&error))?;
     Ok(plan)
 }
 

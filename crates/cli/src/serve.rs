@@ -423,7 +423,7 @@ fn open_doors<N: Medium>(
         info!("metrics at http://{address}/metrics");
     }
     for bound in doors.dashboard {
-        let look = Look { style: page::style(), script: page::drawing_script() };
+        let look = Look { style: page::style_sheet(), script: page::drawing_script() };
         let address = server.open_dashboard_on(bound, &look)?;
         info!("dashboard at http://{address}/");
     }

@@ -23,7 +23,7 @@ impl Suggested {
     });
     pub(crate) const POLICIES: Self =
         Self(|| vec!["greedy", "cost-benefit", "d-choices", "random", "fifo", "rc-gc", "dead-bytes"]);
-    pub(crate) const MECHANISMS: Self = Self(|| ContentName::all().map(ContentName::name).collect());
+    pub(crate) const MECHANISMS: Self = Self(|| ContentName::all_names().map(ContentName::name).collect());
     pub(crate) const TIMING: Self = Self(|| vec!["none", "timeline", "event"]);
     pub(crate) const PRECONDITIONS: Self =
         Self(|| vec!["in-use", "none", "fill", "steady", "random", "constructed", "aged"]);

@@ -2,11 +2,11 @@
 
 use wearwell_config::{Config, ConfigError};
 use wearwell_replay::input::Input;
-use wearwell_replay::kept::Kept;
+use wearwell_replay::kept::ResultFolder;
 use wearwell_replay::record::RunRecord;
 use wearwell_replay::replay::Plan;
 use wearwell_replay::report::Comparison;
-use wearwell_replay::sweep::{FailedRun, Sweep, Swept};
+use wearwell_replay::sweep::{FailedRun, SweepFile, Swept};
 
 use crate::args::SweepArgs;
 use crate::jobs::run_at_once;
@@ -16,14 +16,14 @@ use crate::run::{Configurations, InputSource, Outputs, Variant, open_result_fold
 use crate::{Failure, Outcome};
 
 pub(crate) fn sweep(args: &SweepArgs) -> Result<Outcome, Failure> {
-    let sweep = Sweep::read(&args.file).map_err(|error| of_usage(&error))?;
+    let sweep = SweepFile::read(&args.file).map_err(|error| of_usage(&error))?;
     let inputs: Vec<_> = sweep.traces.iter().chain([&args.file]).map(AsRef::as_ref).collect();
     let outputs = Outputs::of_results(&args.results, &inputs)?;
     let kept = open_result_folder(args.resume.as_deref())?;
     let reporter = Reporter::new(args.quiet);
     let variants: Vec<Variant> = sweep.designs.iter().map(|text| Variant::of(text)).collect();
-    let config_of = |settings: &[String]| sweep.config(settings).map_err(|error| of_usage(&error));
-    let configurations = Configurations::of(&sweep.points, &variants, config_of)?;
+    let config_of = |settings: &[String]| sweep.config_with(settings).map_err(|error| of_usage(&error));
+    let configurations = Configurations::of(&sweep.setting_combinations, &variants, config_of)?;
     refuse_ignored(&sweep, &variants, &reporter)?;
     let sources = sources(&sweep, args, &configurations.configs)?;
     let total = sources.iter().map(|source| source.runs_of(&configurations).count()).sum();
@@ -35,7 +35,7 @@ pub(crate) fn sweep(args: &SweepArgs) -> Result<Outcome, Failure> {
         kept: kept.as_ref(),
         countdown,
     };
-    let mut swept = Swept { comparison: Comparison::of(Vec::new()), failures: Vec::new() };
+    let mut swept = Swept { comparison: Comparison::of_runs(Vec::new()), failures: Vec::new() };
     for source in &sources {
         desk.sweep_input(source, &mut swept);
     }
@@ -50,24 +50,26 @@ fn of_usage(error: &ConfigError) -> Failure {
 }
 
 /// Refuses a setting that the sweep varies but no run uses, and prints a note about a setting that only some runs use.
-fn refuse_ignored(sweep: &Sweep, variants: &[Variant], reporter: &Reporter) -> Result<(), Failure> {
+fn refuse_ignored(sweep: &SweepFile, variants: &[Variant], reporter: &Reporter) -> Result<(), Failure> {
     let mut ignored = Vec::new();
     let mut used = std::collections::BTreeSet::new();
-    for point in &sweep.points {
+    for point in &sweep.setting_combinations {
         for variant in variants {
             let config = sweep
-                .config(&[point.clone(), variant.settings.clone()].concat())
+                .config_with(&[point.clone(), variant.settings.clone()].concat())
                 .map_err(|error| of_usage(&error))?;
-            let by_run = config.ignored(point, std::slice::from_ref(&variant.design));
+            let by_run = config.ignored_settings(point, std::slice::from_ref(&variant.design));
             let keys = point.iter().filter_map(|setting| setting.split('=').next());
-            used.extend(keys.filter(|key| by_run.iter().all(|one| one.key != *key)).map(str::to_owned));
+            used.extend(
+                keys.filter(|key| by_run.iter().all(|one| one.setting_key != *key)).map(str::to_owned),
+            );
             ignored.extend(by_run);
         }
     }
-    ignored.sort_by(|a, b| (&a.key, &a.designs).cmp(&(&b.key, &b.designs)));
+    ignored.sort_by(|a, b| (&a.setting_key, &a.ignoring_designs).cmp(&(&b.setting_key, &b.ignoring_designs)));
     ignored.dedup();
     for one in ignored {
-        if !used.contains(&one.key) {
+        if !used.contains(&one.setting_key) {
             return Err(Failure::of_usage(one.to_string()));
         }
         reporter.say(&format!("note: {one}"));
@@ -93,7 +95,7 @@ impl Source {
     }
 }
 
-fn sources(sweep: &Sweep, args: &SweepArgs, configs: &[Config]) -> Result<Vec<Source>, Failure> {
+fn sources(sweep: &SweepFile, args: &SweepArgs, configs: &[Config]) -> Result<Vec<Source>, Failure> {
     let options = args.input.open_options()?;
     let of_trace = |path: &std::path::PathBuf| Source {
         name: path.display().to_string(),
@@ -123,7 +125,7 @@ struct RunContext<'a> {
     args: &'a SweepArgs,
     configurations: &'a Configurations,
     reporter: &'a Reporter,
-    kept: Option<&'a Kept<RunRecord>>,
+    kept: Option<&'a ResultFolder<RunRecord>>,
     countdown: Countdown<'a>,
 }
 
@@ -138,13 +140,15 @@ impl RunContext<'_> {
         let failed = |task: &Task, error: String| FailedRun {
             trace: source.name.clone(),
             design: task.1.clone(),
-            variant: self.configurations.configs[task.0].variant(&task.2),
+            variant: self.configurations.configs[task.0].run_label(&task.2),
             error,
         };
         let opened = match source.input.open() {
             Ok(opened) => opened,
             Err(failure) => {
-                return tasks.iter().for_each(|task| swept.push(Err(failed(task, failure.sentence()))));
+                return tasks
+                    .iter()
+                    .for_each(|task| swept.add_outcome(Err(failed(task, failure.sentence()))));
             }
         };
         let plans = self.plans(&opened.input, &tasks);
@@ -158,7 +162,7 @@ impl RunContext<'_> {
         };
         let is_ended = || self.reporter.is_interrupted();
         for (_, outcome) in run_at_once(&tasks, self.args.jobs, is_ended, run) {
-            swept.push(outcome);
+            swept.add_outcome(outcome);
         }
     }
 
@@ -168,7 +172,7 @@ impl RunContext<'_> {
         let mut plans: Vec<Option<Result<Plan<'_>, String>>> = Vec::new();
         for (number, config) in self.configurations.configs.iter().enumerate() {
             let known = plans.iter().flatten().find_map(|plan| plan.as_ref().ok());
-            let plan = || known.map_or_else(|| Plan::new(config, input), |known| known.with(config));
+            let plan = || known.map_or_else(|| Plan::new(config, input), |known| known.with_config(config));
             let is_used = tasks.iter().any(|task| task.0 == number);
             plans.push(is_used.then(|| plan().map_err(|error| error.to_string())));
         }
@@ -177,11 +181,11 @@ impl RunContext<'_> {
 
     /// Returns the record of a run of the sweep, from the folder of `--resume` if it is there; otherwise runs it.
     fn run(&self, plan: &Plan<'_>, (number, design, settings): &Task) -> Result<RunRecord, String> {
-        let variant = self.configurations.configs[*number].variant(settings);
+        let variant = self.configurations.configs[*number].run_label(settings);
         let key = plan.run_key(design);
         if let Some(record) = self.kept.and_then(|kept| kept.get(&key)) {
             self.countdown.exclude_known_run();
-            return Ok(RunRecord { variant, origins: plan.origins(design), ..record });
+            return Ok(RunRecord { variant, origins: plan.setting_origins(design), ..record });
         }
         let outcome = self.run_anew(plan, &key, design, settings);
         self.countdown.count_finished_run();
@@ -195,13 +199,14 @@ impl RunContext<'_> {
         design: &String,
         settings: &str,
     ) -> Result<RunRecord, String> {
-        plan.check(std::slice::from_ref(design)).map_err(|error| error.to_string())?;
+        plan.check_designs(std::slice::from_ref(design)).map_err(|error| error.to_string())?;
         let label = format!("{design} {settings}");
         let record = plan
             .run(design, &mut self.reporter.of_design(label.trim_end()))
             .map_err(|error| error.to_string())?;
         if let Some(kept) = self.kept {
-            kept.put(key, &record).map_err(|error| format!("the finished run cannot be kept: {error}"))?;
+            kept.store_if_finished(key, &record)
+                .map_err(|error| format!("the finished run cannot be kept: {error}"))?;
         }
         Ok(record)
     }

@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_small_terminal_shows_what_fits_and_does_not_scroll() {
+    fn top_on_a_small_terminal_prints_only_the_lines_that_fit() {
         let text = "design                 remap, 64 MiB\nhost reads             none\nhost writes            none\n";
         assert_eq!(page_of(text, (12, 2)), "\x1b[H\x1b[2Jdesign      \r\nhost reads  ");
         assert!(page_of(text, (200, 50)).ends_with("host writes            none"));

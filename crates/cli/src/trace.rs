@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
-use wearwell_replay::report::grouped;
+use wearwell_replay::report::with_thousands_separators;
 use wearwell_trace::{CsvWriter, Format, NativeWriter, OpenOptions, TraceInfo, TraceWriter};
 
 use crate::args::{InputArgs, TraceCommand};
@@ -97,7 +97,7 @@ impl Infos {
 }
 
 fn rows(info: &TraceInfo) -> Vec<(&'static str, String)> {
-    let count = |n: u64| grouped(n as f64, 0);
+    let count = |n: u64| with_thousands_separators(n as f64, 0);
     let share = |share: f64| format!("{share:.3}");
     let (requests, pages) = (&info.requests, &info.pages);
     let mut rows = vec![
@@ -113,13 +113,13 @@ fn rows(info: &TraceInfo) -> Vec<(&'static str, String)> {
         ("pages read / written", format!("{} / {}", count(pages.read), count(pages.write))),
         ("pages trimmed / zeroed", format!("{} / {}", count(pages.trim), count(pages.zero))),
         ("pages remapped", count(pages.remap)),
-        ("written, MiB", grouped(info.written_mib, 1)),
+        ("written, MiB", with_thousands_separators(info.written_mib, 1)),
         ("unique pages written", count(info.unique_pages_written)),
         ("overwrites (live data)", share(info.over_share)),
         ("rewrites", share(info.rewritten_share)),
-        ("duration, s", grouped(info.duration_ns as f64 / 1e9, 3)),
+        ("duration, s", with_thousands_separators(info.duration_ns as f64 / 1e9, 3)),
         ("devices", count(info.devices)),
-        ("highest address, MiB", grouped(info.max_end_bytes as f64 / 1_048_576.0, 1)),
+        ("highest address, MiB", with_thousands_separators(info.max_end_bytes as f64 / 1_048_576.0, 1)),
         ("bad lines skipped", count(info.rejected)),
     ];
     if let Some(provenance) = &info.provenance {
@@ -167,7 +167,7 @@ fn convert(
             return Err(Failure::of_usage(message));
         }
     };
-    let options = OpenOptions { bytes: false, ..input.open_options()? };
+    let options = OpenOptions { reads_payloads: false, ..input.open_options()? };
     let file = TraceFile::at(from, &options)?;
     output.write_with(|to| convert_into(&file, to, is_csv, provenance))
 }
@@ -182,8 +182,12 @@ fn convert_into(from: &TraceFile, to: &Path, is_csv: bool, provenance: &str) -> 
     } else {
         Box::new(NativeWriter::new(out, provenance).map_err(|error| Failure::of_run(&error))?)
     };
-    let requests =
-        wearwell_trace::convert(reader.as_mut(), writer.as_mut()).map_err(|error| Failure::of_run(&error))?;
-    eprintln!("{} requests, {} bad lines skipped", grouped(requests as f64, 0), reader.rejected().count);
+    let requests = wearwell_trace::copy_trace(reader.as_mut(), writer.as_mut())
+        .map_err(|error| Failure::of_run(&error))?;
+    eprintln!(
+        "{} requests, {} bad lines skipped",
+        with_thousands_separators(requests as f64, 0),
+        reader.rejected().count
+    );
     Ok(Outcome::Done)
 }

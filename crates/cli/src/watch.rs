@@ -5,7 +5,7 @@ use std::path::Path;
 use wearwell_config::Config;
 use wearwell_replay::input::Input;
 use wearwell_replay::page;
-use wearwell_replay::watch::{Extent, Walkthrough, walkthrough, workload_of};
+use wearwell_replay::watch::{Walkthrough, WatchedExtent, default_workload, walkthrough};
 
 use crate::args::WatchArgs;
 use crate::output::{Output, Overwrite, print};
@@ -20,10 +20,10 @@ pub(crate) fn watch(args: &WatchArgs) -> Result<Outcome, Failure> {
         read_config(args.config.as_deref(), &[args.all_settings(), variant.settings.clone()].concat())?;
     refuse_ignored(&config, &variant.design, args)?;
     let opened = source(args, &config, &variant.design)?.open()?;
-    let extent = Extent { requests: args.requests, cut_after: args.cut_after };
+    let extent = WatchedExtent { requests: args.requests, cut_after: args.cut_after };
     let walk =
         walkthrough(&config, &variant.design, &opened.input, extent).map_err(|error| failure(&error))?;
-    output.write(&page::html(&walk))?;
+    output.write(&page::html_page(&walk))?;
     if !args.quiet && !output.is_standard() {
         print(&said(&walk, &args.out))?;
     }
@@ -35,7 +35,7 @@ pub(crate) fn watch(args: &WatchArgs) -> Result<Outcome, Failure> {
 fn refuse_ignored(config: &Config, design: &String, args: &WatchArgs) -> Result<(), Failure> {
     let mut config = config.clone();
     config.device.logical_pages.get_or_insert(1);
-    match config.ignored(&args.all_settings(), std::slice::from_ref(design)).first() {
+    match config.ignored_settings(&args.all_settings(), std::slice::from_ref(design)).first() {
         None => Ok(()),
         Some(ignored) => Err(Failure::of_usage(ignored.to_string())),
     }
@@ -48,7 +48,7 @@ fn source(args: &WatchArgs, config: &Config, design: &str) -> Result<InputSource
     }
     let spec = match &args.workload {
         Some(spec) => spec.clone(),
-        None => workload_of(config, design).map_err(|error| Failure::of_usage(error.to_string()))?,
+        None => default_workload(config, design).map_err(|error| Failure::of_usage(error.to_string()))?,
     };
     let input = Input::generated_with_seed(&spec, config.seed())
         .map_err(|error| Failure::of_usage(error.to_string()))?;

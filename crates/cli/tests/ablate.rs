@@ -59,7 +59,7 @@ fn comparable(run: &Value) -> Value {
 
 /// The baseline is the design without mechanisms, and a subset is the design with them; jobs and timing change nothing.
 #[test]
-fn runs_of_subsets_are_those_of_compare() {
+fn ablation_runs_of_subsets_equal_compare_runs_of_the_same_parts() {
     let options = ["--workload", LOAD, "--timing", "event", "--jobs", "2", "--json", "-"];
     let ablated = printed(&[&["ablate", "--parts", "dedup,delta"], &options[..]].concat());
     let designs = "page-map,page-map:parts.content=dedup,page-map:parts.content=delta,page-map:parts.content=dedup+delta";
@@ -88,7 +88,7 @@ fn changed(folder: &Path) -> BTreeMap<String, SystemTime> {
 }
 
 #[test]
-fn a_resumed_ablation_runs_nothing_twice_and_says_the_same() {
+fn a_resumed_ablation_reuses_finished_runs_and_prints_the_same_result() {
     let folder = tempfile::tempdir().unwrap();
     let kept = folder.path().to_str().unwrap();
     let asked = ["ablate", "--workload", LOAD, "--parts", "recycle,compress", "--resume", kept];
@@ -114,7 +114,7 @@ fn a_resumed_ablation_runs_nothing_twice_and_says_the_same() {
 
 /// With remap commands served by deduplication, three devices stand for four subsets.
 #[test]
-fn a_device_that_stands_for_two_subsets_is_run_once() {
+fn an_ablation_runs_a_drive_once_if_two_subsets_give_the_same_drive() {
     let folder = tempfile::tempdir().unwrap();
     let kept = folder.path().to_str().unwrap();
     let json =
@@ -128,7 +128,7 @@ fn a_device_that_stands_for_two_subsets_is_run_once() {
 /// Entries of a reverse map in segments name pages and not members of chunks, so that these two are refused together and accepted
 /// one by one.
 #[test]
-fn a_subset_that_the_engine_refuses_is_named_and_left_blank() {
+fn an_ablation_names_a_refused_subset_and_leaves_its_cells_blank() {
     let parts = ["--parts", "dedup,compress", "--set", "parts.reverse_map=segments"];
     let asked = [&["ablate", "--workload", LOAD][..], &parts].concat();
     let ablation = only_ablation(&printed(&[&asked[..], &["--json", "-"]].concat()));
@@ -149,7 +149,7 @@ fn a_subset_that_the_engine_refuses_is_named_and_left_blank() {
 }
 
 #[test]
-fn csv_has_the_columns_of_compare_behind_the_subset() {
+fn ablation_csv_has_the_subset_followed_by_the_columns_of_compare() {
     let head = |arguments: &[&str]| {
         printed(&[arguments, &["--workload", LOAD, "--csv", "-"]].concat()).lines().next().unwrap().to_owned()
     };
@@ -160,7 +160,7 @@ fn csv_has_the_columns_of_compare_behind_the_subset() {
 }
 
 #[test]
-fn tables_of_all_mechanisms_fit_a_terminal() {
+fn ablation_tables_of_all_mechanisms_fit_a_terminal() {
     let asked =
         ["ablate", "--workload", LOAD, "--parts", "recycle,remap,dedup,delta,compress", "--timing", "event"];
     let table = printed(&asked);
@@ -180,7 +180,7 @@ fn tables_of_all_mechanisms_fit_a_terminal() {
 }
 
 #[test]
-fn several_traces_and_a_sweep_have_a_table_each() {
+fn an_ablation_prints_one_table_per_trace_and_sweep_point() {
     let folder = tempfile::tempdir().unwrap();
     let head = "time_ns,op,offset_bytes,len_bytes,device,fingerprints,source_bytes\n".to_owned();
     let line = |k: u64| format!("{},W,{},4096,0,{:x},\n", k * 1000, k * 7919 % 997 * 4096, k % 50 + 1);
@@ -208,7 +208,7 @@ fn several_traces_and_a_sweep_have_a_table_each() {
 }
 
 #[test]
-fn what_cannot_be_taken_apart_is_refused() {
+fn an_ablation_refuses_mechanisms_that_cannot_be_switched_off_singly() {
     is_refused(&["--parts", "dedupe"], &["did you mean `dedup`"]);
     is_refused(&["--parts", ""], &["no mechanism"]);
     is_refused(&["--parts", "delta,delta"], &["delta twice"]);
@@ -222,7 +222,7 @@ fn what_cannot_be_taken_apart_is_refused() {
 }
 
 #[test]
-fn ctrl_c_leaves_a_partial_ablation() {
+fn ctrl_c_during_an_ablation_writes_the_finished_runs_as_partial() {
     let folder = tempfile::tempdir().unwrap();
     let (json, kept) = (folder.path().join("subsets.json"), folder.path().join("kept"));
     let long = "uniform:pages=200000,requests=1000000000";

@@ -171,7 +171,7 @@ fn compare_writes_one_run_per_input_and_design_baseline_first() {
 }
 
 #[test]
-fn diff_tells_what_was_run_otherwise_and_what_came_of_it() {
+fn diff_lists_settings_and_results_that_differ_between_two_files() {
     let fixture = Fixture::new(2000);
     let trace = fixture.path("trace.csv");
     let (first, second) = (fixture.path("first.json"), fixture.path("second.json"));
@@ -188,7 +188,7 @@ fn diff_tells_what_was_run_otherwise_and_what_came_of_it() {
 }
 
 #[test]
-fn csv_has_a_line_per_run_and_as_many_fields_as_titles() {
+fn compare_csv_has_a_line_per_run_and_as_many_fields_as_titles() {
     let fixture = Fixture::new(1000);
     let csv =
         ends_with(DONE, &["compare", &fixture.path("trace.csv"), "--designs", "page-map,dftl", "--csv", "-"]);
@@ -204,7 +204,7 @@ fn csv_has_a_line_per_run_and_as_many_fields_as_titles() {
 
 /// Nine points were nine calls, and a policy could not be compared with another.
 #[test]
-fn lists_of_values_and_settings_of_a_design_are_a_sweep() {
+fn compare_with_lists_of_values_runs_every_combination() {
     let load = ["--workload", "uniform:write=1.0,pages=3000,requests=20000"];
     let designs = ["--designs", "page-map:gc.policy=fifo,page-map", "--over-provisioning", "0.07,0.28"];
     let arguments = |more: &[&'static str]| [&["compare"][..], &load, &designs, more].concat();
@@ -229,7 +229,7 @@ fn lists_of_values_and_settings_of_a_design_are_a_sweep() {
 
 /// TB written, years and drive writes of a run that was not steady stood there like any others.
 #[test]
-fn lifetimes_of_a_run_that_was_not_steady_are_marked() {
+fn lifetime_figures_of_an_unsteady_run_are_marked_with_a_star() {
     let load = |requests: &str| format!("uniform:write=1.0,pages=20000,rate=1000,requests={requests}");
     let marked = ["TB written", "years at", "larger drive", "drive writes a day"];
     for (requests, is_steady) in [("300", false), ("400000", true)] {
@@ -254,7 +254,7 @@ fn lifetimes_of_a_run_that_was_not_steady_are_marked() {
 
 /// Found by reading nineteen tables as four kinds of users: figures whose footnote was not printed, and notes that were not true.
 #[test]
-fn tables_need_no_footnote_that_is_not_printed() {
+fn lines_of_a_table_state_what_the_run_did() {
     let table_of =
         |load: &str, more: &[&str]| ends_with(DONE, &[&["replay", "--workload", load][..], more].concat());
     let line = |table: &str, title: &str| {
@@ -284,7 +284,7 @@ fn tables_need_no_footnote_that_is_not_printed() {
 
 /// `7` stood where the same table said 7.74 MiB, and 30 where four times as much was meant.
 #[test]
-fn ram_of_a_finer_map_is_not_cut_off() {
+fn the_table_states_the_ram_of_the_map_and_of_a_map_of_4_kib_pages() {
     let load = "uniform:pages=200000,requests=2000";
     let drive = ["--device", "tlc-1t", "--set", "device.blocks_per_plane=64"];
     let table = ends_with(DONE, &[&["replay", "--workload", load][..], &drive].concat());
@@ -297,7 +297,7 @@ fn ram_of_a_finer_map_is_not_cut_off() {
 
 /// What an extrapolation assumes stood in a document, and not beside its figure.
 #[test]
-fn a_life_says_what_its_extrapolation_assumes() {
+fn the_life_table_states_the_assumptions_of_its_extrapolation() {
     let life =
         ["life", "--workload", "uniform:pages=4000,requests=100000", "--set", "device.endurance_cycles=40"];
     let table = ends_with(DONE, &life);
@@ -312,7 +312,7 @@ fn a_life_says_what_its_extrapolation_assumes() {
 }
 
 #[test]
-fn tables_of_seven_designs_fit_a_terminal() {
+fn compare_tables_of_seven_designs_fit_a_terminal() {
     let designs = "page-map,recyclable,dftl,remap,delta,integrated,geckoftl";
     let load = "uniform:write=1.0,pages=3000,requests=20000";
     let table =
@@ -324,7 +324,7 @@ fn tables_of_seven_designs_fit_a_terminal() {
 
 /// `--designs page-map:gc.policy=fifo,..` over several shares had tables of 140 columns.
 #[test]
-fn tables_of_a_sweep_fit_a_terminal() {
+fn sweep_tables_fit_a_terminal() {
     let designs = "page-map:gc.policy=fifo,page-map,page-map:gc.policy=d-choices";
     let load = "uniform:write=1.0,pages=3000,requests=2000";
     let sweep = ["compare", "--workload", load, "--designs", designs, "--over-provisioning", "0.07,0.28"];
@@ -366,13 +366,13 @@ fn a_larger_drive_lives_longer_at_the_same_rate() {
 }
 
 #[test]
-fn quiet_prints_nothing() {
+fn the_flag_quiet_prints_nothing() {
     let output = wearwell(&["replay", "--workload", "uniform:pages=1000,requests=1000", "--quiet"]);
     assert_eq!((stdout(&output), stderr(&output)), (String::new(), String::new()));
 }
 
 #[test]
-fn flags_are_settings_and_win_over_the_file() {
+fn command_line_flags_override_the_configuration_file() {
     let fixture = Fixture::new(1);
     fs::write(fixture.file("drive.toml"), "[gc]\npolicy = \"fifo\"\nlow_blocks = 9\n").unwrap();
     let file = fixture.path("drive.toml");
@@ -398,7 +398,7 @@ fn flags_are_settings_and_win_over_the_file() {
 }
 
 #[test]
-fn wrong_names_are_refused_with_the_nearest_right_one() {
+fn misspelt_names_on_the_command_line_are_refused_with_the_nearest_right_one() {
     let fixture = Fixture::new(10);
     let trace = fixture.path("trace.csv");
     for (arguments, parts) in [
@@ -438,7 +438,7 @@ fn a_device_that_cannot_be_built_is_a_mistake_in_the_configuration() {
 }
 
 #[test]
-fn a_missing_or_unreadable_trace_fails() {
+fn replay_of_a_missing_or_unreadable_trace_fails() {
     is_refused(FAILED, &["replay", "no/such/file.csv"], &["no/such/file.csv", "No such file"]);
     let fixture = Fixture::new(10);
     fs::write(fixture.file("noise"), "this is no trace\n").unwrap();
@@ -447,7 +447,7 @@ fn a_missing_or_unreadable_trace_fails() {
 }
 
 #[test]
-fn bad_lines_fail_unless_they_are_skipped() {
+fn bad_trace_lines_end_a_replay_unless_they_are_skipped() {
     let fixture = Fixture::new(100);
     let path = fixture.path("trace.csv");
     let text = fs::read_to_string(&path).unwrap() + "5,W,x,4096,0,\n";
@@ -468,7 +468,7 @@ fn a_bad_configuration_file_is_refused_with_its_line() {
 }
 
 #[test]
-fn a_truncated_trace_is_partial() {
+fn replay_of_a_truncated_trace_writes_a_partial_record() {
     let fixture = Fixture::new(300_000);
     ends_with(DONE, &["trace", "convert", &fixture.path("trace.csv"), &fixture.path("whole.wwt")]);
     let whole = fs::read(fixture.file("whole.wwt")).unwrap();
@@ -493,7 +493,7 @@ fn info_of(path: &str) -> Value {
 }
 
 #[test]
-fn conversion_there_and_back_changes_nothing() {
+fn converting_a_trace_to_csv_and_back_changes_nothing() {
     let fixture = Fixture::new(5000);
     let [from, native, back, again] =
         ["trace.csv", "trace.wwt", "back.csv", "again.wwt"].map(|name| fixture.path(name));
@@ -512,7 +512,7 @@ fn conversion_there_and_back_changes_nothing() {
 
 /// `trace convert X X` replaced its input without a word, and so did any link to it.
 #[test]
-fn an_input_is_never_replaced_by_its_output() {
+fn trace_convert_never_overwrites_its_own_input() {
     let fixture = Fixture::new(100);
     let (path, hard, soft) = (fixture.path("trace.csv"), fixture.path("hard.csv"), fixture.path("soft.csv"));
     fs::hard_link(&path, &hard).unwrap();
@@ -529,7 +529,7 @@ fn an_input_is_never_replaced_by_its_output() {
 
 /// Existing outputs were replaced without a word. A file without content has nothing to lose.
 #[test]
-fn an_existing_output_is_replaced_only_by_force() {
+fn an_existing_output_file_is_overwritten_only_with_force() {
     let fixture = Fixture::new(100);
     let (trace, old, empty) = (fixture.path("trace.csv"), fixture.path("old.wwt"), fixture.path("empty"));
     fs::write(&old, "old").unwrap();
@@ -556,7 +556,7 @@ fn an_existing_output_is_replaced_only_by_force() {
 }
 
 #[test]
-fn a_failed_conversion_leaves_no_file() {
+fn a_failed_trace_conversion_leaves_no_output_file() {
     let fixture = Fixture::new(100);
     let path = fixture.path("trace.csv");
     fs::write(&path, fs::read_to_string(&path).unwrap() + "nonsense\n").unwrap();
@@ -566,7 +566,7 @@ fn a_failed_conversion_leaves_no_file() {
 }
 
 #[test]
-fn lists_name_everything_there_is() {
+fn list_commands_name_every_design_device_and_workload() {
     let devices = ends_with(DONE, &["devices"]);
     for name in
         ["auto", "lx-40g", "df-64g", "rm-36g", "il-64g", "gk-2t", "tlc-1t", "qlc-2t", "lab-2t", "bench-8g"]
@@ -588,14 +588,14 @@ fn lists_name_everything_there_is() {
 }
 
 #[test]
-fn completions_know_the_subcommands() {
+fn shell_completions_contain_every_subcommand() {
     let script = ends_with(DONE, &["completions", "bash"]);
     assert!(script.contains("complete -F") && script.contains("over-provisioning"));
     is_refused(USAGE, &["completions", "cmd"], &["possible values", "bash"]);
 }
 
 #[test]
-fn help_and_version_are_there_for_every_command() {
+fn every_command_has_help_and_version() {
     assert_eq!(ends_with(DONE, &["--version"]).trim(), format!("wearwell {}", env!("CARGO_PKG_VERSION")));
     for command in ["replay", "compare", "trace", "devices", "designs", "workloads", "config", "completions"]
     {
@@ -648,7 +648,7 @@ mod interruption {
     }
 
     #[test]
-    fn ctrl_c_leaves_a_partial_record() {
+    fn ctrl_c_during_a_replay_writes_a_partial_record() {
         let fixture = Fixture::new(1);
         let json = fixture.path("run.json");
         let mut child = start(&["replay", "--workload", LONG, "--json", &json]);
@@ -663,7 +663,7 @@ mod interruption {
     }
 
     #[test]
-    fn ctrl_c_ends_a_comparison_and_keeps_what_is_done() {
+    fn ctrl_c_during_compare_keeps_the_finished_runs() {
         let fixture = Fixture::new(1);
         let json = fixture.path("runs.json");
         let mut child =
@@ -677,7 +677,7 @@ mod interruption {
     }
 
     #[test]
-    fn ctrl_c_is_heard_while_preconditioning() {
+    fn ctrl_c_during_preconditioning_ends_the_command() {
         let fixture = Fixture::new(1);
         let json = fixture.path("run.json");
         let workload = "uniform:pages=1000,requests=10";
@@ -702,7 +702,7 @@ mod interruption {
 
     /// There was nothing to report, and the command panicked.
     #[test]
-    fn ctrl_c_during_the_survey_says_so() {
+    fn ctrl_c_during_the_survey_of_the_input_is_reported() {
         let fixture = Fixture::new(1);
         let fifo = fixture.path("never-ending.csv");
         assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
@@ -735,7 +735,7 @@ fn shell(script: &str, arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn a_closed_pipe_is_no_panic() {
+fn a_closed_output_pipe_causes_no_panic() {
     let fixture = Fixture::new(400);
     let trace = fixture.path("trace.csv");
     for command in [
@@ -776,7 +776,7 @@ fn a_trace_can_come_through_a_pipe_or_standard_input() {
 }
 
 #[test]
-fn results_go_through_pipes_and_links_and_never_replace_them() {
+fn results_are_written_through_pipes_and_links_without_replacing_them() {
     let fixture = Fixture::new(400);
     let (trace, pipe, link, target) =
         (fixture.path("trace.csv"), fixture.path("pipe"), fixture.path("link"), fixture.path("target"));
@@ -792,7 +792,7 @@ fn results_go_through_pipes_and_links_and_never_replace_them() {
 }
 
 #[test]
-fn an_output_that_cannot_be_written_is_refused_before_the_run() {
+fn an_unwritable_output_file_is_refused_before_the_run() {
     let fixture = Fixture::new(10);
     let folder = fixture.path("");
     let missing = fixture.path("nowhere/run.json");
@@ -802,7 +802,7 @@ fn an_output_that_cannot_be_written_is_refused_before_the_run() {
 }
 
 #[test]
-fn one_unreadable_input_does_not_end_the_others() {
+fn an_unreadable_trace_does_not_end_the_runs_of_other_traces() {
     let fixture = Fixture::new(400);
     let (trace, missing) = (fixture.path("trace.csv"), fixture.path("missing.csv"));
     let output = wearwell(&["compare", &missing, &trace, "--designs", "page-map", "-q", "--csv", "-"]);
@@ -816,7 +816,7 @@ fn one_unreadable_input_does_not_end_the_others() {
 }
 
 #[test]
-fn an_input_without_requests_is_no_success() {
+fn replay_of_an_input_without_requests_fails() {
     let fixture = Fixture::new(0);
     is_refused(FAILED, &["replay", &fixture.path("trace.csv")], &["no request"]);
     fs::write(fixture.file("empty.csv"), "").unwrap();
@@ -829,7 +829,7 @@ fn an_input_without_requests_is_no_success() {
 }
 
 #[test]
-fn the_seed_reaches_the_generator() {
+fn the_seed_flag_changes_the_generated_workload() {
     let programs = |seed: &str, workload: &str| {
         // A drive in use is another drive for another seed.
         let arguments =
@@ -880,7 +880,7 @@ fn settings_that_a_run_would_ignore_are_refused() {
 }
 
 #[test]
-fn an_absurd_over_provisioning_is_refused() {
+fn over_provisioning_out_of_range_is_refused_on_the_command_line() {
     for share in ["7", "0.00001", "0"] {
         let arguments = ["replay", "--workload", "uniform:pages=1000", "--over-provisioning", share];
         is_refused(USAGE, &arguments, &["device.over_provisioning", "0.005 to 4"]);
@@ -888,7 +888,7 @@ fn an_absurd_over_provisioning_is_refused() {
 }
 
 #[test]
-fn a_capture_without_its_sizes_is_refused_unless_that_is_wanted() {
+fn a_capture_without_its_size_files_is_refused_unless_the_flag_allows_it() {
     let fixture = Fixture::new(0);
     let capture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../trace/tests/data/small.ops");
     fs::copy(capture, fixture.file("alone.ops")).unwrap();
@@ -898,7 +898,7 @@ fn a_capture_without_its_sizes_is_refused_unless_that_is_wanted() {
 }
 
 #[test]
-fn header_lines_and_any_columns_are_read() {
+fn csv_traces_with_a_header_and_named_columns_are_read() {
     let fixture = Fixture::new(0);
     let info = |text: &str, options: &[&str]| -> Value {
         fs::write(fixture.file("any.csv"), text).unwrap();
@@ -923,7 +923,7 @@ fn header_lines_and_any_columns_are_read() {
 }
 
 #[test]
-fn a_drive_is_written_until_it_is_worn_out() {
+fn the_life_command_writes_a_drive_until_it_is_worn_out() {
     let fixture = Fixture::new(0);
     let json = fixture.path("life.json");
     let load = "uniform:write=1.0,pages=4000,requests=100000,rate=1000";
@@ -956,7 +956,7 @@ fn a_drive_is_written_until_it_is_worn_out() {
 }
 
 #[test]
-fn curves_of_lives_are_in_json_and_csv() {
+fn the_life_command_writes_its_curves_to_json_and_csv() {
     let fixture = Fixture::new(0);
     let (json, csv) = (fixture.path("life.json"), fixture.path("curves.csv"));
     let load = "uniform:write=1.0,pages=4000,requests=100000,rate=1000";
@@ -986,7 +986,7 @@ fn curves_of_lives_are_in_json_and_csv() {
 }
 
 #[test]
-fn a_life_refuses_what_it_would_ignore() {
+fn the_life_command_refuses_settings_that_it_would_ignore() {
     let load = ["life", "--workload", "uniform:pages=4000"];
     let is_refused_with = |more: &[&str], said: &[&str]| is_refused(USAGE, &[&load[..], more].concat(), said);
     is_refused_with(&["--timing", "event"], &["timing", "no effect"]);
@@ -997,7 +997,7 @@ fn a_life_refuses_what_it_would_ignore() {
 }
 
 #[test]
-fn reproduce_refuses_what_it_does_not_know() {
+fn reproduce_refuses_unknown_papers_and_contradicting_options() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().to_str().unwrap();
     is_refused(USAGE, &["reproduce", "xx", "--out", out], &["xx", "lx", "df", "rm", "il"]);
@@ -1008,7 +1008,7 @@ fn reproduce_refuses_what_it_does_not_know() {
 }
 
 #[test]
-fn reproduce_makes_the_pages_of_a_record_again() {
+fn reproduce_renders_the_pages_of_a_stored_record_again() {
     let committed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../papers/il");
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("il")).unwrap();

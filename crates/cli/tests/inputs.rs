@@ -44,13 +44,13 @@ fn is_refused(arguments: &[&str], parts: &[&str]) {
 }
 
 #[test]
-fn a_bad_second_line_of_our_csv_is_named() {
+fn a_bad_second_line_of_a_wearwell_csv_is_reported_by_number() {
     let file = Fixture::new("bad.csv", &format!("{HEADER}0,write,0,4096,0,,\n"));
     is_refused(&["trace", "info", &file.1], &["line 2", "R, W, T"]);
 }
 
 #[test]
-fn a_directory_is_refused_with_a_sentence() {
+fn a_directory_in_place_of_a_trace_is_refused_with_a_sentence() {
     let file = Fixture::new("x.ops", "");
     is_refused(&["replay", file.0.path().to_str().unwrap()], &["is a directory", ".ops"]);
 }
@@ -62,7 +62,7 @@ fn a_trace_without_requests_is_refused() {
 }
 
 #[test]
-fn unsorted_times_empty_requests_and_parts_of_sectors_are_counted() {
+fn trace_info_counts_unsorted_times_empty_requests_and_partial_sectors() {
     let rows = "5,W,0,4096,0,,\n9,W,0,3,0,,\n1,W,4096,0,0,,\n7,W,512,512,0,,\n6,R,0,512,0,,\n";
     let file = Fixture::new("odd.csv", &format!("{HEADER}{rows}"));
     let info = info_of(&[&file.1]);
@@ -78,7 +78,7 @@ fn unsorted_times_empty_requests_and_parts_of_sectors_are_counted() {
 }
 
 #[test]
-fn a_fio_log_with_offsets_is_read_by_its_columns() {
+fn a_fio_log_with_offsets_is_read_as_csv_columns() {
     let file = Fixture::new("fio_lat.log", FIO_LOG);
     let info = info_of(&["--columns", FIO_COLUMNS, &file.1]);
     for (op, count) in [("read", 1), ("write", 1), ("trim", 1)] {
@@ -89,7 +89,7 @@ fn a_fio_log_with_offsets_is_read_by_its_columns() {
 }
 
 #[test]
-fn standard_input_is_read_like_the_file() {
+fn a_trace_from_standard_input_gives_the_record_of_the_file() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_wearwell"))
         .args(["trace", "info", "--json", "--columns", FIO_COLUMNS, "-"])
         .stdin(Stdio::piped())
@@ -104,7 +104,7 @@ fn standard_input_is_read_like_the_file() {
 }
 
 #[test]
-fn several_traces_are_one_json_document() {
+fn trace_info_of_several_traces_is_one_json_document() {
     let file = Fixture::new("one.csv", &format!("{HEADER}0,W,0,4096,0,,\n"));
     let infos = info_of(&[&file.1, &file.1]);
     assert_eq!(infos.as_array().map(Vec::len), Some(2));

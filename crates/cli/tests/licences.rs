@@ -135,7 +135,7 @@ fn every_dependency_has_an_allowed_licence() {
 }
 
 #[test]
-fn every_exception_is_for_a_dependency() {
+fn every_licence_exception_names_a_dependency() {
     let packages = packages();
     for name in exceptions().keys() {
         assert!(packages.iter().any(|(package, _)| package == name), "{name} is no dependency: take it out");
@@ -143,7 +143,7 @@ fn every_exception_is_for_a_dependency() {
 }
 
 #[test]
-fn every_allowed_licence_is_needed() {
+fn every_allowed_licence_is_used_by_a_dependency() {
     let allowed = allowed();
     let packages = packages();
     for licence in &allowed {
@@ -154,7 +154,7 @@ fn every_allowed_licence_is_needed() {
 }
 
 #[test]
-fn expressions_are_read_as_spdx_says() {
+fn licence_expressions_are_parsed_as_spdx_defines() {
     let allowed: BTreeSet<String> = ["MIT", "Zlib"].map(str::to_owned).into();
     let allowed_ones =
         ["MIT", "GPL-3.0 OR MIT", "MIT/GPL-2.0", "MIT AND Zlib", "(GPL-2.0 OR MIT) AND Zlib", "MIT WITH x"];

@@ -220,7 +220,7 @@ fn the_parquet_files_of_lives_have_the_cells_of_their_csv() {
 }
 
 #[test]
-fn standard_output_takes_one_parquet_file_and_nothing_else() {
+fn a_parquet_file_on_standard_output_excludes_every_other_output() {
     let replayed = ["replay", "--workload", LOAD, "--parquet", "-"];
     let done = wearwell(&replayed);
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
@@ -234,7 +234,7 @@ fn standard_output_takes_one_parquet_file_and_nothing_else() {
 }
 
 #[test]
-fn a_parquet_file_is_checked_before_the_run_and_replaced_only_by_force() {
+fn the_parquet_path_is_checked_before_the_run_and_overwritten_only_with_force() {
     let folder = tempfile::tempdir().unwrap();
     let old = folder.path().join("old.parquet");
     fs::write(&old, "old").unwrap();

@@ -28,7 +28,7 @@ fn packets(trace: &[u8]) -> usize {
 }
 
 #[test]
-fn a_trace_is_written_beside_the_result() {
+fn a_perfetto_trace_is_written_beside_the_result() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.pftrace");
     let file = path.to_str().unwrap();
@@ -51,7 +51,7 @@ fn a_trace_is_written_beside_the_result() {
 }
 
 #[test]
-fn what_cannot_be_traced_is_refused() {
+fn perfetto_needs_event_timing_one_run_and_a_valid_window() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.pftrace");
     let file = path.to_str().unwrap();

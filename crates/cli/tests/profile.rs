@@ -55,7 +55,7 @@ fn make_tree(folder: &Path) {
 }
 
 #[test]
-fn shares_of_a_known_directory_are_exact() {
+fn the_profile_of_a_known_directory_has_exact_shares() {
     let folder = tempfile::tempdir().unwrap();
     make_tree(folder.path());
     let profile = json_of(&["profile", folder.path().to_str().unwrap()]);
@@ -68,7 +68,7 @@ fn shares_of_a_known_directory_are_exact() {
 }
 
 #[test]
-fn versions_of_a_file_tell_their_differences() {
+fn the_profile_of_two_file_versions_measures_their_deltas() {
     let folder = tempfile::tempdir().unwrap();
     let (old, new) = (folder.path().join("old"), folder.path().join("new"));
     let mut bytes = noise(8, 2);
@@ -87,7 +87,7 @@ fn versions_of_a_file_tell_their_differences() {
 /// Two standard deviations of 200,000 draws are 0.2 points; the fit of the pool and of the repeats after a fill adds less
 /// than half a point.
 #[test]
-fn the_content_line_gives_back_the_model() {
+fn the_content_line_of_a_profile_equals_the_generating_model() {
     let workload = format!("{WORKLOAD}+dup:share=0.3,compress=0.4,delta=0.2");
     let profile = json_of(&["profile", "--workload", &workload]);
     assert_near(number(&profile, "/content/duplicate_share"), 0.3, 0.005);
@@ -105,7 +105,7 @@ fn the_content_line_gives_back_the_model() {
 
 /// Counts of mechanisms under the printed line, drawn with another seed, against those under the original: within 5 %.
 #[test]
-fn a_replay_with_the_content_line_counts_the_same() {
+fn a_replay_with_the_profiled_content_line_counts_the_same() {
     let replay = |workload: &str, design: &str, count: &str| {
         let run = json_of(&["replay", "--workload", workload, "--design", design]);
         number(&run, &format!("/runs/0/writes_by_form/{count}"))
@@ -121,7 +121,7 @@ fn a_replay_with_the_content_line_counts_the_same() {
 }
 
 #[test]
-fn a_sample_agrees_with_the_whole_within_its_error() {
+fn a_sampled_profile_agrees_with_the_full_profile_within_its_error() {
     let workload = format!("{WORKLOAD}+dup:share=0.3,theta=0,compress=0.4");
     let whole = json_of(&["profile", "--workload", &workload]);
     let sample = json_of(&["profile", "--workload", &workload, "--sample", "8"]);
@@ -137,7 +137,7 @@ fn a_sample_agrees_with_the_whole_within_its_error() {
 }
 
 #[test]
-fn what_is_no_trace_is_a_disk_image_and_nothing_is_refused() {
+fn profile_reads_a_file_of_unknown_format_as_a_disk_image() {
     let folder = tempfile::tempdir().unwrap();
     let image = folder.path().join("disk.img");
     fs::write(&image, noise(5, 4)).unwrap();
@@ -149,7 +149,7 @@ fn what_is_no_trace_is_a_disk_image_and_nothing_is_refused() {
 }
 
 #[test]
-fn the_table_fits_80_columns() {
+fn the_profile_table_fits_80_columns() {
     let workload = "zipf:theta=0.9,pages=5000,requests=20000+dup:share=0.3,compress=0.4";
     let output = wearwell(&["profile", "--workload", workload, "--run", "--sample", "2"]);
     let table = String::from_utf8(output.stdout).unwrap();
@@ -162,7 +162,7 @@ fn the_table_fits_80_columns() {
 
 /// What a mechanism saves when it is run is what the commands that run it say.
 #[test]
-fn what_is_saved_when_run_is_the_record_of_the_run() {
+fn savings_measured_by_profile_equal_the_record_of_the_run() {
     let workload = "zipf:theta=0.9,pages=5000,requests=40000,write=1.0+dup:share=0.3,compress=0.4,delta=0.3";
     let drive = ["--set", "device.over_provisioning=0.2"];
     let profile = json_of(&[&["profile", "--workload", workload, "--run"][..], &drive].concat());
@@ -190,7 +190,7 @@ fn what_is_saved_when_run_is_the_record_of_the_run() {
 
 /// On a real trace, which repeats contents, trims, and writes to places that it wrote before.
 #[test]
-fn a_real_trace_saves_less_than_the_bounds() {
+fn measured_savings_of_a_real_trace_stay_within_the_profiled_bounds() {
     let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces/pgbench-ext4.wwt");
     let profile = json_of(&["profile", trace, "--run"]);
     let mut run = 0;
@@ -203,7 +203,7 @@ fn a_real_trace_saves_less_than_the_bounds() {
 
 /// Ten pages of noise, four of them again, four zero pages and a page that compresses, each written once.
 #[test]
-fn a_directory_is_run_as_the_writes_of_its_pages() {
+fn profile_runs_a_directory_as_writes_of_its_pages() {
     let folder = tempfile::tempdir().unwrap();
     make_tree(folder.path());
     let profile = json_of(&["profile", folder.path().to_str().unwrap(), "--run"]);
@@ -219,7 +219,7 @@ fn a_directory_is_run_as_the_writes_of_its_pages() {
 }
 
 #[test]
-fn what_a_run_would_ignore_is_refused() {
+fn profile_refuses_settings_that_its_runs_would_ignore() {
     let refused = |arguments: &[&str], said: &str| {
         let output = wearwell(&[&["profile", "--workload", WORKLOAD][..], arguments].concat());
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
@@ -235,7 +235,7 @@ fn what_a_run_would_ignore_is_refused() {
 }
 
 #[test]
-fn ctrl_c_gives_a_partial_profile() {
+fn ctrl_c_during_profile_prints_a_partial_profile() {
     let folder = tempfile::tempdir().unwrap();
     let json = folder.path().join("profile.json");
     let mut child = Command::new(env!("CARGO_BIN_EXE_wearwell"))

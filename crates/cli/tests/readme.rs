@@ -6,7 +6,7 @@ use std::process::Command;
 const README: &str = include_str!("../../../README.md");
 
 #[test]
-fn the_table_is_what_the_first_command_prints() {
+fn the_table_of_the_readme_is_what_its_first_command_prints() {
     let arguments = README.lines().find_map(|line| line.strip_prefix("cargo wearwell "));
     let arguments =
         arguments.and_then(|line| line.split('#').next()).expect("the README has a first command");
@@ -98,7 +98,7 @@ fn named_files(document: &str) -> Vec<&str> {
 
 /// Whoever looks for a room by its name in a document finds it.
 #[test]
-fn files_that_documents_name_are_there() {
+fn every_file_that_the_documents_name_exists() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("two levels down");
     let mut files = Vec::new();
     files_below(root, Path::new(""), &mut files);

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::Value;
-use wearwell_replay::page::record_in;
+use wearwell_replay::page::embedded_record;
 
 const LOAD: &str = "zipf:pages=3000,requests=8000,read=0.2";
 
@@ -25,11 +25,11 @@ fn page_of(folder: &Path, arguments: &[&str]) -> (String, Value) {
 fn read(path: &Path) -> (String, Value) {
     let text = fs::read_to_string(path).unwrap();
     let kind = text.split("data-kind=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap().to_owned();
-    (kind, serde_json::from_str(record_in(&text).unwrap()).unwrap())
+    (kind, serde_json::from_str(embedded_record(&text).unwrap()).unwrap())
 }
 
 #[test]
-fn every_command_with_results_writes_a_page() {
+fn every_command_with_results_writes_an_html_report() {
     let folder = tempfile::tempdir().unwrap();
     let of = |arguments: &[&str]| page_of(folder.path(), arguments);
     let sweep = folder.path().join("sweep.toml");
@@ -56,7 +56,7 @@ fn every_command_with_results_writes_a_page() {
 
 /// Runs and lives have a timeline where there is a page; a sweep and an ablation are too many runs for one each.
 #[test]
-fn timelines_are_recorded_for_pages() {
+fn the_flag_report_records_a_timeline() {
     let folder = tempfile::tempdir().unwrap();
     let compare = ["compare", "--workload", LOAD, "--designs", "page-map,dftl"];
     let (_, record) = page_of(folder.path(), &compare);
@@ -71,7 +71,7 @@ fn timelines_are_recorded_for_pages() {
 }
 
 #[test]
-fn pages_are_results_that_can_be_compared() {
+fn diff_reads_the_results_embedded_in_html_reports() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let replay = |page: &str, policy: &str| {
@@ -93,7 +93,7 @@ fn pages_are_results_that_can_be_compared() {
 }
 
 #[test]
-fn a_page_is_checked_before_the_run_and_replaced_by_force_alone() {
+fn the_report_path_is_checked_before_the_run_and_overwritten_only_with_force() {
     let folder = tempfile::tempdir().unwrap();
     let old = folder.path().join("old.html");
     fs::write(&old, "old").unwrap();
@@ -114,7 +114,7 @@ fn a_page_is_checked_before_the_run_and_replaced_by_force_alone() {
 
 /// A run of a million requests has a page below 3 MB.
 #[test]
-fn the_page_of_a_long_run_is_small() {
+fn the_html_report_of_a_long_run_is_small() {
     let folder = tempfile::tempdir().unwrap();
     let load = "zipf:pages=100000,requests=300000,read=0.3";
     page_of(folder.path(), &["compare", "--workload", load, "--timing", "event", "--device", "lab-8g"]);
@@ -124,7 +124,7 @@ fn the_page_of_a_long_run_is_small() {
 
 /// The commands of docs/reports.md work as they stand there.
 #[test]
-fn the_commands_of_the_page_about_reports_run() {
+fn every_command_in_the_reports_document_runs() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
     let folder = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink(root.join("traces"), folder.path().join("traces")).unwrap();
@@ -143,7 +143,7 @@ fn the_commands_of_the_page_about_reports_run() {
 
 /// Neither the blocks of a drive nor the length of a run make a page larger, or take memory for it.
 #[test]
-fn a_page_of_a_large_drive_and_a_long_run_is_bounded() {
+fn the_html_report_of_a_large_drive_and_a_long_run_has_bounded_size() {
     let folder = tempfile::tempdir().unwrap();
     let drive = [
         "--device",
@@ -169,7 +169,7 @@ fn a_page_of_a_large_drive_and_a_long_run_is_bounded() {
 }
 
 #[test]
-fn pages_and_differences_say_where_settings_come_from() {
+fn html_reports_and_diff_tell_where_settings_come_from() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     fs::write(file("drive.toml"), "[gc]\n\npolicy = 'fifo'\n").unwrap();
@@ -183,7 +183,7 @@ fn pages_and_differences_say_where_settings_come_from() {
     let config = file("drive.toml");
     let page = replay("a.html", &["--config", &config]);
     let at = format!("{config}:3");
-    let record: Value = serde_json::from_str(record_in(&page).unwrap()).unwrap();
+    let record: Value = serde_json::from_str(embedded_record(&page).unwrap()).unwrap();
     let origins = &record["runs"][0]["origins"];
     assert_eq!(origins["gc.policy"], serde_json::json!({ "source": "file", "place": at }));
     assert_eq!(origins["device.read_us"], serde_json::json!({ "source": "preset", "place": "auto" }));

@@ -61,7 +61,7 @@ fn follows(root: &Value, schema: &Value, value: &Value, at: &str) {
 
 /// Renewed by `wearwell schema > docs/schema/runs.json`, and likewise for the others.
 #[test]
-fn the_published_schemas_are_todays() {
+fn published_json_schemas_equal_those_that_the_command_prints() {
     for of in ["runs", "sweep", "lives", "ablations", "profile", "config"] {
         let path = format!("{}/../../docs/schema/{of}.json", env!("CARGO_MANIFEST_DIR"));
         let published = std::fs::read_to_string(&path).unwrap_or_default();
@@ -73,7 +73,7 @@ fn the_published_schemas_are_todays() {
 }
 
 #[test]
-fn results_follow_the_schema() {
+fn json_results_validate_against_the_published_schemas() {
     let schema = json(&["schema"]);
     let load = "uniform:pages=3000,requests=9000,read=0.3,rate=1000";
     let designs = ["--designs", "page-map,recyclable,geckoftl,integrated"];
@@ -106,7 +106,7 @@ fn results_follow_the_schema() {
 }
 
 #[test]
-fn a_manual_page_is_there_for_every_command() {
+fn every_command_has_a_manual_page() {
     let folder = tempfile::tempdir().unwrap();
     printed(&["man", folder.path().to_str().unwrap()]);
     for page in ["wearwell.1", "wearwell-replay.1", "wearwell-trace-convert.1"] {
@@ -116,7 +116,7 @@ fn a_manual_page_is_there_for_every_command() {
 }
 
 #[test]
-fn names_are_completed() {
+fn shell_completions_offer_names_of_designs_and_devices() {
     let script = printed(&["completions", "bash"]);
     for name in ["geckoftl", "tlc-1t", "d-choices", "in-use", "timeline"] {
         assert!(script.contains(name), "{name}");

@@ -83,7 +83,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn both_signals_end_a_server_in_order_and_take_its_sockets_away() {
+fn sigint_and_sigterm_end_a_server_in_order_and_remove_its_sockets() {
     for signal in ["-TERM", "-INT"] {
         let server = Server::start(&[]);
         let mut client = server.client();
@@ -97,7 +97,7 @@ fn both_signals_end_a_server_in_order_and_take_its_sockets_away() {
 }
 
 #[test]
-fn a_port_of_this_machine_is_served_and_named() {
+fn a_server_on_a_local_port_prints_its_address() {
     let mut server = Server::start(&["--tcp", "127.0.0.1:0"]);
     let mut said = String::new();
     let mut stderr = server.child.stderr.take().unwrap();
@@ -114,7 +114,7 @@ fn a_port_of_this_machine_is_served_and_named() {
 }
 
 #[test]
-fn prometheus_is_answered_where_the_server_says() {
+fn metrics_are_served_at_the_printed_address() {
     let mut server = Server::start(&["--metrics", "127.0.0.1:0"]);
     let mut client = server.client();
     write(&mut client, 3, &[7; PAGE]);
@@ -130,7 +130,7 @@ fn prometheus_is_answered_where_the_server_says() {
 }
 
 #[test]
-fn a_browser_is_answered_where_the_server_says() {
+fn the_dashboard_is_served_at_the_printed_address() {
     let mut server = Server::start(&["--dashboard", "127.0.0.1:0"]);
     let lines = BufReader::new(server.child.stderr.take().unwrap()).lines().map(|line| line.unwrap());
     let said = lines.into_iter().find(|line| line.contains("dashboard at ")).unwrap();
@@ -203,7 +203,7 @@ fn top_prints_plain_pages_into_a_pipe() {
 }
 
 #[test]
-fn what_cannot_be_served_is_refused_with_a_sentence() {
+fn invalid_serve_options_are_refused_with_a_sentence() {
     let refused = |arguments: &[&str], code: i32, part: &str| {
         let output = Command::new(WEARWELL).args(arguments).output().unwrap();
         let sentence = text(&output.stderr);

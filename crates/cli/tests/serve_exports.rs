@@ -140,7 +140,7 @@ fn an_image_that_cannot_be_opened_leaves_the_others_served() {
 }
 
 #[test]
-fn where_no_image_can_be_opened_there_is_no_server() {
+fn a_server_whose_images_all_fail_to_open_does_not_start() {
     let bench = Bench::new(&[("a", "8MiB"), ("b", "8MiB")]);
     bench.destroy("a");
     bench.destroy("b");
@@ -161,7 +161,7 @@ fn where_no_image_can_be_opened_there_is_no_server() {
 }
 
 #[test]
-fn top_and_snapshot_name_the_export() {
+fn top_and_snapshot_print_the_name_of_the_export() {
     let bench = Bench::new(&[("a", "16MiB"), ("b", "8MiB")]);
     let server = bench.start(&["root=a", "home=b"]);
     let run = |arguments: &[&str]| {

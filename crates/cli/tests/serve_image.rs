@@ -100,7 +100,7 @@ fn pattern(page: u64) -> Vec<u8> {
 }
 
 #[test]
-fn sessions_follow_each_other_and_are_counted() {
+fn an_image_counts_its_successive_server_sessions() {
     for (design, durability) in [("page-map", "process"), ("remap", "host")] {
         let bench = Bench::new(&["--design", design, "--durability", durability]);
         assert_eq!(bench.check().0, Some(0));
@@ -150,7 +150,7 @@ fn sessions_follow_each_other_and_are_counted() {
 /// A host that refuses to write holds the device up: reads go on, writes are told that there is no room, and what was
 /// flushed before is there in the next session.
 #[test]
-fn a_host_that_refuses_to_write_is_an_error_with_a_sentence_and_loses_nothing() {
+fn a_host_write_error_is_reported_and_loses_no_flushed_data() {
     let bench = Bench::new(&[]);
     let flash_kib = std::fs::metadata(bench.file("image/flash")).unwrap().len() / 1024;
     let server = bench.start(bench.serve_limited(flash_kib / 2));
@@ -200,7 +200,7 @@ fn a_host_that_refuses_to_write_is_an_error_with_a_sentence_and_loses_nothing() 
 
 /// A limit on the size of files ends a process by a signal when it is exceeded: the server was gone in the middle of a write.
 #[test]
-fn a_limit_that_would_end_the_server_is_refused_at_the_start() {
+fn a_file_size_limit_too_small_for_the_image_is_refused_at_start() {
     let bench = Bench::new(&[]);
     let limited = |arguments: &[&str]| {
         let mut command = Command::new("bash");
@@ -223,7 +223,7 @@ fn a_limit_that_would_end_the_server_is_refused_at_the_start() {
 }
 
 #[test]
-fn sockets_are_their_owners_alone_and_names_of_this_machine_are_addresses() {
+fn server_sockets_are_private_and_local_host_names_are_accepted() {
     use std::os::unix::fs::PermissionsExt as _;
     let bench = Bench::new(&[]);
     let mode = |name: &str| std::fs::metadata(bench.file(name)).unwrap().permissions().mode() & 0o777;
@@ -239,7 +239,7 @@ fn sockets_are_their_owners_alone_and_names_of_this_machine_are_addresses() {
 
 /// Sockets were bound after the image was opened, and every wrong address was an unsafe shutdown.
 #[test]
-fn an_address_that_is_refused_is_no_session_of_the_image() {
+fn a_refused_listen_address_does_not_count_as_a_session_of_the_image() {
     let bench = Bench::new(&["--design", "remap"]);
     for wrong in [&["--tcp", "192.0.2.1:1"][..], &["--tcp", "127.0.0.1:0", "--control", "/nowhere/control"]] {
         let image = bench.file("image");
@@ -310,7 +310,7 @@ fn a_refused_image_is_rescued_for_reading_and_not_changed() {
 
 /// A client that goes in the middle of a write leaves the page as it was.
 #[test]
-fn half_a_write_is_no_write() {
+fn a_write_cut_off_by_a_disconnect_changes_nothing() {
     let bench = Bench::new(&[]);
     let server = bench.start(bench.serve());
     let mut client = bench.client();
@@ -327,7 +327,7 @@ fn half_a_write_is_no_write() {
 }
 
 #[test]
-fn what_an_image_fixes_cannot_be_given_again() {
+fn options_fixed_by_an_image_are_refused_when_it_is_served() {
     let bench = Bench::new(&[]);
     for arguments in [["--design", "remap"], ["--size", "1GiB"], ["--set", "gc.policy=fifo"]] {
         let output = bench.serve().args(arguments).output().unwrap();
@@ -343,7 +343,7 @@ fn what_an_image_fixes_cannot_be_given_again() {
 
 /// The commands of `docs/serve.md`, one after the other, by a script that a user can run as well.
 #[test]
-fn a_day_with_an_image_loses_nothing() {
+fn an_image_keeps_all_data_over_a_day_of_use_and_restarts() {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/live/day.sh");
     for design in ["remap", "wearwell"] {
         let ran = Command::new(script).arg(design).env("WEARWELL", WEARWELL).output();

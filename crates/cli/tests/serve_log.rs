@@ -80,7 +80,7 @@ fn begins_with_a_time(line: &str) -> bool {
 }
 
 #[test]
-fn a_line_has_time_level_connection_export_and_message() {
+fn a_server_log_line_has_time_level_connection_export_and_message() {
     let server = Server::start(&[]);
     two_clients(&server);
     let lines = server.end();
@@ -96,7 +96,7 @@ fn a_line_has_time_level_connection_export_and_message() {
 }
 
 #[test]
-fn the_journal_takes_the_level_from_the_beginning_of_a_line() {
+fn log_lines_to_the_systemd_journal_begin_with_their_level() {
     let server = Server::start(&["--log-format", "journal", "--log-level", "debug"]);
     two_clients(&server);
     let lines = server.end();
@@ -106,7 +106,7 @@ fn the_journal_takes_the_level_from_the_beginning_of_a_line() {
 }
 
 #[test]
-fn a_journal_behind_standard_error_is_recognised_by_its_file() {
+fn standard_error_connected_to_the_systemd_journal_is_recognised() {
     use std::os::unix::fs::MetadataExt as _;
     let folder = tempfile::tempdir().unwrap();
     let (log, other) = (folder.path().join("log"), folder.path().join("other"));
@@ -130,7 +130,7 @@ fn a_journal_behind_standard_error_is_recognised_by_its_file() {
 }
 
 #[test]
-fn a_level_leaves_out_what_is_less_important() {
+fn the_log_level_suppresses_less_important_events() {
     let server = Server::start(&["--log-level", "warn"]);
     two_clients(&server);
     let lines = server.end();
@@ -145,7 +145,7 @@ fn a_level_leaves_out_what_is_less_important() {
 
 /// Whoever reads the log may end before the server.
 #[test]
-fn a_log_that_nobody_takes_does_not_end_the_server() {
+fn a_closed_log_output_does_not_end_the_server() {
     let mut server = Server::start(&["--log-level", "debug"]);
     drop(server.child.stderr.take());
     two_clients(&server);
@@ -155,7 +155,7 @@ fn a_log_that_nobody_takes_does_not_end_the_server() {
 }
 
 #[test]
-fn a_refused_request_is_logged_for_whoever_looks_for_it() {
+fn a_refused_request_is_logged_at_debug_level() {
     let server = Server::start(&["--log-level", "debug"]);
     let mut client = server.client();
     // A read beyond the end.
@@ -172,7 +172,7 @@ fn a_refused_request_is_logged_for_whoever_looks_for_it() {
 }
 
 #[test]
-fn options_set_the_limits_of_a_server() {
+fn serve_options_set_the_limits_of_a_server() {
     let server = Server::start(&[
         "--max-connections",
         "1",

@@ -73,7 +73,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn a_client_that_came_before_the_server_is_served_and_the_socket_outlives_the_server() {
+fn socket_activation_serves_early_clients_and_keeps_the_socket() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("nbd");
     let listener = UnixListener::bind(&path).unwrap();
@@ -96,7 +96,7 @@ fn a_client_that_came_before_the_server_is_served_and_the_socket_outlives_the_se
 }
 
 #[test]
-fn names_tell_what_is_spoken_on_a_socket_and_tcp_is_one() {
+fn systemd_socket_names_select_the_protocol_also_over_tcp() {
     let folder = tempfile::tempdir().unwrap();
     let control = UnixListener::bind(folder.path().join("control")).unwrap();
     let nbd = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
@@ -119,7 +119,7 @@ fn names_tell_what_is_spoken_on_a_socket_and_tcp_is_one() {
 }
 
 #[test]
-fn sockets_that_cannot_be_served_on_are_refused_with_a_sentence() {
+fn unusable_systemd_sockets_are_refused_with_a_sentence() {
     let folder = tempfile::tempdir().unwrap();
     let unix = |name: &str| OwnedFd::from(UnixListener::bind(folder.path().join(name)).unwrap());
     let (connected, _other) = UnixStream::pair().unwrap();
@@ -144,7 +144,7 @@ fn sockets_that_cannot_be_served_on_are_refused_with_a_sentence() {
 
 /// The example units, with the command of this build.
 #[test]
-fn systemd_has_nothing_against_the_example_units() {
+fn systemd_accepts_the_example_units() {
     if Command::new("systemd-analyze").arg("--version").output().is_err() {
         println!("systemd-analyze is not installed: the units are not verified");
         return;
@@ -169,7 +169,7 @@ fn systemd_has_nothing_against_the_example_units() {
 
 /// The command line of the example unit is one that the server takes.
 #[test]
-fn the_command_of_the_example_unit_serves() {
+fn the_command_of_the_example_systemd_unit_serves_an_image() {
     let unit = include_str!("../../../examples/live/wearwell.service");
     let line = unit.lines().find_map(|line| line.strip_prefix("ExecStart=")).unwrap();
     let folder = tempfile::tempdir().unwrap();

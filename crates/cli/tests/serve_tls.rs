@@ -20,7 +20,7 @@ fn serve() -> Command {
 
 /// What follows the handshake is tested with the server's library; here the command has to agree to one.
 #[test]
-fn a_server_with_certificates_wants_tls() {
+fn a_server_with_certificates_refuses_clients_without_tls() {
     let mut command = serve();
     command.arg("--tls-client-ca").arg(file("authority.pem")).args(["--tcp", "0.0.0.0:0"]);
     let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
@@ -45,7 +45,7 @@ fn a_server_with_certificates_wants_tls() {
 }
 
 #[test]
-fn certificates_that_do_not_fit_are_refused_with_a_sentence() {
+fn mismatched_tls_certificates_are_refused_with_a_sentence() {
     let refused = |command: &mut Command, part: &str| {
         let output = command.output().unwrap();
         let said = String::from_utf8(output.stderr).unwrap();

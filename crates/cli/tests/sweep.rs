@@ -52,7 +52,7 @@ fn runs(result: &Value) -> Vec<[String; 5]> {
 }
 
 #[test]
-fn the_runs_of_a_sweep_are_those_of_compare() {
+fn sweep_runs_equal_compare_runs_with_the_same_settings() {
     let folder = tempfile::tempdir().unwrap();
     let done = sweep(folder.path(), FILE, &["--jobs", "2", "--json", "-"]);
     assert_eq!(done.status.code(), Some(0), "{}", stderr(&done));
@@ -83,7 +83,7 @@ fn the_runs_of_a_sweep_are_those_of_compare() {
 }
 
 #[test]
-fn a_resumed_sweep_runs_nothing_twice_and_an_extended_one_what_is_new() {
+fn a_resumed_sweep_runs_only_what_is_missing() {
     let folder = tempfile::tempdir().unwrap();
     let kept = folder.path().join("kept");
     let resume = ["--resume", kept.to_str().unwrap(), "--json", "-"];
@@ -107,7 +107,7 @@ fn a_resumed_sweep_runs_nothing_twice_and_an_extended_one_what_is_new() {
 }
 
 #[test]
-fn a_run_that_fails_is_a_row_and_the_others_go_on() {
+fn a_failed_run_of_a_sweep_is_a_row_and_the_other_runs_continue() {
     let folder = tempfile::tempdir().unwrap();
     let csv = folder.path().join("runs.csv");
     let file = FILE
@@ -123,11 +123,14 @@ fn a_run_that_fails_is_a_row_and_the_others_go_on() {
     assert!(said.contains("and 3 others: device.over_provisioning is 9"), "{said}");
     let csv = fs::read_to_string(csv).unwrap();
     assert_eq!(csv.lines().count(), 17);
-    assert_eq!(csv.lines().filter(|line| line.contains("nowhere.csv: No such file")).count(), 8);
+    assert_eq!(
+        csv.lines().filter(|line| line.contains("nowhere.csv: cannot open the trace: No such file")).count(),
+        8
+    );
 }
 
 #[test]
-fn mistakes_are_refused_before_anything_runs() {
+fn mistakes_in_a_sweep_file_are_refused_before_any_run() {
     let folder = tempfile::tempdir().unwrap();
     let is_refused = |from: &str, to: &str, part: &str| {
         let done = sweep(folder.path(), &FILE.replace(from, to), &[]);

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::Value;
-use wearwell_replay::page::record_in;
+use wearwell_replay::page::embedded_record;
 
 const DOCUMENT: &str = include_str!("../../../docs/watch.md");
 
@@ -18,7 +18,7 @@ fn watched(folder: &Path, arguments: &[&str]) -> (String, Value) {
     let output = wearwell(folder, &[&["watch", "--out", "page.html", "--force"], arguments].concat());
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     let text = fs::read_to_string(folder.join("page.html")).unwrap();
-    let record = serde_json::from_str(record_in(&text).unwrap()).unwrap();
+    let record = serde_json::from_str(embedded_record(&text).unwrap()).unwrap();
     (text, record)
 }
 
@@ -30,7 +30,7 @@ fn refused(folder: &Path, arguments: &[&str]) -> String {
 }
 
 #[test]
-fn the_page_is_the_record_and_the_same_command_makes_the_same_page() {
+fn a_watch_page_embeds_its_record_and_is_deterministic() {
     let folder = tempfile::tempdir().unwrap();
     let arguments = ["--design", "geckoftl", "--requests", "120", "--cut-after", "100"];
     let (first, record) = watched(folder.path(), &arguments);
@@ -43,7 +43,7 @@ fn the_page_is_the_record_and_the_same_command_makes_the_same_page() {
 }
 
 #[test]
-fn designs_are_mixed_and_the_drive_is_set_as_elsewhere() {
+fn watch_accepts_mixtures_and_device_settings() {
     let folder = tempfile::tempdir().unwrap();
     let mixture = ["--set", "parts.content=dedup,delta", "--set", "device.pages_per_block=16"];
     let (_, record) =
@@ -60,7 +60,7 @@ fn designs_are_mixed_and_the_drive_is_set_as_elsewhere() {
 }
 
 #[test]
-fn what_nobody_can_look_at_and_what_has_no_effect_is_refused() {
+fn watch_refuses_large_drives_and_settings_without_effect() {
     let folder = tempfile::tempdir().unwrap();
     let of = |arguments: &[&str]| refused(folder.path(), &[arguments, &["--out", "page.html"]].concat());
     assert!(of(&["--requests", "2001"]).contains("a page shows from 1 to 2000"));
@@ -73,7 +73,7 @@ fn what_nobody_can_look_at_and_what_has_no_effect_is_refused() {
 }
 
 #[test]
-fn names_are_text_and_never_markup() {
+fn names_in_a_watch_page_are_escaped() {
     let folder = tempfile::tempdir().unwrap();
     let name = "<script>alert(1)<\u{2028}script>&.csv";
     let lines: Vec<String> = (0..40).map(|k| format!("{},W,{},4096,0,", k * 1000, k % 7 * 4096)).collect();
@@ -87,7 +87,7 @@ fn names_are_text_and_never_markup() {
 
 /// The commands of the document, as a reader types them.
 #[test]
-fn every_command_of_the_document_makes_a_page() {
+fn every_command_of_the_watch_document_writes_a_page() {
     let folder = tempfile::tempdir().unwrap();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
     std::os::unix::fs::symlink(root.join("traces"), folder.path().join("traces")).unwrap();

@@ -100,7 +100,7 @@ impl RemapConfig {
 
     /// Returns the parts of a design whose logical pages share flash pages (reverse map, reference counts,
     /// deduplication), for a device.
-    pub fn sharing(&self, geometry: &Geometry, logical_pages: u32) -> SharingDesign {
+    pub fn sharing_design(&self, geometry: &Geometry, logical_pages: u32) -> SharingDesign {
         SharingDesign {
             reverse_map: self.reverse_map_part(self.reverse_map, geometry),
             reference_counts: if self.sparse_counts {
@@ -191,7 +191,7 @@ impl Default for DeltaConfig {
 
 impl DeltaConfig {
     /// Returns the options of the delta design for flash with these times, if encoding a delta takes `encode_ns`.
-    pub fn design(&self, flash: &FlashTiming, page_bytes: u32, encode_ns: f64) -> DeltaDesign {
+    pub fn delta_design(&self, flash: &FlashTiming, page_bytes: u32, encode_ns: f64) -> DeltaDesign {
         let transfer_ns = page_bytes as f64 * flash.transfer_ps_per_byte as f64 / 1000.0;
         let slowest_ns = encode_ns.max(transfer_ns).max(flash.read_ns as f64);
         let worth_it = (1.0 - slowest_ns / flash.program_ns.max(1) as f64).clamp(0.0, 1.0);
@@ -208,7 +208,7 @@ impl DeltaConfig {
 
     /// Returns the parts of the delta design, with its map in RAM, on flash, or on flash with a journal. The journal
     /// needs `cache_entries`.
-    pub fn parts(&self, gc: GcOptions, delta: DeltaDesign) -> Parts {
+    pub fn delta_parts(&self, gc: GcOptions, delta: DeltaDesign) -> Parts {
         let cache = self.cache_entries.map(CachedOptions::of_entries);
         match (cache, self.journal_pages) {
             (Some(cache), Some(pages)) => {
@@ -291,7 +291,7 @@ pub enum HistoryName {
 }
 
 impl HistoryName {
-    pub(crate) fn scope(self) -> HistoryScope {
+    pub(crate) fn history_scope(self) -> HistoryScope {
         match self {
             Self::All => HistoryScope::AllPages,
             Self::Store => HistoryScope::Store,

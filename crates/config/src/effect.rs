@@ -10,7 +10,7 @@ use std::fmt;
 use wearwell::design::{MappingPart, Parts};
 use wearwell::validity::ValidityPart;
 
-use super::resolve::AUTO;
+use super::resolve::AUTO_PRESET;
 use super::{
     Arrival, Config, ContentConfig, LifetimeConfig, LifetimeSchemes, Mode, Policy, Precondition,
     PreconditionConfig, ReplayConfig, TimingConfig,
@@ -49,7 +49,7 @@ const FOR_BEST: &str =
     "lifetime.schemes is best, and the design deduplicates, recycles, encodes deltas or compresses";
 
 fn is_managed(config: &Config, chosen: &Chosen<'_>) -> bool {
-    config.managed(chosen.design, &chosen.parts.content).is_some()
+    config.lifetime_options(chosen.design, &chosen.parts.content).is_some()
 }
 
 fn has_target(config: &Config, chosen: &Chosen<'_>) -> bool {
@@ -85,7 +85,7 @@ fn has_events(config: &Config, _: &Chosen<'_>) -> bool {
 
 /// Whether the device has the size that its configuration keys set, instead of being resized to the input.
 fn has_fixed_size(config: &Config, _: &Chosen<'_>) -> bool {
-    let is_auto = config.device.preset.as_deref().is_none_or(|name| name == AUTO);
+    let is_auto = config.device.preset.as_deref().is_none_or(|name| name == AUTO_PRESET);
     config.device.fit.is_none() && (!is_auto || config.device.logical_pages.is_some())
 }
 
@@ -192,21 +192,27 @@ impl Rule {
 
 /// A setting that some of the designs of a run ignore.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Ignored {
+pub struct IgnoredSetting {
     /// Key of the ignored setting, as `section.key`.
-    pub key: String,
+    pub setting_key: String,
     /// Names of the designs that ignore the setting.
-    pub designs: Vec<String>,
+    pub ignoring_designs: Vec<String>,
     /// The condition under which the ignored setting would have an effect.
-    pub when: &'static str,
+    pub has_effect_when: &'static str,
     /// Whether all designs of the run ignore the setting.
-    pub by_all: bool,
+    pub is_ignored_by_all: bool,
 }
 
 /// Writes the sentence that tells the user which setting is ignored and when it would have an effect.
-impl fmt::Display for Ignored {
+impl fmt::Display for IgnoredSetting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} has no effect on {}: it counts when {}", self.key, self.designs.join(", "), self.when)
+        write!(
+            f,
+            "{} has no effect on {}: it counts when {}",
+            self.setting_key,
+            self.ignoring_designs.join(", "),
+            self.has_effect_when
+        )
     }
 }
 
@@ -255,7 +261,7 @@ impl Config {
     }
 
     /// Returns which of these settings (`section.key=value`) are ignored by runs of these designs.
-    pub fn ignored(&self, settings: &[String], designs: &[String]) -> Vec<Ignored> {
+    pub fn ignored_settings(&self, settings: &[String], designs: &[String]) -> Vec<IgnoredSetting> {
         let key_of = |setting: &String| setting.split('=').next().unwrap_or_default().trim().to_owned();
         let mut keys: Vec<String> = settings.iter().map(key_of).collect();
         keys.sort_unstable();
@@ -266,11 +272,11 @@ impl Config {
     /// Returns the parts of a design on a default device, because which parts it has does not depend on the device.
     /// `None` if the choice of parts is refused, which is reported later.
     fn parts_on_default_device(&self, design: &str) -> Option<Parts> {
-        let resolved = Self::default().resolve(1 << 16).ok()?;
-        self.parts(design, &resolved).ok()
+        let resolved = Self::default().resolve_device(1 << 16).ok()?;
+        self.design_parts(design, &resolved).ok()
     }
 
-    fn ignored_key(&self, key: &str, designs: &[String]) -> Option<Ignored> {
+    fn ignored_key(&self, key: &str, designs: &[String]) -> Option<IgnoredSetting> {
         let broken = |design: &String| {
             let chosen = Chosen { design, parts: self.parts_on_default_device(design)? };
             RULES.iter().find(|rule| rule.concerns(key) && !(rule.is_used)(self, &chosen))
@@ -279,7 +285,12 @@ impl Config {
             designs.iter().filter(|&design| broken(design).is_some()).cloned().collect();
         let when = ignoring.first().and_then(broken)?.when;
         let by_all = ignoring.len() == designs.len();
-        Some(Ignored { key: key.to_owned(), designs: ignoring, when, by_all })
+        Some(IgnoredSetting {
+            setting_key: key.to_owned(),
+            ignoring_designs: ignoring,
+            has_effect_when: when,
+            is_ignored_by_all: by_all,
+        })
     }
 }
 
@@ -291,14 +302,14 @@ mod tests {
         let owned = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();
         let config = Config::from_parts(None, &owned(settings)).unwrap();
         config
-            .ignored(&owned(settings), &owned(designs))
+            .ignored_settings(&owned(settings), &owned(designs))
             .into_iter()
-            .map(|one| (one.key, one.by_all))
+            .map(|one| (one.setting_key, one.is_ignored_by_all))
             .collect()
     }
 
     #[test]
-    fn settings_that_a_life_ignores_are_found() {
+    fn settings_without_effect_on_a_life_are_reported() {
         let of = |file: &str, settings: &[&str]| {
             let settings: Vec<String> = settings.iter().map(|&text| text.to_owned()).collect();
             Config::from_parts(Some(("drive.toml", file)), &settings).unwrap().ignored_by_life()
@@ -311,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_a_stepped_drive_ignores_are_found() {
+    fn settings_without_effect_on_a_stepped_drive_are_reported() {
         let of = |setting: &str| Config::from_parts(None, &[setting.to_owned()]).unwrap().ignored_by_steps();
         for used in ["gc.policy=fifo", "replay.seed=3", "device.wear_out=true", "timing.delta_encode_us=5.0"]
         {
@@ -331,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_of_another_design_are_found() {
+    fn settings_of_another_design_are_reported_as_ignored() {
         assert_eq!(ignored(&["recycle.policy=inf"], &["geckoftl"]), [("recycle.policy".into(), true)]);
         assert_eq!(
             ignored(&["recycle.policy=inf"], &["page-map", "recyclable"]),
@@ -343,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn the_blocks_of_a_device_that_is_sized_to_the_input_are_no_choice() {
+    fn blocks_per_plane_is_ignored_on_a_device_sized_to_the_input() {
         let blocks = "device.blocks_per_plane=12";
         let is_ignored = [("device.blocks_per_plane".to_owned(), true)];
         assert_eq!(ignored(&[blocks], &["page-map"]), is_ignored);
@@ -354,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_of_exchanged_parts_count() {
+    fn settings_of_replaced_parts_have_an_effect() {
         assert_eq!(ignored(&["parts.content=recycle", "recycle.policy=inf"], &["page-map"]), []);
         assert_eq!(
             ignored(&["parts.content=dedup", "recycle.policy=inf"], &["recyclable"]),
@@ -374,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_of_another_management_are_found() {
+    fn settings_of_unused_lifetime_management_are_reported() {
         let best = ["parts.content=delta", "lifetime.schemes=best", "lifetime.epoch_writes=9"];
         assert_eq!(ignored(&best, &["page-map"]), []);
         assert_eq!(ignored(&best[1..], &["recyclable", "delta", "remap", "integrated"]), []);
@@ -387,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_of_a_mode_that_is_off_are_found() {
+    fn settings_of_a_mode_that_is_off_are_reported_as_ignored() {
         for setting in ["gc.d=3", "timing.suspend=true", "replay.queue_depth=4", "precondition.share=0.3"] {
             let key = setting.split('=').next().unwrap();
             assert_eq!(ignored(&[setting], &["page-map"]), [(key.into(), true)], "{setting}");
@@ -403,7 +414,7 @@ mod tests {
 
     /// A rule for a key that does not exist would never apply.
     #[test]
-    fn every_rule_names_an_existing_key() {
+    fn every_ignored_setting_rule_names_an_existing_key() {
         let documents = include_str!("../../../docs/configuration.md");
         for rule in RULES {
             let known = match rule.key.strip_suffix('.') {

@@ -7,27 +7,27 @@
 use wearwell::nand::{FlashTiming, Geometry};
 
 use super::{
-    Arrival, Config, DeviceConfig, Origins, Policy, Precondition, PreconditionConfig, ReplayConfig, Resolved,
-    SpareOf,
+    Arrival, Config, DeviceConfig, Origins, Policy, Precondition, PreconditionConfig, ReplayConfig,
+    ResolvedDevice, SpareOf,
 };
 
 impl Config {
     /// Returns this run configuration with absent values replaced by those of `resolved` or by defaults, and with the
     /// arrival mode that was in effect. The returned configuration gives an identical run on the same input.
     #[must_use]
-    pub fn effective(&self, resolved: &Resolved, arrival: Arrival) -> Self {
+    pub fn with_effective_values(&self, resolved: &ResolvedDevice, arrival: Arrival) -> Self {
         let mut config = self.clone();
         config.device = self.device.effective(resolved);
         config.origins = Origins::default();
         config.device.striping = Some(self.striping_name());
         config.replay.arrival = arrival;
-        config.buffer.pages = Some(self.buffer(&resolved.geometry).pages);
-        config.gc.low_blocks = Some(resolved.gc.low_blocks);
+        config.buffer.pages = Some(self.write_buffer_options(&resolved.geometry).pages);
+        config.gc.low_blocks = Some(resolved.gc_options.low_blocks);
         // A share would be applied to more blocks than the threshold was computed from, and so raise it.
         config.gc.free_share = None;
         config.gc.background_share = Some(self.gc.background_share.unwrap_or(0.0));
         if self.gc.policy == Policy::DChoices {
-            config.gc.d = Some(self.gc.d());
+            config.gc.d = Some(self.gc.d_choices());
         }
         config.precondition = self.precondition.effective();
         config.replay.seed = Some(self.seed());
@@ -40,7 +40,7 @@ impl Config {
 }
 
 impl DeviceConfig {
-    fn effective(&self, resolved: &Resolved) -> Self {
+    fn effective(&self, resolved: &ResolvedDevice) -> Self {
         let Geometry {
             channels,
             dies_per_channel,
@@ -51,10 +51,10 @@ impl DeviceConfig {
             spare_bytes,
             superblock_planes,
         } = resolved.geometry;
-        let FlashTiming { read_ns, program_ns, erase_ns, transfer_ps_per_byte } = resolved.timing;
+        let FlashTiming { read_ns, program_ns, erase_ns, transfer_ps_per_byte } = resolved.flash_timing;
         let us = |ns: u64| Some(ns as f64 / 1000.0);
         Self {
-            preset: Some(resolved.preset.clone()),
+            preset: Some(resolved.preset_name.clone()),
             channels: Some(channels),
             dies_per_channel: Some(dies_per_channel),
             planes_per_die: Some(planes_per_die),
@@ -85,7 +85,7 @@ impl DeviceConfig {
 impl PreconditionConfig {
     /// Returns the amount of random overwrites that preconditioning makes after the first GC, in units of the physical
     /// capacity.
-    pub fn overwrite(&self) -> f64 {
+    pub fn overwrite_capacities(&self) -> f64 {
         self.overwrite.unwrap_or(match self.mode {
             Precondition::Steady => 1.0,
             Precondition::Constructed | Precondition::InUse => 0.1,
@@ -94,7 +94,7 @@ impl PreconditionConfig {
     }
 
     /// Returns the share of the replayed requests that only age the device during preconditioning (default 0.5).
-    pub fn share(&self) -> f64 {
+    pub fn aging_share(&self) -> f64 {
         self.share.unwrap_or(0.5)
     }
 
@@ -105,8 +105,8 @@ impl PreconditionConfig {
             Precondition::Steady | Precondition::Constructed | Precondition::InUse | Precondition::Random
         );
         Self {
-            overwrite: if overwrites { Some(self.overwrite()) } else { self.overwrite },
-            share: if is_aged && self.trace.is_none() { Some(self.share()) } else { self.share },
+            overwrite: if overwrites { Some(self.overwrite_capacities()) } else { self.overwrite },
+            share: if is_aged && self.trace.is_none() { Some(self.aging_share()) } else { self.share },
             filled: if is_aged { Some(self.filled == Some(true)) } else { self.filled },
             ..self.clone()
         }

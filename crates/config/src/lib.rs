@@ -2,8 +2,8 @@
 //!
 //! A configuration is built from a device preset, then a file, then single settings (`gc.policy=fifo`); later values
 //! replace earlier ones. Unknown keys and impossible values are refused, with their place and the nearest valid name,
-//! because a setting that is silently ignored makes a wrong figure. [`Resolved`] holds what a run really used; the run
-//! record contains it in full.
+//! because a setting that is silently ignored makes a wrong figure. [`ResolvedDevice`] holds what a run really used;
+//! the run record contains it in full.
 //!
 //! This file has the sections about the device and the run. `timing.rs`, `content.rs`, `metadata.rs` and `lifetime.rs`
 //! have the sections of the mechanisms. `parts.rs` exchanges parts of a design, `read.rs` parses, `resolve.rs` computes
@@ -26,7 +26,7 @@ mod timing;
 pub use content::{
     ContentConfig, DeltaConfig, HistoryName, RecycleConfig, RecyclePolicy, RemapConfig, ReverseMapName,
 };
-pub use effect::Ignored;
+pub use effect::IgnoredSetting;
 pub use lifetime::{LifetimeConfig, LifetimeSchemes};
 pub use metadata::{
     DftlConfig, DirectoryName, GeckoConfig, IdentificationName, MappingConfig, MergeName, MetadataName,
@@ -35,7 +35,7 @@ pub use metadata::{
 pub use origin::{Origin, Origins, Source};
 pub use parts::{ContentList, ContentName, MapName, PartsConfig, SurvivalName};
 pub use read::ConfigError;
-pub use resolve::{Resolved, blocks_kept};
+pub use resolve::{ResolvedDevice, blocks_kept_by_gc};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 pub use timing::{Mode, TimingConfig};

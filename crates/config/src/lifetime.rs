@@ -82,20 +82,20 @@ impl LifetimeConfig {
 
     /// Returns the energy model of the write-saving schemes, as the paper states it or fitted to the paper's
     /// break-even.
-    pub fn energy(&self) -> EnergyModel {
+    pub fn energy_model(&self) -> EnergyModel {
         if self.fitted_energy { EnergyModel::FITTED_TO_PAPER } else { EnergyModel::STATED_IN_PAPER }
     }
 
     /// Whether host writes are throttled to meet a target, which requires an arrival mode in which delays shift later
     /// requests.
-    pub(super) fn throttles(&self) -> bool {
+    pub(super) fn is_throttling(&self) -> bool {
         matches!(self.schemes, LifetimeSchemes::Throttling | LifetimeSchemes::Integrated)
     }
 
     /// Returns the options of lifetime management on a device with these content mechanisms; `None` if nothing is
     /// managed.
     fn options(&self, content: &ContentParts) -> Option<LifetimeOptions> {
-        let (schemes, energy) = (ContentSchemes::of_design(content), self.energy());
+        let (schemes, energy) = (ContentSchemes::of_design(content), self.energy_model());
         if self.schemes == LifetimeSchemes::Best {
             let options = LifetimeOptions::without_target(schemes, self.epoch_writes, &energy);
             return (schemes != ContentSchemes::NONE).then_some(options);
@@ -116,9 +116,9 @@ impl LifetimeConfig {
 
     /// Returns the content mechanisms that the lifetime schemes need: the options of deduplication (`None` if unused),
     /// and whether compression is needed.
-    pub(super) fn stages(&self) -> (Option<DedupOptions>, bool) {
+    pub(super) fn needed_mechanisms(&self) -> (Option<DedupOptions>, bool) {
         let kinds = self.configuration().map(|configuration| {
-            let options = LifetimeOptions::of_paper(configuration, &self.energy());
+            let options = LifetimeOptions::of_paper(configuration, &self.energy_model());
             options.schemes.iter().map(|scheme| scheme.kind).collect::<Vec<_>>()
         });
         let has = |kind| kinds.as_ref().is_none_or(|kinds| kinds.contains(&kind));
@@ -132,7 +132,7 @@ impl Config {
     /// managed. Throttling needs no content mechanism. The algorithm switches content mechanisms only on `integrated`
     /// and `wearwell` and on designs with `parts.content` set, because a design of another paper stays as that paper
     /// describes it.
-    pub fn managed(&self, design: &str, content: &ContentParts) -> Option<LifetimeOptions> {
+    pub fn lifetime_options(&self, design: &str, content: &ContentParts) -> Option<LifetimeOptions> {
         let options = self.lifetime.options(content)?;
         let is_chosen = self.parts.content.is_some() || matches!(design, "integrated" | "wearwell");
         let is_switched = is_chosen && !options.schemes.is_empty();

@@ -17,7 +17,7 @@ use wearwell::mapping::{CachedOptions, DirectoryPart, Identification};
 use wearwell::nand::Geometry;
 use wearwell::validity::{BitmapOptions, GeckoOptions, MergeMode, ValidityPart};
 
-use super::{Config, RemapConfig, Resolved};
+use super::{Config, RemapConfig, ResolvedDevice};
 
 /// Logical pages per entry of the L2P map's cache, if the configuration sets no number of entries.
 const CACHED_SHARE: u32 = 32;
@@ -167,7 +167,7 @@ pub enum SurveyName {
 
 impl SurveyName {
     /// Returns the option of the engine that this name selects: what recovery reads of each block.
-    pub fn part(self) -> BlockSurvey {
+    pub fn block_survey(self) -> BlockSurvey {
         match self {
             Self::OobScan => BlockSurvey::OobScan,
             Self::HeadTail => BlockSurvey::HeadTail,
@@ -188,7 +188,7 @@ pub enum MetadataName {
 impl GeckoConfig {
     /// Returns the options of Logarithmic Gecko for a device; without a configured number of parts of a block's bitmap,
     /// the number depends on the device's block size.
-    pub fn options(&self, geometry: &Geometry) -> GeckoOptions {
+    pub fn gecko_options(&self, geometry: &Geometry) -> GeckoOptions {
         let merge = match self.merge {
             MergeName::MultiWay => MergeMode::MultiWay,
             MergeName::Pairwise => MergeMode::Pairwise,
@@ -206,12 +206,12 @@ impl ValidityConfig {
                 ValidityPart::Bitmap(BitmapOptions { batches_updates: batch })
             }
             None => own,
-            Some(name) => self.part_of(name, gecko),
+            Some(name) => self.validity_part(name, gecko),
         }
     }
 
     /// Returns the store of page validity called `name`.
-    pub(super) fn part_of(&self, name: ValidityName, gecko: GeckoOptions) -> ValidityPart {
+    pub(super) fn validity_part(&self, name: ValidityName, gecko: GeckoOptions) -> ValidityPart {
         match name {
             ValidityName::Ram => ValidityPart::Ram,
             ValidityName::Bitmap => ValidityPart::Bitmap(BitmapOptions { batches_updates: self.batch }),
@@ -222,7 +222,7 @@ impl ValidityConfig {
 }
 
 impl MappingConfig {
-    pub(super) fn options(&self, own: CachedOptions, nodes: u32) -> CachedOptions {
+    pub(super) fn demand_paged_options(&self, own: CachedOptions, nodes: u32) -> CachedOptions {
         let identification = match self.identification {
             None => own.identification,
             Some(IdentificationName::OnUpdate) => Identification::OnUpdate,
@@ -260,7 +260,7 @@ const WEARWELL_LEAST_CACHE_ENTRIES: u32 = 1 << 17;
 impl Config {
     /// Returns the number of L2P entries that a map on flash caches in RAM. `own_least` is the minimum that the design
     /// has of its own ([`Self::least_cache_entries`]).
-    pub(super) fn cache_entries(&self, own_least: Option<u32>, resolved: &Resolved) -> u32 {
+    pub(super) fn cache_entries(&self, own_least: Option<u32>, resolved: &ResolvedDevice) -> u32 {
         let least = self.mapping.least_cache_entries.or(own_least).unwrap_or(1).min(resolved.logical_pages);
         self.mapping.cache_entries.unwrap_or((resolved.logical_pages / CACHED_SHARE).max(least))
     }
@@ -271,21 +271,21 @@ impl Config {
     }
 
     /// Returns the number of access counts with which delta encoding works on a design with a map on flash.
-    pub(super) fn heat_entries(resolved: &Resolved) -> u32 {
+    pub(super) fn heat_entries(resolved: &ResolvedDevice) -> u32 {
         (resolved.logical_pages / CACHED_SHARE).max(1)
     }
 
     /// Returns how many inner nodes of the tree that locates translation pages are cached in RAM.
-    pub(super) fn cached_nodes(&self, resolved: &Resolved) -> u32 {
+    pub(super) fn cached_nodes(&self, resolved: &ResolvedDevice) -> u32 {
         self.mapping.cached_nodes.unwrap_or_else(|| inner_nodes(resolved))
     }
 
     /// Returns the parts of a named design that differs from others in its metadata on flash (`dftl`, `geckoftl`, ...),
     /// with the configuration's replacements; `None` for any other name.
-    pub fn metadata_parts(&self, design: &str, resolved: &Resolved) -> Option<Parts> {
-        let gc = resolved.gc;
+    pub fn metadata_parts(&self, design: &str, resolved: &ResolvedDevice) -> Option<Parts> {
+        let gc = resolved.gc_options;
         let cache_entries = self.cache_entries(Self::least_cache_entries(design), resolved);
-        let gecko = self.gecko.options(&resolved.geometry);
+        let gecko = self.gecko.gecko_options(&resolved.geometry);
         let cached_nodes = self.cached_nodes(resolved);
         let tree = UFtlOptions { cache_entries, cached_nodes };
         let mut parts = match design {
@@ -301,7 +301,7 @@ impl Config {
             _ => return None,
         };
         if let MappingPart::Cached(own) = parts.mapping {
-            parts.mapping = MappingPart::Cached(self.mapping.options(own, cached_nodes));
+            parts.mapping = MappingPart::Cached(self.mapping.demand_paged_options(own, cached_nodes));
         }
         parts.validity = self.validity.part(parts.validity, gecko);
         parts.persistence = match self.recovery.by {
@@ -320,7 +320,7 @@ impl Config {
         gc: GcOptions,
         cache_entries: u32,
         gecko: GeckoOptions,
-        resolved: &Resolved,
+        resolved: &ResolvedDevice,
     ) -> Parts {
         let mut recycle = self.recycle_design(resolved);
         if self.recycle.history.is_none() {
@@ -357,7 +357,7 @@ impl Config {
 
 /// Returns the number of inner nodes of the directory tree over all translation pages. A node holds as many addresses
 /// as a translation page.
-fn inner_nodes(resolved: &Resolved) -> u32 {
+fn inner_nodes(resolved: &ResolvedDevice) -> u32 {
     let addresses = resolved.geometry.page_bytes / 4;
     resolved.logical_pages.div_ceil(addresses).div_ceil(addresses)
 }

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Config;
-use crate::resolve::AUTO;
+use crate::resolve::AUTO_PRESET;
 
 /// Kind of the place that a setting's value comes from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
@@ -83,7 +83,7 @@ impl PartialEq for Origins {
 impl Origins {
     /// Returns the origins of the values in a configuration file, by the lines of their keys. A text that is not TOML
     /// has none.
-    pub(crate) fn of_file(name: &str, text: &str) -> Self {
+    pub(crate) fn of_config_file(name: &str, text: &str) -> Self {
         let mut origins = Self::default();
         let Ok(document) = toml::de::DeTable::parse(text) else { return origins };
         for (section, keys) in document.get_ref() {
@@ -98,7 +98,7 @@ impl Origins {
     }
 
     /// Notes that a setting (`section.key=value`) sets a value.
-    pub(crate) fn set(&mut self, setting: &str) {
+    pub(crate) fn note_setting(&mut self, setting: &str) {
         let key = setting.split('=').next().unwrap_or_default().trim();
         self.0.insert(key.to_owned(), Origin::of(Source::Set));
     }
@@ -116,7 +116,8 @@ fn values(config: &Config) -> BTreeMap<String, toml::Value> {
 
 impl Config {
     /// Returns where the values of a run of `design` come from, by key (`section.key`). `effective` is this
-    /// configuration as the run used it ([`Config::effective`]). Keys of which the value is the default are absent.
+    /// configuration as the run used it ([`Config::with_effective_values`]). Keys of which the value is the default are
+    /// absent.
     pub fn origins(&self, effective: &Self, design: &str) -> BTreeMap<String, Origin> {
         let default = values(&Self::default());
         let mut origins = self.origins.0.clone();
@@ -140,7 +141,7 @@ impl Config {
     }
 
     fn preset_name(&self) -> &str {
-        self.device.preset.as_deref().unwrap_or(AUTO)
+        self.device.preset.as_deref().unwrap_or(AUTO_PRESET)
     }
 
     /// Returns where a run took the value of an absent setting from; `None` if it is the default.
@@ -159,7 +160,7 @@ impl Config {
             "buffer.pages" if effective.buffer.pages != Some(0) => derived("device.page_bytes"),
             "precondition.overwrite" => derived("precondition.mode"),
             "replay.arrival" => input,
-            "device.preset" if self.preset_name() != AUTO => Some(Origin::of(Source::Set)),
+            "device.preset" if self.preset_name() != AUTO_PRESET => Some(Origin::of(Source::Set)),
             "device.preset"
             | "device.reserve_blocks"
             | "device.factory_bad_share"

@@ -1,9 +1,9 @@
 //! The `[parts]` section: exchanges single parts of a design (content mechanisms, map, page validity, recovery).
 //!
-//! A named design is a set of defaults for this section ([`Config::file_of`] prints it); a part named here replaces the
-//! design's own. Options of a part stay in the section of its mechanism (`[recycle]`, `[remap]`, `[delta]`,
-//! `[mapping]`, `[gecko]`). The engine decides which parts can be combined, and its refusal is passed on unchanged.
-//! `docs/composition.md` lists all mixtures of content, map and page validity.
+//! A named design is a set of defaults for this section ([`Config::design_as_toml`] prints it); a part named here
+//! replaces the design's own. Options of a part stay in the section of its mechanism (`[recycle]`, `[remap]`,
+//! `[delta]`, `[mapping]`, `[gecko]`). The engine decides which parts can be combined, and its refusal is passed on
+//! unchanged. `docs/composition.md` lists all mixtures of content, map and page validity.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -19,7 +19,7 @@ use wearwell::sharing::counts::ReferenceCountForm;
 use wearwell::sharing::reverse_map::ReverseMapPart;
 use wearwell::validity::ValidityPart;
 
-use super::{Config, ConfigError, HistoryName, MetadataName, Resolved, ReverseMapName, ValidityName};
+use super::{Config, ConfigError, HistoryName, MetadataName, ResolvedDevice, ReverseMapName, ValidityName};
 
 /// Parts of a design (content mechanisms, map, page validity, recovery) by name; an absent part is the design's own.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -44,7 +44,7 @@ pub struct PartsConfig {
 pub enum ContentName {
     /// The host's remap commands let several logical pages share a flash page (Remap-SSD).
     Remap,
-    /// A mechanism of the engine.
+    /// A content mechanism of the engine, by its kind.
     Mechanism(SchemeKind),
 }
 
@@ -63,14 +63,14 @@ impl ContentName {
     pub const COMPRESS: Self = Self::Mechanism(SchemeKind::Compression);
 
     /// Returns all content mechanisms, in the order in which lists name them: those of the papers, then the others.
-    pub fn all() -> impl Iterator<Item = Self> + Clone {
+    pub fn all_names() -> impl Iterator<Item = Self> + Clone {
         OF_PAPERS.into_iter().chain(filters().map(Self::Mechanism))
     }
 
     /// Returns the mechanism that looks at page contents (deduplication, recycling, delta encoding, compression)
     /// called `name`, if there is one.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::all().find(|known| known.name() == name)
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::all_names().find(|known| known.name() == name)
     }
 
     /// Returns the name of the content mechanism in configuration files and settings.
@@ -91,9 +91,9 @@ impl ContentName {
         }
     }
 
-    /// Returns the place of the mechanism in the order of [`Self::all`].
+    /// Returns the place of the mechanism in the order of [`Self::all_names`].
     fn place(self) -> usize {
-        Self::all().take_while(|&other| other != self).count()
+        Self::all_names().take_while(|&other| other != self).count()
     }
 }
 
@@ -123,7 +123,7 @@ impl Serialize for ContentName {
 impl<'de> Deserialize<'de> for ContentName {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let name = String::deserialize(deserializer)?;
-        Self::named(&name).ok_or_else(|| serde::de::Error::custom(unknown(&name)))
+        Self::from_name(&name).ok_or_else(|| serde::de::Error::custom(unknown(&name)))
     }
 }
 
@@ -133,7 +133,7 @@ impl JsonSchema for ContentName {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        let names = Self::all().map(
+        let names = Self::all_names().map(
             |name| json_schema!({ "description": name.summary(), "type": "string", "const": name.name() }),
         );
         json_schema!({
@@ -145,10 +145,14 @@ impl JsonSchema for ContentName {
 
 /// Returns the error about a content mechanism that does not exist.
 fn unknown(word: &str) -> ConfigError {
-    ConfigError::unknown("content mechanism", word, ContentName::all().map(ContentName::name).chain(["none"]))
+    ConfigError::unknown_name(
+        "content mechanism",
+        word,
+        ContentName::all_names().map(ContentName::name).chain(["none"]),
+    )
 }
 
-/// A set of content mechanisms: each at most once, in the order of [`ContentName::all`].
+/// A set of content mechanisms: each at most once, in the order of [`ContentName::all_names`].
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "WrittenList", into = "Vec<ContentName>")]
 #[schemars(with = "Vec<ContentName>")]
@@ -173,9 +177,9 @@ impl TryFrom<WrittenList> for ContentList {
         };
         let mut names = Vec::new();
         for word in &words {
-            names.push(ContentName::named(word).ok_or_else(|| unknown(word))?);
+            names.push(ContentName::from_name(word).ok_or_else(|| unknown(word))?);
         }
-        Ok(Self::of(&names))
+        Ok(Self::of_names(&names))
     }
 }
 
@@ -187,7 +191,7 @@ impl From<ContentList> for Vec<ContentName> {
 
 impl ContentList {
     /// Creates the list of these content mechanisms, sorted and without repetitions.
-    pub fn of(names: &[ContentName]) -> Self {
+    pub fn of_names(names: &[ContentName]) -> Self {
         let mut names = names.to_vec();
         names.sort_unstable();
         names.dedup();
@@ -195,7 +199,7 @@ impl ContentList {
     }
 
     /// Whether the list contains the content mechanism `name`.
-    pub fn has(&self, name: ContentName) -> bool {
+    pub fn contains(&self, name: ContentName) -> bool {
         self.0.contains(&name)
     }
 }
@@ -263,7 +267,7 @@ impl SurvivalName {
 impl PartsConfig {
     /// Returns the parts that the section `[parts]` sets, written as settings (`parts.key=value`, joined by blanks);
     /// empty if it sets none.
-    pub fn settings(&self) -> String {
+    pub fn as_settings(&self) -> String {
         let written = toml::Table::try_from(self).expect("names are plain data");
         let plain = |value: &toml::Value| match value {
             toml::Value::Array(names) if names.is_empty() => "none".to_owned(),
@@ -293,14 +297,14 @@ impl Config {
         ];
         match said_twice.into_iter().find(|(is_said_twice, ..)| *is_said_twice) {
             Some((_, one, other)) => {
-                Err(ConfigError::Value(format!("{one} and {other} set the same part: leave one out")))
+                Err(ConfigError::InvalidValue(format!("{one} and {other} set the same part: leave one out")))
             }
             None => Ok(()),
         }
     }
 
     /// Replaces the design's own parts (content mechanisms, map, page validity, recovery) by those that `[parts]` sets.
-    pub(super) fn replace_parts(&self, parts: &mut Parts, resolved: &Resolved) {
+    pub(super) fn replace_parts(&self, parts: &mut Parts, resolved: &ResolvedDevice) {
         let asked = &self.parts;
         if let Some(list) = &asked.content {
             parts.content = self.content_parts(list, &parts.content, resolved);
@@ -312,7 +316,7 @@ impl Config {
             parts.mapping = self.map_part(name, parts.mapping, resolved);
         }
         if let Some(name) = asked.validity {
-            parts.validity = self.validity.part_of(name, self.gecko.options(&resolved.geometry));
+            parts.validity = self.validity.validity_part(name, self.gecko.gecko_options(&resolved.geometry));
         }
         let is_another = asked.content.is_some() || asked.map.is_some() || asked.reverse_map.is_some();
         match asked.survives {
@@ -322,17 +326,24 @@ impl Config {
         }
     }
 
-    fn content_parts(&self, list: &ContentList, own: &ContentParts, resolved: &Resolved) -> ContentParts {
-        let deduplicates = list.has(ContentName::DEDUP);
-        let shares = deduplicates || list.has(ContentName::Remap);
+    fn content_parts(
+        &self,
+        list: &ContentList,
+        own: &ContentParts,
+        resolved: &ResolvedDevice,
+    ) -> ContentParts {
+        let deduplicates = list.contains(ContentName::DEDUP);
+        let shares = deduplicates || list.contains(ContentName::Remap);
         ContentParts {
             recycle: list
-                .has(ContentName::RECYCLE)
+                .contains(ContentName::RECYCLE)
                 .then(|| own.recycle.clone().unwrap_or_else(|| self.recycle_design(resolved))),
             sharing: shares.then(|| self.sharing_part(deduplicates, own.sharing, resolved)),
-            delta: list.has(ContentName::DELTA).then(|| self.delta_design(resolved)),
-            chunks: list.has(ContentName::COMPRESS).then(ChunkDesign::default),
-            stateless_mechanisms: filters().filter(|&kind| list.has(ContentName::Mechanism(kind))).collect(),
+            delta: list.contains(ContentName::DELTA).then(|| self.delta_design(resolved)),
+            chunks: list.contains(ContentName::COMPRESS).then(ChunkDesign::default),
+            stateless_mechanisms: filters()
+                .filter(|&kind| list.contains(ContentName::Mechanism(kind)))
+                .collect(),
         }
     }
 
@@ -340,15 +351,15 @@ impl Config {
         &self,
         deduplicates: bool,
         own: Option<SharingDesign>,
-        resolved: &Resolved,
+        resolved: &ResolvedDevice,
     ) -> SharingDesign {
-        let configured = self.remap.sharing(&resolved.geometry, resolved.logical_pages);
+        let configured = self.remap.sharing_design(&resolved.geometry, resolved.logical_pages);
         let base = own.unwrap_or(SharingDesign { reverse_map: ReverseMapPart::Ideal, ..configured });
         let dedup = base.dedup.unwrap_or_else(|| self.remap.dedup_options(resolved.logical_pages));
         SharingDesign { dedup: deduplicates.then_some(dedup), ..base }
     }
 
-    fn map_part(&self, name: MapName, own: MappingPart, resolved: &Resolved) -> MappingPart {
+    fn map_part(&self, name: MapName, own: MappingPart, resolved: &ResolvedDevice) -> MappingPart {
         let entries = match own {
             MappingPart::Cached(cache) | MappingPart::Journalled { cache, .. } => cache.cache_entries,
             MappingPart::Flat => self.cache_entries(None, resolved),
@@ -362,32 +373,33 @@ impl Config {
         let nodes = self.cached_nodes(resolved);
         match name {
             MapName::Flat => MappingPart::Flat,
-            MapName::Cached => MappingPart::Cached(self.mapping.options(eager, nodes)),
-            MapName::Lazy => MappingPart::Cached(self.mapping.options(lazy, nodes)),
+            MapName::Cached => MappingPart::Cached(self.mapping.demand_paged_options(eager, nodes)),
+            MapName::Lazy => MappingPart::Cached(self.mapping.demand_paged_options(lazy, nodes)),
         }
     }
 
     /// Returns the label that distinguishes a run with these settings (joined by blanks) from other runs. The label
     /// includes the settings of `[parts]`, because a design with other parts is another design even in a run of one
     /// design.
-    pub fn variant(&self, settings: &str) -> String {
+    pub fn run_label(&self, settings: &str) -> String {
         if settings.contains("parts.") {
             return settings.to_owned();
         }
-        [&self.parts.settings(), settings].join(" ").trim().to_owned()
+        [&self.parts.as_settings(), settings].join(" ").trim().to_owned()
     }
 
     /// Returns all parts that a design has under this configuration: its own, and those that replace them (content
     /// mechanisms, map, page validity, recovery).
     ///
     /// # Errors
-    /// [`ConfigError::UnknownName`]; [`ConfigError::Value`] if a part is chosen twice, or if the device is impossible.
+    /// [`ConfigError::UnknownName`]; [`ConfigError::InvalidValue`] if a part is chosen twice, or if the device is
+    /// impossible.
     ///
     /// # Panics
     /// Never: the parts of a design have names.
     pub fn all_parts(&self, design: &str) -> Result<PartsConfig, ConfigError> {
-        let resolved = Self::default().resolve(LARGE_DRIVE_PAGES)?;
-        let mut file = table_of(&self.parts(design, &resolved)?, resolved.logical_pages);
+        let resolved = Self::default().resolve_device(LARGE_DRIVE_PAGES)?;
+        let mut file = table_of(&self.design_parts(design, &resolved)?, resolved.logical_pages);
         let parts = file.remove("parts").expect("a design has parts");
         Ok(parts.try_into().expect("parts have the names of the section"))
     }
@@ -397,10 +409,10 @@ impl Config {
     ///
     /// # Errors
     /// [`ConfigError::UnknownName`].
-    pub fn file_of(design: &str) -> Result<String, ConfigError> {
+    pub fn design_as_toml(design: &str) -> Result<String, ConfigError> {
         let config = Self::default();
-        let resolved = config.resolve(LARGE_DRIVE_PAGES)?;
-        let parts = config.parts(design, &resolved)?;
+        let resolved = config.resolve_device(LARGE_DRIVE_PAGES)?;
+        let parts = config.design_parts(design, &resolved)?;
         let known = design::ALL.iter().find(|known| known.name == design);
         let source = known.map_or("", |known| known.source);
         let head = format!(

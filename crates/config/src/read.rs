@@ -9,7 +9,7 @@ use super::{Config, Origins};
 #[non_exhaustive]
 pub enum ConfigError {
     /// A configuration file that cannot be read.
-    #[error("{}: {source}", file.display())]
+    #[error("{}: cannot read the configuration file: {source}", file.display())]
     Unreadable {
         /// Path of the configuration file.
         file: PathBuf,
@@ -38,7 +38,7 @@ pub enum ConfigError {
     },
     /// A configuration value out of its range, or values that contradict each other.
     #[error("{0}")]
-    Value(String),
+    InvalidValue(String),
     /// A layout of the flash that is impossible.
     #[error(transparent)]
     Geometry(#[from] wearwell::nand::GeometryError),
@@ -46,7 +46,11 @@ pub enum ConfigError {
 
 impl ConfigError {
     /// Creates the error for an unknown name, with the most similar one of `known` as a suggestion.
-    pub fn unknown<'a>(what: &'static str, name: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
+    pub fn unknown_name<'a>(
+        what: &'static str,
+        name: &str,
+        known: impl IntoIterator<Item = &'a str>,
+    ) -> Self {
         let known: Vec<&str> = known.into_iter().collect();
         Self::UnknownName {
             what,
@@ -78,10 +82,10 @@ impl Config {
             Some((name, text)) => read_file(name, text)?,
             None => toml::Table::new(),
         };
-        let mut origins = file.map(|(name, text)| Origins::of_file(name, text)).unwrap_or_default();
+        let mut origins = file.map(|(name, text)| Origins::of_config_file(name, text)).unwrap_or_default();
         for setting in settings {
             apply(&mut table, setting)?;
-            origins.set(setting);
+            origins.note_setting(setting);
         }
         let place = || "configuration".to_owned();
         let config: Self = table.try_into().map_err(|error| toml_error(place(), &error))?;

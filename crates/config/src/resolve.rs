@@ -18,13 +18,13 @@ use crate::TIMELINE_CELLS_MAX;
 
 /// A device as a run uses it, with every absent value filled in.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Resolved {
+pub struct ResolvedDevice {
     /// Name of the preset that the device is based on.
-    pub preset: String,
-    /// Layout of the flash.
+    pub preset_name: String,
+    /// Layout of the flash: channels, dies, planes, blocks and pages.
     pub geometry: Geometry,
     /// Times of flash operations and of the channel.
-    pub timing: FlashTiming,
+    pub flash_timing: FlashTiming,
     /// Rated program/erase cycles of a block.
     pub endurance_cycles: u32,
     /// Number of exported pages.
@@ -33,10 +33,10 @@ pub struct Resolved {
     /// unwritten part of the open blocks. May be a fraction.
     pub reserve_blocks: f64,
     /// Options of GC, with its thresholds in blocks.
-    pub gc: GcOptions,
+    pub gc_options: GcOptions,
 }
 
-impl Resolved {
+impl ResolvedDevice {
     /// Returns the number of physical pages without the reserve blocks, that is the exported pages and the
     /// over-provisioning.
     pub fn shared_pages(&self) -> u64 {
@@ -45,7 +45,7 @@ impl Resolved {
 }
 
 /// Name of the preset whose device is sized to the workload.
-pub(super) const AUTO: &str = "auto";
+pub(super) const AUTO_PRESET: &str = "auto";
 
 impl Config {
     /// Returns the seed of all random choices of the run (default 1).
@@ -54,7 +54,7 @@ impl Config {
     }
 
     /// Returns the blocks that are bad from the factory; the seed decides which.
-    pub fn factory_bad(&self, geometry: &Geometry) -> Vec<BlockId> {
+    pub fn factory_bad_blocks(&self, geometry: &Geometry) -> Vec<BlockId> {
         let share = self.device.factory_bad_share.unwrap_or(0.0).clamp(0.0, 0.2);
         let threshold = (share * u64::MAX as f64) as u64;
         let seed = self.seed();
@@ -74,12 +74,12 @@ impl Config {
     ///
     /// # Errors
     /// Unknown preset, impossible geometry, a value out of range, or settings that contradict each other.
-    pub fn resolve(&self, footprint_pages: u64) -> Result<Resolved, ConfigError> {
+    pub fn resolve_device(&self, footprint_pages: u64) -> Result<ResolvedDevice, ConfigError> {
         self.require_ranges()?;
         self.require_timing_for_throttling()?;
         self.require_map_for_journal()?;
-        let name = self.device.preset.as_deref().unwrap_or(AUTO);
-        let device = if name == AUTO { auto_device(footprint_pages) } else { named_device(name)? };
+        let name = self.device.preset.as_deref().unwrap_or(AUTO_PRESET);
+        let device = if name == AUTO_PRESET { auto_device(footprint_pages) } else { named_device(name)? };
         let geometry = self.layout(&device.geometry).checked()?;
         let fit = self.device.fit.or(self.is_sized_to_input().then_some(1.0));
         let spare = self.device.over_provisioning.unwrap_or(device.over_provisioning);
@@ -96,32 +96,32 @@ impl Config {
         let by_share = (shared_pages as f64 * exported) as u64;
         let logical = self.device.logical_pages.map_or(by_share, u64::from);
         if logical == 0 || logical >= geometry.pages() {
-            return Err(ConfigError::Value(format!(
+            return Err(ConfigError::InvalidValue(format!(
                 "{logical} logical pages on {} physical pages: some, not all, of the flash must be exported",
                 geometry.pages()
             )));
         }
         let logical_pages = u32::try_from(logical)
-            .map_err(|_| ConfigError::Value(format!("{logical} logical pages: at most 2^32 - 1")))?;
-        if let Some(asked) = self.device.fit.filter(|_| name != AUTO) {
+            .map_err(|_| ConfigError::InvalidValue(format!("{logical} logical pages: at most 2^32 - 1")))?;
+        if let Some(asked) = self.device.fit.filter(|_| name != AUTO_PRESET) {
             require_fit(name, asked, footprint_pages, logical * u64::from(geometry.page_bytes) / 4096)?;
         }
         let gc = self.gc_options(&geometry, device.gc_free_share)?;
-        Ok(Resolved {
-            preset: name.to_owned(),
-            timing: self.flash_timing(device.timing),
+        Ok(ResolvedDevice {
+            preset_name: name.to_owned(),
+            flash_timing: self.flash_timing(device.timing),
             endurance_cycles: self.device.endurance_cycles.unwrap_or(device.endurance_cycles),
             logical_pages,
             reserve_blocks,
-            gc,
+            gc_options: gc,
             geometry,
         })
     }
 
     /// Whether the number of blocks follows from the pages that the input touches.
     pub(super) fn is_sized_to_input(&self) -> bool {
-        let name = self.device.preset.as_deref().unwrap_or(AUTO);
-        self.device.fit.is_some() || name == AUTO && self.device.logical_pages.is_none()
+        let name = self.device.preset.as_deref().unwrap_or(AUTO_PRESET);
+        self.device.fit.is_some() || name == AUTO_PRESET && self.device.logical_pages.is_none()
     }
 
     /// Refuses configuration values out of their range, for numbers that no other check covers.
@@ -186,7 +186,10 @@ impl Config {
                 } else {
                     format!("lie in {low} to {high}")
                 };
-                Err(ConfigError::Value(format!("{name} is {}; it must {allowed}", value.unwrap_or_default())))
+                Err(ConfigError::InvalidValue(format!(
+                    "{name} is {}; it must {allowed}",
+                    value.unwrap_or_default()
+                )))
             }
             None => Ok(()),
         }
@@ -194,7 +197,7 @@ impl Config {
 
     fn require_map_for_journal(&self) -> Result<(), ConfigError> {
         if self.delta.journal_pages.is_some() && self.delta.cache_entries.is_none() {
-            return Err(ConfigError::Value(
+            return Err(ConfigError::InvalidValue(
                 "delta.journal_pages: a journal needs a map on flash: set delta.cache_entries".into(),
             ));
         }
@@ -204,11 +207,11 @@ impl Config {
     /// Refuses lifetime management that throttles without a timing engine or with an arrival mode in which delays do
     /// not shift later requests.
     fn require_timing_for_throttling(&self) -> Result<(), ConfigError> {
-        if !self.lifetime.throttles() {
+        if !self.lifetime.is_throttling() {
             return Ok(());
         }
         if self.timing.mode == Mode::None || matches!(self.replay.arrival, Arrival::Auto | Arrival::Open) {
-            return Err(ConfigError::Value(
+            return Err(ConfigError::InvalidValue(
                 "lifetime.schemes: throttling delays requests, which needs a timing engine (timing.mode) and  \
                  replay.arrival=think or closed"
                     .into(),
@@ -248,7 +251,7 @@ impl Config {
         let share = self.gc.free_share.unwrap_or(preset_share);
         let background = self.gc.background_share.unwrap_or(0.0);
         if !(0.0..0.5).contains(&share) || !(0.0..0.5).contains(&background) {
-            return Err(ConfigError::Value(
+            return Err(ConfigError::InvalidValue(
                 "gc.free_share and gc.background_share are from 0 to below 0.5".into(),
             ));
         }
@@ -290,7 +293,9 @@ impl Config {
     fn fitted(&self, geometry: &Geometry, fitting: &Fitting) -> Result<(Geometry, f64), ConfigError> {
         let Fitting { footprint_pages, fit, exported, gc_free_share } = *fitting;
         if !(fit > 0.0 && fit <= 1.0) {
-            return Err(ConfigError::Value(format!("device.fit is {fit}; it must be above 0 and at most 1")));
+            return Err(ConfigError::InvalidValue(format!(
+                "device.fit is {fit}; it must be above 0 and at most 1"
+            )));
         }
         let pages_4k = (footprint_pages.max(1) as f64 / fit / exported).ceil();
         let pages = pages_4k * 4096.0 / geometry.page_bytes as f64;
@@ -315,7 +320,7 @@ impl Config {
         // The threshold may be a share of all blocks, including the reserve, so the reserve is computed iteratively.
         for _ in 0..8 {
             let low = self.low_blocks((per_plane + reserve).ceil() as u32, gc_free_share);
-            reserve = blocks_kept(low).max(for_metadata);
+            reserve = blocks_kept_by_gc(low).max(for_metadata);
         }
         reserve
     }
@@ -323,26 +328,28 @@ impl Config {
     /// Returns the parts of the design called `design`, with those that `[parts]` replaces.
     ///
     /// # Errors
-    /// [`ConfigError::UnknownName`]; [`ConfigError::Value`] if a part is chosen twice.
-    pub fn parts(&self, design: &str, resolved: &Resolved) -> Result<Parts, ConfigError> {
+    /// [`ConfigError::UnknownName`]; [`ConfigError::InvalidValue`] if a part is chosen twice.
+    pub fn design_parts(&self, design: &str, resolved: &ResolvedDevice) -> Result<Parts, ConfigError> {
         self.refuse_parts_set_twice()?;
-        let gc = resolved.gc;
+        let gc = resolved.gc_options;
         let mut parts = match design {
             "page-map" => design::page_map(gc),
             "recyclable" => design::recyclable(gc, self.recycle_design(resolved)),
-            "remap" => design::remap(gc, self.remap.sharing(&resolved.geometry, resolved.logical_pages)),
-            "delta" => self.delta.parts(gc, self.delta_design(resolved)),
+            "remap" => {
+                design::remap(gc, self.remap.sharing_design(&resolved.geometry, resolved.logical_pages))
+            }
+            "delta" => self.delta.delta_parts(gc, self.delta_design(resolved)),
             "integrated" => {
-                let (dedup, compresses) = self.lifetime.stages();
+                let (dedup, compresses) = self.lifetime.needed_mechanisms();
                 design::integrated(gc, dedup, compresses)
             }
             other => self.metadata_parts(other, resolved).ok_or_else(|| {
-                ConfigError::unknown("design", other, design::ALL.iter().map(|design| design.name))
+                ConfigError::unknown_name("design", other, design::ALL.iter().map(|design| design.name))
             })?,
         };
         self.replace_parts(&mut parts, resolved);
         parts.gc = self.metadata_gc(parts.gc);
-        parts.survey = self.recovery.blocks.part();
+        parts.survey = self.recovery.blocks.block_survey();
         if let (Some(delta), MappingPart::Cached(_)) = (&mut parts.content.delta, parts.mapping)
             && design != "delta"
         {
@@ -351,12 +358,12 @@ impl Config {
         Ok(parts)
     }
 
-    pub(super) fn delta_design(&self, resolved: &Resolved) -> DeltaDesign {
+    pub(super) fn delta_design(&self, resolved: &ResolvedDevice) -> DeltaDesign {
         let encode_ns = self.timing.delta_encode_us * 1000.0;
-        self.delta.design(&resolved.timing, resolved.geometry.page_bytes, encode_ns)
+        self.delta.delta_design(&resolved.flash_timing, resolved.geometry.page_bytes, encode_ns)
     }
 
-    pub(super) fn recycle_design(&self, resolved: &Resolved) -> RecycleDesign {
+    pub(super) fn recycle_design(&self, resolved: &ResolvedDevice) -> RecycleDesign {
         let config = &self.recycle;
         let paper_ratio = (resolved.geometry.pages() / 80).min(DEFAULT_STORE_ENTRIES as u64) as u32;
         let entries = config.entries.unwrap_or(paper_ratio);
@@ -372,14 +379,14 @@ impl Config {
             beta: config.beta,
             count_comparisons: config.count_comparisons,
             refresh_age_programs: config.refresh_age_programs,
-            history: config.history.map(HistoryName::scope).unwrap_or_default(),
+            history: config.history.map(HistoryName::history_scope).unwrap_or_default(),
         };
         RecycleDesign { options, verify_on_hit: config.verify_on_hit }
     }
 
     /// Returns the write buffer that the configuration explicitly sets; 0 pages if it sets none. Used by a live device,
     /// which has no default buffer because it completes partial pages itself.
-    pub fn named_buffer(&self) -> BufferOptions {
+    pub fn configured_buffer(&self) -> BufferOptions {
         let policy = match self.buffer.policy {
             BufferOrder::Fifo => BufferPolicy::Fifo,
             BufferOrder::Slru => BufferPolicy::Slru,
@@ -389,10 +396,10 @@ impl Config {
 
     /// Returns the write buffer of a replay on a device of this layout: the configured one, or the default for the page
     /// size.
-    pub fn buffer(&self, geometry: &Geometry) -> BufferOptions {
+    pub fn write_buffer_options(&self, geometry: &Geometry) -> BufferOptions {
         let joins_small_writes = u64::from(geometry.page_bytes) > PAGE_BYTES;
         let default = if joins_small_writes { BUFFER_PAGES_PER_PLANE * geometry.planes() } else { 0 };
-        BufferOptions { pages: self.buffer.pages.unwrap_or(default), ..self.named_buffer() }
+        BufferOptions { pages: self.buffer.pages.unwrap_or(default), ..self.configured_buffer() }
     }
 
     /// Whether a replay has a write buffer, judged by the configuration and the preset alone, without the input.
@@ -410,7 +417,7 @@ const BUFFER_PAGES_PER_PLANE: u32 = 4;
 
 impl GcConfig {
     /// Returns the number of random blocks that the GC policy `d-choices` compares (default 10).
-    pub(super) fn d(&self) -> u32 {
+    pub(super) fn d_choices(&self) -> u32 {
         self.d.unwrap_or(10)
     }
 
@@ -418,7 +425,7 @@ impl GcConfig {
         match self.policy {
             Policy::Greedy => VictimPolicy::Greedy,
             Policy::CostBenefit => VictimPolicy::CostBenefit,
-            Policy::DChoices => VictimPolicy::DChoices { d: self.d() },
+            Policy::DChoices => VictimPolicy::DChoices { d: self.d_choices() },
             Policy::Random => VictimPolicy::DChoices { d: 1 },
             Policy::Fifo => VictimPolicy::Fifo,
             Policy::RcGc => VictimPolicy::RecycleAware,
@@ -430,10 +437,10 @@ impl GcConfig {
 fn named_device(name: &str) -> Result<preset::DevicePreset, ConfigError> {
     preset::preset_by_name(name).ok_or_else(|| {
         let presets = preset::all_presets();
-        ConfigError::unknown(
+        ConfigError::unknown_name(
             "device",
             name,
-            [AUTO].into_iter().chain(presets.iter().map(|device| device.name)),
+            [AUTO_PRESET].into_iter().chain(presets.iter().map(|device| device.name)),
         )
     })
 }
@@ -456,7 +463,7 @@ fn auto_device(footprint_pages: u64) -> preset::DevicePreset {
         pages_per_block: if is_large { pages_per_block } else { fitting } as u32,
         ..model.geometry
     };
-    preset::DevicePreset { name: AUTO, geometry, gc_free_share: 0.0, ..model }
+    preset::DevicePreset { name: AUTO_PRESET, geometry, gc_free_share: 0.0, ..model }
 }
 
 /// Returns the share of the physical pages that is exported, given the over-provisioning `spare` and what it refers to.
@@ -466,7 +473,7 @@ fn exported_share(spare: f64, of: SpareOf) -> Result<f64, ConfigError> {
         SpareOf::Physical => 1.0 - spare,
     };
     if !(spare > 0.0 && exported > 0.0 && exported < 1.0) {
-        return Err(ConfigError::Value(format!(
+        return Err(ConfigError::InvalidValue(format!(
             "device.over_provisioning is {spare}; it must leave some, not all, of the flash to the host"
         )));
     }
@@ -481,7 +488,7 @@ const UNWRITTEN_OPEN_BLOCKS: f64 = 0.65;
 
 /// Returns how many blocks of each pool (a plane, or the planes of a superblock) hold no data: those that GC keeps
 /// free, and the unwritten part of the open blocks.
-pub fn blocks_kept(low_blocks: u32) -> f64 {
+pub fn blocks_kept_by_gc(low_blocks: u32) -> f64 {
     f64::from(low_blocks) + 1.0 + UNWRITTEN_OPEN_BLOCKS
 }
 
@@ -508,7 +515,7 @@ fn require_fit(preset: &str, fit: f64, footprint_pages: u64, exported_4k: u64) -
     if reached > fit / 2.0 {
         return Ok(());
     }
-    Err(ConfigError::Value(format!(
+    Err(ConfigError::InvalidValue(format!(
         "device.fit is {fit}, but the smallest {preset} that can collect garbage exports {} MiB, of which the input touches \
          {:.2} %; set fewer channels, dies, planes or pages per block, or leave device.fit out",
         exported_4k / 256,

@@ -110,7 +110,7 @@ impl TimingConfig {
     /// Returns the time of a request's own work in the controller (hashing, deltas, compression, NVRAM writes). NVRAM
     /// reads are not included, because the timing engine adds them. Deltas applied by merges cost nothing here: no
     /// request waits for a merge, and merges yield the delta processor to requests.
-    pub fn price(&self, work: &ControllerWorkCounts) -> ControllerWork {
+    pub fn controller_work(&self, work: &ControllerWorkCounts) -> ControllerWork {
         let hash_us = if work.hashed_pages > 0 { self.hash_us } else { 0.0 };
         let delta_us = work.encoded_deltas as f64 * self.delta_encode_us
             + work.decoded_deltas as f64 * self.delta_decode_us;
@@ -125,7 +125,7 @@ impl TimingConfig {
     }
 
     /// Returns the timing engine that the configuration names.
-    pub fn engine(&self) -> TimingMode {
+    pub fn timing_mode(&self) -> TimingMode {
         match self.mode {
             Mode::None => TimingMode::None,
             Mode::Timeline => TimingMode::Timeline,
@@ -134,7 +134,7 @@ impl TimingConfig {
     }
 
     /// Returns the options of the timing engine for a device on which GC keeps `low_blocks` free in each pool.
-    pub fn options(&self, geometry: &Geometry, low_blocks: u32) -> TimingOptions {
+    pub fn timing_options(&self, geometry: &Geometry, low_blocks: u32) -> TimingOptions {
         let ns = |us: f64| (us * 1000.0).round() as u64;
         TimingOptions {
             read_priority: self.read_priority || self.suspend,

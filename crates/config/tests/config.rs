@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use wearwell::content::recycle::HistoryScope;
 use wearwell::gc::VictimPolicy;
 use wearwell::nand::preset;
-use wearwell_config::{Arrival, Config, ConfigError, DeviceConfig, Policy, RecyclePolicy, Resolved};
+use wearwell_config::{Arrival, Config, ConfigError, DeviceConfig, Policy, RecyclePolicy, ResolvedDevice};
 
 const GIB: u64 = 1 << 30;
 
@@ -22,8 +22,8 @@ fn of_file(text: &str) -> Result<Config, ConfigError> {
     Config::from_parts(Some(("drive.toml", text)), &[])
 }
 
-fn resolve(list: &[&str]) -> Result<Resolved, ConfigError> {
-    of_settings(list).resolve(10_000)
+fn resolve(list: &[&str]) -> Result<ResolvedDevice, ConfigError> {
+    of_settings(list).resolve_device(10_000)
 }
 
 /// The sentence with which something is refused.
@@ -94,10 +94,10 @@ fn settings_that_are_not_section_key_value_are_refused() {
 }
 
 #[test]
-fn only_wearwell_remembers_few_dead_pages_unless_told() {
+fn only_the_wearwell_design_limits_its_fingerprint_store_by_default() {
     let scope = |design: &str, list: &[&str]| {
         let config = of_settings(list);
-        let parts = config.parts(design, &config.resolve(10_000).unwrap()).unwrap();
+        let parts = config.design_parts(design, &config.resolve_device(10_000).unwrap()).unwrap();
         parts.content.recycle.expect("the design recycles").options.history
     };
     assert_eq!(scope("wearwell", &[]), HistoryScope::Store);
@@ -146,7 +146,7 @@ fn impossible_geometries_are_refused_with_field_and_bound() {
 
 /// A device of 2^32 planes with a page each passed every bound, and then its number of planes overflowed.
 #[test]
-fn a_device_of_nothing_but_planes_is_refused() {
+fn a_device_with_too_many_planes_is_refused() {
     let refused = resolve(&[
         "device.preset=lab-8g",
         "device.channels=65536",
@@ -158,7 +158,7 @@ fn a_device_of_nothing_but_planes_is_refused() {
 }
 
 #[test]
-fn over_provisioning_has_two_definitions() {
+fn over_provisioning_refers_to_logical_or_physical_pages() {
     let exported = |of: &str| {
         let of = format!("device.over_provisioning_of={of}");
         let resolved = resolve(&["device.preset=lab-8g", "device.over_provisioning=0.15", &of]).unwrap();
@@ -181,7 +181,7 @@ fn over_provisioning_out_of_range_is_refused() {
 }
 
 #[test]
-fn exported_pages_must_be_some_and_not_all() {
+fn exported_pages_of_zero_or_of_all_flash_are_refused() {
     let refused = resolve(&["device.preset=lab-8g", "device.logical_pages=2097152"]);
     assert_says(&sentence(refused), &["2097152 logical pages on 2097152 physical pages"]);
     assert_says(&sentence(resolve(&["device.logical_pages=0"])), &["0 logical pages"]);
@@ -193,7 +193,7 @@ fn exported_pages_must_be_some_and_not_all() {
 
 /// Such numbers used to become 0, or were cut to the bound, without a word.
 #[test]
-fn numbers_out_of_range_are_refused_and_not_bent() {
+fn settings_out_of_range_are_refused_not_clamped() {
     for setting in [
         "device.read_us=-1",
         "device.erase_us=+nan",
@@ -227,7 +227,7 @@ fn an_unknown_device_and_an_unknown_design_are_refused_with_the_nearest_name() {
     let refused = sentence(resolve(&["device.preset=lab-8gb"]));
     assert_says(&refused, &["unknown device `lab-8gb`", "did you mean `lab-8g`?", "auto", "tlc-1t"]);
     let config = Config::default();
-    let refused = sentence(config.parts("pagemap", &config.resolve(1000).unwrap()));
+    let refused = sentence(config.design_parts("pagemap", &config.resolve_device(1000).unwrap()));
     assert_says(&refused, &["unknown design `pagemap`", "did you mean `page-map`?", "recyclable"]);
 }
 
@@ -235,21 +235,21 @@ fn an_unknown_device_and_an_unknown_design_are_refused_with_the_nearest_name() {
 fn every_preset_resolves_as_it_is_described() {
     for device in preset::all_presets() {
         let config = of_settings(&[&format!("device.preset={}", device.name)]);
-        let resolved = config.resolve(1).unwrap();
-        assert_eq!(resolved.preset, device.name);
+        let resolved = config.resolve_device(1).unwrap();
+        assert_eq!(resolved.preset_name, device.name);
         assert_eq!(resolved.geometry, device.geometry);
-        assert_eq!(resolved.timing, device.timing);
+        assert_eq!(resolved.flash_timing, device.timing);
         assert_eq!(resolved.endurance_cycles, device.endurance_cycles);
         let spare = resolved.geometry.pages() as f64 / resolved.logical_pages as f64 - 1.0;
         assert!((spare - device.over_provisioning).abs() < 1e-6, "{}: {spare}", device.name);
         for design in wearwell::design::ALL {
-            config.parts(design.name, &resolved).unwrap();
+            config.design_parts(design.name, &resolved).unwrap();
         }
     }
 }
 
 /// Pages, exported pages and free blocks at which GC starts, of a preset.
-fn capacity(name: &str) -> (Resolved, u64, u64) {
+fn capacity(name: &str) -> (ResolvedDevice, u64, u64) {
     let resolved = resolve(&[&format!("device.preset={name}")]).unwrap();
     let (pages, logical) = (resolved.geometry.pages(), resolved.logical_pages as u64);
     (resolved, pages, logical)
@@ -260,7 +260,7 @@ fn paper_presets_have_the_capacity_of_their_papers() {
     let (lx, pages, _) = capacity("lx-40g");
     assert_eq!((pages, lx.geometry.pools()), (10_485_760, 80));
     // 5 % of 2048 blocks per plane.
-    assert_eq!(lx.gc.low_blocks, 102);
+    assert_eq!(lx.gc_options.low_blocks, 102);
 
     let (rm, pages, logical) = capacity("rm-36g");
     assert_eq!((rm.geometry.blocks(), rm.geometry.block_pages()), (576, 16_384));
@@ -280,7 +280,7 @@ fn paper_presets_have_the_capacity_of_their_papers() {
 }
 
 #[test]
-fn settings_take_strings_with_and_without_quotes_and_blanks() {
+fn settings_accept_strings_with_and_without_quotes_and_blanks() {
     for setting in ["gc.policy=fifo", "gc.policy=\"fifo\"", "gc.policy='fifo'", " gc.policy = fifo "] {
         assert_eq!(of_settings(&[setting]).gc.policy, Policy::Fifo, "{setting}");
     }
@@ -295,12 +295,12 @@ fn settings_take_strings_with_and_without_quotes_and_blanks() {
 
 /// The policy `inf` used to be read as the number infinity.
 #[test]
-fn words_in_settings_are_strings_even_where_toml_has_a_number_of_that_name() {
+fn the_word_inf_in_a_setting_is_read_as_a_string() {
     assert_eq!(of_settings(&["recycle.policy=inf"]).recycle.policy, RecyclePolicy::Inf);
 }
 
 #[test]
-fn later_sources_win_and_leave_the_rest() {
+fn later_configuration_sources_override_only_the_keys_they_set() {
     let file = "[gc]\npolicy = \"fifo\"\nlow_blocks = 5\n[replay]\nseed = 3\n";
     let list = settings(&["gc.policy=random", "replay.seed=4", "replay.seed=5"]);
     let config = Config::from_parts(Some(("drive.toml", file)), &list).unwrap();
@@ -308,12 +308,12 @@ fn later_sources_win_and_leave_the_rest() {
     assert_eq!(config.seed(), 5);
     // What nothing names comes from the preset or is the default.
     assert_eq!(Config::default().seed(), 1);
-    assert_eq!(config.resolve(1000).unwrap().gc.low_blocks, 5);
-    assert_eq!(config.resolve(1000).unwrap().gc.policy, VictimPolicy::DChoices { d: 1 });
+    assert_eq!(config.resolve_device(1000).unwrap().gc_options.low_blocks, 5);
+    assert_eq!(config.resolve_device(1000).unwrap().gc_options.policy, VictimPolicy::DChoices { d: 1 });
 }
 
 #[test]
-fn a_configuration_survives_its_toml_form() {
+fn a_configuration_written_as_toml_is_read_back_equal() {
     let config = of_settings(&[
         "device.preset=tlc-1t",
         "device.over_provisioning=0.28",
@@ -340,7 +340,7 @@ fn a_configuration_survives_its_toml_form() {
 }
 
 #[test]
-fn fit_sizes_the_device_to_the_footprint() {
+fn device_fit_sizes_the_device_to_the_footprint() {
     for (list, footprint) in [
         (vec!["device.fit=0.9"], 1_000_000),
         (vec!["device.fit=1.0", "device.preset=bench-8g"], 5_000_000),
@@ -359,14 +359,14 @@ fn fit_sizes_the_device_to_the_footprint() {
     }
 }
 
-fn resolve_for(list: &[&str], footprint: u64) -> Resolved {
-    of_settings(list).resolve(footprint).unwrap()
+fn resolve_for(list: &[&str], footprint: u64) -> ResolvedDevice {
+    of_settings(list).resolve_device(footprint).unwrap()
 }
 
 #[test]
 fn the_auto_device_is_as_large_as_the_input_and_a_preset_is_left_as_it_is() {
     let auto = resolve_for(&[], 500_000);
-    assert_eq!(auto.preset, "auto");
+    assert_eq!(auto.preset_name, "auto");
     let share = 500_000.0 / auto.logical_pages as f64;
     assert!((0.999..=1.0).contains(&share), "{share}");
     let preset = resolve_for(&["device.preset=lab-8g"], 500_000);
@@ -375,7 +375,7 @@ fn the_auto_device_is_as_large_as_the_input_and_a_preset_is_left_as_it_is() {
 
 /// A pool of few blocks keeps half of its spare space free or open: 15 % acted as 10 % on a small drive.
 #[test]
-fn over_provisioning_leaves_out_what_collection_keeps_free() {
+fn over_provisioning_excludes_the_blocks_that_gc_keeps_free() {
     for footprint in [5_000, 50_000, 500_000] {
         for spare in [0.07, 0.15, 0.28] {
             let auto = resolve_for(&[&format!("device.over_provisioning={spare}")], footprint);
@@ -383,7 +383,7 @@ fn over_provisioning_leaves_out_what_collection_keeps_free() {
             assert!((shared / spare - 1.0).abs() < 0.01, "{shared} for {spare} at {footprint}");
             let reserve = auto.geometry.pages() - auto.shared_pages();
             let block_pages = u64::from(auto.geometry.pages_per_block * auto.geometry.planes());
-            assert_eq!(auto.gc.low_blocks, 2);
+            assert_eq!(auto.gc_options.low_blocks, 2);
             assert!(
                 reserve > 3 * block_pages && reserve <= 10 * block_pages,
                 "{reserve} pages at {footprint}"
@@ -396,7 +396,7 @@ fn over_provisioning_leaves_out_what_collection_keeps_free() {
 
 /// Of the smallest drive of 512 dies a few MiB are nothing: what `device.fit` asks for cannot be.
 #[test]
-fn a_fit_that_no_drive_reaches_is_refused() {
+fn a_device_fit_that_no_geometry_reaches_is_refused() {
     let refused = sentence(resolve_with(&["device.fit=0.9", "device.preset=tlc-1t"], 50_000));
     assert_says(&refused, &["device.fit is 0.9", "tlc-1t", "MiB"]);
     assert!(!refused.contains("  "), "{refused}");
@@ -407,15 +407,15 @@ fn a_fit_that_no_drive_reaches_is_refused() {
 
 /// The preset's share of free blocks overruled it without a word.
 #[test]
-fn a_threshold_set_by_hand_is_what_counts() {
+fn a_gc_threshold_set_by_the_user_overrides_the_default() {
     let by_hand = resolve_for(&["device.preset=lx-40g", "gc.low_blocks=3"], 1_000);
-    assert_eq!(by_hand.gc.low_blocks, 3);
+    assert_eq!(by_hand.gc_options.low_blocks, 3);
     let both = resolve_for(&["device.preset=lx-40g", "gc.low_blocks=3", "gc.free_share=0.05"], 1_000);
-    assert_eq!(both.gc.low_blocks, 102);
+    assert_eq!(both.gc_options.low_blocks, 102);
 }
 
-fn resolve_with(list: &[&str], footprint: u64) -> Result<Resolved, ConfigError> {
-    of_settings(list).resolve(footprint)
+fn resolve_with(list: &[&str], footprint: u64) -> Result<ResolvedDevice, ConfigError> {
+    of_settings(list).resolve_device(footprint)
 }
 
 /// With one or two spare blocks per plane the device could not be built: every tiny trace was refused.
@@ -424,9 +424,9 @@ fn the_auto_device_can_be_built_for_a_tiny_footprint() {
     for spare in ["0.07", "0.15", "0.5"] {
         let config = of_settings(&[&format!("device.over_provisioning={spare}")]);
         for footprint in [0, 1, 14, 900, 3_000, 20_000] {
-            let resolved = config.resolve(footprint).unwrap();
+            let resolved = config.resolve_device(footprint).unwrap();
             for design in wearwell::design::ALL {
-                let parts = config.parts(design.name, &resolved).unwrap();
+                let parts = config.design_parts(design.name, &resolved).unwrap();
                 let nvram_bytes = parts.nvram_bytes_with_map(&resolved.geometry, resolved.logical_pages);
                 let nand = wearwell::nand::SimNand::new(resolved.geometry.clone(), parts.needed_sim_fields())
                     .with_nvram(nvram_bytes);
@@ -482,14 +482,14 @@ seed = 7
 
 /// Where the values of a run come from, as tables show it.
 fn origins(config: &Config, design: &str) -> BTreeMap<String, String> {
-    let resolved = config.resolve(10_000).unwrap();
-    let effective = config.effective(&resolved, Arrival::Closed);
+    let resolved = config.resolve_device(10_000).unwrap();
+    let effective = config.with_effective_values(&resolved, Arrival::Closed);
     let origins = config.origins(&effective, design);
     origins.into_iter().map(|(key, origin)| (key, origin.to_string())).collect()
 }
 
 #[test]
-fn every_value_of_a_run_says_where_it_comes_from() {
+fn every_configuration_value_of_a_run_has_an_origin() {
     let file = "[gc]\n\npolicy = 'fifo'\n[timing]\nmode = 'event'\nmulti_plane = true\n";
     let set = settings(&["timing.mode=timeline", "device.over_provisioning=0.2"]);
     let config = Config::from_parts(Some(("drive.toml", file)), &set).unwrap();
@@ -530,7 +530,7 @@ fn every_value_of_a_run_says_where_it_comes_from() {
 
 /// A value that a run resolves and that has no rule for its origin would count as set by a program.
 #[test]
-fn nothing_counts_as_set_where_nothing_is_set() {
+fn an_empty_configuration_has_no_origins_set_by_the_user() {
     for device in preset::all_presets() {
         let preset = Config {
             device: DeviceConfig { preset: Some(device.name.to_owned()), ..DeviceConfig::default() },
@@ -551,7 +551,7 @@ fn nothing_counts_as_set_where_nothing_is_set() {
 
 /// Equal runs share one plan, wherever their settings were written.
 #[test]
-fn configurations_are_equal_wherever_their_values_were_set() {
+fn configurations_with_equal_values_are_equal_whatever_their_origins() {
     let file = of_file("[gc]\npolicy = 'fifo'\n").unwrap();
     assert_eq!(file, of_settings(&["gc.policy=fifo"]));
     assert_eq!(file.to_toml(), of_settings(&["gc.policy=fifo"]).to_toml());
@@ -560,12 +560,12 @@ fn configurations_are_equal_wherever_their_values_were_set() {
 /// Nothing but a refusal may come of it.
 fn read_and_resolve(text: &str, list: &[String], footprint: u64) {
     if let Ok(config) = Config::from_parts(Some(("any.toml", text)), list)
-        && let Ok(resolved) = config.resolve(footprint)
+        && let Ok(resolved) = config.resolve_device(footprint)
     {
         assert!(resolved.logical_pages > 0);
         assert!((resolved.logical_pages as u64) < resolved.geometry.pages());
         for design in wearwell::design::ALL {
-            config.parts(design.name, &resolved).unwrap();
+            config.design_parts(design.name, &resolved).unwrap();
         }
     }
 }
@@ -594,20 +594,20 @@ fn extreme_number() -> impl Strategy<Value = String> {
 }
 
 #[test]
-fn the_file_that_mutations_start_from_is_valid() {
-    of_file(VALID).unwrap().resolve(1_000_000).unwrap();
+fn the_configuration_file_mutated_by_the_fuzz_tests_is_valid() {
+    of_file(VALID).unwrap().resolve_device(1_000_000).unwrap();
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2048))]
 
     #[test]
-    fn random_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), setting in ".{0,40}") {
+    fn random_bytes_as_a_configuration_file_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), setting in ".{0,40}") {
         read_and_resolve(&String::from_utf8_lossy(&bytes), &[setting], 1000);
     }
 
     #[test]
-    fn mutated_files_never_panic(
+    fn mutated_configuration_files_never_panic(
         edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
         footprint in any::<u64>(),
     ) {
@@ -620,7 +620,7 @@ proptest! {
     }
 
     #[test]
-    fn extreme_values_never_panic(
+    fn extreme_configuration_values_never_panic(
         changes in prop::collection::vec((any::<prop::sample::Index>(), extreme_number()), 1..8),
         footprint in any::<u64>(),
     ) {

@@ -48,7 +48,7 @@ fn row_of(key: &str) -> [&'static str; 4] {
 }
 
 #[test]
-fn every_key_is_documented_and_no_other() {
+fn the_configuration_document_lists_exactly_the_existing_keys() {
     let documented: BTreeSet<String> = rows().iter().map(|row| row[0].trim_matches('`').to_owned()).collect();
     let keys = keys();
     assert!(keys.len() > 50, "only {} keys: the parser's refusals read differently now", keys.len());
@@ -58,7 +58,7 @@ fn every_key_is_documented_and_no_other() {
 }
 
 #[test]
-fn defaults_are_those_of_the_configuration() {
+fn documented_defaults_equal_those_of_the_configuration() {
     let defaults: toml::Table = Config::default().to_toml().parse().expect("it writes TOML");
     let mut seen = 0;
     for (section, table) in &defaults {
@@ -73,7 +73,7 @@ fn defaults_are_those_of_the_configuration() {
 }
 
 #[test]
-fn every_named_value_is_documented() {
+fn every_named_configuration_value_is_documented() {
     let mut named_keys = 0;
     for key in keys() {
         let [_, unit, default, meaning] = row_of(&key);
@@ -95,9 +95,9 @@ fn every_named_value_is_documented() {
 }
 
 #[test]
-fn the_example_is_a_configuration() {
+fn the_documented_example_is_a_valid_configuration() {
     let block =
         DOCUMENT.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
     let config = Config::from_parts(Some(("drive.toml", block)), &["gc.policy=cost-benefit".to_owned()]);
-    config.expect("the example is valid").resolve(50_000).expect("and describes a device");
+    config.expect("the example is valid").resolve_device(50_000).expect("and describes a device");
 }

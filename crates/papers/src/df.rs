@@ -16,7 +16,9 @@
 
 use wearwell_replay::theory;
 
-use super::experiment::{Experiment, Run, Runs, Setting, Size, Source};
+use super::experiment::{
+    Experiment, ExperimentRecords, ExperimentRun, ExperimentSetting, RequestSource, Size,
+};
 use super::verdict::Value;
 
 /// Traces of the Delta-FTL paper: the paper's name and the name of our substitute.
@@ -31,7 +33,7 @@ const BLOCK: f64 = 64.0;
 /// Returns the settings of the Delta-FTL paper's drive at scale `scale`. The number of planes is reduced first: every
 /// plane has its own open blocks for pages, GC copies and deltas, so with all planes, opening the delta log would cost
 /// more than a short trace saves.
-fn drive(setting: &Setting, scale: f64) -> Vec<String> {
+fn drive(setting: &ExperimentSetting, scale: f64) -> Vec<String> {
     let Chips { channels, blocks_per_plane } = Chips::of(scale);
     vec![
         "device.preset=df-64g".to_owned(),
@@ -48,7 +50,7 @@ fn drive(setting: &Setting, scale: f64) -> Vec<String> {
 
 /// Returns the settings of a drive of which the trace touches 0.9 of the logical pages, with the Delta-FTL paper's
 /// spare space. A small footprint gets four dies, because many planes with few blocks each have no spare block.
-fn fitted(setting: &Setting, scale: f64) -> Vec<String> {
+fn fitted(setting: &ExperimentSetting, scale: f64) -> Vec<String> {
     let preset = match setting.size {
         Size::Quick => "device.preset=auto",
         Size::Full => "device.preset=df-64g",
@@ -127,22 +129,27 @@ enum Level {
 }
 
 /// Returns all experiments for the Delta-FTL paper (DF).
-pub fn experiments(setting: &Setting) -> Vec<Experiment> {
+pub fn experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
     let scale = match setting.size {
         Size::Quick => 0.05,
         Size::Full => 1.0,
     };
     let mut experiments = Vec::new();
     for (trace, name) in TRACES {
-        let (counted, size) = setting.traces.source(name, &format!(",seed={}", setting.seed), scale);
-        experiments.push(Experiment::count(format!("{trace}/counts"), (counted.clone(), size)));
+        let (counted, size) = setting.traces.source_of(name, &format!(",seed={}", setting.seed), scale);
+        experiments.push(Experiment::count_of(format!("{trace}/counts"), (counted.clone(), size)));
         for (drive, settings) in [("", drive(setting, size)), ("fitted-", fitted(setting, size))] {
             let name = format!("{trace}/{drive}baseline");
-            experiments.push(Experiment::replay(name, (counted.clone(), size), "page-map", settings.clone()));
+            experiments.push(Experiment::replay_of(
+                name,
+                (counted.clone(), size),
+                "page-map",
+                settings.clone(),
+            ));
             for ratio in RATIOS {
                 let (source, settings) = with_deltas(&counted, ratio, &settings);
                 let name = format!("{trace}/{drive}{ratio}");
-                experiments.push(Experiment::replay(name, (source, size), "delta", settings));
+                experiments.push(Experiment::replay_of(name, (source, size), "delta", settings));
             }
         }
     }
@@ -160,14 +167,14 @@ pub fn experiments(setting: &Setting) -> Vec<Experiment> {
 /// Returns scaled-down experiments that remove suspected causes of differences from the Delta-FTL paper: other sizes of
 /// the table of access counts for all traces, and no scan for cold pages on drives that hold little more than the
 /// trace.
-fn causes(setting: &Setting, scale: f64) -> Vec<Experiment> {
+fn causes(setting: &ExperimentSetting, scale: f64) -> Vec<Experiment> {
     let mut experiments = Vec::new();
     for (trace, name) in TRACES {
-        let (counted, size) = setting.traces.source(name, &format!(",seed={}", setting.seed), scale);
+        let (counted, size) = setting.traces.source_of(name, &format!(",seed={}", setting.seed), scale);
         let mut add = |name: String, ratio: &str, drive: &[String], extra: String| {
             let (source, settings) = with_deltas(&counted, ratio, drive);
             let settings = [settings, vec![extra]].concat();
-            experiments.push(Experiment::replay(name, (source, size), "delta", settings));
+            experiments.push(Experiment::replay_of(name, (source, size), "delta", settings));
         };
         if trace != "F1" {
             let entries = Chips::of(size).logical_pages(0.3) as f64 / SMALL_TABLE;
@@ -184,10 +191,10 @@ fn causes(setting: &Setting, scale: f64) -> Vec<Experiment> {
 
 /// Returns experiments with the L2P table on flash and a cache for 1/32 of its entries, without and with a journal of
 /// map updates. Power is lost after the last request.
-fn journals(setting: &Setting) -> Vec<Experiment> {
+fn journals(setting: &ExperimentSetting) -> Vec<Experiment> {
     let scale = 0.02;
     let pages = Chips::of(scale).logical_pages(0.3) - 1;
-    let source = Source::Generated(set_load(setting, pages, 10e6 * scale, "") + "+unique:delta=0.35");
+    let source = RequestSource::Generated(set_load(setting, pages, 10e6 * scale, "") + "+unique:delta=0.35");
     let one = |journal_pages: Option<u32>| {
         let mut settings = drive(setting, scale);
         settings.extend(strings(&["device.over_provisioning=0.3", "device.over_provisioning_of=physical"]));
@@ -195,7 +202,7 @@ fn journals(setting: &Setting) -> Vec<Experiment> {
         settings.push(format!("delta.cache_entries={}", pages / MAP_PAGES_PER_CACHED));
         settings.push(format!("delta.heat_entries={}", pages / MAP_PAGES_PER_COUNTED));
         settings.extend(journal_pages.map(|pages| format!("delta.journal_pages={pages}")));
-        Experiment::replay(journal_name(journal_pages), (source.clone(), scale), "delta", settings)
+        Experiment::replay_of(journal_name(journal_pages), (source.clone(), scale), "delta", settings)
     };
     JOURNALS.into_iter().map(one).collect()
 }
@@ -205,16 +212,16 @@ fn journal_name(pages: Option<u32>) -> String {
 }
 
 /// Returns experiments on the traces with the codec's times, the scan for cold pages, or both removed.
-fn without_codec_or_scan(setting: &Setting, scale: f64) -> Vec<Experiment> {
+fn without_codec_or_scan(setting: &ExperimentSetting, scale: f64) -> Vec<Experiment> {
     let mut experiments = Vec::new();
     for (trace, name) in EXAMINED_TRACES {
-        let (counted, size) = setting.traces.source(name, &format!(",seed={}", setting.seed), scale);
+        let (counted, size) = setting.traces.source_of(name, &format!(",seed={}", setting.seed), scale);
         for (what, without) in REMOVED_CAUSES {
             for ratio in ENDS {
                 let (source, settings) = with_deltas(&counted, ratio, &drive(setting, size));
                 let settings = [settings, strings(without)].concat();
                 let name = format!("{trace}/{ratio}-without-{what}");
-                experiments.push(Experiment::replay(name, (source, size), "delta", settings));
+                experiments.push(Experiment::replay_of(name, (source, size), "delta", settings));
             }
         }
     }
@@ -222,13 +229,13 @@ fn without_codec_or_scan(setting: &Setting, scale: f64) -> Vec<Experiment> {
 }
 
 /// Returns experiments on trace F1 with several sizes of the table of access counts.
-fn heat_tables(setting: &Setting, scale: f64) -> Vec<Experiment> {
-    let (counted, size) = setting.traces.source("f1", &format!(",seed={}", setting.seed), scale);
+fn heat_tables(setting: &ExperimentSetting, scale: f64) -> Vec<Experiment> {
+    let (counted, size) = setting.traces.source_of("f1", &format!(",seed={}", setting.seed), scale);
     let one = |pages_per_entry: &f64| {
         let (source, mut settings) = with_deltas(&counted, "0.35", &drive(setting, size));
         let entries = Chips::of(size).logical_pages(0.3) as f64 / pages_per_entry;
         settings.push(format!("delta.heat_entries={entries:.0}"));
-        Experiment::replay(format!("F1/heat-{pages_per_entry}"), (source, size), "delta", settings)
+        Experiment::replay_of(format!("F1/heat-{pages_per_entry}"), (source, size), "delta", settings)
     };
     HEAT_SHARES.iter().map(one).collect()
 }
@@ -260,7 +267,7 @@ impl Chips {
 
 /// Returns the specification of the generated load with the share of delta writes (Pc) that the Delta-FTL paper
 /// reports; `keys` replace its default keys.
-fn set_load(setting: &Setting, pages: u64, requests: f64, keys: &str) -> String {
+fn set_load(setting: &ExperimentSetting, pages: u64, requests: f64, keys: &str) -> String {
     let standard = ["deltas=0.98", "hot=0.03", "life=128", "hot_reads=0.02"];
     let replaced =
         |key: &&str| !keys.split(',').any(|other| other.split('=').next() == key.split('=').next());
@@ -284,7 +291,7 @@ struct SetRun<'a> {
     ratios: &'a [&'a str],
 }
 
-fn set_loads(setting: &Setting) -> Vec<Experiment> {
+fn set_loads(setting: &ExperimentSetting) -> Vec<Experiment> {
     let scale = match setting.size {
         Size::Quick => 0.02,
         Size::Full => 0.2,
@@ -332,7 +339,7 @@ fn set_loads(setting: &Setting) -> Vec<Experiment> {
     runs.iter().flat_map(|run| set_experiments(setting, scale, run)).collect()
 }
 
-fn set_experiments(setting: &Setting, scale: f64, run: &SetRun<'_>) -> Vec<Experiment> {
+fn set_experiments(setting: &ExperimentSetting, scale: f64, run: &SetRun<'_>) -> Vec<Experiment> {
     let spare: f64 = run.spare.parse().expect("a share");
     let pages = Chips::of(scale).logical_pages(spare) - 1;
     let load = set_load(setting, pages, 10e6 * scale, &run.keys);
@@ -343,15 +350,15 @@ fn set_experiments(setting: &Setting, scale: f64, run: &SetRun<'_>) -> Vec<Exper
     let mut experiments = Vec::new();
     let is_variant = !run.of_delta.is_empty();
     if !is_variant {
-        let source = Source::Generated(load.clone());
+        let source = RequestSource::Generated(load.clone());
         let name = format!("{}/baseline", run.name);
-        experiments.push(Experiment::replay(name, (source, scale), "page-map", settings.clone()));
+        experiments.push(Experiment::replay_of(name, (source, scale), "page-map", settings.clone()));
     }
     for ratio in run.ratios {
-        let source = Source::Generated(format!("{load}+unique:delta={ratio}"));
+        let source = RequestSource::Generated(format!("{load}+unique:delta={ratio}"));
         let of_delta = [run.of_delta.clone(), vec![COUNTS_DEAD_DELTAS.to_owned()]].concat();
         let settings = [settings.clone(), of_delta].concat();
-        experiments.push(Experiment::replay(
+        experiments.push(Experiment::replay_of(
             format!("{}/{ratio}", run.name),
             (source, scale),
             "delta",
@@ -363,15 +370,17 @@ fn set_experiments(setting: &Setting, scale: f64, run: &SetRun<'_>) -> Vec<Exper
 
 /// Adds the content model in which overwrites have deltas of size `ratio`: to the specification of a generated
 /// substitute, or to the settings if the trace is an original.
-fn with_deltas(source: &Source, ratio: &str, settings: &[String]) -> (Source, Vec<String>) {
+fn with_deltas(source: &RequestSource, ratio: &str, settings: &[String]) -> (RequestSource, Vec<String>) {
     let settings = [settings, &[COUNTS_DEAD_DELTAS.to_owned()]].concat();
     match source {
-        Source::Substitute(spec) => (Source::Substitute(format!("{spec}+unique:delta={ratio}")), settings),
+        RequestSource::Substitute(spec) => {
+            (RequestSource::Substitute(format!("{spec}+unique:delta={ratio}")), settings)
+        }
         other => (other.clone(), [settings, vec![content(ratio)]].concat()),
     }
 }
 
-fn synthetic(setting: &Setting) -> Vec<Experiment> {
+fn synthetic(setting: &ExperimentSetting) -> Vec<Experiment> {
     let scale = match setting.size {
         Size::Quick => 0.02,
         Size::Full => 0.2,
@@ -385,7 +394,7 @@ fn synthetic(setting: &Setting) -> Vec<Experiment> {
             setting.seed
         );
         let name = format!("synthetic/{skew}-{ratio}");
-        Experiment::replay(name, (Source::Generated(load), scale), "delta", settings.clone())
+        Experiment::replay_of(name, (RequestSource::Generated(load), scale), "delta", settings.clone())
     };
     let by_ratio = RATIOS.map(|ratio| one("0.9", ratio));
     let by_skew = ["0.6", "1.2"].map(|skew| one(skew, "0.35"));
@@ -396,7 +405,7 @@ type Result<T> = std::result::Result<T, String>;
 
 /// Computes our values for one row (reported result) of the Delta-FTL paper from the finished experiments; `None` if no
 /// experiment is about the row.
-pub fn measure(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
+pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Value>>> {
     Some(match id {
         "DF-08" => table(runs, "F1"),
         "DF-09" => table(runs, "F2"),
@@ -421,7 +430,7 @@ pub fn measure(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
         "DF-25" => TRACES
             .iter()
             .map(|(trace, ..)| {
-                let run = runs.get(&format!("{trace}/0.20"))?;
+                let run = runs.run_named(&format!("{trace}/0.20"))?;
                 let share = run.figure("parts.collections_of_deltas") / run.figure("parts.collections");
                 Ok(Value::new(*trace, 100.0 * share))
             })
@@ -456,24 +465,32 @@ pub fn measure(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
     })
 }
 
-fn read_latency_on_f2(runs: &Runs) -> Result<Vec<Value>> {
+fn read_latency_on_f2(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let value = compared(runs, "F2", "", "0.50", read_latency_added)?;
     let two_pages = compared(runs, "F2", "", "0.50", double_reads)?;
     Ok(vec![Value::new("F2", value), Value::new("two pages F2", two_pages)])
 }
 
 /// Returns the delta run on a load with a given share of delta writes (Pc), and its baseline.
-fn set_pair<'a>(runs: &'a Runs, of: &str, ratio: &str) -> Result<(Run<'a>, Run<'a>)> {
-    Ok((runs.get(&format!("set/{of}/{ratio}"))?, runs.get(&format!("set/{of}/baseline"))?))
+fn set_pair<'a>(
+    runs: &'a ExperimentRecords,
+    of: &str,
+    ratio: &str,
+) -> Result<(ExperimentRun<'a>, ExperimentRun<'a>)> {
+    Ok((runs.run_named(&format!("set/{of}/{ratio}"))?, runs.run_named(&format!("set/{of}/baseline"))?))
 }
 
 /// Returns a variant of the delta run on a load with a given share of delta writes (Pc), and the baseline, which has no
 /// variants.
-fn set_variant<'a>(runs: &'a Runs, of: &str, variant: &str) -> Result<(Run<'a>, Run<'a>)> {
-    Ok((runs.get(&format!("set/{of}-{variant}/0.50"))?, runs.get(&format!("set/{of}/baseline"))?))
+fn set_variant<'a>(
+    runs: &'a ExperimentRecords,
+    of: &str,
+    variant: &str,
+) -> Result<(ExperimentRun<'a>, ExperimentRun<'a>)> {
+    Ok((runs.run_named(&format!("set/{of}-{variant}/0.50"))?, runs.run_named(&format!("set/{of}/baseline"))?))
 }
 
-fn set_collections(runs: &Runs) -> Result<Vec<Value>> {
+fn set_collections(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let mut values = Vec::new();
     for (drive, _) in SET_DRIVES {
         let of = format!("{drive}-light");
@@ -492,7 +509,7 @@ fn set_collections(runs: &Runs) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-fn set_latencies(runs: &Runs) -> Result<Vec<Value>> {
+fn set_latencies(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let mut values = Vec::new();
     for (drive, _) in SET_DRIVES {
         for (level, _) in LEVELS {
@@ -514,7 +531,7 @@ fn set_latencies(runs: &Runs) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-fn set_reads(runs: &Runs) -> Result<Vec<Value>> {
+fn set_reads(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let mut values = Vec::new();
     for (drive, _) in SET_DRIVES {
         for ratio in RATIOS {
@@ -528,7 +545,7 @@ fn set_reads(runs: &Runs) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-fn spare_curve(runs: &Runs) -> Result<Vec<Value>> {
+fn spare_curve(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let mut values = Vec::new();
     for ratio in RATIOS {
         for spare in SPARES {
@@ -539,7 +556,7 @@ fn spare_curve(runs: &Runs) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-fn variations(runs: &Runs) -> Result<Vec<Value>> {
+fn variations(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let mut values = Vec::new();
     for (name, _) in VARIATIONS {
         for ratio in ENDS {
@@ -553,11 +570,11 @@ fn variations(runs: &Runs) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-fn table_sizes(runs: &Runs) -> Result<Vec<Value>> {
+fn table_sizes(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let mut values = Vec::new();
     for pages in HEAT_SHARES {
-        let run = runs.get(&format!("F1/heat-{pages}"))?;
-        let left = collections_left(run, runs.get("F1/baseline")?);
+        let run = runs.run_named(&format!("F1/heat-{pages}"))?;
+        let left = collections_left(run, runs.run_named("F1/baseline")?);
         values.push(Value::new(format!("Pc %, 1 of {pages}"), 100.0 * delta_share(run)));
         values.push(Value::new(format!("collections %, 1 of {pages}"), left));
     }
@@ -566,16 +583,16 @@ fn table_sizes(runs: &Runs) -> Result<Vec<Value>> {
 
 /// Returns the changes of write latency and of GC if the codec's times, the scan for cold pages, or both are removed,
 /// percent.
-fn latency_without_codec_or_scan(runs: &Runs) -> Result<Vec<Value>> {
+fn latency_without_codec_or_scan(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let mut values = Vec::new();
     for (trace, _) in EXAMINED_TRACES {
         for ratio in ENDS {
-            let baseline = runs.get(&format!("{trace}/baseline"))?;
-            let whole = runs.get(&format!("{trace}/{ratio}"))?;
+            let baseline = runs.run_named(&format!("{trace}/baseline"))?;
+            let whole = runs.run_named(&format!("{trace}/{ratio}"))?;
             let all = -latency_saved(whole, baseline);
             values.push(Value::new(format!("{trace} {ratio}: write latency"), all));
             for (what, _) in REMOVED_CAUSES {
-                let run = runs.get(&format!("{trace}/{ratio}-without-{what}"))?;
+                let run = runs.run_named(&format!("{trace}/{ratio}-without-{what}"))?;
                 let without = -latency_saved(run, baseline);
                 values.push(Value::new(format!("{trace} {ratio}: without {what}"), without));
                 if what == "scan" {
@@ -591,14 +608,14 @@ fn latency_without_codec_or_scan(runs: &Runs) -> Result<Vec<Value>> {
 /// Compares runs with the Delta-FTL paper's formulas. Foreground writes (programs per host write) are compared with 1 -
 /// Pc + Pc Rc, both with the ratio Rc and with the pages used per delta. GC counts relative to the baseline are
 /// compared with expression 4 (consumption over gain).
-fn formulas_and_runs(runs: &Runs) -> Result<Vec<Value>> {
+fn formulas_and_runs(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let mut values = Vec::new();
     let drives = SET_DRIVES.map(|(drive, _)| format!("set/{drive}-light"));
     for of in drives.iter().map(String::as_str).chain(["F1", "C8"]) {
-        let baseline = runs.get(&format!("{of}/baseline"))?;
+        let baseline = runs.run_named(&format!("{of}/baseline"))?;
         let name = of.trim_start_matches("set/").trim_end_matches("-light");
         for ratio in RATIOS {
-            let run = runs.get(&format!("{of}/{ratio}"))?;
+            let run = runs.run_named(&format!("{of}/{ratio}"))?;
             // A run without writes has no delta share.
             let (share, rate) = (delta_share(run).max(0.0), ratio.parse().expect("a ratio"));
             let packed = run.figure("parts.delta_pages_committed") / run.figure("parts.deltas_committed");
@@ -620,20 +637,20 @@ fn formulas_and_runs(runs: &Runs) -> Result<Vec<Value>> {
 
 /// Returns, for each merge interval of the map's journal, the programs for the L2P table per thousand host writes,
 /// their parts, and the pages that the capacitor programs at power loss.
-fn journal_costs(runs: &Runs) -> Result<Vec<Value>> {
-    let of = |journal| Ok((journal, runs.get(&journal_name(journal))?));
+fn journal_costs(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+    let of = |journal| Ok((journal, runs.run_named(&journal_name(journal))?));
     let all = JOURNALS.into_iter().map(of).collect::<Result<Vec<_>>>()?;
     let mut values = Vec::new();
     for (journal, run) in all {
         let name = journal.map_or_else(|| "no journal".to_owned(), |pages| format!("{pages} pages"));
         let mut add = |what: &str, value: f64| values.push(Value::new(format!("{name}, {what}"), value));
         let per_thousand = |count: f64| 1000.0 * count / run.figure("host_page_writes");
-        add("map", per_thousand(run.programs("translation")));
+        add("map", per_thousand(run.programs_by_cause("translation")));
         add("evictions", per_thousand(run.figure("parts.synchronisations")));
         add("journal", per_thousand(run.figure("parts.journal_pages")));
         add("merges", per_thousand(run.figure("parts.journal_merged_pages")));
         add("moved by collection", per_thousand(run.figure("parts.translation_copies")));
-        add("at power loss, pages", run.required("recovery.battery_programs")?);
+        add("at power loss, pages", run.required_figure("recovery.battery_programs")?);
         // Each delta of a host write is one record of the delta table. Deltas that GC moves are not counted.
         let deltas = run.figure("parts.deltas_committed") / RECORDS_PER_PAGE;
         add("delta table, counted", per_thousand(deltas));
@@ -641,45 +658,50 @@ fn journal_costs(runs: &Runs) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-fn table(runs: &Runs, trace: &str) -> Result<Vec<Value>> {
-    let run = runs.get(&format!("{trace}/counts"))?;
-    let millions = |figure: &str| run.extrapolated(figure) / 1e6;
+fn table(runs: &ExperimentRecords, trace: &str) -> Result<Vec<Value>> {
+    let run = runs.run_named(&format!("{trace}/counts"))?;
+    let millions = |figure: &str| run.extrapolated_figure(figure) / 1e6;
     Ok(vec![
         Value::new("reads, M", millions("reads")),
         Value::new("writes, M", millions("writes")),
         Value::new("reads, %", 100.0 * run.figure("reads") / run.figure("requests")),
-        Value::new("hours", run.extrapolated("duration_s") / 3600.0),
+        Value::new("hours", run.extrapolated_figure("duration_s") / 3600.0),
     ])
 }
 
 /// A function that computes a value from a run of the delta design and its baseline.
-type Compared = fn(Run<'_>, Run<'_>) -> f64;
+type Compared = fn(ExperimentRun<'_>, ExperimentRun<'_>) -> f64;
 
-fn compared(runs: &Runs, trace: &str, drive: &str, ratio: &str, value: Compared) -> Result<f64> {
-    let of = |variant: &str| runs.get(&format!("{trace}/{drive}{variant}"));
+fn compared(runs: &ExperimentRecords, trace: &str, drive: &str, ratio: &str, value: Compared) -> Result<f64> {
+    let of = |variant: &str| runs.run_named(&format!("{trace}/{drive}{variant}"));
     Ok(value(of(ratio)?, of("baseline")?))
 }
 
-fn preset_and_fitted(runs: &Runs, trace: &str, ratio: &str, value: Compared) -> Result<Vec<Value>> {
+fn preset_and_fitted(
+    runs: &ExperimentRecords,
+    trace: &str,
+    ratio: &str,
+    value: Compared,
+) -> Result<Vec<Value>> {
     Ok(vec![
         Value::new(trace, compared(runs, trace, "", ratio, value)?),
         Value::new(format!("{trace} fitted"), compared(runs, trace, "fitted-", ratio, value)?),
     ])
 }
 
-fn mean_on(runs: &Runs, drive: &str, ratio: &str, value: Compared) -> Result<f64> {
+fn mean_on(runs: &ExperimentRecords, drive: &str, ratio: &str, value: Compared) -> Result<f64> {
     let values: Result<Vec<f64>> =
         TRACES.iter().map(|(trace, _)| compared(runs, trace, drive, ratio, value)).collect();
     Ok(values?.iter().sum::<f64>() / TRACES.len() as f64)
 }
 
-fn mean(runs: &Runs, ratio: &str, value: Compared) -> Result<f64> {
+fn mean(runs: &ExperimentRecords, ratio: &str, value: Compared) -> Result<f64> {
     mean_on(runs, "", ratio, value)
 }
 
 /// Returns the mean of a value over the traces on each of the two drives, and the value of each trace on the Delta-FTL
 /// paper's drive.
-fn mean_of(runs: &Runs, ratio: &str, value: Compared) -> Result<Vec<Value>> {
+fn mean_of(runs: &ExperimentRecords, ratio: &str, value: Compared) -> Result<Vec<Value>> {
     let mut values = vec![
         Value::new("mean", mean(runs, ratio, value)?),
         Value::new("mean fitted", mean_on(runs, "fitted-", ratio, value)?),
@@ -690,7 +712,7 @@ fn mean_of(runs: &Runs, ratio: &str, value: Compared) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-fn median_of(runs: &Runs, value: Compared) -> Result<Vec<Value>> {
+fn median_of(runs: &ExperimentRecords, value: Compared) -> Result<Vec<Value>> {
     let values: Result<Vec<f64>> =
         TRACES.iter().map(|(trace, _)| compared(runs, trace, "", "0.50", value)).collect();
     let mut values = values?;
@@ -698,51 +720,52 @@ fn median_of(runs: &Runs, value: Compared) -> Result<Vec<Value>> {
     Ok(vec![Value::new("median", f64::midpoint(values[2], values[3]))])
 }
 
-fn collections(run: Run<'_>) -> f64 {
+fn collections(run: ExperimentRun<'_>) -> f64 {
     run.figure("erases_by_cause.gc")
 }
 
-fn collections_left(run: Run<'_>, baseline: Run<'_>) -> f64 {
+fn collections_left(run: ExperimentRun<'_>, baseline: ExperimentRun<'_>) -> f64 {
     100.0 * collections(run) / collections(baseline)
 }
 
 /// Returns the pages that GC frees per victim block: pages of a block minus the pages that GC programs.
-fn gain(run: Run<'_>) -> f64 {
-    BLOCK - run.programs("gc") / collections(run)
+fn gain(run: ExperimentRun<'_>) -> f64 {
+    BLOCK - run.programs_by_cause("gc") / collections(run)
 }
 
-fn gain_ratio(run: Run<'_>, baseline: Run<'_>) -> f64 {
+fn gain_ratio(run: ExperimentRun<'_>, baseline: ExperimentRun<'_>) -> f64 {
     gain(run) / gain(baseline)
 }
 
-fn latency_saved(run: Run<'_>, baseline: Run<'_>) -> f64 {
-    let mean = |run: Run<'_>| run.figure("latency_us.write.mean");
+fn latency_saved(run: ExperimentRun<'_>, baseline: ExperimentRun<'_>) -> f64 {
+    let mean = |run: ExperimentRun<'_>| run.figure("latency_us.write.mean");
     100.0 * (1.0 - mean(run) / mean(baseline))
 }
 
 /// Returns the increase of the mean read latency over the baseline, percent; it includes decoding and queueing.
-fn read_latency_added(run: Run<'_>, baseline: Run<'_>) -> f64 {
-    let mean = |run: Run<'_>| run.figure("latency_us.read.mean");
+fn read_latency_added(run: ExperimentRun<'_>, baseline: ExperimentRun<'_>) -> f64 {
+    let mean = |run: ExperimentRun<'_>| run.figure("latency_us.read.mean");
     100.0 * (mean(run) / mean(baseline) - 1.0)
 }
 
-fn double_reads(run: Run<'_>, _: Run<'_>) -> f64 {
+fn double_reads(run: ExperimentRun<'_>, _: ExperimentRun<'_>) -> f64 {
     100.0 * run.figure("parts.double_reads") / run.figure("host_page_reads")
 }
 
-fn time_per_collection(run: Run<'_>, baseline: Run<'_>) -> f64 {
-    let time_us = |run: Run<'_>| {
-        (run.figure("reads_by_cause.gc") * 25.0 + run.programs("gc") * 200.0) / collections(run) + 1500.0
+fn time_per_collection(run: ExperimentRun<'_>, baseline: ExperimentRun<'_>) -> f64 {
+    let time_us = |run: ExperimentRun<'_>| {
+        (run.figure("reads_by_cause.gc") * 25.0 + run.programs_by_cause("gc") * 200.0) / collections(run)
+            + 1500.0
     };
     time_us(run) / time_us(baseline)
 }
 
-fn delta_share(run: Run<'_>) -> f64 {
+fn delta_share(run: ExperimentRun<'_>) -> f64 {
     run.figure("writes_by_form.delta") / run.figure("host_page_writes")
 }
 
 /// Returns the pages programmed for the host per host write: whole pages and pages of packed deltas.
-fn foreground(run: Run<'_>) -> f64 {
+fn foreground(run: ExperimentRun<'_>) -> f64 {
     (run.figure("writes_by_form.page") + run.figure("parts.delta_pages_committed"))
         / run.figure("host_page_writes")
 }
@@ -755,8 +778,8 @@ fn falls(values: &[f64]) -> bool {
     values.windows(2).all(|pair| pair[1] < pair[0])
 }
 
-fn foreground_is_monotone(runs: &Runs) -> Result<Vec<Value>> {
-    let of = |skew: &str, ratio: &str| runs.get(&format!("synthetic/{skew}-{ratio}"));
+fn foreground_is_monotone(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+    let of = |skew: &str, ratio: &str| runs.run_named(&format!("synthetic/{skew}-{ratio}"));
     let by_ratio: Result<Vec<f64>> = RATIOS.iter().map(|ratio| Ok(foreground(of("0.9", ratio)?))).collect();
     let by_skew: Result<Vec<(f64, f64)>> = SKEWS
         .iter()
@@ -771,11 +794,13 @@ fn foreground_is_monotone(runs: &Runs) -> Result<Vec<Value>> {
     Ok(vec![holds("falls with Rc", falls(&by_ratio?)), holds("falls with Pc", falls(&by_share))])
 }
 
-fn share_of_deltas(runs: &Runs) -> Result<Vec<Value>> {
+fn share_of_deltas(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let mut shares = Vec::new();
     for (trace, _) in TRACES {
-        let of: Result<Vec<f64>> =
-            RATIOS.iter().map(|ratio| Ok(delta_share(runs.get(&format!("{trace}/{ratio}"))?))).collect();
+        let of: Result<Vec<f64>> = RATIOS
+            .iter()
+            .map(|ratio| Ok(delta_share(runs.run_named(&format!("{trace}/{ratio}"))?)))
+            .collect();
         shares.push(of?);
     }
     let mean = |of: &Vec<f64>| of.iter().sum::<f64>() / of.len() as f64;
@@ -791,16 +816,16 @@ fn share_of_deltas(runs: &Runs) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-fn gains(runs: &Runs) -> Result<Vec<Value>> {
+fn gains(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     Ok(vec![
-        Value::new("C8 baseline", gain(runs.get("C8/baseline")?)),
-        Value::new("F2 at 0.20", gain(runs.get("F2/0.20")?)),
+        Value::new("C8 baseline", gain(runs.run_named("C8/baseline")?)),
+        Value::new("F2 at 0.20", gain(runs.run_named("F2/0.20")?)),
     ])
 }
 
-fn highest_gains(runs: &Runs) -> Result<Vec<Value>> {
+fn highest_gains(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let of: Result<Vec<f64>> =
-        TRACES.iter().map(|(trace, _)| Ok(gain(runs.get(&format!("{trace}/baseline"))?))).collect();
+        TRACES.iter().map(|(trace, _)| Ok(gain(runs.run_named(&format!("{trace}/baseline"))?))).collect();
     let of = of?;
     let lowest = of[0].min(of[1]);
     Ok(vec![holds("", of[2..].iter().all(|other| *other < lowest))])

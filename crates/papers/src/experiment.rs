@@ -4,7 +4,8 @@
 //! experiments, and a row requests figures by the name of an experiment. The requested names are recorded, which gives
 //! every row its provenance. Figures are the numbers of a run record under dotted names (`programs_by_cause.gc`), so a
 //! new figure can be used without changing this module. The price: a counter whose name is misspelt reads as zero,
-//! because records omit counters that are zero. Rows that need a figure to exist use [`Run::required`].
+//! because records omit counters that are zero. Rows that need a figure to exist use
+//! [`ExperimentRun::required_figure`].
 //!
 //! An experiment that this binary cannot run (because it lacks the design, the workload or a setting) is not an error.
 //! The missing item is reported, and the row is marked as not run.
@@ -21,7 +22,7 @@ use wearwell_replay::record::RunRecord;
 use wearwell_replay::replay::{OnProgress, Plan, ReplayError};
 use wearwell_trace::OpenOptions;
 
-use super::traces::Traces;
+use super::traces::OriginalTraces;
 
 /// Size of the experiments: scaled down, or that of the paper.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -35,18 +36,18 @@ pub enum Size {
 
 /// Conditions for which the list of a paper's experiments is made: size, seed, traces.
 #[derive(Clone, Debug)]
-pub struct Setting {
+pub struct ExperimentSetting {
     /// Size of the experiments: scaled down, or that of the paper.
     pub size: Size,
     /// Seed of all random generators and designs.
     pub seed: u64,
     /// Original traces of the papers that the user has.
-    pub traces: Traces,
+    pub traces: OriginalTraces,
 }
 
 /// Source of the requests that an experiment replays or counts.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Source {
+pub enum RequestSource {
     /// A generated load that the paper itself uses; the text is its specification.
     Generated(String),
     /// A generated load that replaces a trace or an application of the paper; the text is its specification.
@@ -55,7 +56,7 @@ pub enum Source {
     Original(std::path::PathBuf),
 }
 
-impl Source {
+impl RequestSource {
     /// Returns the name of the source: the specification of the generated load, or the path of the trace.
     pub fn name(&self) -> String {
         match self {
@@ -76,7 +77,7 @@ impl Source {
 
 /// What an experiment does with its requests: replay or count them.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Work {
+pub enum ExperimentWork {
     /// Replays the requests on a design with these settings.
     Replay {
         /// Name of the design on which the requests are replayed.
@@ -94,11 +95,11 @@ pub struct Experiment {
     /// Name of the experiment, unique within the paper, e.g. `mail/128k`.
     pub name: String,
     /// Source of the requests: a generated load or a trace.
-    pub source: Source,
+    pub source: RequestSource,
     /// Size of the experiment's input as a share of the paper's input; counts are divided by it to extrapolate.
-    pub scale: f64,
+    pub input_share: f64,
     /// What is done with the requests: replay on a design, or count.
-    pub work: Work,
+    pub work: ExperimentWork,
     /// Whether the progress over simulated time is recorded, as figures `curve.K.device_s` and `curve.K.host_pages`.
     pub has_curve: bool,
 }
@@ -108,18 +109,24 @@ pub const CURVE_POINTS: usize = 200;
 
 impl Experiment {
     /// Creates an experiment that replays the input on a design with these settings.
-    pub fn replay(
+    pub fn replay_of(
         name: impl Into<String>,
-        (source, scale): (Source, f64),
+        (source, scale): (RequestSource, f64),
         design: &'static str,
         settings: Vec<String>,
     ) -> Self {
-        Self { name: name.into(), source, scale, work: Work::Replay { design, settings }, has_curve: false }
+        Self {
+            name: name.into(),
+            source,
+            input_share: scale,
+            work: ExperimentWork::Replay { design, settings },
+            has_curve: false,
+        }
     }
 
     /// Creates an experiment that counts the requests of the input, without a device.
-    pub fn count(name: impl Into<String>, (source, scale): (Source, f64)) -> Self {
-        Self { name: name.into(), source, scale, work: Work::Count, has_curve: false }
+    pub fn count_of(name: impl Into<String>, (source, scale): (RequestSource, f64)) -> Self {
+        Self { name: name.into(), source, input_share: scale, work: ExperimentWork::Count, has_curve: false }
     }
 
     /// Returns the experiment with recording of its progress over simulated time switched on.
@@ -130,41 +137,43 @@ impl Experiment {
 
     /// Returns whether the experiment's input is a generated replacement for a trace or an application.
     pub fn is_substitute(&self) -> bool {
-        matches!(self.source, Source::Substitute(_))
+        matches!(self.source, RequestSource::Substitute(_))
     }
 
     /// Returns a digest of what the experiment runs: name, input and its scale, design, settings, and the size of a
-    /// trace file. A record is up to date if this digest and that of the code ([`code()`]) are unchanged.
-    pub fn key(&self) -> String {
+    /// trace file. A record is up to date if this digest and that of the code ([`code_digest()`]) are unchanged.
+    pub fn digest(&self) -> String {
         let (kind, bytes) = match &self.source {
-            Source::Generated(_) => ("generated", 0),
-            Source::Substitute(_) => ("substitute", 0),
-            Source::Original(path) => ("original", std::fs::metadata(path).map_or(0, |file| file.len())),
+            RequestSource::Generated(_) => ("generated", 0),
+            RequestSource::Substitute(_) => ("substitute", 0),
+            RequestSource::Original(path) => {
+                ("original", std::fs::metadata(path).map_or(0, |file| file.len()))
+            }
         };
         let work = match &self.work {
-            Work::Replay { design, settings } => format!("{design} {}", settings.join(" ")),
-            Work::Count => "count".to_owned(),
+            ExperimentWork::Replay { design, settings } => format!("{design} {}", settings.join(" ")),
+            ExperimentWork::Count => "count".to_owned(),
         };
-        let (name, input, scale, curve) = (&self.name, self.source.name(), self.scale, self.has_curve);
+        let (name, input, scale, curve) = (&self.name, self.source.name(), self.input_share, self.has_curve);
         code::digest(&format!("{name}\n{kind} {bytes} {input}\n{scale}\n{work}\n{curve}"))
     }
 
     /// Returns whether the experiment's input is the paper's original trace file.
     pub fn is_original(&self) -> bool {
-        matches!(self.source, Source::Original(_))
+        matches!(self.source, RequestSource::Original(_))
     }
 
     /// Checks whether this binary supports the experiment's workload, design and settings.
     ///
     /// # Errors
     /// A message that names what is not supported.
-    pub fn availability(&self) -> Result<(), String> {
+    pub fn check_available(&self) -> Result<(), String> {
         let input = self.source.input()?;
-        if let Work::Replay { design, settings } = &self.work {
+        if let ExperimentWork::Replay { design, settings } = &self.work {
             require_design(design)?;
             let config = config_of(settings)?;
             if matches!(input, Input::Workload(_) | Input::Host(_)) {
-                config.resolve(1 << 20).map_err(|error| error.to_string())?;
+                config.resolve_device(1 << 20).map_err(|error| error.to_string())?;
             }
         }
         Ok(())
@@ -173,23 +182,24 @@ impl Experiment {
     /// Runs the experiment and returns its figures as a record.
     ///
     /// # Errors
-    /// [`NoRecord::Interrupted`] if the observer ended the run, [`NoRecord::NotRun`] with the reason in all other cases.
-    pub fn run(&self, on_progress: OnProgress<'_>) -> Result<Record, NoRecord> {
+    /// [`MissingRecord::Interrupted`] if the observer ended the run, [`MissingRecord::NotRun`] with the reason in all
+    /// other cases.
+    pub fn run(&self, on_progress: OnProgress<'_>) -> Result<Record, MissingRecord> {
         let mut record = Record {
             name: self.name.clone(),
-            key: self.key(),
-            code: code(),
+            key: self.digest(),
+            code: code_digest(),
             substitute: self.is_substitute(),
             input: self.source.name(),
-            scale: self.scale,
+            scale: self.input_share,
             ..Record::default()
         };
-        let input = self.source.input().map_err(NoRecord::NotRun)?;
+        let input = self.source.input().map_err(MissingRecord::NotRun)?;
         match &self.work {
-            Work::Count => {
-                record.figures = super::statistics::count(&input, on_progress)?;
+            ExperimentWork::Count => {
+                record.figures = super::statistics::count_requests(&input, on_progress)?;
             }
-            Work::Replay { design, settings } => {
+            ExperimentWork::Replay { design, settings } => {
                 record.design = Some((*design).to_owned());
                 record.settings.clone_from(settings);
                 let run = replay(&input, design, settings, on_progress)?;
@@ -205,13 +215,13 @@ impl Experiment {
 
 /// Returns a digest of the code that determines figures (that of the replay library and of this crate), without
 /// comments and layout. If it changes, every figure may have changed.
-pub fn code() -> String {
-    format!("{}-{}", code::of_runs(), env!("CODE_DIGEST"))
+pub fn code_digest() -> String {
+    format!("{}-{}", code::code_digest_of_runs(), env!("CODE_DIGEST"))
 }
 
 /// Reason why an experiment has no record (result).
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum NoRecord {
+pub enum MissingRecord {
     /// The user ended the run.
     Interrupted,
     /// The experiment cannot be run; the text is the reason.
@@ -223,9 +233,9 @@ fn replay(
     design: &str,
     settings: &[String],
     on_progress: OnProgress<'_>,
-) -> Result<RunRecord, NoRecord> {
-    require_design(design).map_err(NoRecord::NotRun)?;
-    let config = config_of(settings).map_err(NoRecord::NotRun)?;
+) -> Result<RunRecord, MissingRecord> {
+    require_design(design).map_err(MissingRecord::NotRun)?;
+    let config = config_of(settings).map_err(MissingRecord::NotRun)?;
     let plan = Plan::new(&config, input).map_err(|error| failed(&error))?;
     let mut interrupted = false;
     let record = plan.run(design, &mut |progress| {
@@ -234,9 +244,9 @@ fn replay(
         flow
     });
     match record.map_err(|error| failed(&error))? {
-        _ if interrupted => Err(NoRecord::Interrupted),
+        _ if interrupted => Err(MissingRecord::Interrupted),
         RunRecord { partial_reason: Some(reason), .. } => {
-            Err(NoRecord::NotRun(format!("ended early: {reason}")))
+            Err(MissingRecord::NotRun(format!("ended early: {reason}")))
         }
         record => Ok(record),
     }
@@ -283,8 +293,8 @@ fn config_of(settings: &[String]) -> Result<Config, String> {
     Ok(config)
 }
 
-fn failed(error: &ReplayError) -> NoRecord {
-    NoRecord::NotRun(error.to_string())
+fn failed(error: &ReplayError) -> MissingRecord {
+    MissingRecord::NotRun(error.to_string())
 }
 
 /// Result of an experiment: its figures, and all that is needed to judge and reproduce them.
@@ -292,9 +302,9 @@ fn failed(error: &ReplayError) -> NoRecord {
 pub struct Record {
     /// Name of the experiment that was run.
     pub name: String,
-    /// Digest of the experiment's definition when it was run, from [`Experiment::key`].
+    /// Digest of the experiment's definition when it was run, from [`Experiment::digest`].
     pub key: String,
-    /// Digest of the code that ran the experiment, as returned by [`code()`].
+    /// Digest of the code that ran the experiment, as returned by [`code_digest()`].
     #[serde(default)]
     pub code: String,
     /// For a full-size experiment, digest of the figures that the scaled-down experiment of the same name had with the
@@ -454,14 +464,14 @@ fn flatten(name: &str, value: &serde_json::Value, into: &mut BTreeMap<String, f6
 /// Records of all experiments of a paper by name. Also notes which of them are used for the current row (reported
 /// result).
 #[derive(Debug, Default)]
-pub struct Runs {
+pub struct ExperimentRecords {
     records: BTreeMap<String, Result<Record, String>>,
     asked: RefCell<BTreeSet<String>>,
 }
 
-impl Runs {
+impl ExperimentRecords {
     /// Adds the record of a finished experiment to those of the paper.
-    pub fn add(&mut self, record: Record) {
+    pub fn add_record(&mut self, record: Record) {
         self.records.insert(record.name.clone(), Ok(record));
     }
 
@@ -473,10 +483,10 @@ impl Runs {
     /// Returns the figures of an experiment, and notes that the current row (reported result) uses it.
     /// # Errors
     /// The reason why the experiment was not run.
-    pub fn get(&self, name: &str) -> Result<Run<'_>, String> {
+    pub fn run_named(&self, name: &str) -> Result<ExperimentRun<'_>, String> {
         self.asked.borrow_mut().insert(name.to_owned());
         match self.records.get(name) {
-            Some(Ok(record)) => Ok(Run(record)),
+            Some(Ok(record)) => Ok(ExperimentRun(record)),
             Some(Err(why)) => Err(why.clone()),
             None => Err(format!("experiment {name} was not run yet")),
         }
@@ -484,7 +494,7 @@ impl Runs {
 
     /// Returns the names of the experiments used since the last call, and whether the input of one of them was
     /// generated to replace a trace or an application.
-    pub fn take_used(&self) -> (Vec<String>, bool) {
+    pub fn take_used_names(&self) -> (Vec<String>, bool) {
         let asked: Vec<String> = std::mem::take(&mut *self.asked.borrow_mut()).into_iter().collect();
         let substitute = asked
             .iter()
@@ -496,9 +506,9 @@ impl Runs {
 
 /// The record of one experiment, for access to its figures (numbers by dotted name).
 #[derive(Clone, Copy, Debug)]
-pub struct Run<'a>(&'a Record);
+pub struct ExperimentRun<'a>(&'a Record);
 
-impl Run<'_> {
+impl ExperimentRun<'_> {
     /// Returns a figure of the experiment by its dotted name; 0 if it is absent.
     pub fn figure(self, name: &str) -> f64 {
         self.0.figures.get(name).copied().unwrap_or(0.0)
@@ -506,7 +516,7 @@ impl Run<'_> {
 
     /// Returns a figure of the experiment extrapolated to the paper's whole input: divided by the scale of the
     /// experiment.
-    pub fn extrapolated(self, name: &str) -> f64 {
+    pub fn extrapolated_figure(self, name: &str) -> f64 {
         self.figure(name) / self.0.scale
     }
 
@@ -514,13 +524,13 @@ impl Run<'_> {
     ///
     /// # Errors
     /// The record has no figure of this name.
-    pub fn required(self, name: &str) -> Result<f64, String> {
+    pub fn required_figure(self, name: &str) -> Result<f64, String> {
         let missing = || format!("{} reports no {name}", self.0.name);
         self.0.figures.get(name).copied().ok_or_else(missing)
     }
 
     /// Returns the number of page programs of the experiment for one cause.
-    pub fn programs(self, cause: &str) -> f64 {
+    pub fn programs_by_cause(self, cause: &str) -> f64 {
         self.figure(&format!("programs_by_cause.{cause}"))
     }
 }

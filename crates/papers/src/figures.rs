@@ -16,7 +16,7 @@ use super::target::Targets;
 
 /// A drawn figure about the results for a paper, with the name of its file.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Figure {
+pub struct DrawnFigure {
     /// Name of the figure's file without its ending.
     pub name: &'static str,
     /// Title of the drawn figure.
@@ -25,7 +25,7 @@ pub struct Figure {
     pub svg: String,
 }
 
-impl Figure {
+impl DrawnFigure {
     /// Returns the name of the file for the figure: `name` and `.svg`.
     pub fn file_name(&self) -> String {
         format!("{}.svg", self.name)
@@ -307,18 +307,22 @@ struct Bars {
 }
 
 /// Draws all figures of a paper for which the results have values.
-pub fn draw(targets: &Targets, results: &Results) -> Vec<Figure> {
+pub fn draw_figures(targets: &Targets, results: &Results) -> Vec<DrawnFigure> {
     let prefix = format!("{}-", results.paper);
     let of_paper = PLANS.iter().filter(|plan| plan.name.starts_with(&prefix));
     let own = OWN_PLANS.iter().filter(|plan| plan.name.starts_with(&prefix));
     let compared = of_paper.filter_map(|plan| {
         let bars: Vec<Bars> =
             plan.rows.iter().flat_map(|(label, id)| bars(targets, results, label, id)).collect();
-        (!bars.is_empty()).then(|| Figure { name: plan.name, title: plan.title, svg: drawing(plan, &bars) })
+        (!bars.is_empty()).then(|| DrawnFigure {
+            name: plan.name,
+            title: plan.title,
+            svg: drawing(plan, &bars),
+        })
     });
     let own = own.filter_map(|plan| {
         let svg = own_drawing(plan, results)?;
-        Some(Figure { name: plan.name, title: plan.title, svg })
+        Some(DrawnFigure { name: plan.name, title: plan.title, svg })
     });
     compared.chain(own).collect()
 }
@@ -351,12 +355,13 @@ fn own_drawing(plan: &OwnFigurePlan, results: &Results) -> Option<String> {
 
 /// Returns one group of bars for each reported value of row `id` for which Wearwell has a value.
 fn bars(targets: &Targets, results: &Results, label: &str, id: &str) -> Vec<Bars> {
-    let (Some(target), Some(row)) = (targets.row(id), results.rows.iter().find(|row| row.id == id)) else {
+    let (Some(target), Some(row)) = (targets.target_of(id), results.rows.iter().find(|row| row.id == id))
+    else {
         return Vec::new();
     };
     let group = |reported: &super::target::Reported| {
         let ours = row.ours.iter().find(|value| value.of == reported.of)?.value;
-        let (low, high) = reported.bounds();
+        let (low, high) = reported.range_bounds();
         let label = format!("{label} {}", reported.of).trim().to_owned();
         [low, high, ours].iter().all(|value| value.is_finite()).then_some(Bars { label, low, high, ours })
     };

@@ -17,8 +17,12 @@
 //! pages when it writes the map. For rows about the bitmap on flash, invalid pages are reported on each write, so that
 //! updates can be counted.
 
-use super::closed_forms::metadata::{DELTA, Metadata, MetadataScale, recovery_row};
-use super::experiment::{Experiment, Run, Runs, Setting, Size, Source};
+use super::closed_forms::metadata::{
+    MetadataDesign, MetadataScale, PROGRAM_TO_READ_RATIO, recovery_row_values,
+};
+use super::experiment::{
+    Experiment, ExperimentRecords, ExperimentRun, ExperimentSetting, RequestSource, Size,
+};
 use super::verdict::Value;
 
 /// Number of blocks of the GeckoFTL paper's device; [`BLOCK_PAGES`] is its number of pages per block.
@@ -62,7 +66,7 @@ struct Load {
 }
 
 impl Load {
-    fn of(setting: &Setting) -> Self {
+    fn of(setting: &ExperimentSetting) -> Self {
         let (blocks, writes) = match setting.size {
             Size::Quick => (1 << 14, 1_000_000),
             Size::Full => (PAPER_BLOCKS, 50_000_000),
@@ -78,7 +82,13 @@ impl Load {
         self.cache * self.pages() / PAGES_PER_ENTRY
     }
 
-    fn experiment(self, setting: &Setting, name: String, design: &'static str, extra: &[&str]) -> Experiment {
+    fn experiment(
+        self,
+        setting: &ExperimentSetting,
+        name: String,
+        design: &'static str,
+        extra: &[&str],
+    ) -> Experiment {
         let logical = self.pages() * u64::from(self.utilisation) / 100;
         let load =
             format!("uniform:write=1.0,pages={logical},requests={},seed={}", self.writes, setting.seed);
@@ -93,7 +103,7 @@ impl Load {
         ];
         let settings = settings.into_iter().chain(extra.iter().map(|&one| one.to_owned())).collect();
         let scale = self.blocks as f64 / PAPER_BLOCKS as f64;
-        Experiment::replay(name, (Source::Generated(load), scale), design, settings)
+        Experiment::replay_of(name, (RequestSource::Generated(load), scale), design, settings)
     }
 }
 
@@ -110,7 +120,7 @@ const RECOVERED_BLOCKS: u64 = 1 << 18;
 const RECOVERED_WRITES: u64 = 2_000_000;
 
 /// Returns all experiments for the GeckoFTL paper (GK).
-pub fn experiments(setting: &Setting) -> Vec<Experiment> {
+pub fn experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
     let load = Load::of(setting);
     [
         designs(setting, load),
@@ -125,7 +135,7 @@ pub fn experiments(setting: &Setting) -> Vec<Experiment> {
 /// Returns experiments on small devices that remove suspected causes of differences from the GeckoFTL paper: DFTL that
 /// reports old pages as invalid only when it writes translation pages, and Logarithmic Gecko with pairwise instead of
 /// multi-way merges for other capacities and size ratios.
-fn causes(setting: &Setting, load: Load) -> Vec<Experiment> {
+fn causes(setting: &ExperimentSetting, load: Load) -> Vec<Experiment> {
     if setting.size == Size::Full {
         return Vec::new();
     }
@@ -150,7 +160,7 @@ fn causes(setting: &Setting, load: Load) -> Vec<Experiment> {
 
 /// Returns the experiments for the GeckoFTL paper's Figure 13 (all five designs), and one that shows what `GeckoFTL`'s
 /// rule for GC of metadata saves.
-fn designs(setting: &Setting, load: Load) -> Vec<Experiment> {
+fn designs(setting: &ExperimentSetting, load: Load) -> Vec<Experiment> {
     let mut experiments: Vec<Experiment> =
         FTLS.iter().map(|&(name, design)| load.experiment(setting, name.to_owned(), design, &[])).collect();
     let greedy = "GeckoFTL/metadata collected".to_owned();
@@ -160,7 +170,7 @@ fn designs(setting: &Setting, load: Load) -> Vec<Experiment> {
 
 /// Returns the experiments for the GeckoFTL paper's Figures 9 to 12: page validity on flash in Logarithmic Gecko and in
 /// a bitmap.
-fn validity_alone(setting: &Setting, load: Load) -> Vec<Experiment> {
+fn validity_alone(setting: &ExperimentSetting, load: Load) -> Vec<Experiment> {
     let gecko = |load: Load, name: String, extra: &[&str]| load.experiment(setting, name, "geckoftl", extra);
     let at_once = "mapping.identification=on-update";
     let mut experiments = vec![
@@ -194,7 +204,7 @@ fn sweep_blocks(load: Load) -> u64 {
 
 /// Returns the experiments for the GeckoFTL paper's Figure 10: validity bitmaps of whole blocks, bitmaps in parts of 32
 /// pages, and such parts on a device whose capacity, and so its number of keys, does not grow with the block size.
-fn block_sizes(setting: &Setting, load: Load) -> Vec<Experiment> {
+fn block_sizes(setting: &ExperimentSetting, load: Load) -> Vec<Experiment> {
     let blocks = sweep_blocks(load);
     let mut experiments = Vec::new();
     for block_pages in BLOCK_SIZES {
@@ -213,7 +223,7 @@ fn block_sizes(setting: &Setting, load: Load) -> Vec<Experiment> {
 
 /// Returns the experiments for the GeckoFTL paper's Figure 14: designs without a validity bitmap in RAM have a cache
 /// that is larger by the bitmap's size. All use `GeckoFTL`'s rule for GC of metadata.
-fn figure_14(setting: &Setting, load: Load) -> Vec<Experiment> {
+fn figure_14(setting: &ExperimentSetting, load: Load) -> Vec<Experiment> {
     let large = Load { cache: LARGE_CACHE, ..load };
     let spared = ["gc.metadata=when-empty"];
     vec![
@@ -225,7 +235,7 @@ fn figure_14(setting: &Setting, load: Load) -> Vec<Experiment> {
 
 /// Returns the experiments with a recovery in the middle of a run, and one that runs IB-FTL until its log of invalid
 /// pages has been cleaned several times.
-fn recoveries(setting: &Setting, load: Load) -> Vec<Experiment> {
+fn recoveries(setting: &ExperimentSetting, load: Load) -> Vec<Experiment> {
     let cut = format!("recovery.after_requests={}", load.writes / 2);
     let small = Load { blocks: load.blocks / 4, ..load };
     let invalid = small.pages() * u64::from(100 - UTILISATION) / 100;
@@ -250,7 +260,7 @@ type Result<T> = std::result::Result<T, String>;
 
 /// Computes our values for one row (reported result) of the GeckoFTL paper from the finished experiments; `None` if no
 /// experiment is about the row.
-pub fn measure(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
+pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Value>>> {
     let values = match id {
         "GK-16" => bitmap_operations(runs),
         "GK-18" => gecko_operations(runs),
@@ -291,62 +301,63 @@ fn holds(of: impl Into<String>, statement: bool) -> Value {
 }
 
 /// Returns the capacity of a run's device, GiB, as a value that is shown with a row (reported result).
-fn at(run: Run<'_>) -> Value {
+fn at(run: ExperimentRun<'_>) -> Value {
     let bytes = run.figure("device.physical_pages") * run.figure("device.page_bytes");
     Value::new("device, GiB", bytes / f64::from(1 << 30))
 }
 
-fn per_write(run: Run<'_>, figure: &str) -> f64 {
+fn per_write(run: ExperimentRun<'_>, figure: &str) -> f64 {
     run.figure(figure) / run.figure("host_page_writes")
 }
 
 /// Returns the cost of the flash operations with these causes: programs plus a tenth of the reads, per host write (the
 /// GeckoFTL paper's measure).
-fn amplification(run: Run<'_>, causes: &[&str]) -> f64 {
+fn amplification(run: ExperimentRun<'_>, causes: &[&str]) -> f64 {
     let of = |what: &str| -> f64 {
         causes.iter().map(|cause| per_write(run, &format!("{what}_by_cause.{cause}"))).sum::<f64>()
     };
-    of("programs") + of("reads") / DELTA
+    of("programs") + of("reads") / PROGRAM_TO_READ_RATIO
 }
 
-fn validity_cost(run: Run<'_>) -> f64 {
+fn validity_cost(run: ExperimentRun<'_>) -> f64 {
     amplification(run, &["validity"])
 }
 
-fn map_cost(run: Run<'_>) -> f64 {
+fn map_cost(run: ExperimentRun<'_>) -> f64 {
     amplification(run, &["translation", "checkpoint"])
 }
 
 /// Returns the cost of updating translation pages, each by one read and one program: programs plus a tenth of the
 /// reads, per host write.
-fn synchronisation_cost(run: Run<'_>) -> f64 {
+fn synchronisation_cost(run: ExperimentRun<'_>) -> f64 {
     let writes =
         per_write(run, "programs_by_cause.translation") + per_write(run, "programs_by_cause.checkpoint");
-    writes * (1.0 + 1.0 / DELTA)
+    writes * (1.0 + 1.0 / PROGRAM_TO_READ_RATIO)
 }
 
 /// Returns the cost of GC's copies of metadata pages, each by one read and one program: programs plus a tenth of the
 /// reads, per host write.
-fn copy_cost(run: Run<'_>) -> f64 {
+fn copy_cost(run: ExperimentRun<'_>) -> f64 {
     let copies = per_write(run, "parts.translation_copies") + per_write(run, "parts.validity_copies");
-    copies * (1.0 + 1.0 / DELTA)
+    copies * (1.0 + 1.0 / PROGRAM_TO_READ_RATIO)
 }
 
 /// Returns the data pages that a run programs per host write, including copies by GC.
-fn data_programs(run: Run<'_>) -> f64 {
-    let copies =
-        run.programs("gc") - run.figure("parts.translation_copies") - run.figure("parts.validity_copies");
-    (run.programs("host") + copies) / run.figure("host_page_writes")
+fn data_programs(run: ExperimentRun<'_>) -> f64 {
+    let copies = run.programs_by_cause("gc")
+        - run.figure("parts.translation_copies")
+        - run.figure("parts.validity_copies");
+    (run.programs_by_cause("host") + copies) / run.figure("host_page_writes")
 }
 
 /// Returns the number of queries for page validity in a run: one for each data block that GC collected.
-fn queries(run: Run<'_>) -> f64 {
+fn queries(run: ExperimentRun<'_>) -> f64 {
     run.figure("parts.collections") - run.figure("parts.collections_of_metadata")
 }
 
-fn bitmap_operations(runs: &Runs) -> Result<Vec<Value>> {
-    let run = runs.get("bitmap")?;
-    let (writes, reads) = (run.programs("validity"), run.figure("reads_by_cause.validity"));
+fn bitmap_operations(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+    let run = runs.run_named("bitmap")?;
+    let (writes, reads) = (run.programs_by_cause("validity"), run.figure("reads_by_cause.validity"));
     let updates = run.figure("host_page_writes");
     Ok(vec![
         // Every host write reports an invalid page. Reads of queries are attributed to validity as well, one per query.
@@ -357,8 +368,8 @@ fn bitmap_operations(runs: &Runs) -> Result<Vec<Value>> {
     ])
 }
 
-fn bitmap_per_interval(runs: &Runs) -> Result<Vec<Value>> {
-    let run = runs.get("bitmap")?;
+fn bitmap_per_interval(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+    let run = runs.run_named("bitmap")?;
     let of = |figure: &str| 10_000.0 * per_write(run, figure);
     Ok(vec![
         Value::new("reads", of("reads_by_cause.validity")),
@@ -369,24 +380,25 @@ fn bitmap_per_interval(runs: &Runs) -> Result<Vec<Value>> {
 
 /// Returns the flash reads for merges of Logarithmic Gecko (page validity on flash): all reads for page validity except
 /// those of queries.
-fn merge_reads(run: Run<'_>) -> f64 {
+fn merge_reads(run: ExperimentRun<'_>) -> f64 {
     run.figure("reads_by_cause.validity") - run.figure("parts.gecko_query_reads")
 }
 
 /// Returns the cost of page validity without the reads of GC queries: programs plus a tenth of the reads, per host
 /// write.
-fn update_cost(run: Run<'_>) -> f64 {
-    per_write(run, "programs_by_cause.validity") + merge_reads(run) / run.figure("host_page_writes") / DELTA
+fn update_cost(run: ExperimentRun<'_>) -> f64 {
+    per_write(run, "programs_by_cause.validity")
+        + merge_reads(run) / run.figure("host_page_writes") / PROGRAM_TO_READ_RATIO
 }
 
-fn gecko_operations(runs: &Runs) -> Result<Vec<Value>> {
-    let run = runs.get("GeckoFTL")?;
-    let levels = run.required("parts.gecko_levels")?;
-    let updates = run.required("parts.gecko_reports")? + run.figure("parts.gecko_markers");
-    let bound = 2.0 * levels / run.required("parts.gecko_buffer_entries")?;
-    let writes = run.programs("validity") / updates;
+fn gecko_operations(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+    let run = runs.run_named("GeckoFTL")?;
+    let levels = run.required_figure("parts.gecko_levels")?;
+    let updates = run.required_figure("parts.gecko_reports")? + run.figure("parts.gecko_markers");
+    let bound = 2.0 * levels / run.required_figure("parts.gecko_buffer_entries")?;
+    let writes = run.programs_by_cause("validity") / updates;
     let reads = merge_reads(run) / updates;
-    let per_query = run.figure("parts.gecko_query_reads") / run.required("parts.gecko_queries")?;
+    let per_query = run.figure("parts.gecko_query_reads") / run.required_figure("parts.gecko_queries")?;
     Ok(vec![
         holds("updates within the bound", writes <= bound && reads <= bound),
         holds("queries within the bound", per_query <= 2.0 * levels),
@@ -401,16 +413,16 @@ fn gecko_operations(runs: &Runs) -> Result<Vec<Value>> {
     ])
 }
 
-fn of_ratio(runs: &Runs, ratio: u32) -> Result<Run<'_>> {
-    if ratio == 2 { runs.get("GeckoFTL") } else { runs.get(&format!("T={ratio}")) }
+fn of_ratio(runs: &ExperimentRecords, ratio: u32) -> Result<ExperimentRun<'_>> {
+    if ratio == 2 { runs.run_named("GeckoFTL") } else { runs.run_named(&format!("T={ratio}")) }
 }
 
-fn ratio_costs(runs: &Runs) -> Result<Vec<(u32, f64)>> {
+fn ratio_costs(runs: &ExperimentRecords) -> Result<Vec<(u32, f64)>> {
     RATIOS.into_iter().map(|ratio| Ok((ratio, validity_cost(of_ratio(runs, ratio)?)))).collect()
 }
 
-fn every_ratio(runs: &Runs) -> Result<Vec<Value>> {
-    let bitmap = runs.get("bitmap")?;
+fn every_ratio(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+    let bitmap = runs.run_named("bitmap")?;
     let (costs, bitmap_cost) = (ratio_costs(runs)?, validity_cost(bitmap));
     let mut values = vec![holds("for every T", costs.iter().all(|&(_, cost)| cost < bitmap_cost))];
     values.extend(costs.iter().map(|(ratio, cost)| Value::new(format!("T = {ratio}"), *cost)));
@@ -418,14 +430,14 @@ fn every_ratio(runs: &Runs) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-fn best_ratio(runs: &Runs) -> Result<Vec<Value>> {
+fn best_ratio(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let costs = ratio_costs(runs)?;
     let best = costs.iter().min_by(|a, b| a.1.total_cmp(&b.1)).map_or(0.0, |&(ratio, _)| f64::from(ratio));
     Ok(vec![Value::new("T", best), at(of_ratio(runs, 2)?)])
 }
 
-fn saved(runs: &Runs) -> Result<Vec<Value>> {
-    let (gecko, bitmap) = (runs.get("GeckoFTL")?, runs.get("bitmap")?);
+fn saved(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+    let (gecko, bitmap) = (runs.run_named("GeckoFTL")?, runs.run_named("bitmap")?);
     let (ours, theirs) = (validity_cost(gecko), validity_cost(bitmap));
     Ok(vec![
         Value::new("saved, %", 100.0 * (1.0 - ours / theirs)),
@@ -443,9 +455,9 @@ struct BlockSweep {
     updates: Vec<f64>,
 }
 
-fn block_sweep(runs: &Runs, name: &str) -> Result<BlockSweep> {
-    let of = |&pages: &u64| runs.get(&format!("{name}/B={pages}"));
-    let all: Vec<Run<'_>> = BLOCK_SIZES.iter().map(of).collect::<Result<_>>()?;
+fn block_sweep(runs: &ExperimentRecords, name: &str) -> Result<BlockSweep> {
+    let of = |&pages: &u64| runs.run_named(&format!("{name}/B={pages}"));
+    let all: Vec<ExperimentRun<'_>> = BLOCK_SIZES.iter().map(of).collect::<Result<_>>()?;
     Ok(BlockSweep {
         all: all.iter().map(|run| validity_cost(*run)).collect(),
         updates: all.iter().map(|run| update_cost(*run)).collect(),
@@ -468,7 +480,7 @@ fn largest_over_smallest(costs: &[f64]) -> f64 {
 
 /// Returns, for validity bitmaps of whole blocks, how the cost of page validity grows with each doubling of the block
 /// size, and from the GeckoFTL paper's block size to the largest.
-fn growth_with_block_size(runs: &Runs) -> Result<Vec<Value>> {
+fn growth_with_block_size(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let BlockSweep { all, updates } = block_sweep(runs, "whole")?;
     let mut values: Vec<Value> = BLOCK_SIZES
         .windows(2)
@@ -479,11 +491,11 @@ fn growth_with_block_size(runs: &Runs) -> Result<Vec<Value>> {
     values.push(Value::new("B = 1024 over B = 128", large[large.len() - 1] / large[0]));
     values.extend(by_block_size("", &all));
     values.extend(by_block_size("without queries, ", &updates));
-    values.push(Value::new("blocks", runs.get("whole/B=128")?.figure("device.physical_pages") / 128.0));
+    values.push(Value::new("blocks", runs.run_named("whole/B=128")?.figure("device.physical_pages") / 128.0));
     Ok(values)
 }
 
-fn balanced(runs: &Runs) -> Result<Vec<Value>> {
+fn balanced(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let (growing, same) =
         (block_sweep(runs, "parts of 32")?, block_sweep(runs, "parts of 32, same capacity")?);
     let spread = |of: &str, costs: &[f64]| Value::new(of, largest_over_smallest(from_paper_on(costs)));
@@ -495,12 +507,17 @@ fn balanced(runs: &Runs) -> Result<Vec<Value>> {
     values.extend(by_block_size("", &growing.all));
     values.extend(by_block_size("without queries, ", &growing.updates));
     values.extend(by_block_size("without queries, same capacity, ", &same.updates));
-    values.push(Value::new("blocks", runs.get("parts of 32/B=128")?.figure("device.physical_pages") / 128.0));
+    values.push(Value::new(
+        "blocks",
+        runs.run_named("parts of 32/B=128")?.figure("device.physical_pages") / 128.0,
+    ));
     Ok(values)
 }
 
-fn parts(runs: &Runs) -> Result<Vec<Value>> {
-    let run_of = |parts: u32| if parts == 4 { runs.get("GeckoFTL") } else { runs.get(&format!("S={parts}")) };
+fn parts(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+    let run_of = |parts: u32| {
+        if parts == 4 { runs.run_named("GeckoFTL") } else { runs.run_named(&format!("S={parts}")) }
+    };
     let costs: Vec<(u32, f64)> =
         PARTS.into_iter().map(|parts| Ok((parts, validity_cost(run_of(parts)?)))).collect::<Result<_>>()?;
     let best = costs.iter().map(|&(_, cost)| cost).fold(f64::MAX, f64::min);
@@ -518,13 +535,13 @@ fn parts(runs: &Runs) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-fn growth(runs: &Runs) -> Result<Vec<Value>> {
-    let (base, small_bitmap) = (runs.get("bitmap")?, runs.get("bitmap/K=4096")?);
-    let gecko = runs.get("GeckoFTL")?;
+fn growth(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+    let (base, small_bitmap) = (runs.run_named("bitmap")?, runs.run_named("bitmap/K=4096")?);
+    let gecko = runs.run_named("GeckoFTL")?;
     let base_gib = at(gecko).value;
     let mut points = vec![(base_gib, validity_cost(gecko))];
     for blocks in CAPACITIES {
-        let run = runs.get(&format!("K={blocks}"))?;
+        let run = runs.run_named(&format!("K={blocks}"))?;
         points.push((at(run).value, validity_cost(run)));
     }
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -541,17 +558,17 @@ fn growth(runs: &Runs) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-fn over_provisioning(runs: &Runs) -> Result<Vec<Value>> {
+fn over_provisioning(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let run_of = |utilisation: u32| match utilisation {
-        UTILISATION => runs.get("GeckoFTL"),
-        _ => runs.get(&format!("R={}", share(utilisation))),
+        UTILISATION => runs.run_named("GeckoFTL"),
+        _ => runs.run_named(&format!("R={}", share(utilisation))),
     };
-    let all: Vec<(f64, Run<'_>)> =
+    let all: Vec<(f64, ExperimentRun<'_>)> =
         UTILISATIONS.into_iter().map(|one| Ok((share(one), run_of(one)?))).collect::<Result<_>>()?;
     let reads: Vec<f64> = all.iter().map(|(_, run)| per_write(*run, "parts.gecko_query_reads")).collect();
     let costs: Vec<f64> = all.iter().map(|(_, run)| validity_cost(*run)).collect();
     let rise = costs[costs.len() - 1] - costs[0];
-    let bitmap = validity_cost(runs.get("bitmap")?);
+    let bitmap = validity_cost(runs.run_named("bitmap")?);
     let mut values = vec![
         holds("query reads rise", reads.windows(2).all(|pair| pair[1] > pair[0])),
         holds("total rises by less than 1 % of the bitmap's", rise < 0.01 * bitmap),
@@ -573,8 +590,8 @@ fn over_provisioning(runs: &Runs) -> Result<Vec<Value>> {
 }
 
 /// Returns the result of `figure` for the run of each of the five designs.
-fn of_designs(runs: &Runs, figure: impl Fn(Run<'_>) -> f64) -> Result<Vec<Value>> {
-    FTLS.iter().map(|(name, _)| Ok(Value::new(*name, figure(runs.get(name)?)))).collect()
+fn of_designs(runs: &ExperimentRecords, figure: impl Fn(ExperimentRun<'_>) -> f64) -> Result<Vec<Value>> {
+    FTLS.iter().map(|(name, _)| Ok(Value::new(*name, figure(runs.run_named(name)?)))).collect()
 }
 
 fn spread(values: &[Value]) -> f64 {
@@ -582,18 +599,18 @@ fn spread(values: &[Value]) -> f64 {
     of(f64::max, f64::MIN) / of(f64::min, f64::MAX)
 }
 
-fn recovered(runs: &Runs, design: Metadata) -> Result<Run<'_>> {
-    runs.get(&format!("recovery/{}", design.name()))
+fn recovered(runs: &ExperimentRecords, design: MetadataDesign) -> Result<ExperimentRun<'_>> {
+    runs.run_named(&format!("recovery/{}", design.name()))
 }
 
 /// Returns the duration of a design's executed recovery, seconds, with flash operations one after the other. What a
 /// battery wrote at power loss is not included.
-fn executed_s(runs: &Runs, design: Metadata) -> Result<f64> {
-    recovered(runs, design)?.required("recovery.total.time_s")
+fn executed_s(runs: &ExperimentRecords, design: MetadataDesign) -> Result<f64> {
+    recovered(runs, design)?.required_figure("recovery.total.time_s")
 }
 
 /// Returns the duration of a step of recovery, seconds; 0 if the step is absent because it took no time.
-fn step_s(run: Run<'_>, step: &str) -> f64 {
+fn step_s(run: ExperimentRun<'_>, step: &str) -> f64 {
     run.figure(&format!("recovery.steps.{step}.time_s"))
 }
 
@@ -607,13 +624,13 @@ const STEPS: [&str; 7] = [
     "synchronisation",
 ];
 
-fn executed_steps(run: Run<'_>) -> impl Iterator<Item = Value> + '_ {
+fn executed_steps(run: ExperimentRun<'_>) -> impl Iterator<Item = Value> + '_ {
     STEPS.into_iter().map(move |step| Value::new(format!("executed, {step}"), step_s(run, step)))
 }
 
 /// Returns the values of a row (reported result) that the formulas give for 2 TiB.
 fn formulas(id: &str) -> Vec<Value> {
-    let values = recovery_row(id).unwrap_or_default();
+    let values = recovery_row_values(id).unwrap_or_default();
     values.into_iter().map(|value| Value::new(format!("2 TiB, {}", value.of), value.value)).collect()
 }
 
@@ -625,25 +642,25 @@ fn recovered_scale() -> MetadataScale {
     MetadataScale { cache_entries: pages / PAGES_PER_ENTRY as f64, ..MetadataScale::of_capacity(bytes) }
 }
 
-fn gecko_recovery(runs: &Runs) -> Result<Vec<Value>> {
-    let run = recovered(runs, Metadata::GeckoFtl)?;
-    let of_formula = recovered_scale().recovery(Metadata::GeckoFtl);
+fn gecko_recovery(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+    let run = recovered(runs, MetadataDesign::GeckoFtl)?;
+    let of_formula = recovered_scale().recovery_steps(MetadataDesign::GeckoFtl);
     let mut values = formulas("GK-35");
     values.extend(of_formula.into_iter().map(|(step, s)| Value::new(format!("formula, {step}"), s)));
     values.extend(executed_steps(run));
-    values.push(Value::new("executed, all", executed_s(runs, Metadata::GeckoFtl)?));
+    values.push(Value::new("executed, all", executed_s(runs, MetadataDesign::GeckoFtl)?));
     values.push(at(run));
     Ok(values)
 }
 
-fn recoveries_of_all(runs: &Runs) -> Result<Vec<Value>> {
-    let of_formula = |design: Metadata| recovered_scale().recovery_s(design);
-    let executed: Vec<(Metadata, f64)> = Metadata::ALL
+fn recoveries_of_all(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+    let of_formula = |design: MetadataDesign| recovered_scale().recovery_s(design);
+    let executed: Vec<(MetadataDesign, f64)> = MetadataDesign::ALL
         .into_iter()
         .map(|design| Ok((design, executed_s(runs, design)?)))
         .collect::<Result<_>>()?;
     let lazy_over_dftl = executed[0].1 / executed[1].1;
-    let paper = recovery_row("GK-36").unwrap_or_default();
+    let paper = recovery_row_values("GK-36").unwrap_or_default();
     let mut values =
         vec![holds("formula", paper[0].value > paper[1].value), holds("executed", lazy_over_dftl > 1.0)];
     values.extend(formulas("GK-36"));
@@ -651,13 +668,13 @@ fn recoveries_of_all(runs: &Runs) -> Result<Vec<Value>> {
         values.push(Value::new(format!("formula, {}", design.name()), of_formula(design)));
         values.push(Value::new(format!("executed, {}", design.name()), time_s));
     }
-    values.push(at(recovered(runs, Metadata::Dftl)?));
+    values.push(at(recovered(runs, MetadataDesign::Dftl)?));
     Ok(values)
 }
 
-fn log_recovery(runs: &Runs) -> Result<Vec<Value>> {
-    let run = recovered(runs, Metadata::IbFtl)?;
-    let all = executed_s(runs, Metadata::IbFtl)?;
+fn log_recovery(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+    let run = recovered(runs, MetadataDesign::IbFtl)?;
+    let all = executed_s(runs, MetadataDesign::IbFtl)?;
     // IB-FTL's log is read in the step that restores its chains and the erase times of blocks; the valid counts follow
     // from that reading.
     let both = step_s(run, "validity directories") + step_s(run, "synchronisation");
@@ -669,9 +686,9 @@ fn log_recovery(runs: &Runs) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-fn block_scan(runs: &Runs) -> Result<Vec<Value>> {
-    let run = recovered(runs, Metadata::GeckoFtl)?;
-    let all = executed_s(runs, Metadata::GeckoFtl)?;
+fn block_scan(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+    let run = recovered(runs, MetadataDesign::GeckoFtl)?;
+    let all = executed_s(runs, MetadataDesign::GeckoFtl)?;
     let blocks = step_s(run, "blocks");
     let mut values = formulas("GK-38");
     values.insert(0, holds("executed", STEPS[1..].iter().all(|step| step_s(run, step) < blocks)));
@@ -680,26 +697,27 @@ fn block_scan(runs: &Runs) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-fn recovery_saved(runs: &Runs) -> Result<Vec<Value>> {
-    let (gecko, lazy) = (executed_s(runs, Metadata::GeckoFtl)?, recovered(runs, Metadata::LazyFtl)?);
-    let all = executed_s(runs, Metadata::LazyFtl)?;
+fn recovery_saved(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+    let (gecko, lazy) =
+        (executed_s(runs, MetadataDesign::GeckoFtl)?, recovered(runs, MetadataDesign::LazyFtl)?);
+    let all = executed_s(runs, MetadataDesign::LazyFtl)?;
     let others = all - step_s(lazy, "synchronisation") - step_s(lazy, "changed entries");
     let saved = |of: f64| 100.0 * (1.0 - gecko / of);
-    let mut values = recovery_row("GK-39").unwrap_or_default();
+    let mut values = recovery_row_values("GK-39").unwrap_or_default();
     values.push(Value::new("executed", saved(all)));
     values.push(Value::new("executed, without its synchronisation", saved(others)));
     values.push(at(lazy));
     Ok(values)
 }
 
-fn data_writes(runs: &Runs) -> Result<Vec<Value>> {
+fn data_writes(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let mut values = of_designs(runs, data_programs)?;
     values.insert(0, Value::new("largest over smallest", spread(&values)));
-    values.push(at(runs.get("GeckoFTL")?));
+    values.push(at(runs.run_named("GeckoFTL")?));
     Ok(values)
 }
 
-fn map_cost_of_similar_designs(runs: &Runs) -> Result<Vec<Value>> {
+fn map_cost_of_similar_designs(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let alike = |values: &mut Vec<Value>| {
         values.retain(|value| ["DFTL", "u-FTL", "GeckoFTL"].contains(&value.of.as_str()));
     };
@@ -709,26 +727,26 @@ fn map_cost_of_similar_designs(runs: &Runs) -> Result<Vec<Value>> {
     let mut updates = of_designs(runs, synchronisation_cost)?;
     alike(&mut updates);
     values.insert(1, Value::new("updates alone", spread(&updates)));
-    values.push(at(runs.get("GeckoFTL")?));
+    values.push(at(runs.run_named("GeckoFTL")?));
     Ok(values)
 }
 
-fn map_highest(runs: &Runs) -> Result<Vec<Value>> {
+fn map_highest(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let mut values = of_designs(runs, map_cost)?;
     let is_bound = |value: &&Value| ["LazyFTL", "IB-FTL"].contains(&value.of.as_str());
     let least_bound = values.iter().filter(is_bound).map(|value| value.value).fold(f64::MAX, f64::min);
     let most_other =
         values.iter().filter(|value| !is_bound(value)).map(|value| value.value).fold(f64::MIN, f64::max);
     values.insert(0, holds("LazyFTL and IB-FTL highest", least_bound > most_other));
-    values.push(at(runs.get("GeckoFTL")?));
+    values.push(at(runs.run_named("GeckoFTL")?));
     Ok(values)
 }
 
 /// Compares the cost of updating translation pages with checkpoints (`GeckoFTL`) and without (u-FTL), with caches of
 /// the same size.
-fn checkpoints(runs: &Runs) -> Result<Vec<Value>> {
-    let (gecko, without) = (runs.get("GeckoFTL")?, runs.get("u-FTL")?);
-    let by = |cause: &str| gecko.programs(cause);
+fn checkpoints(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+    let (gecko, without) = (runs.run_named("GeckoFTL")?, runs.run_named("u-FTL")?);
+    let by = |cause: &str| gecko.programs_by_cause(cause);
     Ok(vec![
         Value::new("GeckoFTL over u-FTL", synchronisation_cost(gecko) / synchronisation_cost(without)),
         Value::new("share of checkpoints", by("checkpoint") / (by("checkpoint") + by("translation"))),
@@ -736,7 +754,7 @@ fn checkpoints(runs: &Runs) -> Result<Vec<Value>> {
     ])
 }
 
-fn validity(runs: &Runs) -> Result<Vec<Value>> {
+fn validity(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let mut values = of_designs(runs, validity_cost)?;
     let of = |name: &str| values.iter().find(|value| value.of == name).map_or(f64::NAN, |value| value.value);
     let claims = [
@@ -748,17 +766,17 @@ fn validity(runs: &Runs) -> Result<Vec<Value>> {
         holds("bitmap in RAM none", of("DFTL").max(of("LazyFTL")) <= 0.0),
     ];
     values.splice(0..0, claims);
-    values.push(at(runs.get("GeckoFTL")?));
+    values.push(at(runs.run_named("GeckoFTL")?));
     Ok(values)
 }
 
 /// Returns the cost of all flash operations: programs plus a tenth of the reads, per host write.
-fn all_cost(run: Run<'_>) -> f64 {
-    per_write(run, "programs") + per_write(run, "reads") / DELTA
+fn all_cost(run: ExperimentRun<'_>) -> f64 {
+    per_write(run, "programs") + per_write(run, "reads") / PROGRAM_TO_READ_RATIO
 }
 
-fn metadata_collected(runs: &Runs) -> Result<Vec<Value>> {
-    let (spared, greedy) = (runs.get("GeckoFTL")?, runs.get("GeckoFTL/metadata collected")?);
+fn metadata_collected(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+    let (spared, greedy) = (runs.run_named("GeckoFTL")?, runs.run_named("GeckoFTL/metadata collected")?);
     let mut values = vec![
         holds("costs more", all_cost(greedy) > all_cost(spared)),
         holds("none collected", copy_cost(spared) <= 0.0),
@@ -771,18 +789,18 @@ fn metadata_collected(runs: &Runs) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-fn map_cost_small_and_large_cache(runs: &Runs) -> Result<Vec<Value>> {
-    let (small, large) = (runs.get("Fig. 14/DFTL")?, runs.get("Fig. 14/GeckoFTL")?);
+fn map_cost_small_and_large_cache(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+    let (small, large) = (runs.run_named("Fig. 14/DFTL")?, runs.run_named("Fig. 14/GeckoFTL")?);
     Ok(vec![Value::new("4 MB", map_cost(small)), Value::new("68 MB", map_cost(large)), at(large)])
 }
 
-fn best_total(runs: &Runs) -> Result<Vec<Value>> {
+fn best_total(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let names = ["DFTL", "u-FTL", "GeckoFTL"];
-    let all: Vec<(&str, Run<'_>)> = names
+    let all: Vec<(&str, ExperimentRun<'_>)> = names
         .into_iter()
-        .map(|name| Ok((name, runs.get(&format!("Fig. 14/{name}"))?)))
+        .map(|name| Ok((name, runs.run_named(&format!("Fig. 14/{name}"))?)))
         .collect::<Result<_>>()?;
-    let cost = |run: Run<'_>| map_cost(run) + validity_cost(run);
+    let cost = |run: ExperimentRun<'_>| map_cost(run) + validity_cost(run);
     let gecko = cost(all[2].1);
     let mut values = vec![holds("GeckoFTL lowest", all[..2].iter().all(|(_, run)| cost(*run) > gecko))];
     values.extend(all.iter().map(|(name, run)| Value::new(*name, cost(*run))));
@@ -794,9 +812,9 @@ fn best_total(runs: &Runs) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-fn multi_way(runs: &Runs) -> Result<Vec<Value>> {
-    let (multi, pair) = (runs.get("GeckoFTL")?, runs.get("pairwise")?);
-    let writes = |run: Run<'_>| per_write(run, "programs_by_cause.validity");
+fn multi_way(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+    let (multi, pair) = (runs.run_named("GeckoFTL")?, runs.run_named("pairwise")?);
+    let writes = |run: ExperimentRun<'_>| per_write(run, "programs_by_cause.validity");
     Ok(vec![
         Value::new("ratio", writes(multi) / writes(pair)),
         Value::new("multi-way, writes", writes(multi)),
@@ -805,9 +823,10 @@ fn multi_way(runs: &Runs) -> Result<Vec<Value>> {
     ])
 }
 
-fn space(runs: &Runs) -> Result<Vec<Value>> {
-    let of = |run: Run<'_>| -> Result<f64> {
-        Ok(run.required("parts.gecko_pages")? / run.required("parts.gecko_largest_run_pages")?)
+fn space(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+    let of = |run: ExperimentRun<'_>| -> Result<f64> {
+        Ok(run.required_figure("parts.gecko_pages")?
+            / run.required_figure("parts.gecko_largest_run_pages")?)
     };
     let all: Vec<(u32, f64)> =
         RATIOS.into_iter().map(|ratio| Ok((ratio, of(of_ratio(runs, ratio)?)?))).collect::<Result<_>>()?;
@@ -818,20 +837,20 @@ fn space(runs: &Runs) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-fn backward_reads(runs: &Runs) -> Result<Vec<Value>> {
-    let run = runs.get("GeckoFTL/recovered")?;
-    let reads = run.required("recovery.steps.changed entries.spare_reads")?;
+fn backward_reads(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+    let run = runs.run_named("GeckoFTL/recovered")?;
+    let reads = run.required_figure("recovery.steps.changed entries.spare_reads")?;
     Ok(vec![
-        Value::new("reads over C", reads / run.required("parts.cache_entries")?),
+        Value::new("reads over C", reads / run.required_figure("parts.cache_entries")?),
         Value::new("all of the recovery, s", run.figure("recovery.total.time_s")),
         at(run),
     ])
 }
 
-fn corrections(runs: &Runs) -> Result<Vec<Value>> {
-    let run = runs.get("GeckoFTL/recovered")?;
-    let pages = run.required("parts.translation_pages")?;
-    let entries = run.required("parts.cache_entries")?;
+fn corrections(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+    let run = runs.run_named("GeckoFTL/recovered")?;
+    let pages = run.required_figure("parts.translation_pages")?;
+    let entries = run.required_figure("parts.cache_entries")?;
     Ok(vec![
         Value::new("aborted synchronisations over TPT", run.figure("parts.aborted_synchronisations") / pages),
         Value::new("spare reads over C", run.figure("parts.uncertain_spare_reads") / entries),
@@ -839,13 +858,13 @@ fn corrections(runs: &Runs) -> Result<Vec<Value>> {
     ])
 }
 
-fn log_cleaning(runs: &Runs) -> Result<Vec<Value>> {
-    let run = runs.get("IB-FTL/log")?;
-    let reports = run.required("parts.log_reports")?;
-    let per_page = run.required("parts.log_page_entries")?;
+fn log_cleaning(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+    let run = runs.run_named("IB-FTL/log")?;
+    let reports = run.required_figure("parts.log_reports")?;
+    let per_page = run.required_figure("parts.log_page_entries")?;
     Ok(vec![
         Value::new("inserted again", run.figure("parts.log_reinserted") / reports),
-        Value::new("pages times V", run.programs("validity") * per_page / reports),
+        Value::new("pages times V", run.programs_by_cause("validity") * per_page / reports),
         at(run),
     ])
 }

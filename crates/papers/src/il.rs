@@ -24,7 +24,9 @@
 //! energy of compression, with which the paper's break-even is obtained.
 
 use super::closed_forms::{budget_bytes, rate_of_lifetime};
-use super::experiment::{Experiment, Run, Runs, Setting, Size, Source};
+use super::experiment::{
+    Experiment, ExperimentRecords, ExperimentRun, ExperimentSetting, RequestSource, Size,
+};
 use super::verdict::Value;
 
 /// A trace of the integrated lifetime management paper, and its generated substitute.
@@ -117,7 +119,7 @@ fn scale_of(size: Size) -> f64 {
     }
 }
 
-fn settings(setting: &Setting, scheme: &str, answer: Answer, gap_scale: f64) -> Vec<String> {
+fn settings(setting: &ExperimentSetting, scheme: &str, answer: Answer, gap_scale: f64) -> Vec<String> {
     let scale = scale_of(setting.size);
     vec![
         "device.preset=il-64g".to_owned(),
@@ -143,7 +145,7 @@ fn design(scheme: &str) -> &'static str {
 }
 
 /// Returns all experiments for the integrated lifetime management paper (IL).
-pub fn experiments(setting: &Setting) -> Vec<Experiment> {
+pub fn experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
     let mut experiments: Vec<Experiment> =
         TRACES.into_iter().flat_map(|trace| of_trace(setting, trace)).collect();
     for scheme in ["throttling", "integrated"] {
@@ -167,7 +169,7 @@ pub fn experiments(setting: &Setting) -> Vec<Experiment> {
     experiments
 }
 
-fn of_trace(setting: &Setting, trace: Trace) -> Vec<Experiment> {
+fn of_trace(setting: &ExperimentSetting, trace: Trace) -> Vec<Experiment> {
     let scale = scale_of(setting.size);
     let collected = trace.collected[usize::from(setting.size == Size::Full)];
     let mut experiments = Vec::new();
@@ -178,9 +180,9 @@ fn of_trace(setting: &Setting, trace: Trace) -> Vec<Experiment> {
         let extra = extra.iter().map(|&setting| setting.to_owned());
         let settings = settings(setting, scheme, answer, gap_scale).into_iter().chain(extra).collect();
         let name = answer.name(trace.name, variant);
-        experiments.push(Experiment::replay(
+        experiments.push(Experiment::replay_of(
             name,
-            (Source::Substitute(load), scale),
+            (RequestSource::Substitute(load), scale),
             design(scheme),
             settings,
         ));
@@ -224,7 +226,7 @@ fn repeating(variant: &str) -> String {
 /// Returns an experiment with uniform writes over most of the drive; `full_requests` is the number of requests at full
 /// size.
 fn synthetic(
-    setting: &Setting,
+    setting: &ExperimentSetting,
     name: &str,
     scheme: &str,
     answer: Answer,
@@ -239,14 +241,19 @@ fn synthetic(
         setting.seed
     );
     let settings = settings(setting, scheme, answer, gap_scale);
-    Experiment::replay(answer.name(name, scheme), (Source::Generated(load), scale), design(scheme), settings)
+    Experiment::replay_of(
+        answer.name(name, scheme),
+        (RequestSource::Generated(load), scale),
+        design(scheme),
+        settings,
+    )
 }
 
 type Result<T> = std::result::Result<T, String>;
 
 /// Computes our values for one row (reported result) of the integrated lifetime management paper from the finished
 /// experiments; `None` if no experiment is about the row.
-pub fn measure(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
+pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Value>>> {
     Some(match id {
         "IL-01" => lifetimes(runs, "WKSN"),
         "IL-02" => lifetimes(runs, "Media"),
@@ -264,21 +271,21 @@ pub fn measure(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
 
 /// Returns the lifetime of the drive: years of 365 days until the budget of page programs is used, at the measured
 /// rate. Runs with lifetime management count from their second epoch on.
-fn years(run: Run<'_>) -> f64 {
+fn years(run: ExperimentRun<'_>) -> f64 {
     let managed = run.figure("lifetime.years_after_first_epoch");
     if managed > 0.0 { managed } else { run.figure("lifetime.years_by_programs") }
 }
 
-fn programs_per_write(run: Run<'_>) -> f64 {
+fn programs_per_write(run: ExperimentRun<'_>) -> f64 {
     run.figure("programs") / run.figure("host_page_writes")
 }
 
-fn lifetimes(runs: &Runs, trace: &str) -> Result<Vec<Value>> {
-    let run = |scheme: &str| runs.get(&format!("{trace}/{scheme}"));
-    let of = |name: &str, figure: fn(Run<'_>) -> f64| -> Result<Vec<Value>> {
+fn lifetimes(runs: &ExperimentRecords, trace: &str) -> Result<Vec<Value>> {
+    let run = |scheme: &str| runs.run_named(&format!("{trace}/{scheme}"));
+    let of = |name: &str, figure: fn(ExperimentRun<'_>) -> f64| -> Result<Vec<Value>> {
         SCHEMES.iter().map(|scheme| Ok(Value::new(format!("{name}{scheme}"), figure(run(scheme)?)))).collect()
     };
-    let whole_run = |run: Run<'_>| run.figure("lifetime.years_by_programs");
+    let whole_run = |run: ExperimentRun<'_>| run.figure("lifetime.years_by_programs");
     let mut values = of("", years)?;
     values.extend(of("programs per host write, ", programs_per_write)?);
     values.extend(of("erases per block, ", |run| run.figure("lifetime.mean_erases_per_block"))?);
@@ -294,34 +301,34 @@ fn lifetimes(runs: &Runs, trace: &str) -> Result<Vec<Value>> {
 
 /// Returns the mean time until a write is acknowledged, microseconds. A mean of 0, which a write buffer causes, is
 /// absent from a record, so an absent mean is returned as 0.
-fn answered(run: Run<'_>) -> Result<f64> {
-    run.required("lifetime.elapsed_s")?;
+fn answered(run: ExperimentRun<'_>) -> Result<f64> {
+    run.required_figure("lifetime.elapsed_s")?;
     Ok(run.figure("latency_us.write.mean"))
 }
 
 /// Returns the mean time until a write is programmed, microseconds, in a run that acknowledges no write early except
 /// pages in the buffer of compressed pages.
-fn programmed(run: Run<'_>) -> Result<f64> {
+fn programmed(run: ExperimentRun<'_>) -> Result<f64> {
     let charged = run.figure("lifetime.write_until_programmed_us");
     if charged > 0.0 { Ok(charged) } else { answered(run) }
 }
 
 /// Returns the energy that a run takes per host page write, microjoules.
-fn energy(run: Run<'_>) -> Result<f64> {
-    run.required("lifetime.energy_uj_per_page")
+fn energy(run: ExperimentRun<'_>) -> Result<f64> {
+    run.required_figure("lifetime.energy_uj_per_page")
 }
 
 /// Returns how much of a value a variant of the run saves relative to the baseline, percent.
 fn saved(
-    runs: &Runs,
+    runs: &ExperimentRecords,
     (trace, variant, answer): (&str, &str, Answer),
-    value: impl Fn(Run<'_>) -> Result<f64>,
+    value: impl Fn(ExperimentRun<'_>) -> Result<f64>,
 ) -> Result<f64> {
-    let of = |variant: &str| value(runs.get(&answer.name(trace, variant))?);
+    let of = |variant: &str| value(runs.run_named(&answer.name(trace, variant))?);
     Ok(100.0 * (1.0 - of(variant)? / of("baseline")?))
 }
 
-fn responses(runs: &Runs) -> Result<Vec<Value>> {
+fn responses(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let through = ("WKSN", "integrated", Answer::UntilProgrammed);
     let mut values = vec![
         Value::new("until programmed", saved(runs, through, programmed)?),
@@ -330,7 +337,7 @@ fn responses(runs: &Runs) -> Result<Vec<Value>> {
         Value::new("programs", saved(runs, through, |run| Ok(programs_per_write(run)))?),
     ];
     for scheme in SCHEMES {
-        let run = |answer: Answer| runs.get(&answer.name("WKSN", scheme));
+        let run = |answer: Answer| runs.run_named(&answer.name("WKSN", scheme));
         values
             .push(Value::new(format!("equal buffers, {scheme}, us"), answered(run(Answer::EqualBuffers)?)?));
         values.push(Value::new(
@@ -341,22 +348,23 @@ fn responses(runs: &Runs) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-fn throttled_responses(runs: &Runs) -> Result<Vec<Value>> {
+fn throttled_responses(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let mut values = Vec::new();
     for scheme in ["throttling", "integrated"] {
-        values.push(Value::new(scheme, answered(runs.get(&Answer::EqualBuffers.name("DVMT", scheme))?)?));
+        values
+            .push(Value::new(scheme, answered(runs.run_named(&Answer::EqualBuffers.name("DVMT", scheme))?)?));
     }
     for scheme in ["throttling", "integrated"] {
-        let run = runs.get(&Answer::UntilProgrammed.name("DVMT", scheme))?;
+        let run = runs.run_named(&Answer::UntilProgrammed.name("DVMT", scheme))?;
         values.push(Value::new(format!("until programmed, {scheme}"), programmed(run)?));
     }
     Ok(values)
 }
 
-fn target_met(runs: &Runs) -> Result<Vec<Value>> {
+fn target_met(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let mut values = Vec::new();
     for scheme in ["throttling", "integrated"] {
-        let run = runs.get(&format!("synthetic/{scheme}"))?;
+        let run = runs.run_named(&format!("synthetic/{scheme}"))?;
         values.push(Value::new(scheme, years(run)));
         values.push(Value::new(format!("programs per host write, {scheme}"), programs_per_write(run)));
     }
@@ -365,7 +373,7 @@ fn target_met(runs: &Runs) -> Result<Vec<Value>> {
 
 /// Returns the energy that integrated management saves with the printed powers, and with twice the energy of
 /// compression, percent; with `sign` -1 the increase.
-fn energies(runs: &Runs, trace: &str, sign: f64) -> Result<Vec<Value>> {
+fn energies(runs: &ExperimentRecords, trace: &str, sign: f64) -> Result<Vec<Value>> {
     let of = |variant: &str| saved(runs, (trace, variant, Answer::EqualBuffers), energy);
     Ok(vec![Value::new("", sign * of("integrated")?), Value::new("2x", sign * of("integrated-2x")?)])
 }
@@ -373,10 +381,10 @@ fn energies(runs: &Runs, trace: &str, sign: f64) -> Result<Vec<Value>> {
 /// Returns what the integrated management decided about the trace Media, derived from the run. Compression counts as
 /// off if less than a tenth of the pages were compressed or tried. Deduplication counts as on if it found more than
 /// half of the duplicates that it finds alone.
-fn decisions(runs: &Runs) -> Result<Vec<Value>> {
-    let (run, dedup) = (runs.get("Media/integrated")?, runs.get("Media/dedup")?);
+fn decisions(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+    let (run, dedup) = (runs.run_named("Media/integrated")?, runs.run_named("Media/dedup")?);
     let compressed = run.figure("parts.chunk_members") + run.figure("parts.chunk_incompressible_pages");
-    let shared = |run: Run<'_>| run.figure("writes_by_form.deduplicated");
+    let shared = |run: ExperimentRun<'_>| run.figure("writes_by_form.deduplicated");
     let throttled = run.figure("lifetime.throttled_epochs") / run.figure("lifetime.epochs");
     let holds = |of: &str, statement: bool| Value::new(of, f64::from(u8::from(statement)));
     Ok(vec![
@@ -388,8 +396,8 @@ fn decisions(runs: &Runs) -> Result<Vec<Value>> {
 
 /// Returns the greatest gains in response time and energy, and the gains on the control load, which should be zero;
 /// otherwise they are an artifact.
-fn gains(runs: &Runs) -> Result<Vec<Value>> {
-    let of = |trace, variant, answer, value: fn(Run<'_>) -> Result<f64>| {
+fn gains(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+    let of = |trace, variant, answer, value: fn(ExperimentRun<'_>) -> Result<f64>| {
         saved(runs, (trace, variant, answer), value)
     };
     let (buffers, programs) = (Answer::EqualBuffers, Answer::UntilProgrammed);

@@ -27,16 +27,16 @@ pub mod target;
 pub mod traces;
 pub mod verdict;
 
-use experiment::Runs;
-pub use experiment::{Experiment, Setting, Size};
+use experiment::ExperimentRecords;
+pub use experiment::{Experiment, ExperimentSetting, Size};
 pub use results::Results;
-pub use session::{Job, Observer, Options, run};
+pub use session::{ExperimentJob, SessionObserver, SessionOptions, run_paper};
 pub use target::Paper;
-pub use traces::Traces;
+pub use traces::OriginalTraces;
 use verdict::Value;
 
 /// Returns the experiments from which Wearwell's values for a paper's rows (reported results) are computed.
-pub fn experiments(paper: Paper, setting: &Setting) -> Vec<Experiment> {
+pub fn experiments(paper: Paper, setting: &ExperimentSetting) -> Vec<Experiment> {
     match paper {
         Paper::Lx => lx::experiments(setting),
         Paper::Df => df::experiments(setting),
@@ -48,12 +48,12 @@ pub fn experiments(paper: Paper, setting: &Setting) -> Vec<Experiment> {
 
 /// Computes Wearwell's values for one row (reported result) of a paper from the finished experiments. Returns an error
 /// with the reason if one of them was not run, and `None` if the row depends on no experiment.
-pub fn measure(paper: Paper, id: &str, runs: &Runs) -> Option<Result<Vec<Value>, String>> {
+pub fn measure_row(paper: Paper, id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Value>, String>> {
     match paper {
-        Paper::Lx => lx::measure(id, runs),
-        Paper::Df => df::measure(id, runs),
-        Paper::Rm => rm::measure(id, runs),
-        Paper::Il => il::measure(id, runs),
-        Paper::Gk => gk::measure(id, runs),
+        Paper::Lx => lx::measure_row(id, runs),
+        Paper::Df => df::measure_row(id, runs),
+        Paper::Rm => rm::measure_row(id, runs),
+        Paper::Il => il::measure_row(id, runs),
+        Paper::Gk => gk::measure_row(id, runs),
     }
 }

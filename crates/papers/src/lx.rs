@@ -13,8 +13,10 @@
 //! the paper's store keeps. A few runs have the reads of Table I or other changes for comparison. Scaled down, planes
 //! have fewer blocks and stores have fewer entries, in proportion to the requests.
 
-use super::closed_forms::percent;
-use super::experiment::{Experiment, Run, Runs, Setting, Size, Source};
+use super::closed_forms::to_percent;
+use super::experiment::{
+    Experiment, ExperimentRecords, ExperimentRun, ExperimentSetting, RequestSource, Size,
+};
 use super::verdict::Value;
 
 /// A trace of the Recyclable SSD paper, with its figures in Table I.
@@ -147,7 +149,7 @@ const OVERRUNS: [f64; 4] = [1.0, 1.1, 1.4, 2.0];
 
 /// Returns the settings for experiments on a drive like that of the Recyclable SSD paper, with `blocks` blocks per
 /// plane, not filled before.
-fn drive(setting: &Setting, blocks: f64) -> Vec<String> {
+fn drive(setting: &ExperimentSetting, blocks: f64) -> Vec<String> {
     vec![
         "device.preset=lx-40g".to_owned(),
         format!("device.blocks_per_plane={}", blocks.round()),
@@ -156,13 +158,13 @@ fn drive(setting: &Setting, blocks: f64) -> Vec<String> {
     ]
 }
 
-fn filled(setting: &Setting, blocks: f64) -> Vec<String> {
+fn filled(setting: &ExperimentSetting, blocks: f64) -> Vec<String> {
     [drive(setting, blocks), vec!["precondition.filled=true".to_owned()]].concat()
 }
 
 /// Returns the settings for experiments on a drive of which the trace touches 0.9 of the logical pages, not filled
 /// before. A small footprint gets four dies, because many planes with few blocks each have no spare block.
-fn fitted(setting: &Setting) -> Vec<String> {
+fn fitted(setting: &ExperimentSetting) -> Vec<String> {
     let preset = match setting.size {
         Size::Quick => "device.preset=auto",
         Size::Full => "device.preset=lx-40g",
@@ -175,7 +177,7 @@ fn fitted(setting: &Setting) -> Vec<String> {
 }
 
 /// Returns all experiments for the Recyclable SSD paper (LX).
-pub fn experiments(setting: &Setting) -> Vec<Experiment> {
+pub fn experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
     let scale = match setting.size {
         Size::Quick => 0.05,
         Size::Full => 1.0,
@@ -184,18 +186,18 @@ pub fn experiments(setting: &Setting) -> Vec<Experiment> {
     of_trace.chain(synthetic(setting)).chain(predicted(setting)).collect()
 }
 
-fn of_trace(setting: &Setting, trace: &Trace, scale: f64) -> Vec<Experiment> {
+fn of_trace(setting: &ExperimentSetting, trace: &Trace, scale: f64) -> Vec<Experiment> {
     let source =
-        |keys: &str| setting.traces.source(trace.name, &format!(",{keys}seed={}", setting.seed), scale);
+        |keys: &str| setting.traces.source_of(trace.name, &format!(",{keys}seed={}", setting.seed), scale);
     let input = source("reads=figures,");
     let scale = input.1;
     let blocks = BLOCKS * scale;
     let sized = blocks * trace.writes() / TRACES[MAIL].writes();
-    let mut experiments = vec![Experiment::count(format!("{}/counts", trace.short), input.clone())];
-    let mut add = |kind: &str, input: &(Source, f64), base: Vec<String>, variants: Vec<Variant>| {
+    let mut experiments = vec![Experiment::count_of(format!("{}/counts", trace.short), input.clone())];
+    let mut add = |kind: &str, input: &(RequestSource, f64), base: Vec<String>, variants: Vec<Variant>| {
         for Variant { name, design, settings } in variants {
             let name = format!("{}/{kind}{name}", trace.short);
-            experiments.push(Experiment::replay(
+            experiments.push(Experiment::replay_of(
                 name,
                 input.clone(),
                 design,
@@ -230,7 +232,7 @@ fn of_trace(setting: &Setting, trace: &Trace, scale: f64) -> Vec<Experiment> {
     let roomy = format!("device.over_provisioning={:.6}", spare / (1.0 + spare));
     let of_flash = "device.over_provisioning_of=physical";
     add("", &input, fitted(setting), vec![variant("recyclable", &["recycle.policy=inf", &roomy, of_flash])]);
-    if matches!(input.0, Source::Substitute(_)) {
+    if matches!(input.0, RequestSource::Substitute(_)) {
         let prob = || variant("128k", &[&standard, "recycle.policy=prob"]);
         let loading = || variant("128k-fl", &[&standard, "recycle.policy=prob-fl"]);
         add("table-", &source("reads=table,"), drive(setting, blocks), vec![prob()]);
@@ -244,13 +246,13 @@ fn of_trace(setting: &Setting, trace: &Trace, scale: f64) -> Vec<Experiment> {
         let in_runs = source("reads=figures,run=8,");
         add("runs-", &in_runs, drive(setting, blocks), vec![prob(), loading()]);
     }
-    experiments.push(Experiment::count(format!("{}/table-counts", trace.short), source("reads=table,")));
+    experiments.push(Experiment::count_of(format!("{}/table-counts", trace.short), source("reads=table,")));
     experiments
 }
 
 /// Returns the scale of the synthetic loads and their fingerprint stores. At scale 1 the footprint is that of the trace
 /// web, and the stores have the sizes in the Recyclable SSD paper.
-fn synthetic_scale(setting: &Setting) -> f64 {
+fn synthetic_scale(setting: &ExperimentSetting) -> f64 {
     match setting.size {
         Size::Quick => 0.05,
         Size::Full => 0.5,
@@ -259,7 +261,7 @@ fn synthetic_scale(setting: &Setting) -> f64 {
 
 /// Returns experiments on a synthetic load with locality of addresses and contents, which rests on none of the
 /// assumptions about the FIU traces.
-fn synthetic(setting: &Setting) -> Vec<Experiment> {
+fn synthetic(setting: &ExperimentSetting) -> Vec<Experiment> {
     let scale = synthetic_scale(setting);
     let pages = 800_000.0 * scale;
     let load = format!(
@@ -279,8 +281,8 @@ fn synthetic(setting: &Setting) -> Vec<Experiment> {
         let variants = STORES.into_iter().map(store).chain([baseline("baseline", &[])]);
         let one = |variant: Variant| {
             let settings = [fitted(setting), variant.settings].concat();
-            let input = (Source::Generated(load.clone()), scale);
-            Experiment::replay(format!("{name}/{}", variant.name), input, variant.design, settings)
+            let input = (RequestSource::Generated(load.clone()), scale);
+            Experiment::replay_of(format!("{name}/{}", variant.name), input, variant.design, settings)
         };
         variants.map(one).collect::<Vec<_>>()
     };
@@ -290,7 +292,7 @@ fn synthetic(setting: &Setting) -> Vec<Experiment> {
 /// Returns experiments on loads for which the mechanisms of the Recyclable SSD paper are made: the pages of a fifth of
 /// the addresses are read, and the content of every second of these is written again, but of only one in twenty others.
 /// Each load has one form that suits the mechanism and one that does not.
-fn predicted(setting: &Setting) -> Vec<Experiment> {
+fn predicted(setting: &ExperimentSetting) -> Vec<Experiment> {
     let scale = synthetic_scale(setting);
     let pages = 800_000.0 * scale;
     // A fingerprint store with entries for a tenth of the addresses.
@@ -341,9 +343,9 @@ fn predicted(setting: &Setting) -> Vec<Experiment> {
     for (load, keys, variants) in runs {
         let spec = format!("predicted:pages={pages},writes={},{keys},seed={}", pages * 10.0, setting.seed);
         for Variant { name, design, settings } in variants {
-            let input = (Source::Generated(spec.clone()), scale);
+            let input = (RequestSource::Generated(spec.clone()), scale);
             let settings = [fitted(setting), settings].concat();
-            experiments.push(Experiment::replay(format!("{load}/{name}"), input, design, settings));
+            experiments.push(Experiment::replay_of(format!("{load}/{name}"), input, design, settings));
         }
     }
     experiments
@@ -353,18 +355,18 @@ type Result<T> = std::result::Result<T, String>;
 
 /// Computes our values for one row (reported result) of the Recyclable SSD paper from the finished experiments; `None`
 /// if no experiment is about the row.
-pub fn measure(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
+pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Value>>> {
     of_traces(id, runs).or_else(|| of_stores(id, runs)).or_else(|| of_claims(id, runs))
 }
 
 /// Computes our values for rows (reported results) about the traces themselves, without a design.
-fn of_traces(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
+fn of_traces(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Value>>> {
     let traces = ["homes", "mail", "web"];
     Some(match id {
         "LX-02" => table(runs, "homes"),
         "LX-03" => table(runs, "mail"),
         "LX-04" => table(runs, "web"),
-        "LX-07" => each(runs, &traces, "counts", |run| gib(run.extrapolated("recycled"))),
+        "LX-07" => each(runs, &traces, "counts", |run| gib(run.extrapolated_figure("recycled"))),
         "LX-09" => each(runs, &traces, "counts", |run| mode(run, "invalid_by_popularity")),
         "LX-10" => each(runs, &traces, "counts", |run| recyclable_at(run, 0)),
         "LX-11" => each(runs, &traces, "counts", largest_recyclable),
@@ -381,8 +383,8 @@ fn of_traces(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
 }
 
 /// Computes our values for rows (reported results) about fingerprint stores of several sizes and eviction policies.
-fn of_stores(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
-    let reduction = |run: Run<'_>| 100.0 * run.figure("write_reduction");
+fn of_stores(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Value>>> {
+    let reduction = |run: ExperimentRun<'_>| 100.0 * run.figure("write_reduction");
     let traces = ["homes", "mail", "web"];
     Some(match id {
         "LX-17" => each(runs, &["mail"], "infinite", reduction).map(with_states(runs, &["mail"])),
@@ -445,7 +447,7 @@ fn of_stores(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
 
 /// Computes our values for rows (reported results) that compare two eviction policies, each on a load for which the
 /// Recyclable SSD paper claims a gain and on one for which it does not.
-fn of_claims(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
+fn of_claims(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Value>>> {
     Some(match id {
         "LX-40" => against(runs, "128k-lru", "128k", gained).map(|values| {
             [values, against_named(runs, "filled-128k-lru", "filled-128k", "filled", gained)].concat()
@@ -483,31 +485,36 @@ fn of_claims(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
 }
 
 /// Returns one value per trace, computed from the run of one variant (design with settings).
-fn each(runs: &Runs, traces: &[&str], variant: &str, value: impl Fn(Run<'_>) -> f64) -> Result<Vec<Value>> {
-    let of = |trace: &&str| Ok(Value::new(*trace, value(runs.get(&format!("{trace}/{variant}"))?)));
+fn each(
+    runs: &ExperimentRecords,
+    traces: &[&str],
+    variant: &str,
+    value: impl Fn(ExperimentRun<'_>) -> f64,
+) -> Result<Vec<Value>> {
+    let of = |trace: &&str| Ok(Value::new(*trace, value(runs.run_named(&format!("{trace}/{variant}"))?)));
     traces.iter().map(of).collect()
 }
 
 /// Returns one value per trace, computed from the runs of a reference and of a variant (designs with settings).
 fn against(
-    runs: &Runs,
+    runs: &ExperimentRecords,
     reference: &str,
     variant: &str,
-    value: impl Fn(Run<'_>, Run<'_>) -> f64,
+    value: impl Fn(ExperimentRun<'_>, ExperimentRun<'_>) -> f64,
 ) -> Result<Vec<Value>> {
     let of = |Trace { short, .. }: &Trace| {
-        let reference = runs.get(&format!("{short}/{reference}"))?;
-        Ok(Value::new(*short, value(reference, runs.get(&format!("{short}/{variant}"))?)))
+        let reference = runs.run_named(&format!("{short}/{reference}"))?;
+        Ok(Value::new(*short, value(reference, runs.run_named(&format!("{short}/{variant}"))?)))
     };
     TRACES.iter().map(of).collect()
 }
 
-fn table(runs: &Runs, trace: &str) -> Result<Vec<Value>> {
-    let counts = runs.get(&format!("{trace}/table-counts"))?;
-    let millions = |figure: &str| counts.extrapolated(figure) / 1e6;
+fn table(runs: &ExperimentRecords, trace: &str) -> Result<Vec<Value>> {
+    let counts = runs.run_named(&format!("{trace}/table-counts"))?;
+    let millions = |figure: &str| counts.extrapolated_figure(figure) / 1e6;
     Ok(vec![
         Value::new("requests, M", millions("requests")),
-        Value::new("writes, %", percent(counts.figure("writes") / counts.figure("requests"))),
+        Value::new("writes, %", to_percent(counts.figure("writes") / counts.figure("requests"))),
         Value::new("addresses, M", millions("addresses")),
     ])
 }
@@ -516,61 +523,61 @@ fn gib(pages: f64) -> f64 {
     pages * 4096.0 / f64::from(1 << 30)
 }
 
-fn class(run: Run<'_>, histogram: &str, class: usize) -> f64 {
+fn class(run: ExperimentRun<'_>, histogram: &str, class: usize) -> f64 {
     run.figure(&format!("{histogram}.{class}"))
 }
 
-fn classes(run: Run<'_>, histogram: &str, range: std::ops::Range<usize>) -> f64 {
+fn classes(run: ExperimentRun<'_>, histogram: &str, range: std::ops::Range<usize>) -> f64 {
     range.map(|k| class(run, histogram, k)).sum()
 }
 
 /// Returns the class (popularity or version of pages, 0 to 15) with the greatest count in a histogram.
-fn mode(run: Run<'_>, histogram: &str) -> f64 {
+fn mode(run: ExperimentRun<'_>, histogram: &str) -> f64 {
     let fullest = (0..16).max_by(|&a, &b| class(run, histogram, a).total_cmp(&class(run, histogram, b)));
     fullest.unwrap_or(0) as f64
 }
 
-fn share_from_8(run: Run<'_>, histogram: &str) -> f64 {
-    percent(classes(run, histogram, 8..16) / classes(run, histogram, 0..16))
+fn share_from_8(run: ExperimentRun<'_>, histogram: &str) -> f64 {
+    to_percent(classes(run, histogram, 8..16) / classes(run, histogram, 0..16))
 }
 
-fn recyclable_at(run: Run<'_>, popularity: usize) -> f64 {
+fn recyclable_at(run: ExperimentRun<'_>, popularity: usize) -> f64 {
     let dead = class(run, "invalid_by_popularity", popularity);
-    percent(class(run, "recycled_by_popularity", popularity) / dead.max(1.0))
+    to_percent(class(run, "recycled_by_popularity", popularity) / dead.max(1.0))
 }
 
-fn largest_recyclable(run: Run<'_>) -> f64 {
+fn largest_recyclable(run: ExperimentRun<'_>) -> f64 {
     (0..16).map(|popularity| recyclable_at(run, popularity)).fold(0.0, f64::max)
 }
 
-fn newest_four(run: Run<'_>) -> f64 {
-    percent(classes(run, "recycled_by_version", 12..16) / run.figure("recycled"))
+fn newest_four(run: ExperimentRun<'_>) -> f64 {
+    to_percent(classes(run, "recycled_by_version", 12..16) / run.figure("recycled"))
 }
 
-fn recycled(run: Run<'_>) -> f64 {
+fn recycled(run: ExperimentRun<'_>) -> f64 {
     run.figure("recycled_writes")
 }
 
-fn comparisons(run: Run<'_>) -> f64 {
+fn comparisons(run: ExperimentRun<'_>) -> f64 {
     run.figure("parts.mean_comparisons_on_hit")
 }
 
-fn erases(run: Run<'_>, baseline: Run<'_>) -> f64 {
-    percent(run.figure("erases") / baseline.figure("erases"))
+fn erases(run: ExperimentRun<'_>, baseline: ExperimentRun<'_>) -> f64 {
+    to_percent(run.figure("erases") / baseline.figure("erases"))
 }
 
 /// Adds the values of other variants (designs with settings), which are shown but not judged; none for a variant that
 /// was not run.
 fn with(
-    runs: &Runs,
+    runs: &ExperimentRecords,
     values: Result<Vec<Value>>,
     others: &[(&str, &str)],
-    value: impl Fn(Run<'_>) -> f64,
+    value: impl Fn(ExperimentRun<'_>) -> f64,
 ) -> Result<Vec<Value>> {
     let mut values = values?;
     for (variant, name) in others {
         for Trace { short, .. } in &TRACES {
-            if let Ok(run) = runs.get(&format!("{short}/{variant}")) {
+            if let Ok(run) = runs.run_named(&format!("{short}/{variant}")) {
                 values.push(Value::new(format!("{short} {name}"), value(run)));
             }
         }
@@ -586,24 +593,27 @@ fn named(values: Vec<Value>, name: &str) -> Vec<Value> {
 /// Returns one value per trace as [`against`] does, with the text `name` appended to the names of the traces; no value
 /// if a run is missing.
 fn against_named(
-    runs: &Runs,
+    runs: &ExperimentRecords,
     reference: &str,
     variant: &str,
     name: &str,
-    value: impl Fn(Run<'_>, Run<'_>) -> f64,
+    value: impl Fn(ExperimentRun<'_>, ExperimentRun<'_>) -> f64,
 ) -> Vec<Value> {
     named(against(runs, reference, variant, value).unwrap_or_default(), name)
 }
 
 /// Returns a function that adds two write reductions per trace: with an unbounded fingerprint store on the filled
 /// drive, and on a load in which contents return in both weeks.
-fn with_states<'a>(runs: &'a Runs, traces: &'a [&str]) -> impl Fn(Vec<Value>) -> Vec<Value> + 'a {
+fn with_states<'a>(
+    runs: &'a ExperimentRecords,
+    traces: &'a [&str],
+) -> impl Fn(Vec<Value>) -> Vec<Value> + 'a {
     move |mut values| {
         for (variant, name) in
             [("filled-infinite", "filled"), ("both-weeks-infinite", "returns in both weeks")]
         {
             for trace in traces {
-                if let Ok(run) = runs.get(&format!("{trace}/{variant}")) {
+                if let Ok(run) = runs.run_named(&format!("{trace}/{variant}")) {
                     values.push(Value::new(format!("{trace} {name}"), 100.0 * run.figure("write_reduction")));
                 }
             }
@@ -614,11 +624,11 @@ fn with_states<'a>(runs: &'a Runs, traces: &'a [&str]) -> impl Fn(Vec<Value>) ->
 
 /// Returns for each trace the number of reads that would explain the reported popularity of the invalid pages, and the
 /// number in Table I of the Recyclable SSD paper, million.
-fn reads_needed(runs: &Runs) -> Vec<Value> {
+fn reads_needed(runs: &ExperimentRecords) -> Vec<Value> {
     let of = |trace: &Trace| {
         let reads = |counts: &str| {
-            let run = runs.get(&format!("{}/{counts}", trace.short)).ok()?;
-            Some(run.extrapolated("reads") / 1e6)
+            let run = runs.run_named(&format!("{}/{counts}", trace.short)).ok()?;
+            Some(run.extrapolated_figure("reads") / 1e6)
         };
         Some([
             Value::new(format!("{} reads, M", trace.short), reads("counts")?),
@@ -629,35 +639,35 @@ fn reads_needed(runs: &Runs) -> Vec<Value> {
 }
 
 /// Returns the increase of the number of recycled pages relative to the reference run, percent.
-fn gained(reference: Run<'_>, run: Run<'_>) -> f64 {
-    percent(recycled(run) / recycled(reference) - 1.0)
+fn gained(reference: ExperimentRun<'_>, run: ExperimentRun<'_>) -> f64 {
+    to_percent(recycled(run) / recycled(reference) - 1.0)
 }
 
-fn comparisons_saved(reference: Run<'_>, run: Run<'_>) -> f64 {
-    percent(1.0 - comparisons(run) / comparisons(reference))
+fn comparisons_saved(reference: ExperimentRun<'_>, run: ExperimentRun<'_>) -> f64 {
+    to_percent(1.0 - comparisons(run) / comparisons(reference))
 }
 
 /// Returns one value for each pair of runs: a reference and a run that is compared with it.
 fn pairs(
-    runs: &Runs,
+    runs: &ExperimentRecords,
     named: &[(&str, &str, &str)],
-    value: impl Fn(Run<'_>, Run<'_>) -> f64,
+    value: impl Fn(ExperimentRun<'_>, ExperimentRun<'_>) -> f64,
 ) -> Result<Vec<Value>> {
     let of = |(name, reference, run): &(&str, &str, &str)| {
-        Ok(Value::new(*name, value(runs.get(reference)?, runs.get(run)?)))
+        Ok(Value::new(*name, value(runs.run_named(reference)?, runs.run_named(run)?)))
     };
     named.iter().map(of).collect()
 }
 
 /// Returns, for each trace, how many of the pages that could have been recycled were recycled by a variant (design with
 /// settings), percent.
-fn recycled_share(runs: &Runs, variant: &str) -> Result<Vec<Value>> {
-    against(runs, "recyclable", variant, |all, got| percent(recycled(got) / recycled(all)))
+fn recycled_share(runs: &ExperimentRecords, variant: &str) -> Result<Vec<Value>> {
+    against(runs, "recyclable", variant, |all, got| to_percent(recycled(got) / recycled(all)))
 }
 
 /// Returns the write reduction by recycling on a load in which popular pages are never written again, percent: with
 /// each eviction policy, and with a filled drive or the removal of old entries, which could help.
-fn reduction_if_popular_pages_never_return(runs: &Runs) -> Result<Vec<Value>> {
+fn reduction_if_popular_pages_never_return(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let named = [
         ("PROB", "prob"),
         ("LRU", "lru"),
@@ -668,18 +678,19 @@ fn reduction_if_popular_pages_never_return(runs: &Runs) -> Result<Vec<Value>> {
         ("filled infinite", "filled-infinite"),
     ];
     let of = |(name, run): (&str, &str)| {
-        Ok(Value::new(name, 100.0 * runs.get(&format!("skewed/{run}"))?.figure("write_reduction")))
+        Ok(Value::new(name, 100.0 * runs.run_named(&format!("skewed/{run}"))?.figure("write_reduction")))
     };
     named.into_iter().map(of).collect()
 }
 
 /// Returns the effect of the write buffer: writes that reach the FTL and recycled pages, each in percent of those
 /// without the buffer.
-fn write_buffer_effect(runs: &Runs) -> Vec<Value> {
-    let writes = |all: Run<'_>, buffered: Run<'_>| {
-        percent(buffered.figure("host_page_writes") / all.figure("host_page_writes"))
+fn write_buffer_effect(runs: &ExperimentRecords) -> Vec<Value> {
+    let writes = |all: ExperimentRun<'_>, buffered: ExperimentRun<'_>| {
+        to_percent(buffered.figure("host_page_writes") / all.figure("host_page_writes"))
     };
-    let recycled = |all: Run<'_>, buffered: Run<'_>| percent(recycled(buffered) / recycled(all));
+    let recycled =
+        |all: ExperimentRun<'_>, buffered: ExperimentRun<'_>| to_percent(recycled(buffered) / recycled(all));
     [
         against_named(runs, "baseline", "buffered-baseline", "writes", writes),
         against_named(runs, "128k", "buffered-128k", "recycled, PROB", recycled),
@@ -688,21 +699,22 @@ fn write_buffer_effect(runs: &Runs) -> Vec<Value> {
     .concat()
 }
 
-fn erases_saved(baseline: Run<'_>, run: Run<'_>) -> f64 {
+fn erases_saved(baseline: ExperimentRun<'_>, run: ExperimentRun<'_>) -> f64 {
     100.0 - erases(run, baseline)
 }
 
 /// Returns the erases that a variant (design with settings) saves relative to the baseline on one of the drives,
 /// percent, with the text `name` appended to the names of the traces.
-fn erases_on(runs: &Runs, drive: &str, variant: &str, name: &str) -> Vec<Value> {
+fn erases_on(runs: &ExperimentRecords, drive: &str, variant: &str, name: &str) -> Vec<Value> {
     against_named(runs, &format!("{drive}baseline"), &format!("{drive}{variant}"), name, erases_saved)
 }
 
 /// Returns the erases with fingerprint stores of several sizes in percent of the baseline's: first with the Recyclable
 /// SSD paper's eviction policy (PROB), then with LRU.
-fn normalised(runs: &Runs, trace: &str, stores: &[&str]) -> Result<Vec<Value>> {
-    let baseline = runs.get(&format!("{trace}/sized-baseline"))?;
-    let of = |store: &str| Ok::<_, String>(erases(runs.get(&format!("{trace}/sized-{store}"))?, baseline));
+fn normalised(runs: &ExperimentRecords, trace: &str, stores: &[&str]) -> Result<Vec<Value>> {
+    let baseline = runs.run_named(&format!("{trace}/sized-baseline"))?;
+    let of =
+        |store: &str| Ok::<_, String>(erases(runs.run_named(&format!("{trace}/sized-{store}"))?, baseline));
     let mut values = Vec::new();
     for store in stores {
         let name = if *store == "infinite" { (*store).to_owned() } else { store.to_uppercase() };
@@ -726,7 +738,7 @@ const PROB_RESPONSES: [(&str, &str); 4] = [
 
 /// Returns the changes of response times with other variants (designs with settings), with a text appended to the names
 /// of the traces. Variants with a write buffer are compared with the baseline that has one.
-fn responses_beside(runs: &Runs, variants: &[(&str, &str)], sign: f64) -> Vec<Value> {
+fn responses_beside(runs: &ExperimentRecords, variants: &[(&str, &str)], sign: f64) -> Vec<Value> {
     let of = |(variant, name): &(&str, &str)| {
         let is_buffered = variant.contains("buffered");
         let baseline = if is_buffered { "timed-buffered-baseline" } else { "timed-baseline" };
@@ -737,10 +749,10 @@ fn responses_beside(runs: &Runs, variants: &[(&str, &str)], sign: f64) -> Vec<Va
 
 /// Returns the erases that a fingerprint store saves, percent, on drives of several sizes, given as host writes per
 /// page of the drive.
-fn overruns(runs: &Runs) -> Result<Vec<Value>> {
+fn overruns(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let mut values = Vec::new();
     for overrun in OVERRUNS {
-        let run = |variant: &str| runs.get(&format!("web/overrun-{overrun}-{variant}"));
+        let run = |variant: &str| runs.run_named(&format!("web/overrun-{overrun}-{variant}"));
         for (variant, name) in [("128k-lru", "LRU"), ("infinite", "infinite")] {
             values.push(Value::new(
                 format!("{overrun}: {name}"),
@@ -753,37 +765,38 @@ fn overruns(runs: &Runs) -> Result<Vec<Value>> {
 
 /// Returns the mean response time of reads and writes, weighted as in Table I of the Recyclable SSD paper,
 /// microseconds. The substitutes with the reads of Figure 2 have too many reads for an unweighted mean.
-fn mean_response(run: Run<'_>, write_share: f64) -> f64 {
+fn mean_response(run: ExperimentRun<'_>, write_share: f64) -> f64 {
     let mean = |kind: &str| run.figure(&format!("latency_us.{kind}.mean"));
     write_share * mean("write") + (1.0 - write_share) * mean("read")
 }
 
 /// Returns the change of the mean response time relative to the baseline, percent; with `sign` -1 its reduction.
-fn response(runs: &Runs, variant: &str, sign: f64) -> Result<Vec<Value>> {
+fn response(runs: &ExperimentRecords, variant: &str, sign: f64) -> Result<Vec<Value>> {
     responses(runs, "timed-baseline", variant, sign)
 }
 
-fn responses(runs: &Runs, reference: &str, variant: &str, sign: f64) -> Result<Vec<Value>> {
+fn responses(runs: &ExperimentRecords, reference: &str, variant: &str, sign: f64) -> Result<Vec<Value>> {
     let of = |Trace { short, write_share, .. }: &Trace| {
         let mean = |variant: &str| {
-            Ok::<_, String>(mean_response(runs.get(&format!("{short}/{variant}"))?, *write_share))
+            Ok::<_, String>(mean_response(runs.run_named(&format!("{short}/{variant}"))?, *write_share))
         };
-        Ok(Value::new(*short, sign * percent(mean(variant)? / mean(reference)? - 1.0)))
+        Ok(Value::new(*short, sign * to_percent(mean(variant)? / mean(reference)? - 1.0)))
     };
     TRACES.iter().map(of).collect()
 }
 
-fn comparison_order(runs: &Runs) -> Result<Vec<Value>> {
+fn comparison_order(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     [("LRU", "lru"), ("PROB", "prob"), ("PROB+FL", "fl")]
         .into_iter()
-        .map(|(name, variant)| Ok(Value::new(name, comparisons(runs.get(&format!("runs/{variant}"))?))))
+        .map(|(name, variant)| Ok(Value::new(name, comparisons(runs.run_named(&format!("runs/{variant}"))?))))
         .collect()
 }
 
 /// Returns the erases that each doubling of the fingerprint store saves, percent of the baseline's erases.
-fn diminishing_return(runs: &Runs) -> Result<Vec<Value>> {
-    let baseline = runs.get("synthetic/baseline")?;
-    let left = |store: &str| Ok::<_, String>(erases(runs.get(&format!("synthetic/{store}"))?, baseline));
+fn diminishing_return(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+    let baseline = runs.run_named("synthetic/baseline")?;
+    let left =
+        |store: &str| Ok::<_, String>(erases(runs.run_named(&format!("synthetic/{store}"))?, baseline));
     Ok(vec![
         Value::new("64K to 128K", left("64k")? - left("128k")?),
         Value::new("128K to 256K", left("128k")? - left("256k")?),

@@ -13,11 +13,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::experiment::{self, Record, Runs, Setting, Size};
+use super::experiment::{self, ExperimentRecords, ExperimentSetting, Record, Size};
 use super::target::{Paper, Target};
-use super::traces::Traces;
+use super::traces::OriginalTraces;
 use super::verdict::{self, Value, Verdict};
-use super::{closed_forms, experiments, measure};
+use super::{closed_forms, experiments, measure_row};
 
 /// Wearwell's results for one paper: all its rows (reported results) with Wearwell's values and verdicts, and the
 /// experiments.
@@ -71,17 +71,17 @@ impl Row {
     /// Compares Wearwell's values of this row with the reported ones in its target, and returns the verdict.
     pub fn judge(&self, target: &Target) -> Verdict {
         if self.ours.is_empty() {
-            verdict::not_run(target, &self.not_run)
+            verdict::not_run_verdict(target, &self.not_run)
         } else {
-            let verdict = verdict::judge(target, &self.ours, self.substitute);
-            Verdict { older_code: self.older_code, ..verdict }
+            let verdict = verdict::judge_values(target, &self.ours, self.substitute);
+            Verdict { is_of_older_code: self.older_code, ..verdict }
         }
     }
 }
 
 impl Results {
     /// Creates results for a paper, without rows and experiments.
-    pub fn empty(paper: Paper, size: Size, seed: u64) -> Self {
+    pub fn without_rows(paper: Paper, size: Size, seed: u64) -> Self {
         Self {
             paper: paper.name().to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -103,8 +103,8 @@ impl Results {
             Size::Quick => BTreeSet::new(),
             Size::Full => self.of_older_code(paper, quick),
         };
-        let mut runs = Runs::default();
-        self.experiments.iter().for_each(|record| runs.add(record.clone()));
+        let mut runs = ExperimentRecords::default();
+        self.experiments.iter().for_each(|record| runs.add_record(record.clone()));
         self.not_run.iter().for_each(|(name, why)| runs.add_not_run(name, why));
         let row = |target: &Target| {
             let mut row = evaluated(paper, target, &runs);
@@ -116,8 +116,8 @@ impl Results {
     }
 
     /// Returns the record of the experiment whose definition has this digest
-    /// ([`Experiment::key`](experiment::Experiment::key)).
-    pub fn of_key(&self, key: &str) -> Option<&Record> {
+    /// ([`Experiment::digest`](experiment::Experiment::digest)).
+    pub fn record_of_digest(&self, key: &str) -> Option<&Record> {
         self.experiments.iter().find(|record| record.key == key)
     }
 
@@ -125,9 +125,10 @@ impl Results {
     /// has other figures than when they were run. An experiment without a counterpart is current as long as all others
     /// are.
     fn of_older_code(&self, paper: Paper, quick: Option<&Self>) -> BTreeSet<String> {
-        let setting = Setting { size: self.size, seed: self.seed, traces: Traces::default() };
+        let setting =
+            ExperimentSetting { size: self.size, seed: self.seed, traces: OriginalTraces::default() };
         let defined: BTreeSet<String> =
-            experiments(paper, &setting).iter().map(experiment::Experiment::key).collect();
+            experiments(paper, &setting).iter().map(experiment::Experiment::digest).collect();
         // The key of an original trace depends on the user's file, so the catalogue alone does not define it.
         let is_defined = |record: &Record| record.sha256.is_some() || defined.contains(&record.key);
         let digest_today = |record: &Record| {
@@ -136,7 +137,7 @@ impl Results {
         };
         let is_older = |record: &&Record| match (quick, &record.quick_digest) {
             _ if !is_defined(record) => true,
-            (None, _) => record.code != experiment::code(),
+            (None, _) => record.code != experiment::code_digest(),
             (Some(_), Some(digest)) => digest_today(record).as_ref() != Some(digest),
             (Some(_), None) => false,
         };
@@ -167,7 +168,7 @@ impl Results {
     }
 }
 
-fn evaluated(paper: Paper, target: &Target, runs: &Runs) -> Row {
+fn evaluated(paper: Paper, target: &Target, runs: &ExperimentRecords) -> Row {
     let mut row = Row {
         id: target.id.clone(),
         ours: Vec::new(),
@@ -177,12 +178,12 @@ fn evaluated(paper: Paper, target: &Target, runs: &Runs) -> Row {
         not_run: String::new(),
         verdict: String::new(),
     };
-    match closed_forms::row(&target.id).map(Ok).or_else(|| measure(paper, &target.id, runs)) {
+    match closed_forms::row_values(&target.id).map(Ok).or_else(|| measure_row(paper, &target.id, runs)) {
         // A quotient by a count of zero is no result, and JSON cannot represent it.
         Some(Ok(ours)) => row.ours = ours.into_iter().filter(|value| value.value.is_finite()).collect(),
         Some(Err(why)) => row.not_run = why,
         None => {}
     }
-    (row.experiments, row.substitute) = runs.take_used();
+    (row.experiments, row.substitute) = runs.take_used_names();
     row
 }

@@ -13,15 +13,15 @@ use std::time::{Duration, Instant};
 
 use wearwell_replay::replay::Progress;
 
-use super::experiment::{self, Experiment, NoRecord, Record, Setting, Size};
+use super::experiment::{self, Experiment, ExperimentSetting, MissingRecord, Record, Size};
 use super::results::Results;
 use super::target::Paper;
-use super::traces::Traces;
+use super::traces::OriginalTraces;
 use super::{experiments, figures, render};
 
 /// Options of a run of a paper's experiments: what to run and where to store it.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct SessionOptions {
     /// Size of the experiments: scaled down, or that of the paper.
     pub size: Size,
     /// Seed of all random generators and designs.
@@ -29,52 +29,58 @@ pub struct Options {
     /// Folder of the paper, in which `results.json` and the files made from it are written.
     pub folder: PathBuf,
     /// Original traces of the papers that the user has.
-    pub traces: Traces,
+    pub traces: OriginalTraces,
     /// Whether all experiments are run again, even those whose records are up to date.
-    pub fresh: bool,
+    pub reruns_all: bool,
     /// Number of experiments that run at a time, at least one.
-    pub jobs: usize,
+    pub parallel_runs: usize,
 }
 
 /// Receives the progress of a run of experiments and can end it.
-pub trait Observer {
+pub trait SessionObserver {
     /// Called before an experiment starts; `Break` ends the run before it. `left` is the estimated time for all
     /// remaining experiments, if there is an estimate.
-    fn begins(&mut self, number: usize, total: usize, name: &str, left: Option<Duration>) -> ControlFlow<()>;
+    fn experiment_begins(
+        &mut self,
+        number: usize,
+        total: usize,
+        name: &str,
+        left: Option<Duration>,
+    ) -> ControlFlow<()>;
 
-    /// Called while an experiment runs; `Break` ends the whole run.
-    fn goes_on(&mut self, name: &str, progress: Progress) -> ControlFlow<()>;
+    /// Called repeatedly while an experiment runs; `Break` ends the run of all experiments.
+    fn experiment_progress(&mut self, name: &str, progress: Progress) -> ControlFlow<()>;
 
     /// Called when an experiment ended without a result; `why` is the reason.
-    fn not_run(&mut self, name: &str, why: &str);
+    fn experiment_not_run(&mut self, name: &str, why: &str);
 }
 
 /// An experiment that is to be run and, if it has full size, its scaled-down counterpart.
 #[derive(Clone, Debug)]
-pub struct Job {
+pub struct ExperimentJob {
     /// The experiment whose record (result) is wanted.
     pub experiment: Experiment,
     /// The scaled-down counterpart of the experiment, which is run first. The digest of its figures is stored in the
     /// record (see [`super::results`]).
-    pub quick: Option<Experiment>,
+    pub scaled_down: Option<Experiment>,
 }
 
-impl From<Experiment> for Job {
+impl From<Experiment> for ExperimentJob {
     fn from(experiment: Experiment) -> Self {
-        Self { experiment, quick: None }
+        Self { experiment, scaled_down: None }
     }
 }
 
 /// Returns the experiments of a paper, each with its scaled-down counterpart. Experiments on an original trace have
 /// none, because it is never scaled down.
-pub fn jobs(paper: Paper, setting: &Setting) -> Vec<Job> {
+pub fn experiment_jobs(paper: Paper, setting: &ExperimentSetting) -> Vec<ExperimentJob> {
     let quick = match setting.size {
         Size::Quick => Vec::new(),
-        Size::Full => experiments(paper, &Setting { size: Size::Quick, ..setting.clone() }),
+        Size::Full => experiments(paper, &ExperimentSetting { size: Size::Quick, ..setting.clone() }),
     };
     let job = |experiment: Experiment| {
         let same = quick.iter().find(|quick| quick.name == experiment.name && !quick.is_original());
-        Job { quick: same.cloned(), experiment }
+        ExperimentJob { scaled_down: same.cloned(), experiment }
     };
     experiments(paper, setting).into_iter().map(job).collect()
 }
@@ -86,31 +92,36 @@ pub fn jobs(paper: Paper, setting: &Setting) -> Vec<Job> {
 ///
 /// # Errors
 /// Files that cannot be written.
-pub fn run(paper: Paper, options: &Options, observer: &mut dyn Observer) -> std::io::Result<Results> {
-    let setting = Setting { size: options.size, seed: options.seed, traces: options.traces.clone() };
-    run_jobs(paper, &jobs(paper, &setting), options, observer)
+pub fn run_paper(
+    paper: Paper,
+    options: &SessionOptions,
+    observer: &mut dyn SessionObserver,
+) -> std::io::Result<Results> {
+    let setting =
+        ExperimentSetting { size: options.size, seed: options.seed, traces: options.traces.clone() };
+    run_jobs(paper, &experiment_jobs(paper, &setting), options, observer)
 }
 
-/// Runs the experiments in `wanted` instead of all of the paper's; otherwise like [`run`].
+/// Runs the experiments in `wanted` instead of all of the paper's; otherwise like [`run_paper`].
 ///
 /// # Errors
 /// Files that cannot be written.
 pub fn run_jobs(
     paper: Paper,
-    wanted: &[Job],
-    options: &Options,
-    observer: &mut dyn Observer,
+    wanted: &[ExperimentJob],
+    options: &SessionOptions,
+    observer: &mut dyn SessionObserver,
 ) -> std::io::Result<Results> {
     std::fs::create_dir_all(&options.folder)?;
-    let mut results = Results::empty(paper, options.size, options.seed);
-    if !options.fresh {
+    let mut results = Results::without_rows(paper, options.size, options.seed);
+    if !options.reruns_all {
         results.experiments = finished(&options.folder);
     }
-    let code = experiment::code();
-    let is_wanted = |record: &Record| wanted.iter().any(|job| job.experiment.key() == record.key);
+    let code = experiment::code_digest();
+    let is_wanted = |record: &Record| wanted.iter().any(|job| job.experiment.digest() == record.key);
     let may_stand = |record: &Record| record.code == code || record.quick_digest.is_some();
     results.experiments.retain(|record| is_wanted(record) && may_stand(record));
-    let task = |job| Task { job, before: results.of_key(&job.experiment.key()).cloned() };
+    let task = |job| Task { job, before: results.record_of_digest(&job.experiment.digest()).cloned() };
     let is_done = |task: &Task| task.before.as_ref().is_some_and(|record| record.code == code);
     let to_do: Vec<Task> = wanted.iter().map(task).filter(|task| !is_done(task)).collect();
     let quick = quick_record(paper, options.size, &options.folder);
@@ -120,7 +131,7 @@ pub fn run_jobs(
         results.evaluate(paper, quick.as_ref());
         write_whole(&options.folder.join("results.json"), &results.to_json())
     };
-    results.partial = !run_at_once(&to_do, options.jobs, &mut results, observer, &mut write)?;
+    results.partial = !run_at_once(&to_do, options.parallel_runs, &mut results, observer, &mut write)?;
     write(&mut results)?;
     write_views(&results, paper, &options.folder)?;
     Ok(results)
@@ -129,7 +140,7 @@ pub fn run_jobs(
 /// An experiment that is to be run because the current code has not run it, with its record by older code if there is
 /// one.
 struct Task<'a> {
-    job: &'a Job,
+    job: &'a ExperimentJob,
     before: Option<Record>,
 }
 
@@ -140,8 +151,8 @@ impl Task<'_> {
 
     /// Runs the scaled-down counterpart, if there is one, and then the experiment. The experiment's record by older
     /// code is kept instead if the counterpart has the figures that it had with the older code.
-    fn run(&self, on_progress: wearwell_replay::replay::OnProgress<'_>) -> Result<Record, NoRecord> {
-        let quick = self.job.quick.as_ref().map(|quick| quick.run(on_progress)).transpose()?;
+    fn run(&self, on_progress: wearwell_replay::replay::OnProgress<'_>) -> Result<Record, MissingRecord> {
+        let quick = self.job.scaled_down.as_ref().map(|quick| quick.run(on_progress)).transpose()?;
         let digest = quick.map(|quick| quick.figures_digest());
         match &self.before {
             Some(record) if digest.is_some() && record.quick_digest == digest => Ok(record.clone()),
@@ -155,7 +166,7 @@ enum Report {
     /// The thread wants to start an experiment and waits for the reply: true to start.
     Begins(usize, Sender<bool>),
     GoesOn(usize, Progress),
-    Ends(usize, Result<Box<Record>, NoRecord>),
+    Ends(usize, Result<Box<Record>, MissingRecord>),
 }
 
 /// Runs the experiments, `at_once` of them at a time; returns false if the observer ended the run. Experiments that
@@ -164,7 +175,7 @@ fn run_at_once(
     to_do: &[Task],
     at_once: usize,
     results: &mut Results,
-    observer: &mut dyn Observer,
+    observer: &mut dyn SessionObserver,
     write: &mut dyn FnMut(&mut Results) -> std::io::Result<()>,
 ) -> std::io::Result<bool> {
     let (next, is_ended) = (AtomicUsize::new(0), AtomicBool::new(false));
@@ -221,7 +232,7 @@ fn listen(
     reports: Receiver<Report>,
     is_ended: &AtomicBool,
     results: &mut Results,
-    observer: &mut dyn Observer,
+    observer: &mut dyn SessionObserver,
     write: &mut dyn FnMut(&mut Results) -> std::io::Result<()>,
 ) -> std::io::Result<bool> {
     let (started, mut begun, mut finished) = (Instant::now(), 0, 0);
@@ -237,7 +248,7 @@ fn listen(
                     (finished > 0).then(|| started.elapsed() / finished * (to_do.len() as u32 - finished));
                 let is_allowed = is_whole && {
                     begun += 1;
-                    observer.begins(begun, to_do.len(), to_do[k].name(), left).is_continue()
+                    observer.experiment_begins(begun, to_do.len(), to_do[k].name(), left).is_continue()
                 };
                 if !is_allowed {
                     end(&mut is_whole);
@@ -246,11 +257,11 @@ fn listen(
                 let _ = answer.send(is_allowed);
             }
             Report::GoesOn(k, progress) => {
-                if observer.goes_on(to_do[k].name(), progress).is_break() {
+                if observer.experiment_progress(to_do[k].name(), progress).is_break() {
                     end(&mut is_whole);
                 }
             }
-            Report::Ends(_, Err(NoRecord::Interrupted)) => end(&mut is_whole),
+            Report::Ends(_, Err(MissingRecord::Interrupted)) => end(&mut is_whole),
             Report::Ends(k, outcome) => {
                 finished += 1;
                 take(to_do[k].name(), outcome, results, observer);
@@ -266,20 +277,20 @@ fn listen(
 /// Stores the record of an experiment that finished in the results, or the reason why it was not run.
 fn take(
     name: &str,
-    outcome: Result<Box<Record>, NoRecord>,
+    outcome: Result<Box<Record>, MissingRecord>,
     results: &mut Results,
-    observer: &mut dyn Observer,
+    observer: &mut dyn SessionObserver,
 ) {
     match outcome {
         Ok(record) => {
             results.experiments.retain(|before| before.key != record.key);
             results.experiments.push(*record);
         }
-        Err(NoRecord::NotRun(why)) => {
-            observer.not_run(name, &why);
+        Err(MissingRecord::NotRun(why)) => {
+            observer.experiment_not_run(name, &why);
             results.not_run.insert(name.to_owned(), why);
         }
-        Err(NoRecord::Interrupted) => {}
+        Err(MissingRecord::Interrupted) => {}
     }
 }
 
@@ -307,13 +318,13 @@ pub fn quick_record(paper: Paper, size: Size, folder: &Path) -> Option<Results> 
 /// Files that cannot be written.
 pub fn write_views(results: &Results, paper: Paper, folder: &Path) -> std::io::Result<()> {
     let targets = paper.targets();
-    let drawn = figures::draw(&targets, results);
+    let drawn = figures::draw_figures(&targets, results);
     std::fs::create_dir_all(folder.join("figures"))?;
     for figure in &drawn {
         write_whole(&folder.join("figures").join(figure.file_name()), &figure.svg)?;
     }
-    write_whole(&folder.join("RESULTS.md"), &render::markdown(&targets, results, &drawn))?;
-    write_whole(&folder.join("RESULTS.html"), &render::html(&targets, results, &drawn))
+    write_whole(&folder.join("RESULTS.md"), &render::results_markdown(&targets, results, &drawn))?;
+    write_whole(&folder.join("RESULTS.html"), &render::results_html(&targets, results, &drawn))
 }
 
 /// Computes values and verdicts of the results in a folder again and writes the pages and figures.

@@ -15,10 +15,10 @@ use std::collections::{BTreeMap, HashMap};
 use rustc_hash::FxBuildHasher;
 use wearwell::data::Fingerprint;
 use wearwell_replay::input::Input;
-use wearwell_replay::replay::{OnProgress, Phase, Progress};
+use wearwell_replay::replay::{OnProgress, Progress, RunPhase};
 use wearwell_trace::{Op, Request};
 
-use super::experiment::NoRecord;
+use super::experiment::MissingRecord;
 
 /// Number of classes of page popularity and of page version, which have four bits each.
 const CLASSES: usize = 16;
@@ -67,19 +67,22 @@ struct Count {
 ///
 /// # Errors
 /// The input cannot be read, or the user ended the run.
-pub fn count(input: &Input, on_progress: OnProgress<'_>) -> Result<BTreeMap<String, f64>, NoRecord> {
-    let not_run = |error: wearwell_trace::TraceError| NoRecord::NotRun(error.to_string());
+pub fn count_requests(
+    input: &Input,
+    on_progress: OnProgress<'_>,
+) -> Result<BTreeMap<String, f64>, MissingRecord> {
+    let not_run = |error: wearwell_trace::TraceError| MissingRecord::NotRun(error.to_string());
     let mut requests = input.open().map_err(not_run)?;
     let mut request = Request::default();
     let mut count = Count::default();
     let mut done = 0;
-    while requests.next(&mut request).map_err(not_run)? {
+    while requests.next_request(&mut request).map_err(not_run)? {
         count.add(&request);
         done += 1;
         if done % REPORT_EVERY == 0 {
-            let progress = Progress { phase: Phase::Replay, done, total: done };
+            let progress = Progress { phase: RunPhase::Replay, done_requests: done, total_requests: done };
             if on_progress(progress).is_break() {
-                return Err(NoRecord::Interrupted);
+                return Err(MissingRecord::Interrupted);
             }
         }
     }

@@ -6,47 +6,53 @@
 
 use super::render::{difference_of, markdown_table, values_text};
 use super::results::{Results, Row};
-use super::tally::Tally;
+use super::tally::ResultCounts;
 use super::target::{Difference, Headline, Paper, Statement, Support, Target, Targets, matches_pattern};
 use super::verdict::Value;
 
 /// One line of the summary: a claim of the paper's abstract, with Wearwell's result.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Line {
+pub struct SummaryLine {
     /// Text of the claim in the paper's abstract.
     pub claim: String,
     /// The reported figure of the claim, in words.
     pub reported: String,
     /// Wearwell's values for the claim, in words.
-    pub ours: String,
+    pub wearwell_values: String,
     /// The verdict about Wearwell's values for the claim, in words.
     pub verdict: String,
     /// Why Wearwell's values differ from the claim and whether the reason was tested; empty if they do not differ.
-    pub why: String,
+    pub reason: String,
 }
 
 /// Returns the claims of the paper's abstract, each with Wearwell's result.
-pub fn headlines(targets: &Targets, results: &Results) -> Vec<Line> {
+pub fn headline_lines(targets: &Targets, results: &Results) -> Vec<SummaryLine> {
     let line = |headline: &Headline| {
-        let target = targets.row(&headline.row)?;
+        let target = targets.target_of(&headline.row)?;
         let row = results.rows.iter().find(|row| row.id == headline.row)?;
         Some(line(targets, results, headline, target, row))
     };
     targets.headlines.iter().filter_map(line).collect()
 }
 
-fn line(targets: &Targets, results: &Results, headline: &Headline, target: &Target, row: &Row) -> Line {
+fn line(
+    targets: &Targets,
+    results: &Results,
+    headline: &Headline,
+    target: &Target,
+    row: &Row,
+) -> SummaryLine {
     let (target, row) = (about(target, headline), Row { ours: ours(target, headline, row), ..row.clone() });
     let verdict = row.judge(&target);
     let differs = verdict.outcome.is_compared() && !verdict.outcome.agrees();
     let why = if differs { why(targets, results, headline) } else { String::new() };
     let reported = if headline.reported.is_empty() { &target.reported } else { &headline.reported };
-    Line {
+    SummaryLine {
         claim: headline.claim.clone(),
         reported: reported.clone(),
-        ours: if row.ours.is_empty() { "-".to_owned() } else { values_text(&target, &row.ours) },
+        wearwell_values: if row.ours.is_empty() { "-".to_owned() } else { values_text(&target, &row.ours) },
         verdict: format!("{verdict} ({})", headline.row),
-        why,
+        reason: why,
     }
 }
 
@@ -75,7 +81,7 @@ fn why(targets: &Targets, results: &Results, headline: &Headline) -> String {
         ("", Some(difference)) => first_sentence(&difference.why),
         (why, _) => capitalised(why),
     };
-    let tested = of_row.map_or_else(|| UNTESTED.to_owned(), |difference| tested(difference, results));
+    let tested = of_row.map_or_else(|| UNTESTED.to_owned(), |difference| support_of(difference, results));
     format!("{sentence} {tested}")
 }
 
@@ -94,8 +100,8 @@ const UNTESTED: &str = "**Untested.**";
 
 /// Returns what supports the reason for a difference from the paper: experiments and their figures, or the statements
 /// of the paper that contradict each other.
-pub fn tested(difference: &Difference, results: &Results) -> String {
-    match difference.standing() {
+pub fn support_of(difference: &Difference, results: &Results) -> String {
+    match difference.support() {
         Support::Tested => tested_by(difference, results),
         Support::Contradiction => {
             let place = |statement: &Statement| format!("{}: {}", statement.place, statement.says);
@@ -115,7 +121,7 @@ fn tested_by(difference: &Difference, results: &Results) -> String {
         };
         let figure = |figure: &String| {
             let value = record.figures.get(figure).copied().unwrap_or(0.0);
-            format!("`{figure}` {}", super::render::number(value))
+            format!("`{figure}` {}", super::render::format_number(value))
         };
         let figures: Vec<String> = difference.figures.iter().map(figure).collect();
         if figures.is_empty() { format!("`{name}`") } else { format!("`{name}`: {}", figures.join(", ")) }
@@ -126,7 +132,7 @@ fn tested_by(difference: &Difference, results: &Results) -> String {
 /// Returns a sentence that counts how many of the reasons for differences from the paper were tested.
 pub fn tested_reasons(targets: &Targets, results: &Results) -> String {
     let used = targets.differences.iter().filter(|difference| difference_of(targets, results, difference));
-    let standings: Vec<Support> = used.map(Difference::standing).collect();
+    let standings: Vec<Support> = used.map(Difference::support).collect();
     if standings.is_empty() {
         return String::new();
     }
@@ -152,20 +158,20 @@ const BEGINS: &str = "<!-- summary: generated by `wearwell reproduce all --rende
 const ENDS: &str = "<!-- end of summary -->\n";
 
 /// A paper, its scaled-down results, and its full-size results if they exist.
-pub type Records = (Paper, Results, Option<Results>);
+pub type PaperResults = (Paper, Results, Option<Results>);
 
 /// Returns the document with its block of summary tables generated anew.
 ///
 /// # Errors
 /// The document has no such block.
-pub fn in_document(document: &str, records: &[Records]) -> Result<String, String> {
+pub fn in_document(document: &str, records: &[PaperResults]) -> Result<String, String> {
     let (before, rest) = document.split_once(BEGINS).ok_or_else(|| format!("no line {BEGINS}"))?;
     let (_, after) = rest.split_once(ENDS).ok_or_else(|| format!("no line {ENDS}"))?;
     Ok([before, BEGINS, &block(records), ENDS, after].concat())
 }
 
-fn block(records: &[Records]) -> String {
-    let paper = |(paper, quick, full): &Records| {
+fn block(records: &[PaperResults]) -> String {
+    let paper = |(paper, quick, full): &PaperResults| {
         let targets = paper.targets();
         let mut parts = vec![format!("\n### {} (`{paper}`)\n\n", targets.paper.title)];
         parts.push(counted("Quick", &format!("../papers/{paper}/RESULTS.md"), &targets, quick));
@@ -181,22 +187,25 @@ fn block(records: &[Records]) -> String {
 }
 
 fn counted(size: &str, page: &str, targets: &Targets, results: &Results) -> String {
-    let tally = Tally::of(targets, results);
+    let tally = ResultCounts::of_results(targets, results);
     let reasons = tested_reasons(targets, results);
-    format!("- [{size}]({page}): {} rows. {} {reasons}\n", tally.rows, tally.sentences().join(" "))
+    format!("- [{size}]({page}): {} rows. {} {reasons}\n", tally.total_rows, tally.sentences().join(" "))
 }
 
 /// Returns the table of the abstract's claims with Wearwell's results. The reason of a difference is taken from the
 /// full-size results if they exist.
 fn table(targets: &Targets, quick: &Results, full: Option<&Results>) -> String {
-    let of_quick = headlines(targets, quick);
-    let of_full = full.map(|full| headlines(targets, full)).unwrap_or_default();
-    let row = |(k, quick): (usize, &Line)| {
+    let of_quick = headline_lines(targets, quick);
+    let of_full = full.map(|full| headline_lines(targets, full)).unwrap_or_default();
+    let row = |(k, quick): (usize, &SummaryLine)| {
         let full = of_full.get(k);
-        let of = |line: Option<&Line>| {
-            line.map_or_else(|| "not run".to_owned(), |line| format!("{}: {}", line.ours, line.verdict))
+        let of = |line: Option<&SummaryLine>| {
+            line.map_or_else(
+                || "not run".to_owned(),
+                |line| format!("{}: {}", line.wearwell_values, line.verdict),
+            )
         };
-        let why = full.map_or(&quick.why, |full| &full.why);
+        let why = full.map_or(&quick.reason, |full| &full.reason);
         [quick.claim.clone(), quick.reported.clone(), of(Some(quick)), of(full), why.clone()]
     };
     let rows: Vec<[String; 5]> = of_quick.iter().enumerate().map(row).collect();

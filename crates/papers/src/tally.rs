@@ -11,32 +11,35 @@ use super::verdict::{Outcome, Verdict};
 /// Numbers of results that were compared with a paper's on one kind of evidence (measured, formula, ...), by outcome of
 /// the comparison.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Compared {
+pub struct ComparedCounts {
     /// Number of Wearwell's results that agree with the reported ones.
-    pub agree: usize,
+    pub agreeing: usize,
     /// Number of Wearwell's results that only have the reported direction.
-    pub direction: usize,
+    pub direction_only: usize,
     /// Number of Wearwell's results that neither agree nor have the reported direction.
     pub missed: usize,
 }
 
-impl Compared {
+impl ComparedCounts {
     /// Returns the number of all compared results with this kind of evidence.
-    pub fn rows(self) -> usize {
-        self.agree + self.direction + self.missed
+    pub fn total(self) -> usize {
+        self.agreeing + self.direction_only + self.missed
     }
 
     fn add(&mut self, outcome: &Outcome) {
         match outcome {
-            Outcome::DirectionOnly => self.direction += 1,
+            Outcome::DirectionOnly => self.direction_only += 1,
             Outcome::Missed(_) => self.missed += 1,
-            _ => self.agree += 1,
+            _ => self.agreeing += 1,
         }
     }
 
     fn words(self, agree: &str, missed: &str) -> String {
-        let parts =
-            [(self.agree, agree), (self.direction, "in the reported direction only"), (self.missed, missed)];
+        let parts = [
+            (self.agreeing, agree),
+            (self.direction_only, "in the reported direction only"),
+            (self.missed, missed),
+        ];
         let parts = parts.iter().filter(|(count, _)| *count > 0);
         parts.map(|(count, name)| format!("{count} {name}")).collect::<Vec<_>>().join(", ")
     }
@@ -44,44 +47,44 @@ impl Compared {
 
 /// Counts of the results that a paper reports (rows of its evaluation), by kind of evidence and by verdict.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Tally {
+pub struct ResultCounts {
     /// Number of all rows (reported results) of the paper.
-    pub rows: usize,
+    pub total_rows: usize,
     /// Comparisons of results that are based on executed runs with the load or trace that the paper used.
-    pub measured: Compared,
+    pub measured: ComparedCounts,
     /// Comparisons of results that are based on executed runs with generated loads that replace a trace or an
     /// application.
-    pub substitute: Compared,
+    pub substitute: ComparedCounts,
     /// Comparisons of results that are based on mechanisms of the code that were executed without a run of a design.
-    pub executed: Compared,
+    pub executed: ComparedCounts,
     /// Comparisons of results that are based on formulas, without an executed design.
-    pub formula: Compared,
+    pub formula: ComparedCounts,
     /// Comparisons of results that are based on arithmetic on the paper's constants.
-    pub arithmetic: Compared,
+    pub arithmetic: ComparedCounts,
     /// Comparisons of results with a reported range so wide that no plausible run could miss it.
-    pub cannot_fail: Compared,
+    pub cannot_fail: ComparedCounts,
     /// Number of rows (reported results) for which the kind of evidence is not stated.
     pub unclassified: usize,
     /// Number of rows (reported results) that were measured by older code.
     pub older_code: usize,
     /// Number of rows (reported results) that judge the values of other rows again.
-    pub repeats: usize,
+    pub repeated_rows: usize,
     /// Number of rows (reported results) that are not compared because the generated load was made from their figures.
-    pub given: usize,
+    pub given_as_input: usize,
     /// Number of rows (reported results) without a comparison, because they are background or an input.
-    pub context: usize,
+    pub context_only: usize,
     /// Number of rows (reported results) that only the authors can measure.
     pub not_reproducible: usize,
     /// Number of rows (reported results) that were not measured by Wearwell.
     pub not_run: usize,
 }
 
-impl Tally {
+impl ResultCounts {
     /// Counts the rows (reported results) of a paper by evidence and verdict.
-    pub fn of(targets: &Targets, results: &Results) -> Self {
+    pub fn of_results(targets: &Targets, results: &Results) -> Self {
         let mut tally = Self::default();
         for row in &results.rows {
-            if let Some(target) = targets.row(&row.id) {
+            if let Some(target) = targets.target_of(&row.id) {
                 tally.add(&row.judge(target));
             }
         }
@@ -89,14 +92,14 @@ impl Tally {
     }
 
     fn add(&mut self, verdict: &Verdict) {
-        self.rows += 1;
+        self.total_rows += 1;
         let counted = match &verdict.outcome {
-            Outcome::Context => &mut self.context,
-            Outcome::Given => &mut self.given,
+            Outcome::ContextOnly => &mut self.context_only,
+            Outcome::GivenAsInput => &mut self.given_as_input,
             Outcome::NotReproducible(_) => &mut self.not_reproducible,
             Outcome::NotRun(_) => &mut self.not_run,
-            _ if verdict.older_code => &mut self.older_code,
-            _ if !verdict.repeats.is_empty() => &mut self.repeats,
+            _ if verdict.is_of_older_code => &mut self.older_code,
+            _ if !verdict.repeated_rows.is_empty() => &mut self.repeated_rows,
             outcome => return self.add_compared(verdict, outcome),
         };
         *counted += 1;
@@ -104,7 +107,7 @@ impl Tally {
 
     fn add_compared(&mut self, verdict: &Verdict, outcome: &Outcome) {
         let compared = match verdict.evidence {
-            Some(Evidence::Measured) if verdict.substitute => &mut self.substitute,
+            Some(Evidence::Measured) if verdict.is_substitute => &mut self.substitute,
             Some(Evidence::Measured) => &mut self.measured,
             Some(Evidence::Executed) => &mut self.executed,
             Some(Evidence::Formula) => &mut self.formula,
@@ -121,7 +124,7 @@ impl Tally {
     /// Returns the number of reported results with which Wearwell's agree, on the basis of an execution on the paper's
     /// own kind of input.
     pub fn reproduced(&self) -> usize {
-        self.measured.agree + self.executed.agree
+        self.measured.agreeing + self.executed.agreeing
     }
 
     /// Returns the counts of reported results as sentences: first those that count as results of Wearwell, then those
@@ -132,9 +135,9 @@ impl Tally {
             ("Executed runs on substitutes for traces and applications", self.substitute, "agree"),
             ("Mechanisms executed without a run", self.executed, "reproduced"),
         ];
-        let results = results.iter().filter(|(_, compared, _)| compared.rows() > 0);
+        let results = results.iter().filter(|(_, compared, _)| compared.total() > 0);
         let results = results.map(|(name, compared, agree)| {
-            format!("{name}: {} ({}).", rows(compared.rows()), compared.words(agree, "not reproduced"))
+            format!("{name}: {} ({}).", rows(compared.total()), compared.words(agree, "not reproduced"))
         });
         let mut sentences: Vec<String> = results.collect();
         if sentences.is_empty() && self.older_code == 0 {
@@ -152,16 +155,16 @@ impl Tally {
             (self.arithmetic, "by arithmetic on the paper's constants"),
             (self.cannot_fail, "that cannot fail"),
         ];
-        let compared = compared.iter().filter(|(compared, _)| compared.rows() > 0);
+        let compared = compared.iter().filter(|(compared, _)| compared.total() > 0);
         let compared = compared.map(|(compared, name)| {
-            format!("{} {name} ({})", compared.rows(), compared.words("agree", "disagree"))
+            format!("{} {name} ({})", compared.total(), compared.words("agree", "disagree"))
         });
         let others = [
             (self.unclassified, "without a class of evidence"),
             (self.older_code, "measured by older code"),
-            (self.repeats, "repeating other rows"),
-            (self.given, "given to the substitute"),
-            (self.context, "with nothing to compare"),
+            (self.repeated_rows, "repeating other rows"),
+            (self.given_as_input, "given to the substitute"),
+            (self.context_only, "with nothing to compare"),
             (self.not_reproducible, "not reproducible"),
             (self.not_run, "not run"),
         ];

@@ -141,7 +141,7 @@ pub struct Statement {
     pub says: String,
 }
 
-/// How well the reason for a difference is supported.
+/// How well the reason for a difference between Wearwell and the paper is supported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Support {
     /// Experiments removed the suspected cause of the difference and so tested the reason.
@@ -156,7 +156,7 @@ pub enum Support {
 
 impl Difference {
     /// Returns how well the reason for the difference is supported. A test refuses reasons with two kinds of support.
-    pub fn standing(&self) -> Support {
+    pub fn support(&self) -> Support {
         if !self.tested_by.is_empty() {
             Support::Tested
         } else if !self.contradiction.is_empty() {
@@ -342,7 +342,7 @@ pub struct ShownOnly {
 
 impl ShownOnly {
     /// Returns whether a value of this name is one of those that are only shown.
-    pub fn names(&self, of: &str) -> bool {
+    pub fn contains(&self, of: &str) -> bool {
         self.of.iter().any(|pattern| matches_pattern(pattern, of))
     }
 }
@@ -376,7 +376,7 @@ pub struct Reported {
 
 impl Reported {
     /// Returns the ends of the reported range, or the reported number twice; an open end is infinite.
-    pub fn bounds(&self) -> (f64, f64) {
+    pub fn range_bounds(&self) -> (f64, f64) {
         let low = self.low.or(self.value).unwrap_or(f64::NEG_INFINITY);
         (low, self.high.or(self.value).unwrap_or(f64::INFINITY))
     }
@@ -436,7 +436,7 @@ impl Targets {
     }
 
     /// Returns the target (reported result) with this id.
-    pub fn row(&self, id: &str) -> Option<&Target> {
+    pub fn target_of(&self, id: &str) -> Option<&Target> {
         self.rows.iter().find(|row| row.id == id)
     }
 }
@@ -446,13 +446,13 @@ impl Target {
     /// (reported result) does not mention it.
     pub fn beside(&self, of: &str) -> Option<&str> {
         let is_judged = self.values.iter().any(|reported| reported.of == of);
-        let beside = || self.beside.iter().find(|beside| beside.names(of));
+        let beside = || self.beside.iter().find(|beside| beside.contains(of));
         if is_judged { None } else { beside().map(|beside| beside.why.as_str()) }
     }
 
     /// Returns the first of these names of Wearwell's values that the target (reported result) does not mention,
     /// neither for the comparison nor as only shown. `None` for a target without a comparison.
-    pub fn forgotten<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    pub fn first_unmentioned<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
         let is_judged = |of: &str| self.values.iter().any(|reported| reported.of == of);
         let compares = self.compare.kind != Kind::Context;
         names.into_iter().find(|of| compares && !is_judged(of) && self.beside(of).is_none())

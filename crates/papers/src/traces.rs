@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::experiment::Source;
+use super::experiment::RequestSource;
 
 /// The known original traces of the papers: file name without endings, and description.
 pub const ORIGINALS: [(&str, &str); 9] = [
@@ -25,15 +25,15 @@ pub const ORIGINALS: [(&str, &str); 9] = [
 
 /// Paths of the original traces of the papers that were found, by name.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Traces(BTreeMap<String, PathBuf>);
+pub struct OriginalTraces(BTreeMap<String, PathBuf>);
 
-impl Traces {
+impl OriginalTraces {
     /// Searches a folder for the original traces of the papers. Of several files with one name the first in
     /// alphabetical order is used.
     ///
     /// # Errors
     /// The folder cannot be read.
-    pub fn find(folder: &Path) -> std::io::Result<Self> {
+    pub fn find_in(folder: &Path) -> std::io::Result<Self> {
         let mut files: Vec<PathBuf> = std::fs::read_dir(folder)?
             .map(|entry| entry.map(|entry| entry.path()))
             .collect::<Result<_, _>>()?;
@@ -64,10 +64,10 @@ impl Traces {
 
     /// Returns the original trace `name` if it was found, otherwise the generated substitute with these keys. The
     /// second value is the scale of the input: 1 for an original.
-    pub fn source(&self, name: &str, keys: &str, scale: f64) -> (Source, f64) {
+    pub fn source_of(&self, name: &str, keys: &str, scale: f64) -> (RequestSource, f64) {
         match self.0.get(name) {
-            Some(path) => (Source::Original(path.clone()), 1.0),
-            None => (Source::Substitute(format!("{name}:scale={scale}{keys}")), scale),
+            Some(path) => (RequestSource::Original(path.clone()), 1.0),
+            None => (RequestSource::Substitute(format!("{name}:scale={scale}{keys}")), scale),
         }
     }
 }

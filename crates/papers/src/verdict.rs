@@ -35,21 +35,21 @@ pub struct Verdict {
     /// Result of comparing Wearwell's values with the reported ones.
     pub outcome: Outcome,
     /// Whether the input of Wearwell's runs was generated to replace a trace or an application of the paper.
-    pub substitute: bool,
+    pub is_substitute: bool,
     /// What Wearwell's values are based on; `None` if the target (reported result) does not state it.
     pub evidence: Option<Evidence>,
     /// Comparison with those reported figures from which the load that replaces a trace is generated; `None` if there
     /// are none, or no others.
-    pub given: Option<Given>,
+    pub given_deviation: Option<GivenDeviation>,
     /// Ids of rows (reported results) whose values this row judges again.
-    pub repeats: Vec<String>,
+    pub repeated_rows: Vec<String>,
     /// Whether Wearwell's values were measured by older code and may be different with the current code.
-    pub older_code: bool,
+    pub is_of_older_code: bool,
 }
 
 /// Comparison of Wearwell's values with those reported figures from which the load that replaces a trace is generated.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Given {
+pub struct GivenDeviation {
     /// Largest deviation of Wearwell's values from the figures that the load is generated from, percent of the reported
     /// value.
     pub percent: f64,
@@ -61,22 +61,22 @@ pub struct Given {
 #[derive(Clone, PartialEq, Debug)]
 pub enum Outcome {
     /// All values of Wearwell are equal to the printed digits of the paper.
-    Exact,
+    ExactlyEqual,
     /// All values of Wearwell are within the tolerance; the number is the largest deviation, percent.
-    Within(f64),
+    WithinTolerance(f64),
     /// All values of Wearwell are inside the reported range.
-    Inside,
+    InsideRange,
     /// The reported ordering or statement holds for Wearwell's values.
-    Holds,
+    StatementHolds,
     /// The effect that Wearwell measured has the reported direction, but not the reported size.
     DirectionOnly,
     /// Wearwell's values disagree with the reported ones; the number is the largest deviation, percent, if it is
     /// finite.
     Missed(Option<f64>),
     /// No comparison: the reported figures are background or an input.
-    Context,
+    ContextOnly,
     /// No comparison: the load that replaces the trace is generated from the reported figures.
-    Given,
+    GivenAsInput,
     /// No comparison: only the authors can measure the result; the text is the reason.
     NotReproducible(String),
     /// No comparison: Wearwell did not measure the result; the text is the reason.
@@ -86,7 +86,10 @@ pub enum Outcome {
 impl Outcome {
     /// Returns whether Wearwell's values agree with the reported ones.
     pub fn agrees(&self) -> bool {
-        matches!(self, Self::Exact | Self::Within(_) | Self::Inside | Self::Holds)
+        matches!(
+            self,
+            Self::ExactlyEqual | Self::WithinTolerance(_) | Self::InsideRange | Self::StatementHolds
+        )
     }
 
     /// Returns whether Wearwell's values were compared with the reported ones.
@@ -101,15 +104,15 @@ impl fmt::Display for Verdict {
             write!(f, "{}", self.prefix())?;
         }
         self.write_outcome(f)?;
-        if let Some(given) = self.given {
+        if let Some(given) = self.given_deviation {
             let percent = rounded_up(given.percent);
             let words = if given.is_met { "within" } else { "missed by" };
             write!(f, "; given values {words} {percent} %")?;
         }
-        if !self.repeats.is_empty() {
-            write!(f, " (repeats {})", self.repeats.join(", "))?;
+        if !self.repeated_rows.is_empty() {
+            write!(f, " (repeats {})", self.repeated_rows.join(", "))?;
         }
-        if self.older_code {
+        if self.is_of_older_code {
             write!(f, "; measured by older code")?;
         }
         Ok(())
@@ -121,7 +124,7 @@ impl Verdict {
     /// verdict.
     fn prefix(&self) -> &'static str {
         match self.evidence {
-            Some(Evidence::Measured) if self.substitute => "substitute input; ",
+            Some(Evidence::Measured) if self.is_substitute => "substitute input; ",
             Some(Evidence::Measured) => "",
             Some(Evidence::Executed) => "executed mechanism; ",
             Some(Evidence::Formula) => "formula; ",
@@ -135,18 +138,18 @@ impl Verdict {
     /// paper's kind of input.
     fn write_outcome(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let is_result = self.evidence.is_some_and(Evidence::is_result);
-        let agrees = if is_result && !self.substitute { "reproduced" } else { "agrees" };
+        let agrees = if is_result && !self.is_substitute { "reproduced" } else { "agrees" };
         let missed = if is_result { "not reproduced" } else { "disagrees" };
         match &self.outcome {
-            Outcome::Exact => write!(f, "{agrees} exactly"),
-            Outcome::Within(percent) => write!(f, "{agrees} within {} %", rounded_up(*percent)),
-            Outcome::Inside => write!(f, "{agrees}, inside the range"),
-            Outcome::Holds => write!(f, "holds"),
+            Outcome::ExactlyEqual => write!(f, "{agrees} exactly"),
+            Outcome::WithinTolerance(percent) => write!(f, "{agrees} within {} %", rounded_up(*percent)),
+            Outcome::InsideRange => write!(f, "{agrees}, inside the range"),
+            Outcome::StatementHolds => write!(f, "holds"),
             Outcome::DirectionOnly => write!(f, "direction only"),
             Outcome::Missed(None) => write!(f, "{missed}"),
             Outcome::Missed(Some(percent)) => write!(f, "{missed}: off by {} %", rounded_up(*percent)),
-            Outcome::Context => write!(f, "nothing to compare"),
-            Outcome::Given => write!(f, "substitute input, made from these figures"),
+            Outcome::ContextOnly => write!(f, "nothing to compare"),
+            Outcome::GivenAsInput => write!(f, "substitute input, made from these figures"),
             Outcome::NotReproducible(why) => write!(f, "not reproducible: {why}"),
             Outcome::NotRun(why) => write!(f, "not run: {why}"),
         }
@@ -163,42 +166,42 @@ fn rounded_up(percent: f64) -> f64 {
 /// was generated to replace the paper's. The row counts as not run if a value that the target names is missing. It also
 /// counts as not run if the target does not mention one of Wearwell's values, because that value may be the one to be
 /// judged.
-pub fn judge(target: &Target, ours: &[Value], substitute: bool) -> Verdict {
+pub fn judge_values(target: &Target, ours: &[Value], substitute: bool) -> Verdict {
     let is_given = |reported: &&Reported| substitute && reported.given;
     let (given, judged): (Vec<&Reported>, Vec<&Reported>) = target.values.iter().partition(is_given);
-    let outcome = if let Some(of) = target.forgotten(ours.iter().map(|value| value.of.as_str())) {
+    let outcome = if let Some(of) = target.first_unmentioned(ours.iter().map(|value| value.of.as_str())) {
         Outcome::NotRun(format!("the target does not mention the value `{of}`"))
     } else if substitute && (target.given_to_substitute || !given.is_empty() && judged.is_empty()) {
-        Outcome::Given
+        Outcome::GivenAsInput
     } else {
         outcome(target, &judged, ours)
     };
-    let given = if outcome == Outcome::Given { None } else { of_given(target, &given, ours) };
+    let given = if outcome == Outcome::GivenAsInput { None } else { of_given(target, &given, ours) };
     Verdict {
         outcome,
-        substitute,
+        is_substitute: substitute,
         evidence: target.evidence,
-        given,
-        repeats: target.repeats.clone(),
-        older_code: false,
+        given_deviation: given,
+        repeated_rows: target.repeats.clone(),
+        is_of_older_code: false,
     }
 }
 
 /// Compares Wearwell's values with those reported figures from which the load that replaces a trace is generated. A
 /// figure for which Wearwell has no value counts as missed by 100 %.
-fn of_given(target: &Target, given: &[&Reported], ours: &[Value]) -> Option<Given> {
+fn of_given(target: &Target, given: &[&Reported], ours: &[Value]) -> Option<GivenDeviation> {
     let deviation = |reported: &&Reported| {
         let ours = ours.iter().find(|value| value.of == reported.of);
         ours.map_or(100.0, |value| deviation_percent(reported, value.value))
     };
     let percent = given.iter().map(deviation).reduce(f64::max)?;
-    Some(Given { percent, is_met: percent <= target.compare.given_percent })
+    Some(GivenDeviation { percent, is_met: percent <= target.compare.given_percent })
 }
 
 /// Returns the verdict about a row (reported result) for which Wearwell has no values.
-pub fn not_run(target: &Target, why: &str) -> Verdict {
+pub fn not_run_verdict(target: &Target, why: &str) -> Verdict {
     let outcome = match (target.compare.kind, target.class) {
-        (Kind::Context, _) => Outcome::Context,
+        (Kind::Context, _) => Outcome::ContextOnly,
         _ if !target.not_reproducible.is_empty() => Outcome::NotReproducible(target.not_reproducible.clone()),
         (_, Class::Priv) if why.is_empty() => {
             Outcome::NotReproducible("only the authors have the traces".into())
@@ -207,12 +210,19 @@ pub fn not_run(target: &Target, why: &str) -> Verdict {
         _ => Outcome::NotRun(why.to_owned()),
     };
     let repeats = target.repeats.clone();
-    Verdict { outcome, substitute: false, evidence: target.evidence, given: None, repeats, older_code: false }
+    Verdict {
+        outcome,
+        is_substitute: false,
+        evidence: target.evidence,
+        given_deviation: None,
+        repeated_rows: repeats,
+        is_of_older_code: false,
+    }
 }
 
 fn outcome(target: &Target, judged: &[&Reported], ours: &[Value]) -> Outcome {
     if target.compare.kind == Kind::Context {
-        return Outcome::Context;
+        return Outcome::ContextOnly;
     }
     let mut pairs = Vec::new();
     for &reported in judged {
@@ -229,8 +239,8 @@ fn outcome(target: &Target, judged: &[&Reported], ours: &[Value]) -> Outcome {
         Kind::Digits => digits(&pairs),
         Kind::Within | Kind::Range => within(target, &pairs),
         Kind::Direction if has_direction(target, &pairs) => Outcome::DirectionOnly,
-        Kind::Ordering if falls(target, &pairs) => Outcome::Holds,
-        Kind::Holds if pairs.iter().all(|(_, ours)| *ours >= 1.0) => Outcome::Holds,
+        Kind::Ordering if falls(target, &pairs) => Outcome::StatementHolds,
+        Kind::Holds if pairs.iter().all(|(_, ours)| *ours >= 1.0) => Outcome::StatementHolds,
         Kind::Direction | Kind::Ordering | Kind::Holds | Kind::Context => Outcome::Missed(None),
     }
 }
@@ -249,7 +259,7 @@ fn named(reported: &Reported) -> &str {
 /// Returns the deviation of Wearwell's value from the nearest reported value, percent of the latter; 0 inside a
 /// reported range, infinite if the nearest reported value is 0.
 pub fn deviation_percent(reported: &Reported, ours: f64) -> f64 {
-    let (low, high) = reported.bounds();
+    let (low, high) = reported.range_bounds();
     let nearest = ours.clamp(low, high);
     let distance = (ours - nearest).abs();
     if distance == 0.0 { 0.0 } else { 100.0 * distance / nearest.abs() }
@@ -260,7 +270,7 @@ fn digits(pairs: &[(&Reported, f64)]) -> Outcome {
         (Some(digits), Some(value)) => rounds_to(*ours, value, digits),
         _ => deviation_percent(reported, *ours) == 0.0,
     };
-    if pairs.iter().all(is_equal) { Outcome::Exact } else { Outcome::Missed(worst(pairs)) }
+    if pairs.iter().all(is_equal) { Outcome::ExactlyEqual } else { Outcome::Missed(worst(pairs)) }
 }
 
 /// Returns whether Wearwell's value rounds to the printed one; an exact half may be rounded either way.
@@ -272,8 +282,8 @@ fn rounds_to(ours: f64, printed: f64, digits: u32) -> bool {
 fn within(target: &Target, pairs: &[(&Reported, f64)]) -> Outcome {
     let worst = worst(pairs);
     match worst {
-        Some(0.0) if target.compare.kind == Kind::Range => Outcome::Inside,
-        Some(percent) if percent <= target.compare.percent => Outcome::Within(percent),
+        Some(0.0) if target.compare.kind == Kind::Range => Outcome::InsideRange,
+        Some(percent) if percent <= target.compare.percent => Outcome::WithinTolerance(percent),
         _ if has_direction(target, pairs) => Outcome::DirectionOnly,
         _ => Outcome::Missed(worst),
     }
@@ -291,7 +301,7 @@ fn worst(pairs: &[(&Reported, f64)]) -> Option<f64> {
 fn has_direction(target: &Target, pairs: &[(&Reported, f64)]) -> bool {
     let Some(neutral) = target.compare.neutral else { return false };
     pairs.iter().all(|(reported, ours)| {
-        let (low, high) = reported.bounds();
+        let (low, high) = reported.range_bounds();
         (low >= neutral && high > neutral && *ours > neutral)
             || (high <= neutral && low < neutral && *ours < neutral)
     })

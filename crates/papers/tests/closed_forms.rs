@@ -1,15 +1,15 @@
 //! Closed-form rows of the papers against figures that were worked out independently, to their printed digits.
 
 use wearwell_papers::Paper;
-use wearwell_papers::closed_forms::metadata::recovery_row;
-use wearwell_papers::closed_forms::{chunk_share, packed_pages_per_delta, row};
+use wearwell_papers::closed_forms::metadata::recovery_row_values;
+use wearwell_papers::closed_forms::{chunk_share, packed_pages_per_delta, row_values};
 use wearwell_papers::target::Class;
 use wearwell_papers::verdict::Value;
 
 /// A closed form, or the formula of a row that stands beside what was executed: one of them, with values that are numbers and
 /// have a name each.
 fn formula(id: &str) -> Option<Vec<Value>> {
-    let (of_row, of_recovery) = (row(id), recovery_row(id));
+    let (of_row, of_recovery) = (row_values(id), recovery_row_values(id));
     assert!(of_row.is_none() || of_recovery.is_none(), "{id} has two formulas");
     let values = of_row.or(of_recovery)?;
     assert!(!values.is_empty(), "{id} has no value");
@@ -33,7 +33,7 @@ fn value(id: &str, of: &str, digits: usize) -> String {
 }
 
 #[test]
-fn recyclable_ssd() {
+fn closed_forms_of_the_recyclable_ssd_paper_give_its_printed_figures() {
     assert_eq!(printed("LX-05", 1), ["72.5", "90.2", "83.6"]);
     assert_eq!(printed("LX-06", 2), ["24.12", "42.24", "15.52"]);
     assert_eq!(printed("LX-08", 1), ["11.6", "17.5", "16.1"]);
@@ -42,7 +42,7 @@ fn recyclable_ssd() {
 }
 
 #[test]
-fn delta_ftl() {
+fn closed_forms_of_the_delta_ftl_paper_give_its_printed_figures() {
     assert_eq!(printed("DF-01", 2), ["89.51", "43.96", "29.13"]);
     assert_eq!(printed("DF-02", 2), ["22.16", "10.88", "7.21"]);
     // 934 MHz is bound by the bus.
@@ -57,7 +57,7 @@ fn delta_ftl() {
 }
 
 #[test]
-fn delta_packing_loses_what_small_pages_lose() {
+fn delta_packing_loss_equals_a_direct_count() {
     // From a separate simulation with another generator.
     for (ratio, expected) in [(0.50, 0.708), (0.35, 0.434), (0.20, 0.226)] {
         let packed = packed_pages_per_delta(ratio);
@@ -70,9 +70,9 @@ fn delta_packing_loses_what_small_pages_lose() {
 }
 
 #[test]
-fn delta_collection_frequency_is_the_papers_identity() {
+fn delta_collection_frequency_follows_the_papers_identity() {
     // 1 - Pc + Pc Rc over 1 - Pc is 1 + Pc Rc / (1 - Pc).
-    for (values, share) in row("DF-32").unwrap().chunks(3).zip([0.50, 0.35, 0.20]) {
+    for (values, share) in row_values("DF-32").unwrap().chunks(3).zip([0.50, 0.35, 0.20]) {
         for (value, delta_share) in values.iter().zip([0.2, 0.5, 0.8]) {
             let identity = 1.0 + delta_share * share / (1.0 - delta_share);
             assert!((value.value - identity).abs() < 1e-12, "{}: {} and {identity}", value.of, value.value);
@@ -82,7 +82,7 @@ fn delta_collection_frequency_is_the_papers_identity() {
 }
 
 #[test]
-fn remap_ssd() {
+fn closed_forms_of_the_remap_ssd_paper_give_its_printed_figures() {
     assert_eq!(printed("RM-01", 3), ["0.098"]);
     assert_eq!(printed("RM-02", 1), ["614.4"]);
     assert_eq!(printed("RM-03", 3), ["2.400"]);
@@ -105,7 +105,7 @@ fn remap_ssd() {
 }
 
 #[test]
-fn integrated_lifetime_management() {
+fn closed_forms_of_the_integrated_lifetime_paper_give_its_printed_figures() {
     // One thousandth above a step: at exactly 0.25 three pages are left.
     assert_eq!(value("IL-09", "", 2), "0.25");
     assert_eq!(value("IL-09", "2x", 2), "0.50");
@@ -124,9 +124,9 @@ fn integrated_lifetime_management() {
 }
 
 #[test]
-fn geckoftl() {
+fn closed_forms_of_the_geckoftl_paper_give_its_printed_figures() {
     let curve = |id: &str, what: &str, digits: usize| -> Vec<String> {
-        let values = row(id).unwrap_or_else(|| panic!("{id} is a closed form"));
+        let values = row_values(id).unwrap_or_else(|| panic!("{id} is a closed form"));
         let of_curve = values.iter().filter(|value| value.of.ends_with(what));
         of_curve.map(|value| format!("{:.digits$}", value.value)).collect()
     };
@@ -156,8 +156,8 @@ fn geckoftl() {
     assert_eq!(printed("GK-20", 4), ["1.1000", "1.1015"]);
     assert_eq!(printed("GK-28", 0), ["88", "190", "241"]);
     assert_eq!(printed("GK-30", 1), ["69.4", "44.0", "13.8", "12.1"]);
-    assert_eq!(row("GK-30"), row("GK-31"));
-    assert_eq!(row("GK-30"), row("GK-33"));
+    assert_eq!(row_values("GK-30"), row_values("GK-31"));
+    assert_eq!(row_values("GK-30"), row_values("GK-33"));
     assert_eq!(value("GK-32", "ratio", 2), "1.14");
     assert_eq!(value("GK-32", "GeckoFTL, MiB", 1), "13.8");
     assert_eq!(printed("GK-34", 0), ["1", "1"]);
@@ -178,7 +178,7 @@ fn geckoftl() {
 }
 
 #[test]
-fn reads_slow_down_by_the_papers_expression() {
+fn read_slowdown_follows_the_geckoftl_papers_expression() {
     use wearwell_papers::closed_forms::metadata::read_slowdown;
     // Half of the time for the map: one read of it per host read, as many host reads as writes, a tenth internally.
     assert!((read_slowdown(1.0, 1.0, 0.1) - 0.5).abs() < 1e-12);
@@ -189,7 +189,7 @@ fn reads_slow_down_by_the_papers_expression() {
 
 /// The formulas of RAM against what the parts of a small device report. What differs is named where it is compared.
 #[test]
-fn ram_formulas_are_what_parts_report() {
+fn ram_formulas_of_the_geckoftl_paper_equal_what_the_engine_reports() {
     use wearwell::design::{self, Parts};
     use wearwell::nand::{RetainedFields, SimNand, preset};
     use wearwell_config::Config;
@@ -198,7 +198,7 @@ fn ram_formulas_are_what_parts_report() {
     let mut geometry = preset::preset_by_name("gk-2t").unwrap().geometry;
     geometry.blocks_per_plane = 4096;
     let logical_pages = (geometry.pages() as f64 * 0.7) as u32;
-    let gc = Config::from_parts(None, &[]).unwrap().resolve(1 << 20).unwrap().gc;
+    let gc = Config::from_parts(None, &[]).unwrap().resolve_device(1 << 20).unwrap().gc_options;
     let tree = design::UFtlOptions { cache_entries: 512, cached_nodes: 1 };
     let gecko = wearwell::validity::GeckoOptions::balanced(&geometry);
     let gecko_options = design::GeckoFtlOptions { cache_entries: 512, gecko };
@@ -232,21 +232,21 @@ fn ram_formulas_are_what_parts_report() {
 }
 
 #[test]
-fn chunks_keep_whole_pages() {
+fn compressed_chunks_take_whole_flash_pages() {
     let pages = |ratio: f64| (4.0 * chunk_share(ratio)).round() as u32;
     assert_eq!([0.0, 0.2499, 0.25, 0.4999, 0.5, 0.7499, 0.75, 1.0].map(pages), [4, 4, 3, 3, 2, 2, 1, 0]);
 }
 
 #[test]
-fn decisions_are_those_of_the_printed_algorithm() {
-    use wearwell_papers::closed_forms::algorithm_1;
+fn scheme_decisions_equal_those_of_the_papers_algorithm() {
+    use wearwell_papers::closed_forms::decide_by_algorithm_1;
     // Free schemes run whatever the demand.
-    assert_eq!(algorithm_1((0.8, 0.81), (0.5, 0.63), 1.0, 10.0), [true, true, false]);
+    assert_eq!(decide_by_algorithm_1((0.8, 0.81), (0.5, 0.63), 1.0, 10.0), [true, true, false]);
     // One that costs energy joins only when the epoch does not suffice, ...
-    assert_eq!(algorithm_1((1.0, 1.01), (0.9, 1.03), 0.9, 1.0), [false, false, false]);
-    assert_eq!(algorithm_1((1.0, 1.01), (0.9, 1.03), 1.05, 1.0), [false, true, false]);
+    assert_eq!(decide_by_algorithm_1((1.0, 1.01), (0.9, 1.03), 0.9, 1.0), [false, false, false]);
+    assert_eq!(decide_by_algorithm_1((1.0, 1.01), (0.9, 1.03), 1.05, 1.0), [false, true, false]);
     // ... and never if it costs more than it saves; then only throttling is left.
-    assert_eq!(algorithm_1((1.0, 1.01), (0.9, 1.2), 1.05, 1.0), [false, false, true]);
+    assert_eq!(decide_by_algorithm_1((1.0, 1.01), (0.9, 1.2), 1.05, 1.0), [false, false, true]);
     assert_eq!(printed("IL-17", 1), ["100.0"]);
 }
 

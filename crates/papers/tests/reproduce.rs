@@ -6,21 +6,21 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use wearwell_papers::experiment::{Experiment, Record, Runs, Source, Work};
+use wearwell_papers::experiment::{Experiment, ExperimentRecords, ExperimentWork, Record, RequestSource};
 use wearwell_papers::results::Row;
-use wearwell_papers::tally::{Compared, Tally};
+use wearwell_papers::tally::{ComparedCounts, ResultCounts};
 use wearwell_papers::target::{
     Class, Difference, Evidence, Kind, Reported, ShownOnly, Support, Target, Targets,
 };
 use wearwell_papers::verdict::{self, Outcome, Value};
 use wearwell_papers::{
-    Job, Observer, Options, Paper, Results, Setting, Size, Traces, closed_forms, experiments, figures,
-    measure, render, session, summary,
+    ExperimentJob, ExperimentSetting, OriginalTraces, Paper, Results, SessionObserver, SessionOptions, Size,
+    closed_forms, experiments, figures, measure_row, render, session, summary,
 };
 use wearwell_replay::replay::Progress;
 
-fn setting(size: Size) -> Setting {
-    Setting { size, seed: 1, traces: Traces::default() }
+fn setting(size: Size) -> ExperimentSetting {
+    ExperimentSetting { size, seed: 1, traces: OriginalTraces::default() }
 }
 
 fn papers_folder() -> PathBuf {
@@ -30,7 +30,7 @@ fn papers_folder() -> PathBuf {
 // Targets.
 
 #[test]
-fn every_row_is_there_once_and_in_order() {
+fn every_reported_result_of_a_paper_has_one_row_in_order() {
     for (paper, rows) in Paper::ALL.into_iter().zip([46, 42, 45, 18, 61]) {
         let targets = paper.targets();
         assert_eq!(targets.paper.key, paper.name());
@@ -42,7 +42,7 @@ fn every_row_is_there_once_and_in_order() {
 }
 
 #[test]
-fn targets_can_be_compared() {
+fn every_target_has_a_valid_comparison() {
     for target in Paper::ALL.into_iter().flat_map(|paper| paper.targets().rows) {
         let Target { id, values, compare, .. } = &target;
         let names: BTreeSet<&str> = values.iter().map(|value| value.of.as_str()).collect();
@@ -65,7 +65,7 @@ fn targets_can_be_compared() {
 }
 
 #[test]
-fn contradictions_exist_and_are_touched() {
+fn contradictions_of_a_paper_name_existing_rows() {
     for paper in Paper::ALL {
         let targets = paper.targets();
         for name in targets.rows.iter().flat_map(|row| &row.contradictions) {
@@ -76,7 +76,7 @@ fn contradictions_exist_and_are_touched() {
 
 /// A sceptic asks of every row what stands behind it.
 #[test]
-fn every_row_names_its_evidence() {
+fn every_target_row_names_its_kind_of_evidence() {
     for target in Paper::ALL.into_iter().flat_map(|paper| paper.targets().rows) {
         let Some(evidence) = target.evidence else { panic!("{} names no evidence", target.id) };
         let has_values = !target.values.is_empty();
@@ -86,13 +86,13 @@ fn every_row_names_its_evidence() {
 
 /// What the code does with a row must fit its class: a formula asks no run, and a measured row asks one.
 #[test]
-fn evidence_is_what_the_code_does() {
+fn the_declared_evidence_of_a_row_matches_how_its_values_are_computed() {
     for paper in Paper::ALL {
         let runs = hollow_runs(&experiments(paper, &setting(Size::Quick)));
         for target in paper.targets().rows {
-            let is_computed = closed_forms::row(&target.id).is_some();
-            let is_measured = measure(paper, &target.id, &runs).is_some();
-            let has_asked = !runs.take_used().0.is_empty();
+            let is_computed = closed_forms::row_values(&target.id).is_some();
+            let is_measured = measure_row(paper, &target.id, &runs).is_some();
+            let has_asked = !runs.take_used_names().0.is_empty();
             let (id, evidence) = (&target.id, target.evidence.expect("another test insists"));
             assert_eq!(has_asked, is_measured, "{id} measures without an experiment");
             let fits = match evidence {
@@ -108,13 +108,13 @@ fn evidence_is_what_the_code_does() {
 
 /// Whether hardly anything lies outside of the band: an end is open, is zero, or is ten times the other.
 fn is_wide(reported: &Reported) -> bool {
-    let (low, high) = reported.bounds();
+    let (low, high) = reported.range_bounds();
     let has_range = reported.low.is_some() || reported.high.is_some();
     has_range && (low.is_infinite() || high.is_infinite() || low == 0.0 || low > 0.0 && high >= 10.0 * low)
 }
 
 #[test]
-fn wide_bands_say_what_would_miss_them() {
+fn targets_with_wide_tolerance_state_what_would_fail_them() {
     for target in Paper::ALL.into_iter().flat_map(|paper| paper.targets().rows) {
         let counts = target.evidence.is_some_and(Evidence::is_result);
         let is_compared = matches!(target.compare.kind, Kind::Within | Kind::Range);
@@ -125,12 +125,13 @@ fn wide_bands_say_what_would_miss_them() {
 }
 
 #[test]
-fn repeated_rows_exist_and_count_themselves() {
+fn rows_that_repeat_others_name_existing_rows() {
     for paper in Paper::ALL {
         let targets = paper.targets();
         for target in targets.rows.iter().filter(|row| !row.repeats.is_empty()) {
             for other in &target.repeats {
-                let other = targets.row(other).unwrap_or_else(|| panic!("{} repeats nothing", target.id));
+                let other =
+                    targets.target_of(other).unwrap_or_else(|| panic!("{} repeats nothing", target.id));
                 assert!(other.repeats.is_empty(), "{} is counted nowhere", other.id);
             }
         }
@@ -139,11 +140,11 @@ fn repeated_rows_exist_and_count_themselves() {
 
 /// Rows that judge the same values are one result, and only one of them counts.
 #[test]
-fn rows_that_repeat_values_say_so() {
+fn rows_with_values_of_other_rows_are_declared_as_repeats() {
     for paper in Paper::ALL {
         let (targets, results) = (paper.targets(), record_in(&papers_folder().join(paper.name())));
         let judged = |row: &Row| -> Vec<u64> {
-            let target = targets.row(&row.id).unwrap();
+            let target = targets.target_of(&row.id).unwrap();
             let is_judged = |value: &&Value| target.values.iter().any(|reported| reported.of == value.of);
             // Statements that hold are 1 and say nothing about which figures they are about.
             let numbers = row.ours.iter().filter(is_judged).map(|value| value.value.abs().to_bits());
@@ -155,7 +156,7 @@ fn rows_that_repeat_values_say_so() {
         };
         for (k, row) in results.rows.iter().enumerate() {
             for other in results.rows[..k].iter().filter(|other| !judged(other).is_empty()) {
-                let is_marked = |a: &Row, b: &Row| targets.row(&a.id).unwrap().repeats.contains(&b.id);
+                let is_marked = |a: &Row, b: &Row| targets.target_of(&a.id).unwrap().repeats.contains(&b.id);
                 assert!(
                     judged(row) != judged(other) || is_marked(row, other) || is_marked(other, row),
                     "{} judges the values of {}",
@@ -168,7 +169,7 @@ fn rows_that_repeat_values_say_so() {
 }
 
 #[test]
-fn unknown_keys_of_a_target_are_refused() {
+fn unknown_keys_in_a_targets_file_are_refused() {
     let text = include_str!("../../../papers/lx/targets.toml").replacen("metric =", "metrik =", 1);
     assert!(Targets::parse(&text).is_err());
 }
@@ -181,7 +182,7 @@ const UNMEASURED: [&str; 1] = [
 ];
 
 /// Runs in which every experiment has finished with no more than the figures that rows insist on.
-fn hollow_runs(experiments: &[Experiment]) -> Runs {
+fn hollow_runs(experiments: &[Experiment]) -> ExperimentRecords {
     let insisted = [
         "latency_us.write.mean",
         "lifetime.energy_uj_per_page",
@@ -201,21 +202,21 @@ fn hollow_runs(experiments: &[Experiment]) -> Runs {
         "parts.log_page_entries",
         "recovery.steps.changed entries.spare_reads",
     ];
-    let mut runs = Runs::default();
+    let mut runs = ExperimentRecords::default();
     for experiment in experiments {
         let figures = insisted.map(|name| (name.to_owned(), 1.0)).into();
-        runs.add(Record { name: experiment.name.clone(), scale: 1.0, figures, ..Record::default() });
+        runs.add_record(Record { name: experiment.name.clone(), scale: 1.0, figures, ..Record::default() });
     }
     runs
 }
 
 #[test]
-fn every_row_is_measured_or_says_why_not() {
+fn every_row_has_measured_values_or_a_reason_for_none() {
     for paper in Paper::ALL {
         let runs = hollow_runs(&experiments(paper, &setting(Size::Quick)));
         for target in paper.targets().rows {
-            let is_computed = closed_forms::row(&target.id).is_some();
-            let is_measured = measure(paper, &target.id, &runs).is_some();
+            let is_computed = closed_forms::row_values(&target.id).is_some();
+            let is_measured = measure_row(paper, &target.id, &runs).is_some();
             let has_reason = target.compare.kind == Kind::Context
                 || target.class == Class::Priv
                 || UNMEASURED.contains(&target.id.as_str());
@@ -226,16 +227,16 @@ fn every_row_is_measured_or_says_why_not() {
 }
 
 #[test]
-fn rows_and_experiments_need_each_other() {
+fn every_experiment_is_used_by_a_row_and_every_row_finds_its_experiments() {
     for paper in Paper::ALL {
         let experiments = experiments(paper, &setting(Size::Quick));
         let names: BTreeSet<String> = experiments.iter().map(|experiment| experiment.name.clone()).collect();
         assert_eq!(names.len(), experiments.len(), "{paper} names an experiment twice");
         let runs = hollow_runs(&experiments);
         for target in paper.targets().rows {
-            measure(paper, &target.id, &runs);
+            measure_row(paper, &target.id, &runs);
         }
-        let mut asked: BTreeSet<String> = runs.take_used().0.into_iter().collect();
+        let mut asked: BTreeSet<String> = runs.take_used_names().0.into_iter().collect();
         let differences = paper.targets().differences;
         let is_test = |name: &&String| differences.iter().any(|difference| difference.is_tested_by(name));
         asked.extend(names.iter().filter(is_test).cloned());
@@ -246,12 +247,12 @@ fn rows_and_experiments_need_each_other() {
 }
 
 #[test]
-fn measured_values_have_the_names_of_the_targets() {
+fn measured_values_have_the_names_that_their_targets_expect() {
     for paper in Paper::ALL {
         let runs = hollow_runs(&experiments(paper, &setting(Size::Quick)));
         for target in paper.targets().rows {
-            let computed = closed_forms::row(&target.id).map(Ok);
-            let Some(Ok(ours)) = computed.or_else(|| measure(paper, &target.id, &runs)) else { continue };
+            let computed = closed_forms::row_values(&target.id).map(Ok);
+            let Some(Ok(ours)) = computed.or_else(|| measure_row(paper, &target.id, &runs)) else { continue };
             for reported in &target.values {
                 assert!(
                     ours.iter().any(|value| value.of == reported.of),
@@ -266,16 +267,16 @@ fn measured_values_have_the_names_of_the_targets() {
 
 /// A value that is measured and not named could be the one that misses.
 #[test]
-fn no_value_is_measured_and_ignored() {
+fn every_measured_value_is_judged_or_shown() {
     for paper in Paper::ALL {
         let runs = hollow_runs(&experiments(paper, &setting(Size::Quick)));
         let targets = paper.targets();
         let mut unused: Vec<&str> = targets.beside.iter().flat_map(|beside| strings(&beside.of)).collect();
         for target in &targets.rows {
-            let computed = closed_forms::row(&target.id).map(Ok);
-            let Some(Ok(ours)) = computed.or_else(|| measure(paper, &target.id, &runs)) else { continue };
+            let computed = closed_forms::row_values(&target.id).map(Ok);
+            let Some(Ok(ours)) = computed.or_else(|| measure_row(paper, &target.id, &runs)) else { continue };
             let names = || ours.iter().map(|value| value.of.as_str());
-            if let Some(of) = target.forgotten(names()) {
+            if let Some(of) = target.first_unmentioned(names()) {
                 panic!("{} measures `{of}` and neither judges it nor sets it beside", target.id);
             }
             let is_shown =
@@ -296,11 +297,11 @@ fn strings(of: &[String]) -> impl Iterator<Item = &str> {
 
 /// Whether a value has this name or pattern.
 fn of_pattern(pattern: &str, name: &str) -> bool {
-    ShownOnly { of: vec![pattern.to_owned()], why: String::new() }.names(name)
+    ShownOnly { of: vec![pattern.to_owned()], why: String::new() }.contains(name)
 }
 
 #[test]
-fn patterns_of_values_match_what_they_say() {
+fn name_patterns_of_shown_values_match_as_documented() {
     let cases = [("a", "a", true), ("a", "ab", false), ("a*", "ab", true), ("* b", "a b", true)];
     let more =
         [("*", "", true), ("x *, y", "x 1, y", true), ("x *, y", "x 1, z", false), ("*b*", "abc", true)];
@@ -311,12 +312,12 @@ fn patterns_of_values_match_what_they_say() {
 
 /// Misspelt settings would otherwise pass for parts that are not there yet.
 #[test]
-fn experiments_can_run_or_wait_for_a_part() {
+fn every_experiment_is_supported_or_names_the_missing_part() {
     for paper in Paper::ALL {
         for experiment in
             [Size::Quick, Size::Full].into_iter().flat_map(|size| experiments(paper, &setting(size)))
         {
-            match experiment.availability() {
+            match experiment.check_available() {
                 Ok(()) => {}
                 Err(why) => assert!(
                     paper != Paper::Lx && why.ends_with("not available"),
@@ -329,26 +330,27 @@ fn experiments_can_run_or_wait_for_a_part() {
 }
 
 #[test]
-fn quick_is_smaller_than_full() {
+fn quick_experiments_have_smaller_inputs_than_full_ones() {
     for paper in Paper::ALL {
-        let scale = |size| experiments(paper, &setting(size)).iter().map(|one| one.scale).fold(0.0, f64::max);
+        let scale =
+            |size| experiments(paper, &setting(size)).iter().map(|one| one.input_share).fold(0.0, f64::max);
         assert!(scale(Size::Quick) < scale(Size::Full), "{paper}");
         assert!((scale(Size::Full) - 1.0).abs() < 1e-9, "{paper} is as large as the paper's");
     }
 }
 
 #[test]
-fn originals_replace_substitutes() {
+fn original_traces_replace_generated_substitutes() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("FIU-Mail.blkparse.zst"), "").unwrap();
     std::fs::write(folder.path().join("notes.txt"), "").unwrap();
-    let traces = Traces::find(folder.path()).unwrap();
+    let traces = OriginalTraces::find_in(folder.path()).unwrap();
     assert_eq!(traces.len(), 1);
-    let with = experiments(Paper::Lx, &Setting { traces, ..setting(Size::Quick) });
+    let with = experiments(Paper::Lx, &ExperimentSetting { traces, ..setting(Size::Quick) });
     let of = |name: &str| with.iter().find(|experiment| experiment.name == name).unwrap().clone();
     let mail = of("mail/128k");
-    assert!(!mail.is_substitute() && matches!(mail.source, Source::Original(_)));
-    assert!((mail.scale - 1.0).abs() < 1e-9, "an original is not scaled down");
+    assert!(!mail.is_substitute() && matches!(mail.source, RequestSource::Original(_)));
+    assert!((mail.input_share - 1.0).abs() < 1e-9, "an original is not scaled down");
     assert!(format!("{mail:?}").contains("recycle.entries=131072"), "{mail:?}");
     assert!(of("web/128k").is_substitute());
 }
@@ -365,11 +367,11 @@ fn target(text: &str) -> Target {
 
 fn verdict_of(target: &Target, ours: &[(&str, f64)], substitute: bool) -> String {
     let ours: Vec<Value> = ours.iter().map(|(of, value)| Value::new(*of, *value)).collect();
-    verdict::judge(target, &ours, substitute).to_string()
+    verdict::judge_values(target, &ours, substitute).to_string()
 }
 
 #[test]
-fn within_quotes_the_worst_value() {
+fn a_verdict_within_tolerance_quotes_the_largest_deviation() {
     let both = target(
         "values = [{ of = \"a\", value = 50.0 }, { of = \"b\", value = 20.0 }]\n\
          compare = { kind = \"within\", percent = 10.0, neutral = 0.0 }",
@@ -386,7 +388,7 @@ fn within_quotes_the_worst_value() {
 }
 
 #[test]
-fn a_reduction_below_neutral_has_a_direction_too() {
+fn a_value_on_the_reported_side_of_neutral_is_direction_only() {
     let normalised = target(
         "values = [{ value = 58.0 }]\ncompare = { kind = \"within\", percent = 10.0, neutral = 100.0 }",
     );
@@ -397,7 +399,7 @@ fn a_reduction_below_neutral_has_a_direction_too() {
 }
 
 #[test]
-fn ranges_contain_or_deviate() {
+fn a_reported_range_contains_a_value_or_yields_its_deviation() {
     let range =
         target("values = [{ low = 10.0, high = 20.0 }]\ncompare = { kind = \"range\", percent = 5.0 }");
     assert_eq!(verdict_of(&range, &[("", 10.0)], false), "reproduced, inside the range");
@@ -409,7 +411,7 @@ fn ranges_contain_or_deviate() {
 }
 
 #[test]
-fn digits_round() {
+fn values_are_rounded_to_the_printed_digits_before_comparison() {
     let digits = target("values = [{ value = 89.5, digits = 1 }]\ncompare = { kind = \"digits\" }");
     assert_eq!(verdict_of(&digits, &[("", 89.51)], false), "reproduced exactly");
     assert_eq!(verdict_of(&digits, &[("", 89.549)], false), "reproduced exactly");
@@ -420,7 +422,7 @@ fn digits_round() {
 }
 
 #[test]
-fn orders_and_statements_hold_or_do_not() {
+fn orderings_and_statements_of_a_paper_are_judged_as_true_or_false() {
     let order = target(
         "values = [{ of = \"a\" }, { of = \"b\" }, { of = \"c\" }]\ncompare = { kind = \"ordering\" }",
     );
@@ -435,7 +437,7 @@ fn orders_and_statements_hold_or_do_not() {
 }
 
 #[test]
-fn what_a_substitute_is_made_of_is_no_result() {
+fn figures_that_a_substitute_trace_is_generated_from_are_not_results() {
     let given = target(
         "values = [{ value = 9.3 }]\ncompare = { kind = \"within\", percent = 2.0 }\ngiven_to_substitute = true",
     );
@@ -445,7 +447,7 @@ fn what_a_substitute_is_made_of_is_no_result() {
 }
 
 #[test]
-fn given_values_are_judged_apart() {
+fn values_given_to_the_trace_generator_are_judged_separately() {
     let row = target(
         "values = [{ of = \"free\", value = 10.0 }, { of = \"made\", value = 50.0, given = true }]\n\
          compare = { kind = \"within\", percent = 10.0, given_percent = 2.0 }",
@@ -465,7 +467,7 @@ fn given_values_are_judged_apart() {
 }
 
 #[test]
-fn a_margin_makes_an_ordering_stricter() {
+fn a_margin_requires_a_minimum_gap_in_an_ordering() {
     let half = target(
         "values = [{ of = \"a\" }, { of = \"b\" }]\ncompare = { kind = \"ordering\", percent = 50.0 }",
     );
@@ -486,7 +488,7 @@ fn a_value_that_the_target_does_not_mention_gets_no_verdict() {
 
 /// Agreement is called reproduced only if something was executed that could have come out differently.
 #[test]
-fn only_executions_reproduce() {
+fn only_executed_evidence_counts_as_reproduced() {
     let of = |evidence: &str| {
         let mut row = target("values = [{ value = 1.0 }]\ncompare = { kind = \"within\", percent = 2.0 }");
         row.evidence = toml::from_str::<BTreeMap<String, Evidence>>(&format!("a = \"{evidence}\""))
@@ -505,31 +507,37 @@ fn only_executions_reproduce() {
 }
 
 #[test]
-fn rows_are_counted_by_their_evidence() {
-    let mut results = Results::empty(Paper::Gk, Size::Quick, 1);
+fn the_summary_counts_rows_by_their_evidence() {
+    let mut results = Results::without_rows(Paper::Gk, Size::Quick, 1);
     results.evaluate(Paper::Gk, None);
-    let tally = Tally::of(&Paper::Gk.targets(), &results);
-    assert_eq!((tally.reproduced(), tally.measured.rows()), (0, 0), "nothing was run");
-    assert!(tally.arithmetic.agree > 10 && tally.formula.agree > 5 && tally.unclassified == 0, "{tally:?}");
-    let counted = [tally.formula, tally.arithmetic, tally.cannot_fail].map(Compared::rows);
-    let others = tally.repeats + tally.context + tally.not_run;
-    assert_eq!(counted.iter().sum::<usize>() + others, tally.rows, "every row is counted once");
+    let tally = ResultCounts::of_results(&Paper::Gk.targets(), &results);
+    assert_eq!((tally.reproduced(), tally.measured.total()), (0, 0), "nothing was run");
+    assert!(
+        tally.arithmetic.agreeing > 10 && tally.formula.agreeing > 5 && tally.unclassified == 0,
+        "{tally:?}"
+    );
+    let counted = [tally.formula, tally.arithmetic, tally.cannot_fail].map(ComparedCounts::total);
+    let others = tally.repeated_rows + tally.context_only + tally.not_run;
+    assert_eq!(counted.iter().sum::<usize>() + others, tally.total_rows, "every row is counted once");
     assert_eq!(tally.sentences()[0], "Nothing was executed.");
 }
 
 #[test]
-fn rows_without_values_say_why() {
+fn rows_without_values_state_the_reason() {
     let public = target("values = [{ value = 1.0 }]\ncompare = { kind = \"within\", percent = 2.0 }");
     assert_eq!(
-        verdict::not_run(&public, "design x not available").to_string(),
+        verdict::not_run_verdict(&public, "design x not available").to_string(),
         "not run: design x not available"
     );
     let mut private = public;
     private.class = Class::Priv;
-    assert!(matches!(verdict::not_run(&private, "").outcome, Outcome::NotReproducible(_)));
-    assert!(matches!(verdict::not_run(&private, "design x not available").outcome, Outcome::NotRun(_)));
+    assert!(matches!(verdict::not_run_verdict(&private, "").outcome, Outcome::NotReproducible(_)));
+    assert!(matches!(
+        verdict::not_run_verdict(&private, "design x not available").outcome,
+        Outcome::NotRun(_)
+    ));
     private.not_reproducible = "secret".into();
-    assert_eq!(verdict::not_run(&private, "anything").to_string(), "not reproducible: secret");
+    assert_eq!(verdict::not_run_verdict(&private, "anything").to_string(), "not reproducible: secret");
 }
 
 // Sessions.
@@ -543,8 +551,14 @@ struct Watch {
     at_once: usize,
 }
 
-impl Observer for Watch {
-    fn begins(&mut self, number: usize, _: usize, name: &str, left: Option<Duration>) -> ControlFlow<()> {
+impl SessionObserver for Watch {
+    fn experiment_begins(
+        &mut self,
+        number: usize,
+        _: usize,
+        name: &str,
+        left: Option<Duration>,
+    ) -> ControlFlow<()> {
         assert!(number > 1 || left.is_none(), "nothing has finished yet");
         assert!(number <= self.at_once.max(1) || left.is_some(), "an estimate has something to go by");
         if number == self.stop_before {
@@ -554,40 +568,45 @@ impl Observer for Watch {
         ControlFlow::Continue(())
     }
 
-    fn goes_on(&mut self, _: &str, _: Progress) -> ControlFlow<()> {
+    fn experiment_progress(&mut self, _: &str, _: Progress) -> ControlFlow<()> {
         ControlFlow::Continue(())
     }
 
-    fn not_run(&mut self, name: &str, _: &str) {
+    fn experiment_not_run(&mut self, name: &str, _: &str) {
         self.not_run.push(name.to_owned());
     }
 }
 
 fn small(name: &str, design: &'static str, seed: u64) -> Experiment {
     let load = format!("uniform:pages=4000,requests=20000,seed={seed}+dup:share=0.3");
-    Experiment::replay(name, (Source::Generated(load), 0.5), design, vec!["device.fit=0.9".to_owned()])
+    Experiment::replay_of(
+        name,
+        (RequestSource::Generated(load), 0.5),
+        design,
+        vec!["device.fit=0.9".to_owned()],
+    )
 }
 
-fn options(folder: &Path) -> Options {
-    Options {
+fn options(folder: &Path) -> SessionOptions {
+    SessionOptions {
         size: Size::Quick,
         seed: 1,
         folder: folder.into(),
-        traces: Traces::default(),
-        fresh: false,
-        jobs: 1,
+        traces: OriginalTraces::default(),
+        reruns_all: false,
+        parallel_runs: 1,
     }
 }
 
-fn run(wanted: &[Experiment], options: &Options, stop_before: usize) -> (Results, Watch) {
-    let mut watch = Watch { stop_before, at_once: options.jobs, ..Watch::default() };
-    let jobs: Vec<Job> = wanted.iter().cloned().map(Job::from).collect();
+fn run(wanted: &[Experiment], options: &SessionOptions, stop_before: usize) -> (Results, Watch) {
+    let mut watch = Watch { stop_before, at_once: options.parallel_runs, ..Watch::default() };
+    let jobs: Vec<ExperimentJob> = wanted.iter().cloned().map(ExperimentJob::from).collect();
     let results = session::run_jobs(Paper::Lx, &jobs, options, &mut watch).unwrap();
     (results, watch)
 }
 
 #[test]
-fn an_interrupted_run_goes_on() {
+fn an_interrupted_reproduction_continues_where_it_stopped() {
     let folder = tempfile::tempdir().unwrap();
     let options = options(folder.path());
     let wanted = [small("a", "page-map", 1), small("b", "recyclable", 1), small("c", "recyclable", 2)];
@@ -610,12 +629,12 @@ fn an_interrupted_run_goes_on() {
     let (rerun, watch) = run(&changed, &options, 0);
     assert_eq!(watch.ran, ["b"], "what changed is run again");
     assert_ne!(rerun.experiments[1].figures, complete.experiments[1].figures);
-    let fresh = Options { fresh: true, ..options };
+    let fresh = SessionOptions { reruns_all: true, ..options };
     assert_eq!(run(&changed, &fresh, 0).1.ran, ["a", "b", "c"]);
 }
 
 #[test]
-fn the_same_seed_gives_the_same_record() {
+fn experiments_with_the_same_seed_give_the_same_record() {
     let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     let records = folders.map(|folder| {
         run(&[small("a", "recyclable", 3)], &options(folder.path()), 0);
@@ -627,13 +646,13 @@ fn the_same_seed_gives_the_same_record() {
 }
 
 #[test]
-fn a_missing_part_is_not_a_failure() {
+fn an_experiment_with_an_unsupported_part_is_reported_as_not_run() {
     let folder = tempfile::tempdir().unwrap();
     let mut unknown_setting = small("b", "page-map", 1);
-    if let Work::Replay { settings, .. } = &mut unknown_setting.work {
+    if let ExperimentWork::Replay { settings, .. } = &mut unknown_setting.work {
         settings.push("nothing.at_all=1".to_owned());
     }
-    let unknown_load = Experiment::count("c", (Source::Generated("nothing:pages=4".into()), 1.0));
+    let unknown_load = Experiment::count_of("c", (RequestSource::Generated("nothing:pages=4".into()), 1.0));
     let wanted = [small("a", "no-such-design", 1), unknown_setting, unknown_load, small("d", "page-map", 1)];
     let (results, watch) = run(&wanted, &options(folder.path()), 0);
     assert_eq!(watch.not_run, ["a", "b", "c"]);
@@ -644,9 +663,9 @@ fn a_missing_part_is_not_a_failure() {
 }
 
 #[test]
-fn counts_are_those_of_the_trace() {
-    let substitute = Source::Substitute("fiu-web:scale=0.01".into());
-    let count = Experiment::count("web/counts", (substitute, 0.01));
+fn counted_requests_and_pages_equal_those_of_the_trace() {
+    let substitute = RequestSource::Substitute("fiu-web:scale=0.01".into());
+    let count = Experiment::count_of("web/counts", (substitute, 0.01));
     let record = count.run(&mut |_| ControlFlow::Continue(())).unwrap();
     let figure = |name: &str| record.figures.get(name).copied().unwrap_or(0.0);
     assert!(record.substitute);
@@ -661,7 +680,7 @@ fn counts_are_those_of_the_trace() {
 
 /// Counted by hand: two addresses, a content that dies and comes back, with a read in between.
 #[test]
-fn a_recycled_page_keeps_its_reads_and_leaves_its_list() {
+fn a_recycled_page_in_the_count_keeps_its_reads_and_leaves_the_dead_list() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("small.csv");
     let lines = [
@@ -675,7 +694,7 @@ fn a_recycled_page_keeps_its_reads_and_leaves_its_list() {
         "6,W,8192,4096,0,c,", // c is valid and no dead page: new
     ];
     std::fs::write(&path, lines.join("\n") + "\n").unwrap();
-    let count = Experiment::count("small", (Source::Original(path), 1.0));
+    let count = Experiment::count_of("small", (RequestSource::Original(path), 1.0));
     let record = count.run(&mut |_| ControlFlow::Continue(())).unwrap();
     let figure = |name: &str| record.figures.get(name).copied().unwrap_or(0.0);
     assert_eq!([figure("reads"), figure("writes"), figure("addresses")].map(|n| n as u64), [1, 6, 3]);
@@ -692,18 +711,18 @@ fn a_recycled_page_keeps_its_reads_and_leaves_its_list() {
 // Pages.
 
 fn made_up() -> Results {
-    let mut results = Results::empty(Paper::Lx, Size::Quick, 1);
+    let mut results = Results::without_rows(Paper::Lx, Size::Quick, 1);
     results.evaluate(Paper::Lx, None);
     results
 }
 
 #[test]
-fn a_page_has_a_line_for_every_row() {
+fn the_markdown_page_has_a_line_for_every_row() {
     let (targets, mut results) = (Paper::Lx.targets(), made_up());
     let row = results.rows.iter_mut().find(|row| row.id == "LX-17").unwrap();
     row.ours = vec![Value::new("mail", 30.0)];
     row.substitute = true;
-    let page = render::markdown(&targets, &results, &[]);
+    let page = render::results_markdown(&targets, &results, &[]);
     assert!(page.starts_with("<!-- Generated by `wearwell reproduce`"), "{page}");
     for target in &targets.rows {
         assert_eq!(page.matches(&format!("| {} |", target.id)).count(), 1, "{}", target.id);
@@ -718,10 +737,10 @@ fn a_page_has_a_line_for_every_row() {
 }
 
 #[test]
-fn the_html_page_escapes_and_says_the_same() {
+fn the_html_page_escapes_text_and_has_the_rows_of_the_markdown_page() {
     let (targets, mut results) = (Paper::Lx.targets(), made_up());
     results.not_run.insert("a<b".into(), "x & y".into());
-    let page = render::html(&targets, &results, &[]);
+    let page = render::results_html(&targets, &results, &[]);
     assert!(page.contains("<b>a&lt;b</b>: x &amp; y"));
     assert!(page.contains("LRU &gt; PROB &gt; PROB+FL"));
     let rows = page.matches("<tr class=").count();
@@ -729,20 +748,20 @@ fn the_html_page_escapes_and_says_the_same() {
 }
 
 #[test]
-fn figures_need_values() {
+fn a_figure_is_drawn_only_if_its_values_exist() {
     let (targets, mut results) = (Paper::Lx.targets(), made_up());
-    assert!(figures::draw(&targets, &results).is_empty());
+    assert!(figures::draw_figures(&targets, &results).is_empty());
     let values = [("homes", 14.0), ("mail", 20.0), ("web", 10.0)].map(|(of, value)| Value::new(of, value));
     results.rows.iter_mut().find(|row| row.id == "LX-28").unwrap().ours = values.to_vec();
-    let drawn = figures::draw(&targets, &results);
+    let drawn = figures::draw_figures(&targets, &results);
     assert_eq!(drawn.len(), 1);
     assert_eq!(drawn[0].file_name(), "lx-fig12.svg");
     assert!(drawn[0].svg.contains("<svg") && drawn[0].svg.contains("LRU homes"));
-    assert!(render::markdown(&targets, &results, &drawn).contains("](figures/lx-fig12.svg)"));
+    assert!(render::results_markdown(&targets, &results, &drawn).contains("](figures/lx-fig12.svg)"));
 }
 
 #[test]
-fn records_survive_json() {
+fn results_written_as_json_are_read_back_equal() {
     let results = made_up();
     assert!(Results::from_json(&results.to_json()).unwrap() == results, "a record read back is the record");
     let Row { verdict, .. } = &results.rows[4];
@@ -757,13 +776,13 @@ fn committed_records() -> Vec<(Paper, PathBuf)> {
 }
 
 #[test]
-fn every_committed_row_that_differs_has_a_reason() {
+fn every_committed_row_that_misses_its_target_has_a_reason() {
     for (paper, folder) in committed_records() {
         let (targets, results) = (paper.targets(), record_in(&folder));
         let explained: Vec<&str> =
             targets.differences.iter().flat_map(|of| of.rows.iter().map(String::as_str)).collect();
         for row in &explained {
-            assert!(targets.row(row).is_some(), "{paper} explains {row}, which does not exist");
+            assert!(targets.target_of(row).is_some(), "{paper} explains {row}, which does not exist");
         }
         let open: Vec<&str> =
             render::differing_rows(&targets, &results).filter(|row| !explained.contains(row)).collect();
@@ -773,7 +792,7 @@ fn every_committed_row_that_differs_has_a_reason() {
 
 /// A reason that claims to be tested names experiments and figures that exist; one that does not is called untested.
 #[test]
-fn reasons_say_what_tested_them() {
+fn reasons_for_differences_name_the_experiments_that_tested_them() {
     for paper in Paper::ALL {
         let targets = paper.targets();
         let defined: BTreeSet<String> = [Size::Quick, Size::Full]
@@ -811,7 +830,7 @@ fn reasons_say_what_tested_them() {
                 }
                 let differs =
                     |row: &String| render::differing_rows(&targets, &results).any(|other| other == row);
-                if difference.standing() == Support::Untested && difference.rows.iter().any(differs) {
+                if difference.support() == Support::Untested && difference.rows.iter().any(differs) {
                     assert!(
                         page.contains(&format!("{} **Untested.**", difference.why)),
                         "{}",
@@ -836,19 +855,19 @@ fn stands_on_one_ground(targets: &Targets, difference: &Difference) {
         assert!(has_figure, "{of}: {} says no figure", statement.place);
     }
     for row in rows.iter().filter(|_| *has_no_figure) {
-        let kind = targets.row(row).map(|target| target.compare.kind);
+        let kind = targets.target_of(row).map(|target| target.compare.kind);
         assert_eq!(kind, Some(Kind::Direction), "{row} compares more than a direction");
     }
 }
 
 #[test]
-fn headlines_name_rows_and_values() {
+fn headline_claims_name_existing_rows_and_values() {
     for paper in Paper::ALL {
         let (targets, results) = (paper.targets(), record_in(&papers_folder().join(paper.name())));
         assert!(!targets.headlines.is_empty(), "{paper} claims nothing");
-        assert_eq!(summary::headlines(&targets, &results).len(), targets.headlines.len(), "{paper}");
+        assert_eq!(summary::headline_lines(&targets, &results).len(), targets.headlines.len(), "{paper}");
         for headline in &targets.headlines {
-            let target = targets.row(&headline.row).unwrap();
+            let target = targets.target_of(&headline.row).unwrap();
             for of in &headline.of {
                 assert!(target.values.iter().any(|value| value.of == *of), "{} names no {of}", headline.row);
             }
@@ -858,7 +877,7 @@ fn headlines_name_rows_and_values() {
 
 /// What the document says of the papers is what the records say.
 #[test]
-fn the_summary_is_made_from_the_records() {
+fn the_committed_summary_is_generated_from_the_records() {
     let records = Paper::ALL.map(|paper| {
         let full = papers_folder().join("full").join(paper.name());
         let full = full.exists().then(|| record_in(&full));
@@ -877,7 +896,7 @@ fn record_in(folder: &Path) -> Results {
 
 /// The pages in the repository are what their records say, and the records' rows are what their experiments say.
 #[test]
-fn committed_pages_are_made_from_their_records() {
+fn committed_result_pages_are_generated_from_their_records() {
     for (paper, folder) in committed_records() {
         let read = |name: &str| {
             let path = folder.join(name);
@@ -892,15 +911,15 @@ fn committed_pages_are_made_from_their_records() {
         }
         assert_eq!(evaluated.rows.len(), results.rows.len(), "rows of {paper}{again}");
         let targets = paper.targets();
-        let drawn = figures::draw(&targets, &results);
+        let drawn = figures::draw_figures(&targets, &results);
         assert_eq!(
             read("RESULTS.md"),
-            render::markdown(&targets, &results, &drawn),
+            render::results_markdown(&targets, &results, &drawn),
             "RESULTS.md of {paper}{again}"
         );
         assert_eq!(
             read("RESULTS.html"),
-            render::html(&targets, &results, &drawn),
+            render::results_html(&targets, &results, &drawn),
             "RESULTS.html of {paper}{again}"
         );
         for figure in drawn {
@@ -917,14 +936,14 @@ fn committed_pages_are_made_from_their_records() {
 // Stale records.
 
 #[test]
-fn code_and_definition_decide_what_is_run_again() {
+fn an_experiment_is_run_again_if_its_code_or_definition_changed() {
     let folder = tempfile::tempdir().unwrap();
     let (options, wanted) = (options(folder.path()), [small("a", "page-map", 1)]);
     let path = folder.path().join("results.json");
     assert_eq!(run(&wanted, &options, 0).1.ran, ["a"]);
     assert!(run(&wanted, &options, 0).1.ran.is_empty());
     let text = std::fs::read_to_string(&path).unwrap();
-    let code = wearwell_papers::experiment::code();
+    let code = wearwell_papers::experiment::code_digest();
     assert_eq!(text.matches(&code).count(), 1);
     std::fs::write(&path, text.replace(&code, "0-0")).unwrap();
     assert_eq!(run(&wanted, &options, 0).1.ran, ["a"], "other code ran it");
@@ -932,12 +951,13 @@ fn code_and_definition_decide_what_is_run_again() {
 
 /// Any number of threads gives the same files, in the order of the catalogue.
 #[test]
-fn jobs_at_once_change_nothing() {
+fn parallel_experiments_give_the_results_of_sequential_ones() {
     let wanted: Vec<Experiment> =
         (1..=5).map(|seed| small(&format!("e{seed}"), "recyclable", seed)).collect();
     let text = |jobs: usize| {
         let folder = tempfile::tempdir().unwrap();
-        let (results, watch) = run(&wanted, &Options { jobs, ..options(folder.path()) }, 0);
+        let (results, watch) =
+            run(&wanted, &SessionOptions { parallel_runs: jobs, ..options(folder.path()) }, 0);
         assert_eq!((results.partial, watch.ran.len()), (false, 5));
         ["results.json", "RESULTS.md"].map(|name| std::fs::read_to_string(folder.path().join(name)).unwrap())
     };
@@ -948,9 +968,9 @@ fn jobs_at_once_change_nothing() {
 }
 
 #[test]
-fn an_interrupted_run_of_several_keeps_what_finished() {
+fn an_interrupted_parallel_reproduction_keeps_its_finished_experiments() {
     let folder = tempfile::tempdir().unwrap();
-    let options = Options { jobs: 3, ..options(folder.path()) };
+    let options = SessionOptions { parallel_runs: 3, ..options(folder.path()) };
     let wanted: Vec<Experiment> = (1..=6).map(|seed| small(&format!("e{seed}"), "page-map", seed)).collect();
     let (partial, watch) = run(&wanted, &options, 5);
     assert!(partial.partial && watch.ran.len() == 4, "{:?}", watch.ran);
@@ -963,25 +983,26 @@ fn an_interrupted_run_of_several_keeps_what_finished() {
 
 /// A record that cannot be written ends the run with its error, whatever still runs.
 #[test]
-fn a_folder_that_vanishes_ends_the_run() {
+fn a_deleted_result_folder_ends_the_reproduction() {
     struct Vandal(PathBuf);
 
-    impl Observer for Vandal {
-        fn begins(&mut self, _: usize, _: usize, _: &str, _: Option<Duration>) -> ControlFlow<()> {
+    impl SessionObserver for Vandal {
+        fn experiment_begins(&mut self, _: usize, _: usize, _: &str, _: Option<Duration>) -> ControlFlow<()> {
             let _ = std::fs::remove_dir_all(&self.0);
             ControlFlow::Continue(())
         }
 
-        fn goes_on(&mut self, _: &str, _: Progress) -> ControlFlow<()> {
+        fn experiment_progress(&mut self, _: &str, _: Progress) -> ControlFlow<()> {
             ControlFlow::Continue(())
         }
 
-        fn not_run(&mut self, _: &str, _: &str) {}
+        fn experiment_not_run(&mut self, _: &str, _: &str) {}
     }
 
     let folder = tempfile::tempdir().unwrap();
-    let options = Options { jobs: 2, ..options(&folder.path().join("lx")) };
-    let jobs: Vec<Job> = (1..=4).map(|seed| small(&format!("e{seed}"), "page-map", seed).into()).collect();
+    let options = SessionOptions { parallel_runs: 2, ..options(&folder.path().join("lx")) };
+    let jobs: Vec<ExperimentJob> =
+        (1..=4).map(|seed| small(&format!("e{seed}"), "page-map", seed).into()).collect();
     let outcome = session::run_jobs(Paper::Lx, &jobs, &options, &mut Vandal(options.folder.clone()));
     assert!(outcome.is_err());
 }
@@ -989,7 +1010,10 @@ fn a_folder_that_vanishes_ends_the_run() {
 #[test]
 fn a_full_record_keeps_the_digest_of_its_quick_run() {
     let folder = tempfile::tempdir().unwrap();
-    let job = Job { experiment: small("a", "recyclable", 1), quick: Some(small("a", "recyclable", 2)) };
+    let job = ExperimentJob {
+        experiment: small("a", "recyclable", 1),
+        scaled_down: Some(small("a", "recyclable", 2)),
+    };
     let results =
         session::run_jobs(Paper::Lx, &[job], &options(folder.path()), &mut Watch::default()).unwrap();
     let quick = small("a", "recyclable", 2).run(&mut |_| ControlFlow::Continue(())).unwrap();
@@ -1001,16 +1025,16 @@ fn a_full_record_keeps_the_digest_of_its_quick_run() {
 #[test]
 fn a_full_record_of_older_code_is_kept_if_its_quick_run_gives_the_same() {
     let folder = tempfile::tempdir().unwrap();
-    let job = |name: &str| Job {
+    let job = |name: &str| ExperimentJob {
         experiment: small(name, "recyclable", 1),
-        quick: Some(small("quick", "recyclable", 2)),
+        scaled_down: Some(small("quick", "recyclable", 2)),
     };
     let jobs = [job("same"), job("other")];
     let run = |watch: &mut Watch| {
         session::run_jobs(Paper::Lx, &jobs, &options(folder.path()), watch).unwrap().experiments
     };
     let today = run(&mut Watch::default());
-    let mut older = Results::empty(Paper::Lx, Size::Full, 1);
+    let mut older = Results::without_rows(Paper::Lx, Size::Full, 1);
     older.experiments.clone_from(&today);
     for record in &mut older.experiments {
         record.code = "older".to_owned();
@@ -1025,20 +1049,20 @@ fn a_full_record_of_older_code_is_kept_if_its_quick_run_gives_the_same() {
 
 /// A full run stands while quick runs of the same names give the figures that they gave when it was made.
 #[test]
-fn full_rows_of_older_code_are_marked() {
+fn full_size_rows_of_older_code_are_marked() {
     let defined = experiments(Paper::Lx, &setting(Size::Full));
     let of = |name: &str| defined.iter().find(|experiment| experiment.name == name).unwrap();
     let record = |name: &str, figure: f64| Record {
         name: name.to_owned(),
-        key: of(name).key(),
+        key: of(name).digest(),
         scale: 1.0,
         figures: [("write_reduction".to_owned(), figure)].into(),
         ..Record::default()
     };
     let names = ["homes/infinite", "mail/infinite", "web/infinite"];
-    let mut quick = Results::empty(Paper::Lx, Size::Quick, 1);
+    let mut quick = Results::without_rows(Paper::Lx, Size::Quick, 1);
     quick.experiments = names[..2].iter().map(|name| record(name, 0.1)).collect();
-    let mut full = Results::empty(Paper::Lx, Size::Full, 1);
+    let mut full = Results::without_rows(Paper::Lx, Size::Full, 1);
     full.experiments = names.iter().map(|name| record(name, 0.2)).collect();
     for (full, quick) in full.experiments.iter_mut().zip(&quick.experiments) {
         full.quick_digest = Some(quick.figures_digest());
@@ -1068,7 +1092,7 @@ fn full_rows_of_older_code_are_marked() {
     let all: Vec<String> = names.map(str::to_owned).into();
     assert_eq!(older(&full, None), (all, 3), "nothing is known without a quick record");
     for record in &mut full.experiments {
-        record.code = wearwell_papers::experiment::code();
+        record.code = wearwell_papers::experiment::code_digest();
     }
     assert_eq!(older(&full, None), (vec![], 0), "but for what this code has run");
 }
@@ -1079,7 +1103,7 @@ fn features(experiment: &Experiment) -> BTreeSet<String> {
     for part in experiment.source.name().split('+') {
         features.insert(part.split(':').next().unwrap_or_default().to_owned());
     }
-    if let Work::Replay { design, settings } = &experiment.work {
+    if let ExperimentWork::Replay { design, settings } = &experiment.work {
         features.insert((*design).to_owned());
         let is_word = |setting: &&String| {
             let value = setting.split_once('=').map_or("", |(_, value)| value);
@@ -1107,8 +1131,8 @@ fn sample(wanted: &[Experiment], results: &Results) -> Vec<Experiment> {
     by_cost.sort_by(|a, b| cost(a).total_cmp(&cost(b)));
     let (mut sample, mut covered, mut pages) = (Vec::<Experiment>::new(), BTreeSet::new(), 0.0);
     let design = |experiment: &Experiment| match &experiment.work {
-        Work::Replay { design, .. } => *design,
-        Work::Count => "",
+        ExperimentWork::Replay { design, .. } => *design,
+        ExperimentWork::Count => "",
     };
     for &experiment in &by_cost {
         if sample.iter().all(|other| design(other) != design(experiment)) {
@@ -1137,7 +1161,7 @@ fn require_fresh(paper: Paper) {
     let recorded: BTreeSet<(&str, &str)> =
         results.experiments.iter().map(|record| (record.name.as_str(), record.key.as_str())).collect();
     let keys: Vec<(String, String)> =
-        wanted.iter().map(|experiment| (experiment.name.clone(), experiment.key())).collect();
+        wanted.iter().map(|experiment| (experiment.name.clone(), experiment.digest())).collect();
     let defined: BTreeSet<(&str, &str)> =
         keys.iter().map(|(name, key)| (name.as_str(), key.as_str())).collect();
     let lacking: Vec<_> = defined.difference(&recorded).map(|(name, _)| name).collect();
@@ -1161,26 +1185,26 @@ fn require_fresh(paper: Paper) {
 }
 
 #[test]
-fn the_record_of_lx_is_of_this_code() {
+fn the_committed_lx_record_was_made_by_this_code() {
     require_fresh(Paper::Lx);
 }
 
 #[test]
-fn the_record_of_df_is_of_this_code() {
+fn the_committed_df_record_was_made_by_this_code() {
     require_fresh(Paper::Df);
 }
 
 #[test]
-fn the_record_of_rm_is_of_this_code() {
+fn the_committed_rm_record_was_made_by_this_code() {
     require_fresh(Paper::Rm);
 }
 
 #[test]
-fn the_record_of_il_is_of_this_code() {
+fn the_committed_il_record_was_made_by_this_code() {
     require_fresh(Paper::Il);
 }
 
 #[test]
-fn the_record_of_gk_is_of_this_code() {
+fn the_committed_gk_record_was_made_by_this_code() {
     require_fresh(Paper::Gk);
 }

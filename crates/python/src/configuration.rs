@@ -37,13 +37,13 @@ impl Configuration {
 
     /// Returns all parts of the design (map, validity, content mechanisms, ...) as settings, joined by blanks.
     fn parts(&self, design: &str) -> PyResult<String> {
-        Ok(self.config.all_parts(design).map_err(refused)?.settings())
+        Ok(self.config.all_parts(design).map_err(refused)?.as_settings())
     }
 
     /// Returns the keys of those settings that a run of the design would ignore, each with a message about it.
     fn ignored(&self, settings: Vec<String>, design: &str) -> Vec<(String, String)> {
-        let ignored = self.config.ignored(&settings, &[design.to_owned()]);
-        ignored.into_iter().map(|ignored| (ignored.key.clone(), ignored.to_string())).collect()
+        let ignored = self.config.ignored_settings(&settings, &[design.to_owned()]);
+        ignored.into_iter().map(|ignored| (ignored.setting_key.clone(), ignored.to_string())).collect()
     }
 }
 
@@ -69,5 +69,5 @@ const KINDS: [&str; 3] = ["device", "design", "executor"];
 #[pyfunction]
 pub(crate) fn unknown_name(what: &str, name: &str, known: Vec<String>) -> PyErr {
     let what = KINDS.into_iter().find(|kind| *kind == what).unwrap_or("name");
-    refused(ConfigError::unknown(what, name, known.iter().map(String::as_str)))
+    refused(ConfigError::unknown_name(what, name, known.iter().map(String::as_str)))
 }

@@ -80,8 +80,9 @@ pub(crate) fn names<T>(codes: &[(&'static str, T)]) -> Vec<&'static str> {
 
 fn outcome_named(name: &str) -> PyResult<CutOutcome> {
     let found = OUTCOMES.iter().find(|(each, _)| *each == name).map(|&(_, outcome)| outcome);
-    found
-        .ok_or_else(|| refused(ConfigError::unknown("outcome", name, OUTCOMES.iter().map(|(name, _)| *name))))
+    found.ok_or_else(|| {
+        refused(ConfigError::unknown_name("outcome", name, OUTCOMES.iter().map(|(name, _)| *name)))
+    })
 }
 
 /// A column of a table for Python: name, bytes of the values, type of the values in `NumPy`'s notation, and for codes
@@ -162,7 +163,7 @@ impl Device {
         footprint_pages: u64,
         victim_policy: Option<(String, Py<PyAny>)>,
     ) -> PyResult<Self> {
-        let mut engine = step::drive(&configuration.config, design, footprint_pages).map_err(refused)?;
+        let mut engine = step::new_drive(&configuration.config, design, footprint_pages).map_err(refused)?;
         let mut raised = Raised::default();
         if let Some((name, choose)) = victim_policy {
             let (policy, its_raised) = own_policy(name, choose);

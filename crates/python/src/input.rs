@@ -13,8 +13,8 @@ use wearwell::gc::UserVictimPolicy;
 use wearwell_config::{Config, ConfigError};
 use wearwell_replay::input::{Input as ReplayInput, format_named};
 use wearwell_replay::record::RunRecord;
-use wearwell_replay::replay::{Plan, Surveyed};
-use wearwell_trace::{self as trace, Action, Assume, Columns, Format, OpenOptions, TimeUnit};
+use wearwell_replay::replay::{Plan, SurveyResults};
+use wearwell_trace::{self as trace, AssumedOp, BlockLayerStage, CsvColumns, Format, OpenOptions, TimeUnit};
 
 use crate::configuration::Configuration;
 use crate::policy::own_policy;
@@ -26,7 +26,7 @@ use crate::watch::Watch;
 pub(crate) struct Input {
     source: Source,
     /// Extent and checksum of the trace, with the state of its file when they were determined.
-    surveyed: Mutex<Option<(Stamp, Surveyed)>>,
+    surveyed: Mutex<Option<(Stamp, SurveyResults)>>,
 }
 
 enum Source {
@@ -65,13 +65,13 @@ impl Input {
     ) -> PyResult<Self> {
         let options = OpenOptions {
             format: format.map(format_named).transpose().map_err(refused)?,
-            action: choice("action", action, &ACTIONS)?.unwrap_or_default(),
+            block_layer_stage: choice("action", action, &ACTIONS)?.unwrap_or_default(),
             time_unit: choice("time unit", time_unit, &TIME_UNITS)?,
-            assume: choice("kind of requests", assume, &KINDS)?,
+            assumed_op: choice("kind of requests", assume, &KINDS)?,
             skip_bad_lines,
-            bytes,
+            reads_payloads: bytes,
             without_sidecars,
-            columns: columns.map(str::parse::<Columns>).transpose().map_err(refused)?,
+            columns: columns.map(str::parse::<CsvColumns>).transpose().map_err(refused)?,
             name,
         };
         let format = trace::open(&path, &options).map_err(refused)?.format();
@@ -119,7 +119,7 @@ impl Input {
             });
             let record = record.map_err(|error| raised.unwrap_or_default().or(error));
             watch.raised()?;
-            let record = RunRecord { variant: config.variant(""), ..record? };
+            let record = RunRecord { variant: config.run_label(""), ..record? };
             Ok(serde_json::to_string(&record).expect("a record is plain data"))
         })
     }
@@ -157,10 +157,10 @@ impl Input {
         };
         let plan = self.plan(config, &input)?;
         let plan = match policy {
-            Some(policy) => plan.with_own_policy(policy),
+            Some(policy) => plan.with_user_policy(policy),
             None => plan,
         };
-        plan.check(&[design.to_owned()]).map_err(refused)?;
+        plan.check_designs(&[design.to_owned()]).map_err(refused)?;
         then(&plan)
     }
 
@@ -171,11 +171,13 @@ impl Input {
         let stamp = stamp(path);
         let mut known = self.surveyed.lock().unwrap_or_else(PoisonError::into_inner);
         let plan = match &*known {
-            Some((then, surveyed)) if *then == stamp => Plan::of_surveyed(config, input, surveyed.clone()),
+            Some((then, surveyed)) if *then == stamp => {
+                Plan::from_survey_results(config, input, surveyed.clone())
+            }
             _ => Plan::new(config, input),
         };
         let plan = plan.map_err(refused)?;
-        *known = Some((stamp, plan.surveyed()));
+        *known = Some((stamp, plan.survey_results()));
         Ok(plan)
     }
 }
@@ -185,16 +187,17 @@ fn stamp(path: &Path) -> Stamp {
     Some((found.len(), found.modified().ok()?))
 }
 
-const ACTIONS: [(&str, Action); 3] = [("D", Action::Issue), ("Q", Action::Queue), ("C", Action::Complete)];
+const ACTIONS: [(&str, BlockLayerStage); 3] =
+    [("D", BlockLayerStage::Issue), ("Q", BlockLayerStage::Queue), ("C", BlockLayerStage::Complete)];
 const TIME_UNITS: [(&str, TimeUnit); 3] =
     [("ps", TimeUnit::Picoseconds), ("ns", TimeUnit::Nanoseconds), ("us", TimeUnit::Microseconds)];
-const KINDS: [(&str, Assume); 2] = [("reads", Assume::Reads), ("writes", Assume::Writes)];
+const KINDS: [(&str, AssumedOp); 2] = [("reads", AssumedOp::Reads), ("writes", AssumedOp::Writes)];
 
 /// Returns the value that a name stands for; `None` if no name is given, an error if it is unknown.
 fn choice<T: Copy>(what: &'static str, name: Option<&str>, known: &[(&str, T)]) -> PyResult<Option<T>> {
     let Some(name) = name else { return Ok(None) };
     match known.iter().find(|(other, _)| *other == name) {
         Some(&(_, value)) => Ok(Some(value)),
-        None => Err(refused(ConfigError::unknown(what, name, known.iter().map(|(other, _)| *other)))),
+        None => Err(refused(ConfigError::unknown_name(what, name, known.iter().map(|(other, _)| *other)))),
     }
 }

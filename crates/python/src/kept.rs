@@ -4,14 +4,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use pyo3::prelude::*;
-use wearwell_replay::kept::Kept;
+use wearwell_replay::kept::ResultFolder;
 use wearwell_replay::record::RunRecord;
 
 use crate::refused;
 use crate::report::read;
 
-fn folder_of(folder: &Path) -> PyResult<Kept<RunRecord>> {
-    Kept::at(folder).map_err(|error| unusable(folder, &error))
+fn folder_of(folder: &Path) -> PyResult<ResultFolder<RunRecord>> {
+    ResultFolder::open(folder).map_err(|error| unusable(folder, &error))
 }
 
 fn unusable(folder: &Path, error: &io::Error) -> PyErr {
@@ -23,7 +23,7 @@ fn unusable(folder: &Path, error: &io::Error) -> PyErr {
 pub(crate) fn kept(folder: PathBuf, key: &str) -> PyResult<Option<String>> {
     let record = folder_of(&folder)?.get(key);
     // The stored variant may be relative to the comparison that stored the run, so it is computed anew.
-    let record = record.map(|record| RunRecord { variant: record.config.variant(""), ..record });
+    let record = record.map(|record| RunRecord { variant: record.config.run_label(""), ..record });
     Ok(record.map(|record| serde_json::to_string(&record).expect("a record is plain data")))
 }
 
@@ -31,5 +31,5 @@ pub(crate) fn kept(folder: PathBuf, key: &str) -> PyResult<Option<String>> {
 /// or none.
 #[pyfunction]
 pub(crate) fn keep(folder: PathBuf, key: &str, record: &str) -> PyResult<()> {
-    folder_of(&folder)?.put(key, &read(record)?).map_err(|error| unusable(&folder, &error))
+    folder_of(&folder)?.store_if_finished(key, &read(record)?).map_err(|error| unusable(&folder, &error))
 }

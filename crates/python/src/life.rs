@@ -14,7 +14,7 @@ fn read(record: &str) -> PyResult<LifeRecord> {
 }
 
 fn lives(records: &[String]) -> PyResult<Lives> {
-    Ok(Lives::of(records.iter().map(|record| read(record)).collect::<PyResult<_>>()?))
+    Ok(Lives::of_drives(records.iter().map(|record| read(record)).collect::<PyResult<_>>()?))
 }
 
 fn json(record: &LifeRecord) -> String {
@@ -30,13 +30,13 @@ pub(crate) fn leveling_settings(
     design: &str,
     leveling: &str,
 ) -> PyResult<Vec<String>> {
-    let leveling = Leveling::named(leveling).map_err(refused)?;
-    if let Some(sentence) = lives_of::refusal(&configuration.config) {
+    let leveling = Leveling::from_name(leveling).map_err(refused)?;
+    if let Some(sentence) = lives_of::first_ignored_setting(&configuration.config) {
         return Err(refused(sentence));
     }
     py.detach(|| {
         input.planned(&configuration.config, design, None, |plan| {
-            Ok(leveling.settings(plan.resolved().endurance_cycles))
+            Ok(leveling.as_settings(plan.resolved().endurance_cycles))
         })
     })
 }
@@ -59,16 +59,16 @@ pub(crate) fn life(
 ) -> PyResult<String> {
     let (spread, early_share, program_share, spare_minimum) = endurance;
     let endurance = Endurance { spread, early_share, program_share, spare_minimum };
-    if let Some(sentence) = endurance.refusal() {
+    if let Some(sentence) = endurance.first_invalid_value() {
         return Err(refused(sentence));
     }
-    let leveling = Leveling::named(leveling).map_err(refused)?;
+    let leveling = Leveling::from_name(leveling).map_err(refused)?;
     py.detach(|| {
         let mut watch = Watch::new(on_progress);
         let record = input.planned(&configuration.config, design, None, |plan| {
             let record = plan.life_record(design, leveling, endurance);
             let mut record = LifeRecord { is_filled, scale_to_bytes: scale_to, ..record };
-            plan.live(&mut record, &mut |progress| watch.look(progress)).map_err(refused)?;
+            plan.run_life(&mut record, &mut |progress| watch.look(progress)).map_err(refused)?;
             Ok(record)
         });
         watch.raised()?;
@@ -90,17 +90,17 @@ pub(crate) fn joined_lives(records: Vec<String>) -> PyResult<String> {
 /// Returns the command line's table of lives, one column per record.
 #[pyfunction]
 pub(crate) fn table_of_lives(records: Vec<String>) -> PyResult<String> {
-    Ok(lives_of::table(&lives(&records)?.drives))
+    Ok(lives_of::lives_table(&lives(&records)?.drives))
 }
 
 /// Returns the HTML page of drives' lives.
 #[pyfunction]
 pub(crate) fn page_of_lives(records: Vec<String>) -> PyResult<String> {
-    Ok(page::html(&lives(&records)?))
+    Ok(page::html_page(&lives(&records)?))
 }
 
 /// Returns the tables and notes of the HTML page of drives' lives, without its charts.
 #[pyfunction]
 pub(crate) fn tables_of_lives(records: Vec<String>) -> PyResult<String> {
-    Ok(page::tables(&lives(&records)?))
+    Ok(page::tables_html(&lives(&records)?))
 }

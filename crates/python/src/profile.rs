@@ -7,8 +7,8 @@ use std::path::PathBuf;
 
 use pyo3::prelude::*;
 use wearwell_replay::page;
-use wearwell_replay::profile::files::Files;
-use wearwell_replay::profile::{self, DESIGN, Profile, ProfileError, Profiles};
+use wearwell_replay::profile::files::ProfiledFiles;
+use wearwell_replay::profile::{self, BASE_DESIGN, Profile, ProfileError, Profiles};
 use wearwell_trace::OpenOptions;
 
 use crate::configuration::Configuration;
@@ -66,7 +66,7 @@ pub(crate) fn profile_requests(
 ) -> PyResult<(String, bool)> {
     checked(sample)?;
     let input = input.as_given()?;
-    profiled(py, on_progress, |progress| profile::of_requests(&input, sample, progress))
+    profiled(py, on_progress, |progress| profile::profile_requests(&input, sample, progress))
 }
 
 /// Runs each content mechanism by itself on an input and adds what it saves to the profile, both as JSON.
@@ -93,13 +93,13 @@ pub(crate) fn run_mechanisms(
 #[pyfunction]
 pub(crate) fn ignored_by_profile(configuration: &Configuration, settings: Vec<String>) -> Vec<String> {
     let every = profile::with_every_mechanism(&configuration.config);
-    every.ignored(&settings, &[DESIGN.to_owned()]).iter().map(ToString::to_string).collect()
+    every.ignored_settings(&settings, &[BASE_DESIGN.to_owned()]).iter().map(ToString::to_string).collect()
 }
 
 /// Whether a path is profiled as a trace; a directory, and a file of unknown format, are profiled by their bytes.
 #[pyfunction]
 pub(crate) fn is_trace(path: PathBuf) -> PyResult<bool> {
-    profile::is_trace(&path, &OpenOptions::default()).map_err(refused)
+    profile::is_profiled_as_trace(&path, &OpenOptions::default()).map_err(refused)
 }
 
 /// Profiles the pages of a file or of all files of a directory, to the end or until ctrl-C. Returns the profile as JSON,
@@ -114,15 +114,15 @@ pub(crate) fn profile_files(
     on_progress: Option<Py<PyAny>>,
 ) -> PyResult<(String, bool)> {
     checked(sample)?;
-    profiled(py, on_progress, |progress| profile::of_files(&path, against.as_deref(), sample, progress))
+    profiled(py, on_progress, |progress| profile::profile_files(&path, against.as_deref(), sample, progress))
 }
 
 /// Writes a trace that writes each page of a file, or of all files of a directory, once.
 #[pyfunction]
 pub(crate) fn write_trace_of_files(py: Python<'_>, path: PathBuf, target: PathBuf) -> PyResult<u64> {
     py.detach(|| {
-        let mut files =
-            Files::find(&path, None).map_err(|error| refused(format!("{}: {error}", path.display())))?;
+        let mut files = ProfiledFiles::find(&path, None)
+            .map_err(|error| refused(format!("{}: {error}", path.display())))?;
         let out = File::create(&target).map_err(|error| refused(format!("{}: {error}", target.display())))?;
         files.write_trace(BufWriter::new(out), &mut |_| ControlFlow::Continue(())).map_err(refused)
     })
@@ -137,11 +137,13 @@ pub(crate) fn table_of_profile(profile: &str) -> PyResult<String> {
 /// Returns the HTML page of profiles.
 #[pyfunction]
 pub(crate) fn page_of_profiles(profiles: Vec<String>) -> PyResult<String> {
-    Ok(page::html(&Profiles::of(profiles.iter().map(|profile| read(profile)).collect::<PyResult<_>>()?)))
+    Ok(page::html_page(&Profiles::of_profiles(
+        profiles.iter().map(|profile| read(profile)).collect::<PyResult<_>>()?,
+    )))
 }
 
 /// Returns the tables and notes of the HTML page of a profile, without its charts.
 #[pyfunction]
 pub(crate) fn tables_of_profile(profile: &str) -> PyResult<String> {
-    Ok(page::tables(&Profiles::of(vec![read(profile)?])))
+    Ok(page::tables_html(&Profiles::of_profiles(vec![read(profile)?])))
 }

@@ -14,7 +14,7 @@ pub(crate) fn read(record: &str) -> PyResult<RunRecord> {
 }
 
 fn comparison(records: &[String]) -> PyResult<Comparison> {
-    Ok(Comparison::of(records.iter().map(|record| read(record)).collect::<PyResult<_>>()?))
+    Ok(Comparison::of_runs(records.iter().map(|record| read(record)).collect::<PyResult<_>>()?))
 }
 
 /// Returns the command line's table of runs, with ratios to the first run.
@@ -32,7 +32,7 @@ pub(crate) fn markdown(records: Vec<String>) -> PyResult<String> {
 /// Returns the HTML page of several runs.
 #[pyfunction]
 pub(crate) fn page_of_runs(records: Vec<String>) -> PyResult<String> {
-    Ok(page::html(&comparison(&records)?))
+    Ok(page::html_page(&comparison(&records)?))
 }
 
 /// Returns the HTML page of a sweep. `runs` has, for each finished run, the settings that distinguish it and its
@@ -46,7 +46,7 @@ pub(crate) fn page_of_sweep(
     let runs = runs.into_iter().map(run).collect::<PyResult<_>>()?;
     let failed = |(trace, design, variant, error)| FailedRun { trace, design, variant, error };
     let failures = failures.into_iter().map(failed).collect();
-    Ok(page::html(&Swept { comparison: Comparison::of(runs), failures }))
+    Ok(page::html_page(&Swept { comparison: Comparison::of_runs(runs), failures }))
 }
 
 /// Returns the record with the lifetime in years of a drive that exports `bytes` bytes.

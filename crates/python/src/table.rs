@@ -60,5 +60,5 @@ pub(crate) fn write_trace(
 
 fn named(op: &str) -> Result<Op, ConfigError> {
     let found = OPS.iter().find(|(name, _)| *name == op).map(|&(_, op)| op);
-    found.ok_or_else(|| ConfigError::unknown("operation", op, OPS.iter().map(|(name, _)| *name)))
+    found.ok_or_else(|| ConfigError::unknown_name("operation", op, OPS.iter().map(|(name, _)| *name)))
 }

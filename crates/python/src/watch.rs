@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
-use wearwell_replay::replay::{Phase, Progress};
+use wearwell_replay::replay::{Progress, RunPhase};
 
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
@@ -27,7 +27,10 @@ impl Watch {
         Self { on_progress, looked: None, error: None }
     }
 
-    pub(crate) fn look(&mut self, Progress { phase, done, total }: Progress) -> ControlFlow<()> {
+    pub(crate) fn look(
+        &mut self,
+        Progress { phase, done_requests: done, total_requests: total }: Progress,
+    ) -> ControlFlow<()> {
         self.look_at(name(phase), done, total)
     }
 
@@ -66,11 +69,11 @@ fn is_interrupt(py: Python<'_>, error: &PyErr) -> bool {
     error.is_instance_of::<PyKeyboardInterrupt>(py)
 }
 
-fn name(phase: Phase) -> &'static str {
+fn name(phase: RunPhase) -> &'static str {
     match phase {
-        Phase::Precondition => "precondition",
-        Phase::Aging => "aging",
-        Phase::Replay => "replay",
-        Phase::Life => "life",
+        RunPhase::Precondition => "precondition",
+        RunPhase::Aging => "aging",
+        RunPhase::Replay => "replay",
+        RunPhase::Life => "life",
     }
 }

@@ -30,7 +30,7 @@ fn config(settings: &[&str]) -> Config {
 }
 
 fn workload(config: &Config, generator: &str) -> Input {
-    let pages = config.resolve(1).expect("the device is possible").logical_pages;
+    let pages = config.resolve_device(1).expect("the device is possible").logical_pages;
     let joint = if generator.contains(':') { ',' } else { ':' };
     let spec = format!("{generator}{joint}pages={pages},requests={REQUESTS}");
     Input::Workload(Box::new(spec.parse().expect("the workload is right")))

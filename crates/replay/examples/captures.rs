@@ -52,7 +52,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for path in files.into_iter().map(PathBuf::from) {
         let name = path.file_name().map(Path::new).and_then(Path::to_str).unwrap_or("?");
         let name = name.split('.').next().unwrap_or(name).to_owned();
-        let input = Input::Trace { path, options: OpenOptions { bytes, ..OpenOptions::default() } };
+        let input =
+            Input::Trace { path, options: OpenOptions { reads_payloads: bytes, ..OpenOptions::default() } };
         let baseline = measure(&config, &input, DESIGNS[0])?;
         print_row(&name, &baseline, &baseline);
         for design in &DESIGNS[1..] {

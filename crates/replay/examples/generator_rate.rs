@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use wearwell_replay::workload::permutation::Permutation;
-use wearwell_replay::workload::{Generator, Spec};
+use wearwell_replay::workload::{WorkloadGenerator, WorkloadSpec};
 use wearwell_trace::{Op, Request};
 
 const SPECS: [&str; 14] = [
@@ -29,7 +29,7 @@ const SPECS: [&str; 14] = [
 fn main() {
     let requests = std::env::args().nth(1).map_or(4_000_000, |n| n.parse().expect("a number of requests"));
     for text in SPECS {
-        let mut spec: Spec = text.parse().expect("a valid spec");
+        let mut spec: WorkloadSpec = text.parse().expect("a valid spec");
         spec.requests = requests;
         println!("{:7.2} ns  {text}", best_of_five(requests, || run(&spec)));
     }
@@ -49,20 +49,20 @@ fn best_of_five(count: u64, mut work: impl FnMut() -> u64) -> f64 {
     (0..5).map(once).fold(f64::INFINITY, f64::min)
 }
 
-fn run(spec: &Spec) -> u64 {
-    let mut generator = Generator::new(spec);
+fn run(spec: &WorkloadSpec) -> u64 {
+    let mut generator = WorkloadGenerator::new(spec);
     let mut request = Request {
         time_ns: 0,
         op: Op::Flush,
         device: 0,
         offset_bytes: 0,
         len_bytes: 0,
-        source_bytes: 0,
+        source_offset_bytes: 0,
         content: Vec::new(),
-        bytes: Vec::new(),
+        payload: Vec::new(),
     };
     let mut sum = 0_u64;
-    while generator.next(&mut request) {
+    while generator.next_request(&mut request) {
         sum = sum.wrapping_add(request.offset_bytes ^ request.time_ns);
     }
     sum
@@ -73,7 +73,7 @@ fn permute(permutation: &Permutation, count: u64) -> u64 {
     let mut at = 0;
     for _ in 0..count {
         sum = sum.wrapping_add(permutation.apply(at));
-        at = if at + 1 == permutation.domain() { 0 } else { at + 1 };
+        at = if at + 1 == permutation.domain_size() { 0 } else { at + 1 };
     }
     sum
 }

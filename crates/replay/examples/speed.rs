@@ -24,7 +24,7 @@ use wearwell_config::Config;
 use wearwell_replay::input::Input;
 use wearwell_replay::record::RunRecord;
 use wearwell_replay::replay::Plan;
-use wearwell_replay::workload::draw::below;
+use wearwell_replay::workload::draw::uniform_below;
 use wearwell_replay::{precondition, process};
 
 /// One line of the table.
@@ -155,7 +155,7 @@ fn config(case: &Case, settings: impl Iterator<Item = &'static &'static str>) ->
 }
 
 fn input(case: &Case, config: &Config, requests: u64, more: &str) -> Input {
-    let pages = config.resolve(1).expect("presets are possible").logical_pages;
+    let pages = config.resolve_device(1).expect("presets are possible").logical_pages;
     let spec = format!("uniform:pages={pages},requests={requests}{}{more}", case.workload);
     Input::Workload(Box::new(spec.parse().expect("the workload is right")))
 }
@@ -191,15 +191,15 @@ fn open_loop(case: &Case) -> Figures {
 
 fn engine(case: &Case) -> Figures {
     let config = config(case, case.settings.iter());
-    let resolved = config.resolve(1).expect("presets are possible");
-    let parts = config.parts(case.design, &resolved).expect("the design exists");
+    let resolved = config.resolve_device(1).expect("presets are possible");
+    let parts = config.design_parts(case.design, &resolved).expect("the design exists");
     process::reset_peak_rss();
     let physical_pages = resolved.geometry.pages();
     let nvram_bytes = parts.nvram_bytes_with_map(&resolved.geometry, resolved.logical_pages);
     let nand = SimNand::new(resolved.geometry, parts.needed_sim_fields()).with_nvram(nvram_bytes);
     let mut device = Device::new(nand, resolved.logical_pages, &parts, DeviceOptions::default())
         .expect("presets leave spare space");
-    precondition::construct(&mut device, mix_bits(1), &mut |_, _| Continue(()))
+    precondition::construct_steady_state(&mut device, mix_bits(1), &mut |_, _| Continue(()))
         .expect("the device is empty")
         .is_break();
     let before = process::thread_cpu_seconds();
@@ -218,7 +218,7 @@ fn write_uniformly(device: &mut Device<SimNand>, writes: u64) {
     let pages = device.ftl().logical_pages() as u64;
     let mut batch = [Lpn(0); 128];
     for _ in 0..writes / batch.len() as u64 {
-        batch.fill_with(|| Lpn(below(&mut random, pages) as u32));
+        batch.fill_with(|| Lpn(uniform_below(&mut random, pages) as u32));
         let (_, outcome) = device.write_pages(&batch);
         outcome.expect("the device has room");
     }
@@ -232,7 +232,7 @@ fn reference_ns() -> f64 {
     let length = memory.len() as u64;
     let before = process::thread_cpu_seconds();
     for _ in 0..ACCESSES {
-        let place = below(&mut random, length) as usize;
+        let place = uniform_below(&mut random, length) as usize;
         memory[place] = memory[place].wrapping_mul(3);
     }
     let seconds = process::thread_cpu_seconds() - before;

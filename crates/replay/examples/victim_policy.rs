@@ -38,7 +38,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let input = Input::generated_with_seed(spec, config.seed())?;
     let policy = UserVictimPolicy::new(Patient { margin: margin.parse()? });
     let record =
-        Plan::new(&config, &input)?.with_own_policy(policy).run("page-map", &mut |_| Continue(()))?;
+        Plan::new(&config, &input)?.with_user_policy(policy).run("page-map", &mut |_| Continue(()))?;
     println!("{}", serde_json::to_string(&record)?);
     Ok(())
 }

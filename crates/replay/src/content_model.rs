@@ -33,8 +33,8 @@ use wearwell::data::{Descriptor, Fingerprint, mix_bits};
 use wearwell_trace::{Op, Request};
 
 use crate::workload::PAGE_BYTES;
-use crate::workload::draw::{Chance, Zipf};
-use crate::workload::options::{Grammar, Key, Kind, Options, SpecError};
+use crate::workload::draw::{EventProbability, Zipf};
+use crate::workload::options::{GeneratorKind, SpecError, SpecGrammar, SpecKey, SpecOptions};
 
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 const CLASS_BITS: u32 = 12;
@@ -46,81 +46,89 @@ const SMALLEST_RATIO: f64 = 0.01;
 const VERSION_BITS: u32 = NUMBER_BITS - u32::BITS;
 
 /// Content models and their keys, for parsing and help.
-pub const GRAMMAR: Grammar = Grammar {
-    what: "content model",
+pub const CONTENT_MODEL_GRAMMAR: SpecGrammar = SpecGrammar {
+    kind_noun: "content model",
     kinds: &[
-        Kind { name: "unique", meaning: "no page repeats another", keys: &[] },
-        Kind { name: "same", meaning: "all pages alike (and not zero)", keys: &[] },
-        Kind {
+        GeneratorKind { name: "unique", meaning: "no page repeats another", keys: &[] },
+        GeneratorKind { name: "same", meaning: "all pages alike (and not zero)", keys: &[] },
+        GeneratorKind {
             name: "dup",
             meaning: "a share of writes repeats one of the first distinct contents",
             keys: &[
-                Key { name: "share", default: "0.2", meaning: "probability that a write repeats, 0 to 1" },
-                Key {
+                SpecKey {
+                    name: "share",
+                    default: "0.2",
+                    meaning: "probability that a write repeats, 0 to 1",
+                },
+                SpecKey {
                     name: "theta",
                     default: "0.9",
                     meaning: "zipf popularity of the repeated, oldest first, 0 to 2",
                 },
-                Key {
+                SpecKey {
                     name: "pool",
                     default: "100000",
                     meaning: "contents that may be repeated, 1 to 67108864",
                 },
             ],
         },
-        Kind {
+        GeneratorKind {
             name: "zipf",
             meaning: "every write draws independently from a universe of contents",
             keys: &[
-                Key { name: "a", default: "0.2", meaning: "exponent of the popularity, 0 to 2" },
-                Key { name: "contents", default: "900000", meaning: "size of the universe, 1 to 1e12" },
+                SpecKey { name: "a", default: "0.2", meaning: "exponent of the popularity, 0 to 2" },
+                SpecKey { name: "contents", default: "900000", meaning: "size of the universe, 1 to 1e12" },
             ],
         },
-        Kind {
+        GeneratorKind {
             name: "revert",
             meaning: "a share of requests brings back an older version of all its pages, the newest most often",
             keys: &[
-                Key { name: "share", default: "0.2", meaning: "probability that a request does, 0 to 1" },
-                Key { name: "depth", default: "8", meaning: "versions back at most, 1 to 64; k with 2^-k" },
+                SpecKey { name: "share", default: "0.2", meaning: "probability that a request does, 0 to 1" },
+                SpecKey {
+                    name: "depth",
+                    default: "8",
+                    meaning: "versions back at most, 1 to 64; k with 2^-k",
+                },
             ],
         },
     ],
-    common: &[
-        Key { name: "compress", default: "unknown", meaning: "mean compressed size / page, 0.01 to 1" },
-        Key { name: "compress_sigma", default: "mean/4", meaning: "its standard deviation, 0 to 1" },
-        Key {
+    common_keys: &[
+        SpecKey { name: "compress", default: "unknown", meaning: "mean compressed size / page, 0.01 to 1" },
+        SpecKey { name: "compress_sigma", default: "mean/4", meaning: "its standard deviation, 0 to 1" },
+        SpecKey {
             name: "chunk",
             default: "1",
             meaning: "neighbouring pages whose new contents compress alike, 1 to 1048576",
         },
-        Key {
+        SpecKey {
             name: "delta",
             default: "unknown",
             meaning: "mean size of a difference / page (Rc), 0.01 to 1",
         },
-        Key { name: "delta_sigma", default: "mean/4", meaning: "its standard deviation, 0 to 1" },
-        Key { name: "silent", default: "0", meaning: "share of overwrites that change nothing, 0 to 1" },
+        SpecKey { name: "delta_sigma", default: "mean/4", meaning: "its standard deviation, 0 to 1" },
+        SpecKey { name: "silent", default: "0", meaning: "share of overwrites that change nothing, 0 to 1" },
     ],
 };
 
 /// A content model with its parameters; parsed from and printed as `dup:share=0.2,compress=0.5`.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Spec {
+pub struct ContentModelSpec {
     /// How the content of each write is chosen: unique, duplicates, zipf draws, or earlier versions.
-    pub source: Source,
+    pub source: ContentSource,
     /// Compressed size divided by page size; `None` leaves the compressed size unknown.
-    pub compress: Option<Ratio>,
+    pub compress_ratio: Option<SizeRatio>,
     /// Number of neighbouring pages (equal `lpn / chunk`) whose unique contents have equal compressed sizes.
-    pub chunk: u32,
+    pub chunk_pages: u32,
     /// Size of a compressed difference (delta) divided by page size; `None` leaves the size unknown.
-    pub delta: Option<Ratio>,
+    pub delta_ratio: Option<SizeRatio>,
     /// Share of overwrites that write the content that the page already holds.
-    pub silent: f64,
+    pub silent_share: f64,
 }
 
 /// How a content model chooses the content of each write.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Source {
+pub enum ContentSource {
     /// Every write has content that was never written before.
     Unique,
     /// All writes have the same content.
@@ -154,95 +162,95 @@ pub enum Source {
 
 /// Distribution of a size as a share of the page size: a Gaussian, clipped to `[0.01, 1]`.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Ratio {
+pub struct SizeRatio {
     /// Mean of the Gaussian size ratio, before clipping.
     pub mean: f64,
     /// Standard deviation of the Gaussian size ratio, before clipping.
     pub sigma: f64,
 }
 
-impl Ratio {
+impl SizeRatio {
     /// Creates a size ratio with the default standard deviation, a quarter of the mean.
-    pub fn of(mean: f64) -> Self {
+    pub fn of_mean(mean: f64) -> Self {
         Self { mean, sigma: mean / 4.0 }
     }
 }
 
-impl Spec {
+impl ContentModelSpec {
     /// Creates a content model of `source` alone: compressed and delta sizes unknown, no silent writes.
-    pub fn new(source: Source) -> Self {
-        Self { source, compress: None, chunk: 1, delta: None, silent: 0.0 }
+    pub fn new(source: ContentSource) -> Self {
+        Self { source, compress_ratio: None, chunk_pages: 1, delta_ratio: None, silent_share: 0.0 }
     }
 
     /// Creates a content model in which a share of the writes are duplicates, with the default popularity and pool.
     pub fn duplicates(share: f64) -> Self {
-        Self::new(Source::Duplicates { share, theta: 0.9, pool: 100_000 })
+        Self::new(ContentSource::Duplicates { share, theta: 0.9, pool: 100_000 })
     }
 }
 
-impl FromStr for Spec {
+impl FromStr for ContentModelSpec {
     type Err = SpecError;
 
     fn from_str(text: &str) -> Result<Self, SpecError> {
-        let options = Options::parse(text, &GRAMMAR)?;
+        let options = SpecOptions::parse(text, &CONTENT_MODEL_GRAMMAR)?;
         Ok(Self {
             source: read_source(&options)?,
-            compress: read_ratio(&options, "compress", "compress_sigma")?,
-            chunk: options.integer("chunk", 1..=1 << 20)?.unwrap_or(1) as u32,
-            delta: read_ratio(&options, "delta", "delta_sigma")?,
-            silent: options.number("silent", 0.0..=1.0)?.unwrap_or(0.0),
+            compress_ratio: read_ratio(&options, "compress", "compress_sigma")?,
+            chunk_pages: options.integer_value("chunk", 1..=1 << 20)?.unwrap_or(1) as u32,
+            delta_ratio: read_ratio(&options, "delta", "delta_sigma")?,
+            silent_share: options.number_value("silent", 0.0..=1.0)?.unwrap_or(0.0),
         })
     }
 }
 
-fn read_source(options: &Options) -> Result<Source, SpecError> {
+fn read_source(options: &SpecOptions) -> Result<ContentSource, SpecError> {
     Ok(match options.kind {
-        "unique" => Source::Unique,
-        "same" => Source::Same,
-        "dup" => Source::Duplicates {
-            share: options.number("share", 0.0..=1.0)?.unwrap_or(0.2),
-            theta: options.number("theta", 0.0..=2.0)?.unwrap_or(0.9),
-            pool: options.integer("pool", 1..=1 << 26)?.unwrap_or(100_000),
+        "unique" => ContentSource::Unique,
+        "same" => ContentSource::Same,
+        "dup" => ContentSource::Duplicates {
+            share: options.number_value("share", 0.0..=1.0)?.unwrap_or(0.2),
+            theta: options.number_value("theta", 0.0..=2.0)?.unwrap_or(0.9),
+            pool: options.integer_value("pool", 1..=1 << 26)?.unwrap_or(100_000),
         },
-        "zipf" => Source::Zipf {
-            a: options.number("a", 0.0..=2.0)?.unwrap_or(0.2),
-            contents: options.integer("contents", 1..=1_000_000_000_000)?.unwrap_or(900_000),
+        "zipf" => ContentSource::Zipf {
+            a: options.number_value("a", 0.0..=2.0)?.unwrap_or(0.2),
+            contents: options.integer_value("contents", 1..=1_000_000_000_000)?.unwrap_or(900_000),
         },
-        "revert" => Source::Reverts {
-            share: options.number("share", 0.0..=1.0)?.unwrap_or(0.2),
-            depth: options.integer("depth", 1..=64)?.unwrap_or(8) as u32,
+        "revert" => ContentSource::Reverts {
+            share: options.number_value("share", 0.0..=1.0)?.unwrap_or(0.2),
+            depth: options.integer_value("depth", 1..=64)?.unwrap_or(8) as u32,
         },
         other => unreachable!("the grammar lists content model {other}, which nobody reads"),
     })
 }
 
 fn read_ratio(
-    options: &Options,
+    options: &SpecOptions,
     mean: &'static str,
     sigma: &'static str,
-) -> Result<Option<Ratio>, SpecError> {
-    let spread = options.number(sigma, 0.0..=1.0)?;
-    match options.number(mean, SMALLEST_RATIO..=1.0)? {
-        Some(mean) => Ok(Some(Ratio { mean, sigma: spread.unwrap_or(mean / 4.0) })),
-        None if spread.is_some() => Err(SpecError::Conflict(format!("{sigma} needs {mean}"))),
+) -> Result<Option<SizeRatio>, SpecError> {
+    let spread = options.number_value(sigma, 0.0..=1.0)?;
+    match options.number_value(mean, SMALLEST_RATIO..=1.0)? {
+        Some(mean) => Ok(Some(SizeRatio { mean, sigma: spread.unwrap_or(mean / 4.0) })),
+        None if spread.is_some() => Err(SpecError::ConflictingKeys(format!("{sigma} needs {mean}"))),
         None => Ok(None),
     }
 }
 
-impl fmt::Display for Spec {
+impl fmt::Display for ContentModelSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut parts = Vec::new();
-        if let Some(ratio) = self.compress {
+        if let Some(ratio) = self.compress_ratio {
             parts.push(format!("compress={},compress_sigma={}", ratio.mean, ratio.sigma));
         }
-        if self.chunk != 1 {
-            parts.push(format!("chunk={}", self.chunk));
+        if self.chunk_pages != 1 {
+            parts.push(format!("chunk={}", self.chunk_pages));
         }
-        if let Some(ratio) = self.delta {
+        if let Some(ratio) = self.delta_ratio {
             parts.push(format!("delta={},delta_sigma={}", ratio.mean, ratio.sigma));
         }
-        if self.silent > 0.0 {
-            parts.push(format!("silent={}", self.silent));
+        if self.silent_share > 0.0 {
+            parts.push(format!("silent={}", self.silent_share));
         }
         let (kind, keys) = self.source.spell();
         parts.splice(0..0, keys);
@@ -250,7 +258,7 @@ impl fmt::Display for Spec {
     }
 }
 
-impl Source {
+impl ContentSource {
     fn spell(self) -> (&'static str, Option<String>) {
         match self {
             Self::Unique => ("unique", None),
@@ -289,14 +297,14 @@ fn percent(share: f64) -> String {
 /// Generates the content of written pages from a content model.
 #[derive(Clone, Debug)]
 pub struct ContentModel {
-    spec: Spec,
+    spec: ContentModelSpec,
     seed: u64,
     /// Number of pages that the content model has written so far, which is the number of the next write.
     writes: u64,
     /// Number of distinct contents that the model has created so far, if its source is `Unique` or `Duplicates`.
     made: u64,
-    repeats: Chance,
-    silent: Chance,
+    repeats: EventProbability,
+    silent: EventProbability,
     /// Number of versions that the current request goes back on each of its pages; 0 if it writes new versions.
     versions_back: u32,
     /// For each page the number of versions (contents) created and the version that the page holds, for the source
@@ -314,43 +322,43 @@ pub struct ContentModel {
 impl ContentModel {
     /// Creates the model before its first write. A `dup` pool allocates 8 bytes per content at once; silent writes and
     /// deltas take 8 bytes per written page, in extents of 4096 pages.
-    pub fn new(spec: &Spec, seed: u64) -> Self {
+    pub fn new(spec: &ContentModelSpec, seed: u64) -> Self {
         let (share, pool) = match spec.source {
-            Source::Duplicates { share, pool, .. } => (share, pool as usize),
-            Source::Reverts { share, .. } => (share, 0),
+            ContentSource::Duplicates { share, pool, .. } => (share, pool as usize),
+            ContentSource::Reverts { share, .. } => (share, 0),
             _ => (0.0, 0),
         };
         let ranks = match spec.source {
-            Source::Zipf { a, contents } => Zipf::new(contents, a),
-            Source::Duplicates { theta, .. } => Zipf::new(1, theta),
-            Source::Unique | Source::Same | Source::Reverts { .. } => Zipf::new(1, 0.0),
+            ContentSource::Zipf { a, contents } => Zipf::new(contents, a),
+            ContentSource::Duplicates { theta, .. } => Zipf::new(1, theta),
+            ContentSource::Unique | ContentSource::Same | ContentSource::Reverts { .. } => Zipf::new(1, 0.0),
         };
         Self {
             spec: *spec,
             seed: mix_bits(seed ^ GOLDEN),
             writes: 0,
             made: 0,
-            repeats: Chance::new(share),
-            silent: Chance::new(spec.silent),
+            repeats: EventProbability::new(share),
+            silent: EventProbability::new(spec.silent_share),
             versions_back: 0,
             versions: PageValues::default(),
             pool: Vec::with_capacity(pool),
             ranks,
-            compressed: spec.compress.map(Sizes::new),
-            delta: spec.delta.map(Sizes::new),
-            current: (spec.silent > 0.0 || spec.delta.is_some()).then(PageValues::default),
+            compressed: spec.compress_ratio.map(Sizes::new),
+            delta: spec.delta_ratio.map(Sizes::new),
+            current: (spec.silent_share > 0.0 || spec.delta_ratio.is_some()).then(PageValues::default),
         }
     }
 
     /// Adds content to a write that has none, and records what other requests do to the content of their pages. Has to
     /// be called for all requests in their order.
     #[inline]
-    pub fn complete(&mut self, request: &mut Request) {
+    pub fn complete_request(&mut self, request: &mut Request) {
         match request.op {
-            Op::Write if request.content.is_empty() && request.bytes.is_empty() => {
-                self.fill(request.pages(), &mut request.content);
+            Op::Write if request.content.is_empty() && request.payload.is_empty() => {
+                self.describe_pages(request.pages(), &mut request.content);
             }
-            Op::Trim | Op::Zero => self.forget(request.whole_pages()),
+            Op::Trim | Op::Zero => self.trim(request.whole_pages()),
             Op::Remap(mode) => self.remap(request.pages(), request.source_pages(), mode),
             _ => {}
         }
@@ -359,8 +367,8 @@ impl ContentModel {
     /// Appends to `into` one descriptor for each page of `pages` (logical page numbers less than 2^32), which are one
     /// request, and records them as written. O(1) per page.
     #[inline]
-    pub fn fill(&mut self, pages: Range<u64>, into: &mut Vec<Descriptor>) {
-        if let Source::Reverts { depth, .. } = self.spec.source {
+    pub fn describe_pages(&mut self, pages: Range<u64>, into: &mut Vec<Descriptor>) {
+        if let ContentSource::Reverts { depth, .. } = self.spec.source {
             let mut rng = SplitMix64::seed_from_u64(mix_bits(!self.seed ^ self.writes.wrapping_mul(GOLDEN)));
             let goes_back = self.repeats.happens(&mut rng);
             self.versions_back = if goes_back { (1 + rng.next_u64().trailing_zeros()).min(depth) } else { 0 };
@@ -380,7 +388,7 @@ impl ContentModel {
     }
 
     /// Records that these pages hold no content (trim), so that their next write is no overwrite.
-    pub fn forget(&mut self, pages: Range<u64>) {
+    pub fn trim(&mut self, pages: Range<u64>) {
         if let Some(current) = &mut self.current {
             pages.for_each(|page| current.clear(page));
         }
@@ -409,14 +417,18 @@ impl ContentModel {
     pub fn describe(&self) -> String {
         let spec = &self.spec;
         let mut parts = vec![spec.source.describe()];
-        if spec.silent > 0.0 {
-            parts.push(format!("{} of overwrites change nothing", percent(spec.silent)));
+        if spec.silent_share > 0.0 {
+            parts.push(format!("{} of overwrites change nothing", percent(spec.silent_share)));
         }
-        if let Some(Ratio { mean, sigma }) = spec.compress {
-            let per = if spec.chunk > 1 { format!("chunk of {} pages", spec.chunk) } else { "page".into() };
+        if let Some(SizeRatio { mean, sigma }) = spec.compress_ratio {
+            let per = if spec.chunk_pages > 1 {
+                format!("chunk of {} pages", spec.chunk_pages)
+            } else {
+                "page".into()
+            };
             parts.push(format!("compressed to {} (sigma {} per {per})", percent(mean), percent(sigma)));
         }
-        if let Some(Ratio { mean, sigma }) = spec.delta {
+        if let Some(SizeRatio { mean, sigma }) = spec.delta_ratio {
             parts.push(format!("differences of {} of a page (sigma {})", percent(mean), percent(sigma)));
         }
         format!("content is synthetic: {}", parts.join("; "))
@@ -438,13 +450,13 @@ impl ContentModel {
 
     fn choose(&mut self, page: u64, rng: &mut SplitMix64) -> u64 {
         match self.spec.source {
-            Source::Unique => self.make(page),
-            Source::Same => self.fingerprint(0, self.seed),
-            Source::Zipf { .. } => {
+            ContentSource::Unique => self.make(page),
+            ContentSource::Same => self.fingerprint(0, self.seed),
+            ContentSource::Zipf { .. } => {
                 let rank = self.ranks.draw(rng);
                 self.fingerprint(rank, rank)
             }
-            Source::Duplicates { .. } => {
+            ContentSource::Duplicates { .. } => {
                 if !self.pool.is_empty() && self.repeats.happens(rng) {
                     return self.pool[self.ranks.draw(rng) as usize - 1];
                 }
@@ -452,7 +464,7 @@ impl ContentModel {
                 self.add_to_pool(new);
                 new
             }
-            Source::Reverts { .. } => self.earlier_version(page),
+            ContentSource::Reverts { .. } => self.earlier_version(page),
         }
     }
 
@@ -473,7 +485,7 @@ impl ContentModel {
     fn make(&mut self, page: u64) -> u64 {
         let number = self.made;
         self.made += 1;
-        let chunk = u64::from(self.spec.chunk);
+        let chunk = u64::from(self.spec.chunk_pages);
         self.fingerprint(number, if chunk > 1 { page / chunk } else { number })
     }
 
@@ -481,7 +493,7 @@ impl ContentModel {
     /// largest power of two of contents that the pool has reached, then the whole pool, so that it is recomputed at
     /// most 27 times.
     fn add_to_pool(&mut self, content: u64) {
-        let Source::Duplicates { theta, pool, .. } = self.spec.source else { return };
+        let ContentSource::Duplicates { theta, pool, .. } = self.spec.source else { return };
         let len = self.pool.len() as u64 + 1;
         if len > pool {
             return;
@@ -530,7 +542,7 @@ fn permute_number(number: u64) -> u64 {
 struct Sizes(Box<[u16]>);
 
 impl Sizes {
-    fn new(ratio: Ratio) -> Self {
+    fn new(ratio: SizeRatio) -> Self {
         let classes = 1u32 << CLASS_BITS;
         let size = |class| page_share(ratio, normal_quantile((f64::from(class) + 0.5) / f64::from(classes)));
         Self((0..classes).map(size).collect())
@@ -544,7 +556,7 @@ impl Sizes {
 }
 
 #[expect(clippy::cast_sign_loss, reason = "the ratio is at least 0.01")]
-fn page_share(ratio: Ratio, deviations: f64) -> u16 {
+fn page_share(ratio: SizeRatio, deviations: f64) -> u16 {
     let share = (ratio.mean + ratio.sigma * deviations).clamp(SMALLEST_RATIO, 1.0);
     (share * PAGE_BYTES as f64).round() as u16
 }

@@ -3,9 +3,9 @@
 //! Every format with rows and columns (CSV here, Parquet in the command) is printed from such a table. So formats cannot
 //! differ in their columns or values, and a format that has types need not guess them from text.
 
-/// What the cells of a column contain.
+/// Type of the values in a column of a results table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum CellKind {
     /// Names, paths and sentences.
     Text,
     /// Counts, sizes in bytes and seeds.
@@ -16,7 +16,7 @@ pub enum Kind {
     Flag,
 }
 
-/// The value of one column in one row.
+/// A cell of a results table: the value of one column in one row.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Cell {
     /// The row has no value in this column.
@@ -33,13 +33,13 @@ pub enum Cell {
 
 impl Cell {
     /// Returns the kind of the value; `None` if the cell is empty.
-    pub fn kind(&self) -> Option<Kind> {
+    pub fn kind(&self) -> Option<CellKind> {
         match self {
             Self::Empty => None,
-            Self::Text(_) => Some(Kind::Text),
-            Self::Whole(_) => Some(Kind::Whole),
-            Self::Real(_) => Some(Kind::Real),
-            Self::Flag(_) => Some(Kind::Flag),
+            Self::Text(_) => Some(CellKind::Text),
+            Self::Whole(_) => Some(CellKind::Whole),
+            Self::Real(_) => Some(CellKind::Real),
+            Self::Flag(_) => Some(CellKind::Flag),
         }
     }
 
@@ -113,12 +113,12 @@ pub struct DataColumn {
     /// Title of the column, with the unit of its values last.
     pub title: String,
     /// Kind of all values in the column.
-    pub kind: Kind,
+    pub kind: CellKind,
 }
 
 impl DataColumn {
     /// Creates a column of values of this kind.
-    pub fn new(title: &str, kind: Kind) -> Self {
+    pub fn new(title: &str, kind: CellKind) -> Self {
         Self { title: title.to_owned(), kind }
     }
 }
@@ -176,15 +176,15 @@ mod tests {
 
     fn table() -> DataTable {
         DataTable::new(vec![
-            DataColumn::new("trace", Kind::Text),
-            DataColumn::new("erases", Kind::Whole),
-            DataColumn::new("years", Kind::Real),
-            DataColumn::new("steady", Kind::Flag),
+            DataColumn::new("trace", CellKind::Text),
+            DataColumn::new("erases", CellKind::Whole),
+            DataColumn::new("years", CellKind::Real),
+            DataColumn::new("steady", CellKind::Flag),
         ])
     }
 
     #[test]
-    fn csv_quotes_texts_and_leaves_empty_cells_empty() {
+    fn csv_of_a_data_table_quotes_texts_and_leaves_empty_cells_empty() {
         let mut table = table();
         table.push(vec!["a, \"b\"".into(), u64::MAX.into(), 0.1.into(), true.into()]);
         table.push(vec!["".into(), None::<u64>.into(), Some(3.0).into(), Cell::Empty]);
@@ -196,13 +196,13 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "erases is a column of Whole, not of Real(1.0)")]
-    fn a_column_has_one_kind_of_values() {
+    fn a_data_table_column_refuses_values_of_another_kind() {
         table().push(vec![Cell::Empty, 1.0.into(), Cell::Empty, Cell::Empty]);
     }
 
     #[test]
     #[should_panic(expected = "a cell in every column")]
-    fn a_row_has_a_cell_in_every_column() {
+    fn a_data_table_refuses_rows_without_a_cell_per_column() {
         table().push(vec!["a".into()]);
     }
 }

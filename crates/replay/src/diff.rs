@@ -16,8 +16,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use wearwell_config::Origin;
 
-use crate::page::record_in;
-use crate::report::aligned;
+use crate::page::embedded_record;
+use crate::report::aligned_text;
 
 /// Names of fields that describe what was run, at any depth of the record; all other fields are results.
 const CAUSES: [&str; 12] = [
@@ -48,7 +48,7 @@ const LISTS: [&str; 4] = ["runs", "drives", "ablations", "profiles"];
 pub enum DiffError {
     /// The text of a file is not JSON.
     #[error("{file}: not JSON: {message}")]
-    Json {
+    NotJson {
         /// Name of the result file.
         file: String,
         /// Message of the parser, with the place.
@@ -64,7 +64,7 @@ pub enum DiffError {
     },
     /// The files contain results of different kinds, such as runs and lives.
     #[error("one file has {a} and the other {b}: they have no figures in common")]
-    Kinds {
+    DifferentKinds {
         /// Name of the list of records in the first file.
         a: &'static str,
         /// Name of the list of records in the second file.
@@ -74,19 +74,19 @@ pub enum DiffError {
 
 /// The records of one result file.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Results {
+pub struct ResultFile {
     list: &'static str,
     records: Vec<Map<String, Value>>,
 }
 
-impl Results {
+impl ResultFile {
     /// Parses the text of a result file: JSON, or a [page](crate::page) that contains it. `file` is its name in errors.
     ///
     /// # Errors
     /// [`DiffError`] if the text is not a result of this program.
     pub fn parse(file: &str, text: &str) -> Result<Self, DiffError> {
-        let mut value: Map<String, Value> = serde_json::from_str(record_in(text).unwrap_or(text))
-            .map_err(|error| DiffError::Json { file: file.to_owned(), message: error.to_string() })?;
+        let mut value: Map<String, Value> = serde_json::from_str(embedded_record(text).unwrap_or(text))
+            .map_err(|error| DiffError::NotJson { file: file.to_owned(), message: error.to_string() })?;
         let found = LISTS.into_iter().find_map(|list| match value.remove(list)? {
             Value::Array(records) => {
                 Some((list, records.into_iter().map(as_object).collect::<Option<Vec<_>>>()?))
@@ -144,10 +144,10 @@ impl Diff {
     /// as equal (0: only identical numbers).
     ///
     /// # Errors
-    /// [`DiffError::Kinds`] if the files contain results of different kinds.
-    pub fn of(a: Results, b: Results, within: f64) -> Result<Self, DiffError> {
+    /// [`DiffError::DifferentKinds`] if the files contain results of different kinds.
+    pub fn of_files(a: ResultFile, b: ResultFile, within: f64) -> Result<Self, DiffError> {
         if a.list != b.list {
-            return Err(DiffError::Kinds { a: a.list, b: b.list });
+            return Err(DiffError::DifferentKinds { a: a.list, b: b.list });
         }
         let mut of_b: Vec<_> = b.records.into_iter().map(Some).collect();
         let same_title = |record: &Map<String, Value>, of_b: &mut Vec<Option<Map<String, Value>>>| {
@@ -218,15 +218,15 @@ impl Pair {
                 continue;
             }
             rows.push(vec![format!("{head}:")]);
-            rows.extend(differences.iter().map(Difference::row));
+            rows.extend(differences.iter().map(Difference::table_row));
         }
-        format!("{}\n{}", self.title, aligned(&rows))
+        format!("{}\n{}", self.title, aligned_text(&rows))
     }
 }
 
 impl Difference {
     /// Returns the table row of a field that differs: its name, both values, and their ratio.
-    pub(crate) fn row(&self) -> Vec<String> {
+    pub(crate) fn table_row(&self) -> Vec<String> {
         let text = |value: &Option<Value>, origin: &Option<String>| {
             let origin = origin.as_ref().map(|origin| format!(" ({origin})"));
             text_of(value.as_ref()) + &origin.unwrap_or_default()
@@ -345,18 +345,18 @@ fn title(record: &Map<String, Value>) -> String {
 mod tests {
     use super::*;
 
-    fn results(text: &str) -> Results {
-        Results::parse("x.json", text).expect("a result")
+    fn results(text: &str) -> ResultFile {
+        ResultFile::parse("x.json", text).expect("a result")
     }
 
     fn diff(a: &str, b: &str, within: f64) -> Diff {
-        Diff::of(results(a), results(b), within).expect("of one kind")
+        Diff::of_files(results(a), results(b), within).expect("of one kind")
     }
 
     const RUN: &str = r#"{"runs": [{"design": "dftl", "config": {"gc": {"low": 2}}, "programs": 100, "cpu_seconds": 1.5}]}"#;
 
     #[test]
-    fn a_result_does_not_differ_from_itself_or_by_what_the_machine_did() {
+    fn diff_ignores_times_and_memory_of_the_machine() {
         assert!(diff(RUN, RUN, 0.0).is_empty());
         let slower = RUN.replace("1.5", "9.5");
         let same = diff(RUN, &slower, 0.0);
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn lives_are_compared_one_by_one_without_what_the_machine_did() {
+    fn diff_of_lives_compares_them_one_by_one_without_machine_times() {
         let drive =
             r#"{"drives": [{"design": "dftl", "lives": [{"seed": 1, "end": "full", "cpu_seconds": 1.5}]}]}"#;
         assert!(diff(drive, &drive.replace("1.5", "9.5"), 0.0).is_empty());
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_differ_are_listed_apart_from_results() {
+    fn diff_lists_settings_apart_from_results() {
         let other = RUN.replace("\"low\": 2", "\"low\": 4").replace("100", "150");
         let found = diff(RUN, &other, 0.0);
         let [pair] = &found.pairs[..] else { panic!("one pair") };
@@ -390,14 +390,14 @@ mod tests {
     }
 
     #[test]
-    fn small_differences_of_numbers_can_be_passed_over() {
+    fn diff_ignores_differences_within_the_given_tolerance() {
         let other = RUN.replace("100", "101");
         assert!(!diff(RUN, &other, 0.0).is_empty());
         assert!(diff(RUN, &other, 0.01).is_empty());
     }
 
     #[test]
-    fn runs_are_paired_by_design_whatever_their_order_and_the_rest_in_order() {
+    fn diff_pairs_runs_by_design_and_the_rest_in_order() {
         let of = |designs: &[&str]| {
             let runs: Vec<String> =
                 designs.iter().map(|design| format!(r#"{{"design": "{design}"}}"#)).collect();
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_that_one_record_lacks_differs_unless_the_other_has_null() {
+    fn diff_treats_a_missing_field_as_null() {
         let null = RUN.replace("\"programs\": 100", "\"programs\": null");
         let without = RUN.replace("\"programs\": 100, ", "");
         assert!(diff(&null, &without, 0.0).is_empty());
@@ -419,17 +419,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_result_is_refused_with_its_name() {
-        let refused = |text| Results::parse("y.json", text).expect_err("no result").to_string();
+    fn diff_refuses_a_file_that_is_no_result_by_name() {
+        let refused = |text| ResultFile::parse("y.json", text).expect_err("no result").to_string();
         assert!(refused("{").starts_with("y.json: not JSON"));
         assert!(refused("{}").starts_with("y.json: no list of runs"));
         assert!(refused(r#"{"runs": 3}"#).starts_with("y.json: no list of runs"));
         let lives = results(r#"{"drives": []}"#);
-        assert!(matches!(Diff::of(results(RUN), lives, 0.0), Err(DiffError::Kinds { .. })));
+        assert!(matches!(Diff::of_files(results(RUN), lives, 0.0), Err(DiffError::DifferentKinds { .. })));
     }
 
     #[test]
-    fn numbers_are_printed_with_six_digits() {
+    fn diff_prints_numbers_with_six_digits() {
         let text = |number: f64| text_of(Some(&Value::from(number)));
         assert_eq!(
             [text(1.534_039_21), text(0.000_012_345_678), text(1e9)],

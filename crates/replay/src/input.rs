@@ -9,7 +9,7 @@ use wearwell_config::ConfigError;
 use wearwell_trace::{Footprint, FootprintBuilder, Format, OpenOptions, Request, TraceError, TraceReader};
 
 use crate::hosts;
-use crate::workload::{self, Generator, Spec, SpecError};
+use crate::workload::{self, SpecError, WorkloadGenerator, WorkloadSpec};
 
 /// Returns the trace format called `name`.
 ///
@@ -17,7 +17,7 @@ use crate::workload::{self, Generator, Spec, SpecError};
 /// [`ConfigError::UnknownName`], with the most similar name as a suggestion.
 pub fn format_named(name: &str) -> Result<Format, ConfigError> {
     let known = Format::ALL.iter().map(|format| format.name());
-    Format::from_name(name).ok_or_else(|| ConfigError::unknown("format", name, known))
+    Format::from_name(name).ok_or_else(|| ConfigError::unknown_name("format", name, known))
 }
 
 /// A source of requests that can be opened repeatedly.
@@ -31,20 +31,20 @@ pub enum Input {
         options: OpenOptions,
     },
     /// A synthetic workload from a generator.
-    Workload(Box<Spec>),
+    Workload(Box<WorkloadSpec>),
     /// A model of host software (file system, database), or a synthetic substitute for a trace.
-    Host(Box<hosts::Spec>),
+    Host(Box<hosts::HostModelSpec>),
 }
 
 /// An input that is being read, request by request.
 #[expect(missing_debug_implementations, reason = "readers are trait objects")]
-pub enum Requests {
+pub enum OpenInput {
     /// Requests from a trace file.
     Trace(Box<dyn TraceReader>),
     /// Requests from a workload generator.
-    Workload(Box<Generator>),
+    Workload(Box<WorkloadGenerator>),
     /// Requests from a model of host software.
-    Host(Box<hosts::Generator>),
+    Host(Box<hosts::HostGenerator>),
 }
 
 impl Input {
@@ -53,7 +53,7 @@ impl Input {
     /// # Errors
     /// [`SpecError`] if `spec` is valid in neither grammar.
     pub fn generated(spec: &str) -> Result<Self, SpecError> {
-        if hosts::Spec::is_named_by(spec) {
+        if hosts::HostModelSpec::is_named_by(spec) {
             return Ok(Self::Host(Box::new(spec.parse()?)));
         }
         spec.parse().map(|spec| Self::Workload(Box::new(spec))).map_err(suggest_from_both_grammars)
@@ -81,11 +81,11 @@ impl Input {
     ///
     /// # Errors
     /// The errors of [`wearwell_trace::open`].
-    pub fn open(&self) -> Result<Requests, TraceError> {
+    pub fn open(&self) -> Result<OpenInput, TraceError> {
         Ok(match self {
-            Self::Trace { path, options } => Requests::Trace(wearwell_trace::open(path, options)?),
-            Self::Workload(spec) => Requests::Workload(Box::new(Generator::new(spec))),
-            Self::Host(spec) => Requests::Host(Box::new(hosts::Generator::new(spec))),
+            Self::Trace { path, options } => OpenInput::Trace(wearwell_trace::open(path, options)?),
+            Self::Workload(spec) => OpenInput::Workload(Box::new(WorkloadGenerator::new(spec))),
+            Self::Host(spec) => OpenInput::Host(Box::new(hosts::HostGenerator::new(spec))),
         })
     }
 
@@ -105,8 +105,8 @@ impl Input {
     ///
     /// # Errors
     /// Errors of the reader, except damage after at least one good request.
-    pub fn survey(&self, aged_by: Option<&Input>) -> Result<Survey, TraceError> {
-        let mut survey = Survey::default();
+    pub fn survey(&self, aged_by: Option<&Input>) -> Result<InputSurvey, TraceError> {
+        let mut survey = InputSurvey::default();
         // Only traces have their touched pages numbered densely.
         let mut builder = matches!(self, Self::Trace { .. }).then(FootprintBuilder::default);
         if let Some(aging) = aged_by {
@@ -124,8 +124,8 @@ impl Input {
             Self::Trace { .. } => survey.add(self, builder.as_mut())?,
         }
         if let Some(builder) = builder {
-            let footprint = builder.finish()?;
-            survey.footprint_pages = u64::from(footprint.pages());
+            let footprint = builder.into_footprint()?;
+            survey.footprint_pages = u64::from(footprint.page_count());
             survey.footprint = Some(Arc::new(footprint));
         }
         Ok(survey)
@@ -144,16 +144,16 @@ struct Extent {
 impl Extent {
     /// Returns the totals of the requests that this specification generates; a process computes them once per
     /// specification and then reuses them.
-    fn of(spec: &hosts::Spec) -> Self {
+    fn of(spec: &hosts::HostModelSpec) -> Self {
         static KNOWN: Mutex<BTreeMap<String, Extent>> = Mutex::new(BTreeMap::new());
         let name = spec.to_string();
         if let Some(extent) = KNOWN.lock().unwrap_or_else(PoisonError::into_inner).get(&name) {
             return *extent;
         }
-        let mut survey = Survey::default();
-        let mut generator = hosts::Generator::new(spec);
+        let mut survey = InputSurvey::default();
+        let mut generator = hosts::HostGenerator::new(spec);
         let mut request = Request::default();
-        while generator.next(&mut request) {
+        while generator.next_request(&mut request) {
             survey.count(&request);
         }
         let extent =
@@ -166,23 +166,23 @@ impl Extent {
 /// Adds the names of both grammars (workloads and host models) to the error for an unknown name.
 fn suggest_from_both_grammars(error: SpecError) -> SpecError {
     let SpecError::UnknownKind { name, .. } = error else { return error };
-    let kinds = workload::GRAMMAR.kinds.iter().chain(hosts::GRAMMAR.kinds);
+    let kinds = workload::WORKLOAD_GRAMMAR.kinds.iter().chain(hosts::HOST_GRAMMAR.kinds);
     let valid: Vec<&'static str> = kinds.map(|kind| kind.name).collect();
-    let nearest = workload::options::nearest(&name, &valid);
+    let nearest = workload::options::most_similar(&name, &valid);
     SpecError::UnknownKind { what: "workload", name, nearest, valid: valid.join(", ") }
 }
 
-impl Requests {
+impl OpenInput {
     /// Reads the next request into `into`; returns `false` at the end.
     ///
     /// # Errors
     /// Errors of the trace reader; a generator has none.
     #[inline]
-    pub fn next(&mut self, into: &mut Request) -> Result<bool, TraceError> {
+    pub fn next_request(&mut self, into: &mut Request) -> Result<bool, TraceError> {
         match self {
             Self::Trace(reader) => reader.next(into),
-            Self::Workload(generator) => Ok(generator.next(into)),
-            Self::Host(generator) => Ok(generator.next(into)),
+            Self::Workload(generator) => Ok(generator.next_request(into)),
+            Self::Host(generator) => Ok(generator.next_request(into)),
         }
     }
 
@@ -196,7 +196,7 @@ impl Requests {
     }
 
     /// Returns the number of lines of the trace file that were skipped as invalid.
-    pub fn rejected(&self) -> u64 {
+    pub fn rejected_lines(&self) -> u64 {
         match self {
             Self::Trace(reader) => reader.rejected().count,
             Self::Workload(_) | Self::Host(_) => 0,
@@ -206,7 +206,7 @@ impl Requests {
 
 /// Extent of an input: its requests, the pages that they touch, and whether they bring times and content.
 #[derive(Clone, Debug, Default)]
-pub struct Survey {
+pub struct InputSurvey {
     /// Number of requests of the input.
     pub requests: u64,
     /// Number of requests of the trace that ages the device before the input; 0 if there is none.
@@ -233,13 +233,13 @@ pub struct Survey {
     device: Option<u32>,
 }
 
-impl Survey {
-    fn count_workload(&mut self, spec: &Spec) {
+impl InputSurvey {
+    fn count_workload(&mut self, spec: &WorkloadSpec) {
         self.requests = spec.requests;
-        self.footprint_pages = spec.pages;
-        self.end_bytes = self.end_bytes.max(spec.pages * wearwell_trace::PAGE_BYTES);
+        self.footprint_pages = spec.working_set_pages;
+        self.end_bytes = self.end_bytes.max(spec.working_set_pages * wearwell_trace::PAGE_BYTES);
         self.lacks_content = spec.content.is_none();
-        self.is_timed = spec.arrival != workload::Arrival::Untimed;
+        self.is_timed = spec.arrival != workload::ArrivalProcess::Untimed;
     }
 
     /// Adds the extent of `input` to this extent; if `builder` is given, also the pages that the input touches.
@@ -258,12 +258,12 @@ impl Survey {
 
     fn read(
         &mut self,
-        requests: &mut Requests,
+        requests: &mut OpenInput,
         mut builder: Option<&mut FootprintBuilder>,
     ) -> Result<(), TraceError> {
         let mut request = Request::default();
         loop {
-            match requests.next(&mut request) {
+            match requests.next_request(&mut request) {
                 Ok(true) => self.count(&request),
                 Ok(false) => {
                     self.unsorted_times = self.unsorted_times.max(requests.unsorted_times());
@@ -273,7 +273,7 @@ impl Survey {
                 Err(error) => return Err(error),
             }
             if let Some(builder) = &mut builder {
-                builder.add(&request);
+                builder.add_request(&request);
             }
         }
     }

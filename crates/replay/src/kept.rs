@@ -16,8 +16,8 @@ use serde::de::DeserializeOwned;
 use crate::life::{End, LifeRecord};
 use crate::record::RunRecord;
 
-/// A result that can be stored in a folder of results ([`Kept`]).
-pub trait Keepable: Serialize + DeserializeOwned {
+/// A result that can be stored in a folder of results ([`ResultFolder`]).
+pub trait StorableResult: Serialize + DeserializeOwned {
     /// Kind of result as a word in the names of its files, such as `run`.
     const KIND: &'static str;
 
@@ -26,7 +26,7 @@ pub trait Keepable: Serialize + DeserializeOwned {
 }
 
 /// A record of lives is complete if it has exactly one life, which was not interrupted.
-impl Keepable for LifeRecord {
+impl StorableResult for LifeRecord {
     const KIND: &'static str = "life";
 
     fn is_finished(&self) -> bool {
@@ -35,7 +35,7 @@ impl Keepable for LifeRecord {
 }
 
 /// A run record is complete if the whole input was replayed.
-impl Keepable for RunRecord {
+impl StorableResult for RunRecord {
     const KIND: &'static str = "run";
 
     fn is_finished(&self) -> bool {
@@ -45,17 +45,17 @@ impl Keepable for RunRecord {
 
 /// A folder of finished results of one kind, one file per result.
 #[derive(Clone, Debug)]
-pub struct Kept<T> {
+pub struct ResultFolder<T> {
     folder: PathBuf,
     kind: PhantomData<fn() -> T>,
 }
 
-impl<T: Keepable> Kept<T> {
+impl<T: StorableResult> ResultFolder<T> {
     /// Opens `folder` as a folder of results, and creates it if it is missing.
     ///
     /// # Errors
     /// The folder cannot be created.
-    pub fn at(folder: &Path) -> std::io::Result<Self> {
+    pub fn open(folder: &Path) -> std::io::Result<Self> {
         std::fs::create_dir_all(folder)?;
         Ok(Self { folder: folder.to_owned(), kind: PhantomData })
     }
@@ -74,7 +74,7 @@ impl<T: Keepable> Kept<T> {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn put(&self, key: &str, result: &T) -> std::io::Result<()> {
+    pub fn store_if_finished(&self, key: &str, result: &T) -> std::io::Result<()> {
         if !result.is_finished() {
             return Ok(());
         }

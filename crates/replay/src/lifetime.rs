@@ -22,7 +22,7 @@ use crate::steadiness::Steadiness;
 
 /// Lifetime management of one run (choice of write-saving schemes, throttling), with its counters for the run record.
 #[derive(Clone, Debug)]
-pub(crate) struct Managed {
+pub(crate) struct LifetimeManagement {
     lifetime: LifetimeController,
     endurance_cycles: u32,
     /// Erases of physical blocks before the measured part of the run.
@@ -50,7 +50,7 @@ struct Ran {
     host_page_writes: u64,
 }
 
-impl Managed {
+impl LifetimeManagement {
     /// Creates the management of a device whose counters have just been cleared. The target in years counts from now;
     /// wear counts from the beginning of the drive's life.
     pub(crate) fn new(options: LifetimeOptions, device: &Device<SimNand>, endurance_cycles: u32) -> Self {
@@ -78,7 +78,7 @@ impl Managed {
     ///
     /// # Errors
     /// Errors of switching schemes: turning compression off writes the pages that are buffered for a chunk.
-    pub(crate) fn start_ns(
+    pub(crate) fn start_of_request_ns(
         &mut self,
         device: &mut Device<SimNand>,
         arrival_ns: u64,
@@ -105,7 +105,7 @@ impl Managed {
     /// switches them.
     ///
     /// # Errors
-    /// As [`Managed::start_ns`].
+    /// As [`LifetimeManagement::start_of_request_ns`].
     pub(crate) fn begin_epoch(&mut self, device: &mut Device<SimNand>, now_ns: u64) -> Result<(), Error> {
         let now = match self.lifetime.options().epoch {
             EpochLength::Seconds(_) => now_ns,
@@ -168,7 +168,7 @@ impl Managed {
     }
 
     /// Adds the results of lifetime management to the record of a run.
-    pub(crate) fn report(&self, device: &Device<SimNand>, record: &mut LifetimeRecord) {
+    pub(crate) fn add_to_record(&self, device: &Device<SimNand>, record: &mut LifetimeRecord) {
         let mut ended = self.clone();
         ended.count_writes(device);
         let all_writes = ended.writes_decided.max(1) as f64;
@@ -221,7 +221,11 @@ fn years_by_programs(
 }
 
 /// Returns the wear of the measured part of a run, which took `elapsed_s`.
-pub(crate) fn record(device: &Device<SimNand>, endurance_cycles: u32, elapsed_s: f64) -> LifetimeRecord {
+pub(crate) fn lifetime_record(
+    device: &Device<SimNand>,
+    endurance_cycles: u32,
+    elapsed_s: f64,
+) -> LifetimeRecord {
     let store = device.ftl().store();
     let geometry = store.geometry();
     let wear = (0..geometry.blocks()).map(|block| store.nand().erase_count(BlockId(block)));
@@ -242,7 +246,7 @@ pub(crate) fn record(device: &Device<SimNand>, endurance_cycles: u32, elapsed_s:
 /// Adds to the record how many bytes the host can write to the drive, and for how long, if the drive continues as in
 /// the steady part of the run: all of its bytes can be programmed as often as the rated cycles allow. `host_bytes` were
 /// written in `record.elapsed_s`.
-pub(crate) fn extrapolate(
+pub(crate) fn extrapolate_lifetime(
     record: &mut LifetimeRecord,
     device: &Device<SimNand>,
     endurance_cycles: u32,

@@ -21,7 +21,7 @@ use wearwell::{Device, Error, Ftl};
 use crate::record::SeriesPoint;
 use crate::steadiness::Steadiness;
 use crate::theory;
-use crate::workload::draw::below;
+use crate::workload::draw::uniform_below;
 use crate::workload::permutation::Permutation;
 
 /// Returns content that differs from that of every trace and model: the top bit is set in a hash of page number and
@@ -32,13 +32,13 @@ fn unique_content(page: u64, pass: u64) -> Descriptor {
 
 /// Progress callback with the preconditioning steps done and expected; on `Break` preconditioning ends and leaves the
 /// device in its state of that moment.
-pub type OnStep<'a> = &'a mut dyn FnMut(u64, u64) -> ControlFlow<()>;
+pub type OnPreconditionStep<'a> = &'a mut dyn FnMut(u64, u64) -> ControlFlow<()>;
 
 /// Preconditioning steps between two calls of the progress callback.
 const REPORT_EVERY: u64 = 1 << 16;
 
 /// Calls the progress callback of preconditioning once every [`REPORT_EVERY`] steps.
-fn report(on_step: OnStep<'_>, done: u64, total: u64) -> ControlFlow<()> {
+fn report(on_step: OnPreconditionStep<'_>, done: u64, total: u64) -> ControlFlow<()> {
     if done.is_multiple_of(REPORT_EVERY) { on_step(done, total) } else { Continue(()) }
 }
 
@@ -46,7 +46,10 @@ fn report(on_step: OnStep<'_>, done: u64, total: u64) -> ControlFlow<()> {
 ///
 /// # Errors
 /// Errors of the device.
-pub fn fill<N: Nand>(device: &mut Device<N>, on_step: OnStep<'_>) -> Result<ControlFlow<()>, Error> {
+pub fn fill_sequentially<N: Nand>(
+    device: &mut Device<N>,
+    on_step: OnPreconditionStep<'_>,
+) -> Result<ControlFlow<()>, Error> {
     let pages = device.ftl().logical_pages();
     for page in 0..pages {
         if report(on_step, page as u64, pages as u64).is_break() {
@@ -57,61 +60,62 @@ pub fn fill<N: Nand>(device: &mut Device<N>, on_step: OnStep<'_>) -> Result<Cont
     device.flush().map(|()| Continue(()))
 }
 
-/// Writes every exported page, then overwrites random pages as [`overwrite`] does. Returns how steady write
+/// Writes every exported page, then overwrites random pages as [`overwrite_at_random`] does. Returns how steady write
 /// amplification was during the `capacities` written after the first collection. Writing ends there whether steady or
 /// not, so that the state does not depend on the threshold of steadiness.
 ///
 /// # Errors
-/// As [`overwrite`].
-pub fn steady<N: Nand>(
+/// As [`overwrite_at_random`].
+pub fn write_to_steady_state<N: Nand>(
     device: &mut Device<N>,
     capacities: f64,
     seed: u64,
-    on_step: OnStep<'_>,
+    on_step: OnPreconditionStep<'_>,
 ) -> Result<ControlFlow<(), Steadiness>, Error> {
-    if fill(device, on_step)?.is_break() {
+    if fill_sequentially(device, on_step)?.is_break() {
         return Ok(Break(()));
     }
     let mut points = Vec::new();
     let flow = overwrite_with_samples(device, capacities, seed, on_step, &mut |point| points.push(point))?;
     let exported_bytes = device.capacity_bytes();
-    Ok(flow.map_continue(|()| Steadiness::of(&points, exported_bytes)))
+    Ok(flow.map_continue(|()| Steadiness::of_samples(&points, exported_bytes)))
 }
 
-/// Builds the steady state of uniform random writes by [`construct`], then overwrites `capacities` physical capacities
-/// of random pages as [`overwrite`] does (none for 0). The overwrites let maps and page validity on flash occupy the
-/// space that was left for them, so that every design has the same number of free blocks.
+/// Builds the steady state of uniform random writes by [`construct_steady_state`], then overwrites `capacities`
+/// physical capacities of random pages as [`overwrite_at_random`] does (none for 0). The overwrites let maps and page
+/// validity on flash occupy the space that was left for them, so that every design has the same number of free blocks.
 ///
 /// # Errors
-/// Errors of [`construct`] and [`overwrite`].
-pub fn constructed<N: Nand>(
+/// Errors of [`construct_steady_state`] and [`overwrite_at_random`].
+pub fn construct_and_overwrite<N: Nand>(
     device: &mut Device<N>,
     capacities: f64,
     seed: u64,
-    on_step: OnStep<'_>,
+    on_step: OnPreconditionStep<'_>,
 ) -> Result<ControlFlow<()>, Error> {
-    match construct(device, seed, on_step)? {
-        Continue(()) if capacities > 0.0 => overwrite(device, capacities, mix_bits(seed), on_step),
+    match construct_steady_state(device, seed, on_step)? {
+        Continue(()) if capacities > 0.0 => overwrite_at_random(device, capacities, mix_bits(seed), on_step),
         flow => Ok(flow),
     }
 }
 
-/// Brings the device into the state of a drive that has long been in use: by [`constructed`], or by [`steady`] if its
-/// pools (planes, or planes of a superblock) have too few blocks for that, in which case the steadiness is returned. If
-/// a write buffer absorbs nearly all writes, the device stays in its state of that moment.
+/// Brings the device into the state of a drive that has long been in use: by [`construct_and_overwrite`], or by
+/// [`write_to_steady_state`] if its pools (planes, or planes of a superblock) have too few blocks for that, in which
+/// case the steadiness is returned. If a write buffer absorbs nearly all writes, the device stays in its state of that
+/// moment.
 ///
 /// # Errors
 /// Errors of the device.
-pub fn in_use<N: Nand>(
+pub fn bring_into_use<N: Nand>(
     device: &mut Device<N>,
     capacities: f64,
     seed: u64,
-    on_step: OnStep<'_>,
+    on_step: OnPreconditionStep<'_>,
 ) -> Result<ControlFlow<(), Option<Steadiness>>, Error> {
     let settled = if pool_plans(device.ftl()).is_ok() {
-        constructed(device, capacities, seed, on_step).map(|flow| flow.map_continue(|()| None))
+        construct_and_overwrite(device, capacities, seed, on_step).map(|flow| flow.map_continue(|()| None))
     } else {
-        steady(device, 1.0, seed, on_step).map(|flow| flow.map_continue(Some))
+        write_to_steady_state(device, 1.0, seed, on_step).map(|flow| flow.map_continue(Some))
     };
     match settled {
         Err(Error::InvalidOptions(_)) => Ok(Continue(None)),
@@ -123,11 +127,11 @@ pub fn in_use<N: Nand>(
 ///
 /// # Errors
 /// Errors of the device; [`Error::InvalidOptions`] if a write buffer absorbs so much that collection never starts.
-pub fn overwrite<N: Nand>(
+pub fn overwrite_at_random<N: Nand>(
     device: &mut Device<N>,
     capacities: f64,
     seed: u64,
-    on_step: OnStep<'_>,
+    on_step: OnPreconditionStep<'_>,
 ) -> Result<ControlFlow<()>, Error> {
     overwrite_with_samples(device, capacities, seed, on_step, &mut |_| ())
 }
@@ -136,13 +140,13 @@ pub fn overwrite<N: Nand>(
 /// amplification is judged.
 const STEADINESS_SAMPLES: u64 = 40;
 
-/// Overwrites random pages as [`overwrite`] does, and calls `on_moment` with the counters since the first garbage
-/// collection, [`STEADINESS_SAMPLES`] times.
+/// Overwrites random pages as [`overwrite_at_random`] does, and calls `on_moment` with the counters since the first
+/// garbage collection, [`STEADINESS_SAMPLES`] times.
 fn overwrite_with_samples<N: Nand>(
     device: &mut Device<N>,
     capacities: f64,
     seed: u64,
-    on_step: OnStep<'_>,
+    on_step: OnPreconditionStep<'_>,
     on_moment: &mut dyn FnMut(SeriesPoint),
 ) -> Result<ControlFlow<()>, Error> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
@@ -217,11 +221,11 @@ pub fn write_partial_chunks<N: Nand>(device: &mut Device<N>) -> Result<(), Error
 ///
 /// # Errors
 /// Errors of the device.
-pub fn bind<N: Nand>(
+pub fn bind_at_random<N: Nand>(
     device: &mut Device<N>,
     entries: u64,
     seed: u64,
-    on_step: OnStep<'_>,
+    on_step: OnPreconditionStep<'_>,
 ) -> Result<ControlFlow<()>, Error> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let pages = device.ftl().logical_pages() as u64;
@@ -234,7 +238,7 @@ pub fn bind<N: Nand>(
         && tried < MAX_CAPACITIES_WITHOUT_GC * pages
     {
         tried += 1;
-        let (target, source) = (below(&mut random, pages), below(&mut random, pages));
+        let (target, source) = (uniform_below(&mut random, pages), uniform_below(&mut random, pages));
         if !device.ftl().is_mapped(Lpn(source as u32)) {
             continue;
         }
@@ -258,24 +262,24 @@ fn overwrite_one<N: Nand>(
     written: &mut u64,
 ) -> Result<(), Error> {
     *written += 1;
-    let page = below(random, pages);
+    let page = uniform_below(random, pages);
     device.write_page(Lpn(page as u32), unique_content(page, *written))
 }
 
 /// Fills an empty device so that it is in the steady state of uniform random writes under greedy collection. Closed
-/// blocks hold as many valid pages as the mean field predicts ([`theory::greedy`]); which logical pages they hold is a
-/// pseudo-random permutation. Host writes alternate between the pools, so every pool holds the same number of valid
-/// pages, even if bad blocks leave it fewer blocks. The counters are zero afterwards, because nobody wrote the invalid
-/// pages. Takes about 20 ns per logical page. A map and page validity on flash are written once, at the end; the space
-/// that they occupy after repeated updates is left free.
+/// blocks hold as many valid pages as the mean field predicts ([`theory::greedy_steady_state`]); which logical pages
+/// they hold is a pseudo-random permutation. Host writes alternate between the pools, so every pool holds the same
+/// number of valid pages, even if bad blocks leave it fewer blocks. The counters are zero afterwards, because nobody
+/// wrote the invalid pages. Takes about 20 ns per logical page. A map and page validity on flash are written once, at
+/// the end; the space that they occupy after repeated updates is left free.
 ///
 /// # Errors
 /// Errors of the device; [`Error::InvalidOptions`] if the device is not empty, or so small that the blocks that garbage
 /// collection keeps free leave a pool no space for a steady state.
-pub fn construct<N: Nand>(
+pub fn construct_steady_state<N: Nand>(
     device: &mut Device<N>,
     seed: u64,
-    on_step: OnStep<'_>,
+    on_step: OnPreconditionStep<'_>,
 ) -> Result<ControlFlow<()>, Error> {
     let ftl = device.ftl_mut();
     if ftl.store().last_sequence() > 0 {
@@ -346,7 +350,7 @@ impl Pages {
     }
 
     fn next(&mut self) -> Option<Lpn> {
-        let page = (self.next < self.order.domain()).then(|| self.peek())?;
+        let page = (self.next < self.order.domain_size()).then(|| self.peek())?;
         self.next += 1;
         Some(page)
     }
@@ -354,7 +358,7 @@ impl Pages {
     /// Returns the next page unless it is the last one. So there always is a page that is written after the blocks are
     /// built, of which their invalid pages can be older versions.
     fn next_but_the_last(&mut self) -> Option<Lpn> {
-        if self.next + 1 < self.order.domain() { self.next() } else { None }
+        if self.next + 1 < self.order.domain_size() { self.next() } else { None }
     }
 
     /// Returns the page that is next; there must be one.
@@ -428,9 +432,9 @@ impl PoolPlan {
             u64::from(block_pages),
         );
         let closed_blocks = (u64::from(closed_blocks) * valid / collected) as u32;
-        let steady = theory::greedy(utilisation, block_pages as usize);
+        let steady = theory::greedy_steady_state(utilisation, block_pages as usize);
         let mut sum = 0.0;
-        let cumulative = steady.shares.iter().map(|share| {
+        let cumulative = steady.valid_count_shares.iter().map(|share| {
             sum += share;
             sum
         });

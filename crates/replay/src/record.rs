@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use wearwell::nand::FlashTiming;
 use wearwell::recovery::RecoveryStepCost;
 use wearwell::timing::LatencySummary;
-use wearwell_config::{Arrival, Config, Origin, blocks_kept};
+use wearwell_config::{Arrival, Config, Origin, blocks_kept_by_gc};
 
 use crate::steadiness::Steadiness;
 use crate::timeline::Timeline;
@@ -184,7 +184,7 @@ pub struct RecoveryCost {
 
 /// Times of the flash operations of a recovery, microseconds; the operations run one after the other.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct RecoveryCosts {
+pub struct RecoveryOpTimes {
     /// Time to read a spare area, microseconds.
     pub spare_read_us: f64,
     /// Time to read a page, microseconds.
@@ -193,10 +193,10 @@ pub struct RecoveryCosts {
     pub program_us: f64,
 }
 
-impl RecoveryCosts {
+impl RecoveryOpTimes {
     /// Returns the times of recovery's operations on a flash device. Reading a spare area takes 0.03 of the time of a
     /// page read, as 3 us to 100 us in `GeckoFTL`, section 2.
-    pub fn of(timing: &FlashTiming) -> Self {
+    pub fn of_flash(timing: &FlashTiming) -> Self {
         let page_read_us = timing.read_ns as f64 / 1000.0;
         Self {
             spare_read_us: 0.03 * page_read_us,
@@ -206,7 +206,7 @@ impl RecoveryCosts {
     }
 
     /// Returns the flash operations of a recovery step `cost` with the time that they take.
-    pub fn price(&self, cost: &RecoveryStepCost) -> RecoveryCost {
+    pub fn cost_with_time(&self, cost: &RecoveryStepCost) -> RecoveryCost {
         let RecoveryStepCost { spare_reads, page_reads, programs } = *cost;
         let time_us = spare_reads as f64 * self.spare_read_us
             + page_reads as f64 * self.page_read_us
@@ -294,8 +294,8 @@ impl DeviceRecord {
 
     /// Returns how many blocks of each plane hold no data because GC keeps them free, or because they are open and not
     /// yet written.
-    pub fn blocks_kept(&self) -> f64 {
-        blocks_kept(self.gc_low_blocks)
+    pub fn blocks_kept_by_gc(&self) -> f64 {
+        blocks_kept_by_gc(self.gc_low_blocks)
     }
 
     /// Returns the over-provisioning without the blocks that GC keeps free or open, which determines write
@@ -303,7 +303,7 @@ impl DeviceRecord {
     pub fn acting_over_provisioning(&self) -> f64 {
         let planes = self.dies() * self.layout.planes_per_die;
         let row_pages = f64::from(planes) * f64::from(self.layout.pages_per_block);
-        let kept = (self.blocks_kept() - self.reserve_blocks).max(0.0) * row_pages;
+        let kept = (self.blocks_kept_by_gc() - self.reserve_blocks).max(0.0) * row_pages;
         self.over_provisioning - kept / self.logical_pages as f64
     }
 

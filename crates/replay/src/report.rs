@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wearwell_config::{Arrival, Precondition};
 
-use crate::data_table::{Cell, DataColumn, DataTable, Kind};
+use crate::data_table::{Cell, CellKind, DataColumn, DataTable};
 use crate::record::{DeviceRecord, Latency, RunRecord};
 
 /// Version of the JSON form of [`Comparison`]. Added fields keep the version; a field that is removed or changes its
@@ -24,7 +24,7 @@ pub struct Comparison {
 
 impl Comparison {
     /// Creates the comparison of `runs`, of which the first on each input and device is the baseline.
-    pub fn of(runs: Vec<RunRecord>) -> Self {
+    pub fn of_runs(runs: Vec<RunRecord>) -> Self {
         Self { schema_version: SCHEMA_VERSION, runs }
     }
 
@@ -39,9 +39,9 @@ impl Comparison {
     /// Returns the records as a typed table, one row per run: input, configuration and figures. The columns are always
     /// the same, so that files can be joined; a figure that a run does not have is empty.
     pub fn data_table(&self) -> DataTable {
-        let mut table = DataTable::new(data_columns());
+        let mut table = DataTable::new(run_data_columns());
         for run in &self.runs {
-            table.push(data_cells(run));
+            table.push(run_data_cells(run));
         }
         table
     }
@@ -53,23 +53,23 @@ impl Comparison {
         let table = |runs: &[RunRecord]| {
             let said = common_settings(runs);
             let parts: Vec<String> =
-                pages_of(runs, &said).iter().map(|page| aligned(&stacked_rows(page, &said))).collect();
-            preamble(&runs[0]) + &parts.concat() + &postscript(&labelled(runs))
+                pages_of(runs, &said).iter().map(|page| aligned_text(&stacked_rows(page, &said))).collect();
+            lines_above_table(&runs[0]) + &parts.concat() + &lines_below_table(&labelled(runs))
         };
-        self.groups().map(table).collect::<Vec<_>>().join("\n")
+        self.groups_by_input().map(table).collect::<Vec<_>>().join("\n")
     }
 
     /// Returns the tables of [`Self::to_table`] in Markdown, without a limit of width.
     pub fn to_markdown(&self) -> String {
         let table = |runs: &[RunRecord]| {
             let rows = rows_of(&runs.iter().collect::<Vec<_>>(), &common_settings(runs));
-            preamble(&runs[0]) + &markdown(&rows) + &postscript(&labelled(runs))
+            lines_above_table(&runs[0]) + &markdown_table(&rows) + &lines_below_table(&labelled(runs))
         };
-        self.groups().map(table).collect::<Vec<_>>().join("\n")
+        self.groups_by_input().map(table).collect::<Vec<_>>().join("\n")
     }
 
     /// Returns the groups of consecutive run records on the same input and device.
-    pub(crate) fn groups(&self) -> impl Iterator<Item = &[RunRecord]> {
+    pub(crate) fn groups_by_input(&self) -> impl Iterator<Item = &[RunRecord]> {
         let is_alike = |a: &RunRecord, b: &RunRecord| a.trace.path == b.trace.path && a.device == b.device;
         self.runs.chunk_by(is_alike)
     }
@@ -89,7 +89,7 @@ fn pages_of<'a>(runs: &'a [RunRecord], said: &[&str]) -> Vec<Vec<&'a RunRecord>>
     for run in &runs[1..] {
         let page = pages.last_mut().expect("there is one");
         page.push(run);
-        let width = aligned(&stacked_rows(page, said)).lines().map(str::len).max().unwrap_or(0);
+        let width = aligned_text(&stacked_rows(page, said)).lines().map(str::len).max().unwrap_or(0);
         if width > LINE_WIDTH && page.len() > 2 {
             page.pop();
             pages.push(vec![baseline, run]);
@@ -99,54 +99,54 @@ fn pages_of<'a>(runs: &'a [RunRecord], said: &[&str]) -> Vec<Vec<&'a RunRecord>>
 }
 
 /// Returns the columns of run records in a typed table: first facts that distinguish runs, then figures.
-pub(crate) fn data_columns() -> Vec<DataColumn> {
+pub(crate) fn run_data_columns() -> Vec<DataColumn> {
     let facts = FACTS.iter().map(|&(title, kind, _)| DataColumn::new(title, kind));
     facts.chain(data_figures().map(|column| DataColumn::new(column.key, column.figure.kind()))).collect()
 }
 
-/// Returns the cells of a run, in the order of [`data_columns`].
-pub(crate) fn data_cells(run: &RunRecord) -> Vec<Cell> {
+/// Returns the cells of a run, in the order of [`run_data_columns`].
+pub(crate) fn run_data_cells(run: &RunRecord) -> Vec<Cell> {
     let facts = FACTS.iter().map(|(_, _, value)| value(run));
     facts.chain(data_figures().map(|column| column.figure.cell(run))).collect()
 }
 
 /// Returns a figure of a run, by the column's title, as tables show it.
-pub(crate) fn cell(run: &RunRecord, title: &str) -> String {
+pub(crate) fn figure_cell(run: &RunRecord, title: &str) -> String {
     let column = COLUMNS.iter().find(|column| column.title == title).expect("a title of a column");
     column.cell(run)
 }
 
 /// A fact that distinguishes runs (such as design or device): its title and kind in a typed table, and a function that
 /// returns it.
-type Fact = (&'static str, Kind, fn(&RunRecord) -> Cell);
+type Fact = (&'static str, CellKind, fn(&RunRecord) -> Cell);
 
 const FACTS: &[Fact] = &[
-    ("trace", Kind::Text, |run| run.trace.path.clone().into()),
-    ("design", Kind::Text, |run| run.design.clone().into()),
-    ("variant", Kind::Text, |run| run.variant.clone().into()),
-    ("partial", Kind::Flag, |run| run.partial.into()),
-    ("version", Kind::Text, |run| run.version.clone().into()),
-    ("seed", Kind::Whole, |run| run.seed.into()),
-    ("requests", Kind::Whole, |run| run.trace.requests.into()),
-    ("aging_requests", Kind::Whole, |run| run.trace.aging_requests.into()),
-    ("footprint_pages", Kind::Whole, |run| run.trace.footprint_pages.into()),
-    ("device", Kind::Text, |run| run.device.preset.clone().into()),
-    ("dies", Kind::Whole, |run| run.device.dies().into()),
-    ("block_pages", Kind::Whole, |run| run.device.block_pages().into()),
-    ("page_bytes", Kind::Whole, |run| run.device.page_bytes.into()),
-    ("physical_pages", Kind::Whole, |run| run.device.physical_pages.into()),
-    ("logical_pages", Kind::Whole, |run| run.device.logical_pages.into()),
-    ("over_provisioning", Kind::Real, |run| run.device.over_provisioning.into()),
-    ("reserve_blocks", Kind::Real, |run| run.device.reserve_blocks.into()),
-    ("gc_policy", Kind::Text, |run| name_of(&run.config.gc.policy).into()),
-    ("gc_low_blocks", Kind::Whole, |run| run.device.gc_low_blocks.into()),
-    ("buffer_pages", Kind::Whole, |run| run.config.buffer.pages.unwrap_or_default().into()),
-    ("precondition", Kind::Text, |run| name_of(&run.config.precondition.mode).into()),
-    ("timing", Kind::Text, |run| run.timing.mode.clone().into()),
-    ("arrival", Kind::Text, |run| name_of(&run.service.arrival).into()),
-    ("queue_depth", Kind::Whole, |run| run.service.queue_depth.into()),
-    ("overloaded", Kind::Flag, |run| run.service.is_overloaded.into()),
-    ("steady", Kind::Flag, |run| run.steady.is_steady.into()),
+    ("trace", CellKind::Text, |run| run.trace.path.clone().into()),
+    ("design", CellKind::Text, |run| run.design.clone().into()),
+    ("variant", CellKind::Text, |run| run.variant.clone().into()),
+    ("partial", CellKind::Flag, |run| run.partial.into()),
+    ("version", CellKind::Text, |run| run.version.clone().into()),
+    ("seed", CellKind::Whole, |run| run.seed.into()),
+    ("requests", CellKind::Whole, |run| run.trace.requests.into()),
+    ("aging_requests", CellKind::Whole, |run| run.trace.aging_requests.into()),
+    ("footprint_pages", CellKind::Whole, |run| run.trace.footprint_pages.into()),
+    ("device", CellKind::Text, |run| run.device.preset.clone().into()),
+    ("dies", CellKind::Whole, |run| run.device.dies().into()),
+    ("block_pages", CellKind::Whole, |run| run.device.block_pages().into()),
+    ("page_bytes", CellKind::Whole, |run| run.device.page_bytes.into()),
+    ("physical_pages", CellKind::Whole, |run| run.device.physical_pages.into()),
+    ("logical_pages", CellKind::Whole, |run| run.device.logical_pages.into()),
+    ("over_provisioning", CellKind::Real, |run| run.device.over_provisioning.into()),
+    ("reserve_blocks", CellKind::Real, |run| run.device.reserve_blocks.into()),
+    ("gc_policy", CellKind::Text, |run| name_of(&run.config.gc.policy).into()),
+    ("gc_low_blocks", CellKind::Whole, |run| run.device.gc_low_blocks.into()),
+    ("buffer_pages", CellKind::Whole, |run| run.config.buffer.pages.unwrap_or_default().into()),
+    ("precondition", CellKind::Text, |run| name_of(&run.config.precondition.mode).into()),
+    ("timing", CellKind::Text, |run| run.timing.mode.clone().into()),
+    ("arrival", CellKind::Text, |run| name_of(&run.service.arrival).into()),
+    ("queue_depth", CellKind::Whole, |run| run.service.queue_depth.into()),
+    ("overloaded", CellKind::Flag, |run| run.service.is_overloaded.into()),
+    ("steady", CellKind::Flag, |run| run.steady.is_steady.into()),
 ];
 
 /// Returns the name of a value (such as a design's part) as a configuration writes it.
@@ -156,7 +156,7 @@ fn name_of(value: &impl Serialize) -> String {
 }
 
 /// A figure that is computed from a run record, and how tables show it.
-pub(crate) struct Column {
+pub(crate) struct FigureColumn {
     key: &'static str,
     pub(crate) title: &'static str,
     figure: Figure,
@@ -178,10 +178,10 @@ enum Figure {
 }
 
 impl Figure {
-    fn kind(self) -> Kind {
+    fn kind(self) -> CellKind {
         match self {
-            Self::Count(_) => Kind::Whole,
-            Self::Measure(_) => Kind::Real,
+            Self::Count(_) => CellKind::Whole,
+            Self::Measure(_) => CellKind::Real,
         }
     }
 
@@ -193,9 +193,9 @@ impl Figure {
     }
 }
 
-impl Column {
+impl FigureColumn {
     /// Returns the figure of a run; `None` if the run does not have it.
-    pub(crate) fn value(&self, run: &RunRecord) -> Option<f64> {
+    pub(crate) fn figure_of(&self, run: &RunRecord) -> Option<f64> {
         match self.figure {
             Figure::Count(value) => value(run).map(|count| count as f64),
             Figure::Measure(value) => value(run),
@@ -208,24 +208,24 @@ impl Column {
         if value > 0.0 && value < 1e-8 {
             format!("{value:.2e}")
         } else {
-            grouped(value, self.digits_of(value))
+            with_thousands_separators(value, self.decimal_digits_of(value))
         }
     }
 
     /// Returns the number of digits after the decimal point that the table shows for a value of this size.
-    pub(crate) fn digits_of(&self, value: f64) -> usize {
-        self.digits.max(digits_of(value))
+    pub(crate) fn decimal_digits_of(&self, value: f64) -> usize {
+        self.digits.max(decimal_digits(value))
     }
 
     /// Returns the figure of a run as text for a table.
     pub(crate) fn cell(&self, run: &RunRecord) -> String {
-        let mark = if self.is_marked(run) { NOT_STEADY_MARK } else { "" };
-        self.value(run).map_or_else(|| "-".to_owned(), |value| self.write(value) + mark)
+        let mark = if self.needs_unsteady_mark(run) { NOT_STEADY_MARK } else { "" };
+        self.figure_of(run).map_or_else(|| "-".to_owned(), |value| self.write(value) + mark)
     }
 
     /// Whether the run has the figure, and no part of the run was steady although the figure is extrapolated.
-    pub(crate) fn is_marked(&self, run: &RunRecord) -> bool {
-        self.is_extrapolated && !run.lifetime.is_from_steady_part && self.value(run).is_some()
+    pub(crate) fn needs_unsteady_mark(&self, run: &RunRecord) -> bool {
+        self.is_extrapolated && !run.lifetime.is_from_steady_part && self.figure_of(run).is_some()
     }
 }
 
@@ -234,7 +234,7 @@ pub(crate) const NOT_STEADY_MARK: &str = "*";
 
 /// Returns the number of digits after the decimal point that show the first three significant digits of a value less
 /// than 1 (at most 9), or 0 for other values.
-pub(crate) fn digits_of(value: f64) -> usize {
+pub(crate) fn decimal_digits(value: f64) -> usize {
     if value > 0.0 && value < 1.0 { (2.0 - value.log10().floor()).min(9.0) as usize } else { 0 }
 }
 
@@ -252,106 +252,114 @@ enum Shown {
     OnlyData,
 }
 
-const fn column_of(key: &'static str, title: &'static str, figure: Figure) -> Column {
-    Column { key, title, figure, digits: 0, ratio: true, is_extrapolated: false, shown: Shown::Always }
+const fn column_of(key: &'static str, title: &'static str, figure: Figure) -> FigureColumn {
+    FigureColumn { key, title, figure, digits: 0, ratio: true, is_extrapolated: false, shown: Shown::Always }
 }
 
-const fn count(key: &'static str, title: &'static str, value: fn(&RunRecord) -> Option<u64>) -> Column {
+const fn count(key: &'static str, title: &'static str, value: fn(&RunRecord) -> Option<u64>) -> FigureColumn {
     column_of(key, title, Figure::Count(value))
 }
 
-const fn measure(key: &'static str, title: &'static str, value: fn(&RunRecord) -> Option<f64>) -> Column {
+const fn measure(
+    key: &'static str,
+    title: &'static str,
+    value: fn(&RunRecord) -> Option<f64>,
+) -> FigureColumn {
     column_of(key, title, Figure::Measure(value))
 }
 
-const fn latency(key: &'static str, title: &'static str, value: fn(&RunRecord) -> Option<f64>) -> Column {
-    Column { digits: 1, shown: Shown::If(has_timing), ..measure(key, title, value) }
+const fn latency(
+    key: &'static str,
+    title: &'static str,
+    value: fn(&RunRecord) -> Option<f64>,
+) -> FigureColumn {
+    FigureColumn { digits: 1, shown: Shown::If(has_timing), ..measure(key, title, value) }
 }
 
 const fn extrapolated(
     key: &'static str,
     title: &'static str,
     value: fn(&RunRecord) -> Option<f64>,
-) -> Column {
-    Column { digits: 2, is_extrapolated: true, ..measure(key, title, value) }
+) -> FigureColumn {
+    FigureColumn { digits: 2, is_extrapolated: true, ..measure(key, title, value) }
 }
 
 /// Returns a column in MiB, shown in a table only if write amplification in bytes differs from that in pages.
-const fn mib(title: &'static str, value: fn(&RunRecord) -> Option<f64>) -> Column {
-    Column { digits: 1, shown: Shown::OnlyTable(counts_differ), ..measure("", title, value) }
+const fn mib(title: &'static str, value: fn(&RunRecord) -> Option<f64>) -> FigureColumn {
+    FigureColumn { digits: 1, shown: Shown::OnlyTable(counts_differ), ..measure("", title, value) }
 }
 
-const fn only_data(key: &'static str, figure: Figure) -> Column {
-    Column { shown: Shown::OnlyData, ..column_of(key, key, figure) }
+const fn only_data(key: &'static str, figure: Figure) -> FigureColumn {
+    FigureColumn { shown: Shown::OnlyData, ..column_of(key, key, figure) }
 }
 
-const COLUMNS: &[Column] = &[
+const COLUMNS: &[FigureColumn] = &[
     only_data("host_bytes", Figure::Count(|run| Some(run.bytes.host_written))),
     only_data("programmed_bytes", Figure::Count(|run| Some(run.bytes.programmed))),
     mib("written by the host, MiB", |run| Some(run.bytes.host_written as f64 / 1_048_576.0)),
     mib("programmed, MiB", |run| Some(run.bytes.programmed as f64 / 1_048_576.0)),
     count("host_page_writes", "host page writes", |run| Some(run.host_page_writes)),
-    Column {
+    FigureColumn {
         shown: Shown::If(|run| run.bytes.partial_page_writes > 0),
         ..count("partial_page_writes", "  of parts of pages", |run| Some(run.bytes.partial_page_writes))
     },
-    Column {
+    FigureColumn {
         shown: Shown::If(|run| run.bytes.partial_page_writes > 0),
         ..count("completed_page_writes", "    that read the rest first", |run| {
             Some(run.bytes.completed_page_writes)
         })
     },
     count("host_page_reads", "host page reads", |run| Some(run.host_page_reads)),
-    Column {
+    FigureColumn {
         shown: Shown::If(|run| run.host_page_trims > 0),
         ..count("host_page_trims", "host page trims", |run| Some(run.host_page_trims))
     },
-    Column {
+    FigureColumn {
         shown: Shown::If(|run| run.host_page_remaps > 0),
         ..count("host_page_remaps", "host page remaps", |run| Some(run.host_page_remaps))
     },
-    Column {
+    FigureColumn {
         shown: Shown::If(|run| run.buffer_absorbed_writes > 0),
         ..count("buffer_absorbed_writes", "absorbed by the write buffer", |run| {
             Some(run.buffer_absorbed_writes)
         })
     },
-    Column {
+    FigureColumn {
         shown: Shown::If(|run| form(run, "unchanged") > 0),
         ..count("unchanged_writes", "  unchanged, nothing stored", |run| Some(form(run, "unchanged")))
     },
-    Column {
+    FigureColumn {
         shown: Shown::If(|run| run.recycled_writes > 0),
         ..count("recycled_writes", "  served by recycling", |run| Some(run.recycled_writes))
     },
-    Column {
+    FigureColumn {
         shown: Shown::If(|run| form(run, "deduplicated") > 0),
         ..count("deduplicated_writes", "  served by deduplication", |run| Some(form(run, "deduplicated")))
     },
-    Column {
+    FigureColumn {
         shown: Shown::If(|run| form(run, "delta") > 0),
         ..count("delta_writes", "  stored as deltas", |run| Some(form(run, "delta")))
     },
-    Column {
+    FigureColumn {
         shown: Shown::If(|run| form(run, "packed") > 0),
         ..count("packed_writes", "  in chunks, or replaced waiting", |run| Some(form(run, "packed")))
     },
-    Column {
+    FigureColumn {
         digits: 1,
         shown: Shown::If(|run| share_under(run, "dedup").is_some()),
         ..measure("dedup_on_percent", "  deduplication on, % of writes", |run| share_under(run, "dedup"))
     },
-    Column {
+    FigureColumn {
         digits: 1,
         shown: Shown::If(|run| share_under(run, "recycle").is_some()),
         ..measure("recycle_on_percent", "  recycling on, % of writes", |run| share_under(run, "recycle"))
     },
-    Column {
+    FigureColumn {
         digits: 1,
         shown: Shown::If(|run| share_under(run, "delta").is_some()),
         ..measure("delta_on_percent", "  delta encoding on, % of writes", |run| share_under(run, "delta"))
     },
-    Column {
+    FigureColumn {
         digits: 1,
         shown: Shown::If(|run| share_under(run, "compress").is_some()),
         ..measure("compress_on_percent", "  compression on, % of writes", |run| share_under(run, "compress"))
@@ -359,41 +367,41 @@ const COLUMNS: &[Column] = &[
     count("programs", "page programs", |run| Some(run.programs)),
     count("programs_host", "  for the host", |run| Some(programs(run, "host"))),
     count("programs_gc", "  by garbage collection", |run| Some(programs(run, "gc"))),
-    Column {
+    FigureColumn {
         shown: Shown::If(|run| programs(run, "content") > 0),
         ..count("programs_content", "  of deltas and chunks", |run| Some(programs(run, "content")))
     },
-    Column {
+    FigureColumn {
         shown: Shown::If(|run| programs(run, "remap_log") > 0),
         ..count("programs_remap_log", "  of the remap log", |run| Some(programs(run, "remap_log")))
     },
-    Column {
+    FigureColumn {
         shown: Shown::If(|run| programs(run, "wear") > 0),
         ..count("programs_wear", "  by wear leveling", |run| Some(programs(run, "wear")))
     },
-    Column {
+    FigureColumn {
         shown: Shown::If(|run| programs(run, "translation") > 0),
         ..count("programs_translation", "  of translation pages", |run| Some(programs(run, "translation")))
     },
-    Column {
+    FigureColumn {
         shown: Shown::If(|run| programs(run, "validity") > 0),
         ..count("programs_validity", "  of page validity", |run| Some(programs(run, "validity")))
     },
     count("reads", "page reads", |run| Some(run.reads)),
     count("erases", "block erases", |run| Some(run.erases)),
-    Column {
+    FigureColumn {
         shown: Shown::OnlyTable(|run| !counts_differ(run)),
         digits: 3,
         ..measure("", "write amplification", amplification)
     },
-    Column {
+    FigureColumn {
         shown: Shown::If(counts_differ),
         digits: 3,
         ..measure("write_amplification_bytes", "write amplification, bytes", |run| {
             run.bytes.write_amplification
         })
     },
-    Column {
+    FigureColumn {
         shown: Shown::If(counts_differ),
         digits: 3,
         ..measure("write_amplification", "write amplification, pages", amplification)
@@ -424,25 +432,25 @@ const COLUMNS: &[Column] = &[
         percentile(run, &run.latency_us.write, 1000, |l| l.p999)
     }),
     only_data("write_max_us", Figure::Measure(|run| percentile(run, &run.latency_us.write, 1, |l| l.max))),
-    Column {
+    FigureColumn {
         digits: 1,
         shown: Shown::If(|run| run.latency_us.flush.count > 0),
         ..measure("flush_mean_us", "flush latency mean, us", |run| {
             percentile(run, &run.latency_us.flush, 1, |l| l.mean)
         })
     },
-    Column {
+    FigureColumn {
         digits: 1,
         shown: Shown::If(|run| run.latency_us.flush.count >= 100),
         ..measure("flush_p99_us", "flush latency p99, us", |run| {
             percentile(run, &run.latency_us.flush, 100, |l| l.p99)
         })
     },
-    Column {
+    FigureColumn {
         shown: Shown::If(has_timing),
         ..measure("requests_per_s", "requests answered per second", |run| run.service.requests_per_s)
     },
-    Column {
+    FigureColumn {
         digits: 1,
         shown: Shown::If(has_timing),
         ..measure("mb_per_s", "MB/s read and written", |run| run.service.mb_per_s)
@@ -460,29 +468,29 @@ const COLUMNS: &[Column] = &[
     extrapolated("tb_written_until_worn", "TB written until worn", |run| {
         run.lifetime.host_tb_written_until_worn
     }),
-    Column {
+    FigureColumn {
         shown: Shown::If(|run| run.lifetime.years.is_some()),
         ..extrapolated("years", "years at this rate", |run| run.lifetime.years)
     },
-    Column {
+    FigureColumn {
         shown: Shown::If(|run| run.lifetime.scaled_years.is_some()),
         ..extrapolated("scaled_years", "  on the larger drive", |run| run.lifetime.scaled_years)
     },
     extrapolated("drive_writes_per_day", "drive writes a day for 5 years", |run| {
         run.lifetime.drive_writes_per_day
     }),
-    Column {
+    FigureColumn {
         digits: 2,
         ..measure("ram_mib", "controller RAM, MiB", |run| Some(run.ram_bytes as f64 / 1_048_576.0))
     },
-    Column {
+    FigureColumn {
         digits: 2,
         shown: Shown::If(|run| run.bytes.ram_of_4k_map.is_some()),
         ..measure("ram_of_4k_map_mib", "  if the map placed 4 KiB", |run| {
             run.bytes.ram_of_4k_map.map(|bytes| bytes as f64 / 1_048_576.0)
         })
     },
-    Column {
+    FigureColumn {
         digits: 3,
         ratio: false,
         ..measure("cpu_seconds", "simulation, CPU s", |run| Some(run.cpu_seconds))
@@ -490,17 +498,17 @@ const COLUMNS: &[Column] = &[
 ];
 
 /// Returns the figure (column of reports) whose title in a typed table is `key`.
-pub(crate) fn column(key: &str) -> &'static Column {
+pub(crate) fn figure_column(key: &str) -> &'static FigureColumn {
     data_figures().find(|column| column.key == key).expect("figures are named in this file")
 }
 
 /// Returns the figures of a typed table.
-fn data_figures() -> impl Iterator<Item = &'static Column> {
+fn data_figures() -> impl Iterator<Item = &'static FigureColumn> {
     COLUMNS.iter().filter(|column| !matches!(column.shown, Shown::OnlyTable(_)))
 }
 
 /// Returns the figures that a table of these runs shows.
-fn table_columns(runs: &[&RunRecord]) -> impl Iterator<Item = &'static Column> {
+fn table_columns(runs: &[&RunRecord]) -> impl Iterator<Item = &'static FigureColumn> {
     COLUMNS.iter().filter(|column| match column.shown {
         Shown::Always => true,
         Shown::If(says) => runs.iter().any(|run| says(run)),
@@ -574,13 +582,13 @@ fn rows_of(runs: &[&RunRecord], said: &[&str]) -> Vec<Vec<String>> {
 }
 
 /// Returns the table rows of all figures that a table of these runs shows.
-pub(crate) fn all_rows(runs: &[&RunRecord]) -> Vec<Vec<String>> {
+pub(crate) fn all_figure_rows(runs: &[&RunRecord]) -> Vec<Vec<String>> {
     rows_of(runs, &[])
 }
 
 /// Returns the table rows of the figures that decide between designs, in the order of their importance.
 pub(crate) fn answer_rows(runs: &[&RunRecord]) -> Vec<Vec<String>> {
-    let is_known = |column: &Column| runs.iter().any(|run| column.value(run).is_some());
+    let is_known = |column: &FigureColumn| runs.iter().any(|run| column.figure_of(run).is_some());
     let mut rows = rows_with(runs, &[], |column| ANSWERS.contains(&column.title) && is_known(column));
     rows[1..].sort_by_key(|row| ANSWERS.iter().position(|title| *title == row[0]));
     rows
@@ -603,7 +611,11 @@ const ANSWERS: [&str; 13] = [
     "block erases",
 ];
 
-fn rows_with(runs: &[&RunRecord], said: &[&str], is_shown: impl Fn(&Column) -> bool) -> Vec<Vec<String>> {
+fn rows_with(
+    runs: &[&RunRecord],
+    said: &[&str],
+    is_shown: impl Fn(&FigureColumn) -> bool,
+) -> Vec<Vec<String>> {
     let mut rows = vec![header(runs, said)];
     for column in table_columns(runs).filter(|column| is_shown(column)) {
         let mut row = vec![column.title.to_owned()];
@@ -632,27 +644,31 @@ fn header(runs: &[&RunRecord], said: &[&str]) -> Vec<String> {
 
 /// Returns the ratio of a figure to that of the baseline; blank if one of the two is missing, or describes only a part
 /// of the input.
-fn ratio(column: &Column, run: &RunRecord, baseline: &RunRecord) -> String {
+fn ratio(column: &FigureColumn, run: &RunRecord, baseline: &RunRecord) -> String {
     let comparable = column.ratio && !run.partial && !baseline.partial;
-    match (column.value(run), column.value(baseline)) {
+    match (column.figure_of(run), column.figure_of(baseline)) {
         (Some(value), Some(base)) if comparable && base != 0.0 => format!("{:.3}", value / base),
         _ => String::new(),
     }
 }
 
 /// Returns the lines above a table of runs: the input, the device, and the drive's initial state.
-pub(crate) fn preamble(run: &RunRecord) -> String {
+pub(crate) fn lines_above_table(run: &RunRecord) -> String {
     let device = &run.device;
-    let mib = |pages: u64| grouped(pages as f64 * f64::from(device.page_bytes) / 1_048_576.0, 0);
+    let mib =
+        |pages: u64| with_thousands_separators(pages as f64 * f64::from(device.page_bytes) / 1_048_576.0, 0);
     let buffer_pages = run.config.buffer.pages.unwrap_or_default();
     let buffer = match u64::from(buffer_pages) * u64::from(device.page_bytes) {
         0 => String::new(),
         bytes => {
-            format!(", write buffer of {buffer_pages} pages ({} KiB)", grouped(bytes as f64 / 1024.0, 0))
+            format!(
+                ", write buffer of {buffer_pages} pages ({} KiB)",
+                with_thousands_separators(bytes as f64 / 1024.0, 0)
+            )
         }
     };
     let aging = if run.trace.aging_requests > 0 {
-        format!(" after {} for aging", grouped(run.trace.aging_requests as f64, 0))
+        format!(" after {} for aging", with_thousands_separators(run.trace.aging_requests as f64, 0))
     } else {
         String::new()
     };
@@ -661,7 +677,7 @@ pub(crate) fn preamble(run: &RunRecord) -> String {
         "{}: {} requests{aging}\n{}: {} MiB flash in {} {}, blocks of {} pages of {} bytes\n{} MiB exported: {:.1} % \
          over-provisioning{reserve}{buffer}\n{}\n{}\n",
         run.trace.path,
-        grouped(run.trace.requests as f64, 0),
+        with_thousands_separators(run.trace.requests as f64, 0),
         device.preset,
         mib(device.physical_pages),
         device.dies(),
@@ -682,7 +698,7 @@ fn reserve_of(device: &DeviceRecord) -> String {
     if device.reserve_blocks > 0.0 {
         format!(", and {:.1} blocks of each plane for collection", device.reserve_blocks)
     } else if acting < 0.95 * device.over_provisioning {
-        let (kept, percent) = (device.blocks_kept(), acting.max(0.0) * 100.0);
+        let (kept, percent) = (device.blocks_kept_by_gc(), acting.max(0.0) * 100.0);
         format!(" (acts as {percent:.1} %: collection keeps {kept:.1} blocks of each plane)")
     } else {
         String::new()
@@ -717,14 +733,14 @@ fn state_before(run: &RunRecord) -> &'static str {
 }
 
 /// Returns the lines below a table of runs: steadiness and notes of the runs, and why figures are incomplete.
-pub(crate) fn postscript(labelled: &[(String, &RunRecord)]) -> String {
+pub(crate) fn lines_below_table(labelled: &[(String, &RunRecord)]) -> String {
     let mut text = String::new();
     for (label, run) in labelled.iter().filter(|(_, run)| run.host_page_writes > 0) {
         let steadiness = run.steady.describe(run.trace.requests);
         writeln!(text, "{label}: {steadiness}").expect("a string takes everything");
     }
     let runs: Vec<&RunRecord> = labelled.iter().map(|&(_, run)| run).collect();
-    if runs.iter().any(|run| COLUMNS.iter().any(|column| column.is_marked(run))) {
+    if runs.iter().any(|run| COLUMNS.iter().any(|column| column.needs_unsteady_mark(run))) {
         writeln!(
             text,
             "{NOT_STEADY_MARK} extrapolated from a run that was not steady: a longer run gives another figure"
@@ -758,7 +774,7 @@ pub(crate) fn postscript(labelled: &[(String, &RunRecord)]) -> String {
 }
 
 /// Returns rows as aligned text: the first column to the left, all others to the right.
-pub(crate) fn aligned(rows: &[Vec<String>]) -> String {
+pub(crate) fn aligned_text(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |k: usize| rows.iter().filter_map(|row| row.get(k)).map(String::len).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns).map(width).collect();
@@ -779,7 +795,7 @@ pub(crate) fn aligned(rows: &[Vec<String>]) -> String {
 }
 
 /// Returns rows as a Markdown table, with the first row as the head.
-pub(crate) fn markdown(rows: &[Vec<String>]) -> String {
+pub(crate) fn markdown_table(rows: &[Vec<String>]) -> String {
     let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
     let rule: Vec<String> =
         (0..rows[0].len()).map(|k| if k == 0 { "---" } else { "---:" }.to_owned()).collect();
@@ -788,7 +804,7 @@ pub(crate) fn markdown(rows: &[Vec<String>]) -> String {
 }
 
 /// Returns a number with `digits` digits after the decimal point and commas between thousands.
-pub fn grouped(value: f64, digits: usize) -> String {
+pub fn with_thousands_separators(value: f64, digits: usize) -> String {
     let text = format!("{value:.digits$}");
     let (whole, fraction) = text.split_once('.').map_or((text.as_str(), None), |(w, f)| (w, Some(f)));
     let (sign, whole) = whole.strip_prefix('-').map_or(("", whole), |rest| ("-", rest));

@@ -53,7 +53,7 @@ pub struct Steadiness {
 impl Steadiness {
     /// Judges samples of a run's counters, which begin at zero with the measured part; `exported_bytes` is the size of
     /// the drive.
-    pub fn of(points: &[SeriesPoint], exported_bytes: u64) -> Self {
+    pub fn of_samples(points: &[SeriesPoint], exported_bytes: u64) -> Self {
         let points: Vec<SeriesPoint> =
             std::iter::once(SeriesPoint::ZERO).chain(points.iter().copied()).collect();
         let last = points[points.len() - 1];
@@ -168,8 +168,8 @@ mod tests {
     }
 
     #[test]
-    fn a_constant_is_steady_throughout() {
-        let steady = Steadiness::of(&run(|_| 2.5), 4_096_000);
+    fn constant_write_amplification_is_steady_throughout() {
+        let steady = Steadiness::of_samples(&run(|_| 2.5), 4_096_000);
         assert!(steady.is_steady && steady.from_request == 0 && steady.slope.abs() < 1e-9, "{steady:?}");
         assert_eq!((steady.programs, steady.host_page_writes, steady.erases), (50_000, 20_000, 600));
         assert!((steady.drive_writes - 20.0).abs() < 1e-9);
@@ -177,14 +177,14 @@ mod tests {
 
     #[test]
     fn the_warm_up_before_the_steady_part_is_excluded() {
-        let steady = Steadiness::of(&run(|k| if k < 30 { 1.0 } else { 3.0 }), 4_096_000);
+        let steady = Steadiness::of_samples(&run(|k| if k < 30 { 1.0 } else { 3.0 }), 4_096_000);
         assert!(steady.is_steady && steady.from_request == 4_000, "{steady:?}");
         assert_eq!(steady.programs, 160 * 300);
     }
 
     #[test]
-    fn what_rises_to_the_end_is_not_steady() {
-        let rising = Steadiness::of(&run(|k| 1.0 + k as f64 / 100.0), 4_096_000);
+    fn write_amplification_that_rises_to_the_end_is_not_steady() {
+        let rising = Steadiness::of_samples(&run(|k| 1.0 + k as f64 / 100.0), 4_096_000);
         assert!(!rising.is_steady && rising.from_request == 0, "{rising:?}");
         assert_eq!(rising.host_page_writes, 20_000, "without a steady part everything counts");
         assert!(rising.describe(20_000).starts_with("not steady"));
@@ -192,9 +192,9 @@ mod tests {
 
     /// No window of a slow rise is far from the mean, so only the slope of the line through all windows reveals it.
     #[test]
-    fn a_slow_rise_is_found_by_its_slope() {
+    fn a_slow_rise_of_write_amplification_is_not_steady() {
         let points = run(|k| 2.0 + k as f64 / 2500.0);
-        let slow = Steadiness::of(&points, 4_096_000);
+        let slow = Steadiness::of_samples(&points, 4_096_000);
         let shape = Shape::of(&points).unwrap();
         assert!(
             shape.deviation < MOST_DEVIATION && shape.slope > MOST_SLOPE,
@@ -205,10 +205,10 @@ mod tests {
     }
 
     #[test]
-    fn without_erases_nothing_is_steady() {
+    fn a_run_without_erases_is_not_steady() {
         let points: Vec<SeriesPoint> =
             run(|_| 1.0).into_iter().map(|point| SeriesPoint { erases: 0, ..point }).collect();
-        assert!(!Steadiness::of(&points, 4_096_000).is_steady);
-        assert!(!Steadiness::of(&[], 4_096_000).is_steady);
+        assert!(!Steadiness::of_samples(&points, 4_096_000).is_steady);
+        assert!(!Steadiness::of_samples(&[], 4_096_000).is_steady);
     }
 }

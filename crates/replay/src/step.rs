@@ -8,28 +8,28 @@
 use wearwell::design::Parts;
 use wearwell::nand::{CutOutcome, PowerCut, RetainedFields, SimNand};
 use wearwell::{Device, DeviceOptions};
-use wearwell_config::{Config, ConfigError, Resolved};
+use wearwell_config::{Config, ConfigError, ResolvedDevice};
 
 /// Creates a new, empty drive of `design`. The preset `auto` sizes it to a footprint of `footprint_pages` pages of 4
 /// KiB.
 ///
 /// # Errors
-/// A setting that has no effect here; the errors of [`Config::resolve`] and [`Config::parts`]; parts that the engine
-/// refuses.
-pub fn drive(
+/// A setting that has no effect here; the errors of [`Config::resolve_device`] and [`Config::design_parts`]; parts that
+/// the engine refuses.
+pub fn new_drive(
     config: &Config,
     design: &str,
     footprint_pages: u64,
 ) -> Result<Device<PowerCut<SimNand>>, ConfigError> {
     if let Some(name) = config.ignored_by_steps() {
-        return Err(ConfigError::Value(format!(
+        return Err(ConfigError::InvalidValue(format!(
             "{name} has no effect on a drive that is driven step by step: leave it out"
         )));
     }
-    let resolved = config.resolve(footprint_pages)?;
-    let parts = config.parts(design, &resolved)?;
-    let mut device =
-        built(config, &resolved, &parts).map_err(|error| ConfigError::Value(error.to_string()))?;
+    let resolved = config.resolve_device(footprint_pages)?;
+    let parts = config.design_parts(design, &resolved)?;
+    let mut device = drive_of_parts(config, &resolved, &parts)
+        .map_err(|error| ConfigError::InvalidValue(error.to_string()))?;
     device.ftl_mut().store_mut().flash_ops.set_collecting_ops(true);
     Ok(device)
 }
@@ -38,19 +38,19 @@ pub fn drive(
 ///
 /// # Errors
 /// Those of [`Device::new`].
-pub(crate) fn built(
+pub(crate) fn drive_of_parts(
     config: &Config,
-    resolved: &Resolved,
+    resolved: &ResolvedDevice,
     parts: &Parts,
 ) -> wearwell::Result<Device<PowerCut<SimNand>>> {
     let mut nand = SimNand::new(resolved.geometry.clone(), RetainedFields::ALL)
         .with_nvram(parts.nvram_bytes_with_map(&resolved.geometry, resolved.logical_pages))
-        .with_factory_bad(config.factory_bad(&resolved.geometry));
+        .with_factory_bad(config.factory_bad_blocks(&resolved.geometry));
     if config.device.wear_out == Some(true) {
         nand = nand.with_endurance(resolved.endurance_cycles);
     }
     let nand = PowerCut::new(nand, None, CutOutcome::Before);
-    let options = DeviceOptions { buffer: config.buffer(&resolved.geometry) };
+    let options = DeviceOptions { buffer: config.write_buffer_options(&resolved.geometry) };
     let mut device = Device::new(nand, resolved.logical_pages, parts, options)?;
     device.ftl_mut().store_mut().set_striping(config.striping_name().into());
     Ok(device)
@@ -68,9 +68,9 @@ mod tests {
     }
 
     #[test]
-    fn flushed_data_survives_a_power_cut() {
+    fn flushed_data_of_a_stepped_drive_survives_a_power_cut() {
         for design in wearwell::design::ALL {
-            let mut drive = drive(&config(&[]), design.name, 256).unwrap();
+            let mut drive = new_drive(&config(&[]), design.name, 256).unwrap();
             drive.write(4096, 4096, HostData::Bytes(&[7; 4096])).unwrap();
             drive.flush().unwrap();
             drive.ftl_mut().store_mut().nand_mut().cut_now();
@@ -84,8 +84,8 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_without_effect_is_refused() {
-        let refused = drive(&config(&["precondition.mode=steady"]), "page-map", 256).unwrap_err();
+    fn a_stepped_drive_refuses_settings_without_effect() {
+        let refused = new_drive(&config(&["precondition.mode=steady"]), "page-map", 256).unwrap_err();
         assert!(refused.to_string().starts_with("precondition has no effect"), "{refused}");
     }
 }

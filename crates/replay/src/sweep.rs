@@ -11,9 +11,11 @@ use serde::{Deserialize, Serialize};
 use wearwell::design;
 use wearwell_config::{Config, ConfigError};
 
-use crate::data_table::{Cell, DataColumn, DataTable, Kind};
+use crate::data_table::{Cell, CellKind, DataColumn, DataTable};
 use crate::record::RunRecord;
-use crate::report::{Comparison, NOT_STEADY_MARK, aligned, cell, data_cells, data_columns, markdown};
+use crate::report::{
+    Comparison, NOT_STEADY_MARK, aligned_text, figure_cell, markdown_table, run_data_cells, run_data_columns,
+};
 
 /// The section `[sweep]` of a sweep file: inputs, designs and varied settings.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
@@ -38,7 +40,7 @@ impl Default for Section {
 
 /// A sweep as its file describes it: inputs, designs and varied settings.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Sweep {
+pub struct SweepFile {
     /// Trace files that the sweep replays.
     pub traces: Vec<PathBuf>,
     /// Specifications of workload generators and host models that the sweep replays.
@@ -46,7 +48,7 @@ pub struct Sweep {
     /// Designs that the sweep runs, each optionally with settings of its own (`page-map:gc.policy=fifo`).
     pub designs: Vec<String>,
     /// Settings of each combination of the values that the sweep varies; one empty list if nothing is varied.
-    pub points: Vec<Vec<String>>,
+    pub setting_combinations: Vec<Vec<String>>,
     /// Name of the sweep file, and its text without the section `[sweep]`.
     file: (String, String),
 }
@@ -58,7 +60,7 @@ struct SweepPart {
     sweep: Section,
 }
 
-impl Sweep {
+impl SweepFile {
     /// Reads a sweep file.
     ///
     /// # Errors
@@ -72,7 +74,7 @@ impl Sweep {
     /// Parses the text of a sweep file called `name`.
     ///
     /// # Errors
-    /// As [`Sweep::read`].
+    /// As [`SweepFile::read`].
     pub fn from_text(name: &str, text: &str) -> Result<Self, ConfigError> {
         let (sweep, configuration) = apart(text);
         let Section { traces, workloads, designs, vary } = toml::from_str::<SweepPart>(&sweep)
@@ -82,19 +84,19 @@ impl Sweep {
             })?
             .sweep;
         if traces.is_empty() && workloads.is_empty() {
-            return Err(ConfigError::Value(format!(
+            return Err(ConfigError::InvalidValue(format!(
                 "{name}: nothing to run: [sweep] needs traces or workloads"
             )));
         }
         if designs.is_empty() {
-            return Err(ConfigError::Value(format!("{name}: [sweep] has an empty list of designs")));
+            return Err(ConfigError::InvalidValue(format!("{name}: [sweep] has an empty list of designs")));
         }
         let mut axes = Vec::new();
         axes_of(&vary, "", &mut axes)?;
         let file = (name.to_owned(), configuration);
-        let sweep = Self { traces, workloads, designs, points: combinations(&axes), file };
-        for point in &sweep.points {
-            sweep.config(point)?;
+        let sweep = Self { traces, workloads, designs, setting_combinations: combinations(&axes), file };
+        for point in &sweep.setting_combinations {
+            sweep.config_with(point)?;
         }
         sweep.require_designs()?;
         Ok(sweep)
@@ -105,14 +107,14 @@ impl Sweep {
         let names = || design::ALL.iter().map(|design| design.name);
         let designs = self.designs.iter().map(|text| text.split(':').next().unwrap_or_default());
         let unknown = designs.into_iter().find(|&name| names().all(|known| known != name));
-        unknown.map_or(Ok(()), |name| Err(ConfigError::unknown("design", name, names())))
+        unknown.map_or(Ok(()), |name| Err(ConfigError::unknown_name("design", name, names())))
     }
 
     /// Returns the configuration of the sweep file, with these settings replacing its values.
     ///
     /// # Errors
     /// As [`Config::from_parts`].
-    pub fn config(&self, settings: &[String]) -> Result<Config, ConfigError> {
+    pub fn config_with(&self, settings: &[String]) -> Result<Config, ConfigError> {
         Config::from_parts(Some((&self.file.0, &self.file.1)), settings)
     }
 }
@@ -150,7 +152,7 @@ fn axes_of(table: &toml::Table, prefix: &str, axes: &mut Vec<Axis>) -> Result<()
                 axes.push(values.iter().map(|value| format!("{key}={}", value_of(value))).collect());
             }
             _ => {
-                return Err(ConfigError::Value(format!(
+                return Err(ConfigError::InvalidValue(format!(
                     "sweep.vary.{key} is {value}: a list of values is expected; one value for all runs goes into its own \
                      section"
                 )));
@@ -223,11 +225,11 @@ impl Swept {
     /// Returns the results as a typed table: [`Comparison::data_table`] with a last column `error`. A failed run has a
     /// row with its trace, design, variant and error, and otherwise empty cells.
     pub fn data_table(&self) -> DataTable {
-        let columns = data_columns();
-        let of_error = DataColumn::new("error", Kind::Text);
+        let columns = run_data_columns();
+        let of_error = DataColumn::new("error", CellKind::Text);
         let mut table = DataTable::new(columns.iter().cloned().chain([of_error]).collect());
         for run in &self.comparison.runs {
-            table.push(data_cells(run).into_iter().chain([Cell::Empty]).collect());
+            table.push(run_data_cells(run).into_iter().chain([Cell::Empty]).collect());
         }
         for failed in &self.failures {
             let known = columns.iter().map(|column| failed.cell(&column.title));
@@ -238,12 +240,12 @@ impl Swept {
 
     /// Returns a table for each input of the sweep with a line per run: its design and settings, and its main figures.
     pub fn to_table(&self) -> String {
-        self.tables(aligned)
+        self.tables(aligned_text)
     }
 
     /// Returns the tables of [`Self::to_table`] in Markdown.
     pub fn to_markdown(&self) -> String {
-        self.tables(markdown)
+        self.tables(markdown_table)
     }
 
     fn tables(&self, write: fn(&[Vec<String>]) -> String) -> String {
@@ -288,7 +290,7 @@ impl Swept {
     }
 
     /// Adds the outcome of a run to the results or to the failures of the sweep.
-    pub fn push(&mut self, outcome: Result<RunRecord, FailedRun>) {
+    pub fn add_outcome(&mut self, outcome: Result<RunRecord, FailedRun>) {
         match outcome {
             Ok(record) => self.comparison.runs.push(record),
             Err(failed) => self.failures.push(failed),
@@ -308,7 +310,7 @@ fn row_of(run: &RunRecord) -> Vec<String> {
     let partial = run.partial.then(|| "PARTIAL".to_owned());
     let settings = run.variant.split(' ').filter_map(short).chain(partial);
     let label: Vec<String> = std::iter::once(run.design.clone()).chain(settings).collect();
-    let cells = TITLES.iter().map(|title| cell(run, title));
+    let cells = TITLES.iter().map(|title| figure_cell(run, title));
     std::iter::once(label.join(" ")).chain(cells).collect()
 }
 
@@ -337,10 +339,10 @@ low_blocks = 5
 ";
 
     #[test]
-    fn every_combination_is_a_point_and_the_rest_is_a_configuration() {
-        let sweep = Sweep::from_text("sweep.toml", FILE).unwrap();
+    fn a_sweep_file_gives_every_combination_of_its_varied_settings() {
+        let sweep = SweepFile::from_text("sweep.toml", FILE).unwrap();
         assert_eq!(sweep.designs, ["page-map", "page-map:gc.policy=fifo"]);
-        let points: Vec<String> = sweep.points.iter().map(|point| point.join(" ")).collect();
+        let points: Vec<String> = sweep.setting_combinations.iter().map(|point| point.join(" ")).collect();
         assert_eq!(
             points,
             [
@@ -350,13 +352,13 @@ low_blocks = 5
                 "device.over_provisioning=0.15 replay.seed=2",
             ]
         );
-        let config = sweep.config(&sweep.points[1]).unwrap();
+        let config = sweep.config_with(&sweep.setting_combinations[1]).unwrap();
         assert_eq!((config.device.over_provisioning, config.seed()), (Some(0.07), 2));
         assert_eq!((config.device.preset.as_deref(), config.gc.low_blocks), (Some("lab-8g"), Some(5)));
     }
 
     #[test]
-    fn equal_errors_share_a_line_but_have_a_csv_row_each() {
+    fn equal_sweep_errors_share_a_printed_line_but_have_a_csv_row_each() {
         let failed = |seed: u32, error: &str| FailedRun {
             trace: "a, b".into(),
             design: "page-map".into(),
@@ -364,7 +366,7 @@ low_blocks = 5
             error: error.into(),
         };
         let failures = vec![failed(1, "too small"), failed(2, "too large"), failed(3, "too small")];
-        let swept = Swept { comparison: Comparison::of(Vec::new()), failures };
+        let swept = Swept { comparison: Comparison::of_runs(Vec::new()), failures };
         assert_eq!(
             swept.failure_lines(),
             "FAILED: page-map replay.seed=1 on a, b and 1 others: too small\n\
@@ -379,7 +381,7 @@ low_blocks = 5
 
     #[test]
     fn errors_in_a_sweep_file_name_the_line_or_key() {
-        let error = |file: &str| Sweep::from_text("sweep.toml", file).unwrap_err().to_string();
+        let error = |file: &str| SweepFile::from_text("sweep.toml", file).unwrap_err().to_string();
         assert!(error("[gc]\npolicy = 'fifo'\n").contains("needs traces or workloads"));
         let workload = "[sweep]\nworkloads = ['uniform:pages=9']\n";
         assert!(error(&format!("{workload}[gc]\n\npolice = 'fifo'\n")).starts_with("sweep.toml:5"));
@@ -392,10 +394,13 @@ low_blocks = 5
     }
 
     #[test]
-    fn a_list_of_mechanisms_is_one_value() {
+    fn a_list_of_mechanisms_in_a_sweep_file_is_one_value() {
         let file =
             "[sweep]\nworkloads = ['uniform:pages=9']\nvary.parts.content = ['none', ['dedup', 'recycle']]\n";
-        let sweep = Sweep::from_text("sweep.toml", file).unwrap();
-        assert_eq!(sweep.points, [["parts.content=\"none\""], ["parts.content=\"dedup,recycle\""]]);
+        let sweep = SweepFile::from_text("sweep.toml", file).unwrap();
+        assert_eq!(
+            sweep.setting_combinations,
+            [["parts.content=\"none\""], ["parts.content=\"dedup,recycle\""]]
+        );
     }
 }

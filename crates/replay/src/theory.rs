@@ -90,30 +90,30 @@ pub fn random_write_amplification(u: f64) -> f64 {
     1.0 / (1.0 - u)
 }
 
-/// Steady state of greedy collection with finite blocks, from [`greedy`].
+/// Steady state of greedy collection with finite blocks, from [`greedy_steady_state`].
 #[derive(Clone, PartialEq, Debug)]
 pub struct GreedySteadyState {
     /// Page programs per host write.
     pub write_amplification: f64,
     /// `m`: the lowest number of valid pages in a closed block that waits for its collection.
-    pub floor: usize,
+    pub min_valid_pages: usize,
     /// `tau`: how long blocks wait with `m` valid pages before they are collected, in `[0, 1/m]`. With probability
     /// `m tau` a block loses one more page before it is collected.
-    pub tau: f64,
+    pub wait_at_min: f64,
     /// Share of closed blocks with `i` valid pages, at index `i = 0..=b`; the shares sum to 1 and have the mean `u b`.
-    pub shares: Vec<f64>,
+    pub valid_count_shares: Vec<f64>,
 }
 
 impl GreedySteadyState {
     /// Returns the mean number of valid pages over all closed blocks.
     pub fn mean_valid(&self) -> f64 {
-        self.shares.iter().enumerate().map(|(i, share)| i as f64 * share).sum()
+        self.valid_count_shares.iter().enumerate().map(|(i, share)| i as f64 * share).sum()
     }
 
     /// Returns the mean number of valid pages of a victim: `X = m - m tau`.
     pub fn mean_victim_valid(&self) -> f64 {
-        let m = self.floor as f64;
-        m - m * self.tau
+        let m = self.min_valid_pages as f64;
+        m - m * self.wait_at_min
     }
 }
 
@@ -128,7 +128,7 @@ impl GreedySteadyState {
 /// Believed equal to the `d -> infinity` mean field of Van Houdt 2013 and the finite-block analyses of Bux and
 /// Iliadis 2010 and Desnoyers 2012. Exact as the number of blocks grows; at 8192 blocks within 0.15 %.
 /// Domain `u` in (0, 1), at least one page per block.
-pub fn greedy(u: f64, pages_per_block: usize) -> GreedySteadyState {
+pub fn greedy_steady_state(u: f64, pages_per_block: usize) -> GreedySteadyState {
     require_utilisation(u);
     assert!(pages_per_block > 0, "a block has at least one page");
     let b = pages_per_block as f64;
@@ -138,9 +138,9 @@ pub fn greedy(u: f64, pages_per_block: usize) -> GreedySteadyState {
     let victim_valid = m - m * tau;
     GreedySteadyState {
         write_amplification: b / (b - victim_valid),
-        floor,
-        tau,
-        shares: greedy_shares(pages_per_block, floor, tau, harmonic_above),
+        min_valid_pages: floor,
+        wait_at_min: tau,
+        valid_count_shares: greedy_shares(pages_per_block, floor, tau, harmonic_above),
     }
 }
 
@@ -277,12 +277,12 @@ pub fn flash_bitmap_write_amplification(
 
 /// Steady state of a store that keeps each distinct content once, from [`zipf_content`].
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct ZipfContent {
+pub struct ZipfContentSteadyState {
     /// Probability that no live page has the content of a write, that is flash writes per host write after
     /// deduplication.
-    pub miss: f64,
+    pub miss_probability: f64,
     /// Number of distinct contents divided by the number of live logical pages.
-    pub distinct: f64,
+    pub distinct_share: f64,
 }
 
 /// Returns the steady state of deduplication if contents are drawn independently, content `i` of `N` with probability
@@ -291,14 +291,14 @@ pub struct ZipfContent {
 /// `miss = sum p_i exp(-M p_i)` and `distinct = sum (1 - exp(-M p_i)) / M`, with the continuous `p(x) = C x^-a`,
 /// `C = (1-a) / N^(1-a)`, so that only `contents_per_page = N/M` matters. Domain: `a` in `[0, 1)`, `N/M > 0`. Source:
 /// Remap-SSD's content generator (Zhou et al., FAST 2021), read as independent draws.
-pub fn zipf_content(a: f64, contents_per_page: f64) -> ZipfContent {
+pub fn zipf_content(a: f64, contents_per_page: f64) -> ZipfContentSteadyState {
     assert!((0.0..1.0).contains(&a), "the continuous form needs an exponent in [0, 1), not {a}");
     assert!(contents_per_page > 0.0, "there is at least one content");
     let copies = (1.0 - a) / contents_per_page;
     // With t = x/N: M p = copies t^-a. The miss integral is smooth in s = t^(1-a), the distinct one in t.
     let miss = mean_over_unit_interval(|s| (-copies * s.powf(-a / (1.0 - a))).exp());
     let distinct = mean_over_unit_interval(|t| -(-copies * t.powf(-a)).exp_m1());
-    ZipfContent { miss, distinct: distinct * contents_per_page }
+    ZipfContentSteadyState { miss_probability: miss, distinct_share: distinct * contents_per_page }
 }
 
 /// Returns the mean of `f` over the unit interval by the midpoint rule, which never evaluates the end points; the error
@@ -312,8 +312,8 @@ fn mean_over_unit_interval(f: impl Fn(f64) -> f64) -> f64 {
 /// because pages are shared.
 ///
 /// `miss / (1 - u')`, where `1/(1-u')` is the large-block form of write amplification at utilisation `u * distinct`.
-pub fn dedup_write_amplification(u: f64, content: ZipfContent) -> f64 {
-    content.miss * large_block_write_amplification(u * content.distinct)
+pub fn dedup_write_amplification(u: f64, content: ZipfContentSteadyState) -> f64 {
+    content.miss_probability * large_block_write_amplification(u * content.distinct_share)
 }
 
 /// Returns the page programs per host write, without GC, with delta compression: `1 - Pc + Pc r` (Delta-FTL, Wu and He,

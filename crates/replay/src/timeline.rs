@@ -23,9 +23,9 @@ use wearwell_config::TIMELINE_CELLS_MAX;
 use crate::record::SeriesPoint;
 
 /// Largest number of block maps (states of all blocks) in a timeline.
-pub const MOST_FRAMES: usize = 64;
+pub const MAX_FRAMES: usize = 64;
 /// Largest number of samples of the counters in a timeline.
-pub const MOST_WINDOWS: usize = 400;
+pub const MAX_WINDOWS: usize = 400;
 
 /// Timeline of a run or of a drive's life; recorded only if `replay.timeline_cells` is set.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -210,7 +210,7 @@ impl<T> BoundedSamples<T> {
 
 /// Records a [`Timeline`] during a run.
 #[derive(Debug)]
-pub(crate) struct Recorder {
+pub(crate) struct TimelineRecorder {
     blocks_per_cell: u32,
     windows: BoundedSamples<TimelineWindow>,
     frames: BoundedSamples<TimelineFrame>,
@@ -218,26 +218,26 @@ pub(crate) struct Recorder {
     before: [Option<Histogram<u64>>; 2],
 }
 
-impl Recorder {
+impl TimelineRecorder {
     /// Creates a timeline recorder for a drive of `blocks` blocks, whose block maps have at most `cells` cells.
     pub(crate) fn new(cells: u32, blocks: u32) -> Self {
         Self {
             blocks_per_cell: block_map::blocks_per_cell(blocks, cells.min(TIMELINE_CELLS_MAX)),
-            windows: BoundedSamples::new(MOST_WINDOWS, TimelineWindow::join),
-            frames: BoundedSamples::new(MOST_FRAMES, |_, _| ()),
+            windows: BoundedSamples::new(MAX_WINDOWS, TimelineWindow::join),
+            frames: BoundedSamples::new(MAX_FRAMES, |_, _| ()),
             before: [None, None],
         }
     }
 
     /// Adds a sample of the drive's state to the timeline, after the requests that `counters` counts.
-    pub(crate) fn sample(&mut self, counters: &SeriesPoint, ftl: &Ftl<SimNand>, timing: Option<&Timing>) {
+    pub(crate) fn add_sample(&mut self, counters: &SeriesPoint, ftl: &Ftl<SimNand>, timing: Option<&Timing>) {
         let before = &mut self.before;
         self.windows.offer(|| window(counters, ftl, timing, before));
         self.frames.offer(|| frame(counters, ftl.store(), self.blocks_per_cell));
     }
 
     /// Returns the timeline, with the present state of the drive as its last sample.
-    pub(crate) fn finish(
+    pub(crate) fn into_timeline(
         mut self,
         counters: &SeriesPoint,
         ftl: &Ftl<SimNand>,
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_stay_below_their_bound_evenly_spaced_and_end_with_the_run() {
+    fn timeline_samples_are_bounded_evenly_spaced_and_end_with_the_run() {
         for offered in [0, 1, 5, 63, 64, 65, 128, 129, 1000, 100_000] {
             let kept = thinned(64, offered);
             assert!(kept.len() <= 64, "{offered}: {}", kept.len());
@@ -323,7 +323,7 @@ mod tests {
 
     /// Dropping a sample without merging it would lose its requests.
     #[test]
-    fn a_dropped_sample_is_merged_into_the_next() {
+    fn a_dropped_timeline_sample_is_merged_into_the_next() {
         for offered in [1, 7, 8, 9, 100, 1000] {
             let mut samples = BoundedSamples::new(8, |later: &mut u64, earlier| *later += earlier);
             let mut pending = 0;

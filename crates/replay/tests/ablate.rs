@@ -1,17 +1,19 @@
 //! Mechanisms taken apart: shares of games that are worked out by hand, and of drives that are run.
 
 use common::{config, generated, measure};
-use wearwell_replay::ablate::{self, Ablation, FigureGains, Game, Mechanisms, SubsetOutcome};
+use wearwell_replay::ablate::{
+    self, AblatedMechanisms, Ablation, CooperativeGame, FigureGains, SubsetOutcome,
+};
 
 use crate::common;
 
 /// A game with a value for every subset.
-fn game(values: &[f64]) -> Game {
-    Game::of(values.iter().map(|&value| Some(value)).collect())
+fn game(values: &[f64]) -> CooperativeGame {
+    CooperativeGame::of_subset_values(values.iter().map(|&value| Some(value)).collect())
 }
 
-fn shapley(game: &Game, players: usize) -> Vec<f64> {
-    (0..players).map(|player| game.shapley(player).expect("every value is known")).collect()
+fn shapley(game: &CooperativeGame, players: usize) -> Vec<f64> {
+    (0..players).map(|player| game.shapley_value(player).expect("every value is known")).collect()
 }
 
 #[track_caller]
@@ -25,7 +27,7 @@ fn are_near(found: &[f64], expected: &[f64]) {
 
 /// Values from none to all: bit `k` of an index is player `k`.
 #[test]
-fn who_adds_the_same_to_everybody_is_worth_that() {
+fn the_shapley_value_of_a_player_with_constant_gain_is_that_gain() {
     let weights = [-3.0, 5.0, 11.0];
     let value = |subset: usize| {
         100.0 + (0..3).filter(|player| subset >> player & 1 == 1).map(|player| weights[player]).sum::<f64>()
@@ -33,37 +35,40 @@ fn who_adds_the_same_to_everybody_is_worth_that() {
     let additive = game(&(0..8).map(value).collect::<Vec<_>>());
     are_near(&shapley(&additive, 3), &weights);
     for (player, weight) in weights.into_iter().enumerate() {
-        assert_eq!((additive.alone(player), additive.last(player)), (Some(weight), Some(weight)));
+        assert_eq!(
+            (additive.gain_alone(player), additive.gain_beside_others(player)),
+            (Some(weight), Some(weight))
+        );
     }
     assert_eq!(additive.interaction(0, 2), Some(0.0));
 }
 
 #[test]
-fn two_that_save_the_same_share_it_and_lose_nothing_one_by_one() {
+fn two_redundant_mechanisms_share_their_saving_and_neither_is_missed_alone() {
     let substitutes = game(&[100.0, 70.0, 70.0, 70.0]);
-    assert_eq!((substitutes.alone(0), substitutes.last(0)), (Some(-30.0), Some(0.0)));
+    assert_eq!((substitutes.gain_alone(0), substitutes.gain_beside_others(0)), (Some(-30.0), Some(0.0)));
     are_near(&shapley(&substitutes, 2), &[-15.0, -15.0]);
     assert_eq!(substitutes.interaction(0, 1), Some(30.0), "all that each saves is the other's as well");
 }
 
 #[test]
-fn two_that_save_only_together_share_it_and_are_nothing_alone() {
+fn two_mechanisms_that_save_only_together_share_the_saving_equally() {
     let complements = game(&[100.0, 100.0, 100.0, 60.0]);
-    assert_eq!((complements.alone(1), complements.last(1)), (Some(0.0), Some(-40.0)));
+    assert_eq!((complements.gain_alone(1), complements.gain_beside_others(1)), (Some(0.0), Some(-40.0)));
     are_near(&shapley(&complements, 2), &[-20.0, -20.0]);
     assert_eq!(complements.interaction(0, 1), Some(-40.0));
 }
 
 /// A left glove and two right ones; a pair is worth 1. Of six orders the left one completes the pair in four.
 #[test]
-fn the_glove_game_has_its_shares_of_the_textbook() {
+fn the_glove_game_has_its_textbook_shapley_values() {
     let is_pair = |subset: usize| subset & 1 == 1 && subset > 1;
     let values: Vec<f64> = (0..8).map(|subset| f64::from(u8::from(is_pair(subset)))).collect();
     are_near(&shapley(&game(&values), 3), &[2.0 / 3.0, 1.0 / 6.0, 1.0 / 6.0]);
 }
 
 #[test]
-fn shares_add_up_to_the_whole_less_the_baseline() {
+fn shapley_values_add_up_to_the_gain_of_all_mechanisms() {
     for players in 1..=5 {
         let values: Vec<f64> = (0..1usize << players).map(|subset| (subset * 7919 % 997) as f64).collect();
         let sum: f64 = shapley(&game(&values), players).iter().sum();
@@ -72,28 +77,28 @@ fn shares_add_up_to_the_whole_less_the_baseline() {
 }
 
 #[test]
-fn a_share_that_needs_a_missing_value_is_missing() {
-    let game = Game::of(vec![Some(9.0), Some(7.0), None, Some(5.0)]);
-    assert_eq!((game.alone(0), game.alone(1)), (Some(-2.0), None));
-    assert_eq!((game.last(0), game.last(1)), (None, Some(-2.0)));
-    assert_eq!((game.shapley(0), game.shapley(1), game.interaction(0, 1)), (None, None, None));
+fn a_shapley_value_that_needs_a_missing_run_is_missing() {
+    let game = CooperativeGame::of_subset_values(vec![Some(9.0), Some(7.0), None, Some(5.0)]);
+    assert_eq!((game.gain_alone(0), game.gain_alone(1)), (Some(-2.0), None));
+    assert_eq!((game.gain_beside_others(0), game.gain_beside_others(1)), (None, Some(-2.0)));
+    assert_eq!((game.shapley_value(0), game.shapley_value(1), game.interaction(0, 1)), (None, None, None));
 }
 
-fn named(names: &[&str]) -> Mechanisms {
-    Mechanisms::named(&names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>()).unwrap()
+fn named(names: &[&str]) -> AblatedMechanisms {
+    AblatedMechanisms::parse_names(&names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>()).unwrap()
 }
 
 /// A third of the writes repeats content, and pages take half of their size.
 const LOAD: &str = "uniform:write=1.0,pages=12000,requests=40000+dup:share=0.3,compress=0.5";
 
-fn ran(mechanisms: &Mechanisms, load: &str) -> Vec<SubsetOutcome> {
+fn ran(mechanisms: &AblatedMechanisms, load: &str) -> Vec<SubsetOutcome> {
     let run = |setting: String| measure(&config(&[setting.as_str()]), &generated(load), "page-map");
-    let settings = mechanisms.subsets().map(|subset| mechanisms.setting(subset));
+    let settings = mechanisms.subsets().map(|subset| mechanisms.subset_setting(subset));
     settings.map(|setting| SubsetOutcome::Ran(Box::new(run(setting)))).collect()
 }
 
-fn ablation(mechanisms: &Mechanisms, outcomes: Vec<SubsetOutcome>) -> Ablation {
-    Ablation::of((LOAD.to_owned(), "page-map".to_owned(), String::new()), mechanisms, outcomes)
+fn ablation(mechanisms: &AblatedMechanisms, outcomes: Vec<SubsetOutcome>) -> Ablation {
+    Ablation::of_outcomes((LOAD.to_owned(), "page-map".to_owned(), String::new()), mechanisms, outcomes)
 }
 
 fn figure<'a>(ablation: &'a Ablation, name: &str) -> &'a FigureGains {
@@ -122,13 +127,13 @@ fn an_ablation_finds_what_deduplication_saves() {
     let overlap = gains.overlaps[0].overlap.unwrap().absolute;
     are_near(&[overlap], &[(none - dedup) + (none - compress) - (none - both)]);
     assert!(overlap > 0.0, "a page that is not written is not compressed");
-    let table = ablate::table(&ablation);
+    let table = ablate::ablation_text(&ablation);
     assert!(table.contains("dedup and compress compete for the same writes"), "{table}");
 }
 
 /// More TB written are better, so that the sign of an overlap must not turn.
 #[test]
-fn what_two_gain_of_lifetime_overlaps_as_what_they_save_of_programs() {
+fn two_mechanisms_overlap_in_lifetime_gained_as_in_programs_saved() {
     let mechanisms = named(&["dedup", "recycle"]);
     let ablation = ablation(&mechanisms, ran(&mechanisms, LOAD));
     let (programs, tb) = (figure(&ablation, "programs"), figure(&ablation, "tb_written_until_worn"));
@@ -144,7 +149,7 @@ fn what_two_gain_of_lifetime_overlaps_as_what_they_save_of_programs() {
 }
 
 #[test]
-fn of_a_refused_subset_nothing_is_guessed() {
+fn figures_that_need_a_refused_subset_are_missing() {
     let mechanisms = named(&["dedup", "compress"]);
     let mut outcomes = ran(&mechanisms, LOAD);
     outcomes[3] = SubsetOutcome::Refused("they do not go together".to_owned());
@@ -155,7 +160,7 @@ fn of_a_refused_subset_nothing_is_guessed() {
     assert!(gains.mechanisms.iter().all(|gain| gain.last.is_none() && gain.shapley.is_none()));
     assert!(gains.overlaps[0].overlap.is_none() && gains.whole.is_none());
     assert_eq!(gains.why_no_shapley.as_deref(), Some("the engine refuses dedup+compress"));
-    let table = ablate::table(&ablation);
+    let table = ablate::ablation_text(&ablation);
     assert!(table.contains("refused: dedup+compress: they do not go together"), "{table}");
     assert!(table.contains("no Shapley values, which need all 4 subsets, of page programs"), "{table}");
     let csv = ablate::data_table(&[ablation]).to_csv();
@@ -176,7 +181,7 @@ fn an_ablation_that_was_interrupted_is_partial() {
     let gains = figure(&ablation, "programs");
     assert!(gains.mechanisms[0].alone.is_some() && gains.mechanisms[1].alone.is_none());
     assert!(gains.mechanisms[0].shapley.is_none());
-    let table = ablate::table(&ablation);
+    let table = ablate::ablation_text(&ablation);
     for said in ["PARTIAL: 1 of 4 subsets were not run", "PARTIAL: compress ended early: interrupted"] {
         assert!(table.contains(said), "no `{said}` in {table}");
     }
@@ -185,7 +190,7 @@ fn an_ablation_that_was_interrupted_is_partial() {
 
 /// What is worked out of extrapolated figures is extrapolated.
 #[test]
-fn changes_of_lifetimes_carry_the_marks_of_their_runs() {
+fn lifetime_changes_in_an_ablation_carry_the_unsteady_marks_of_their_runs() {
     let mechanisms = named(&["dedup"]);
     let set = |mut outcomes: Vec<SubsetOutcome>, steady: [bool; 2]| {
         for (outcome, is_steady) in outcomes.iter_mut().zip(steady) {
@@ -199,17 +204,17 @@ fn changes_of_lifetimes_carry_the_marks_of_their_runs() {
         let ablation = set(outcomes.clone(), steady);
         let change = figure(&ablation, "tb_written_until_worn").mechanisms[0].alone.unwrap();
         assert_eq!(change.is_from_unsteady_run, is_marked, "{steady:?}");
-        assert_eq!(ablate::table(&ablation).contains("* extrapolated"), is_marked);
+        assert_eq!(ablate::ablation_text(&ablation).contains("* extrapolated"), is_marked);
         let programs = figure(&ablation, "programs").mechanisms[0].alone.unwrap();
         assert!(!programs.is_from_unsteady_run, "counts are counted");
     }
 }
 
 #[test]
-fn mechanisms_that_cannot_be_taken_apart_are_refused_with_a_sentence() {
+fn an_ablation_of_inseparable_mechanisms_is_refused_with_a_sentence() {
     let refused = |names: &[&str]| {
         let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
-        Mechanisms::named(&names).expect_err("it is refused").to_string()
+        AblatedMechanisms::parse_names(&names).expect_err("it is refused").to_string()
     };
     for (names, said) in [
         (&["dedupe"][..], "did you mean `dedup`"),
@@ -224,14 +229,15 @@ fn mechanisms_that_cannot_be_taken_apart_are_refused_with_a_sentence() {
 
 /// `dedup` serves remap commands too: with `remap` beside it, it is the same device.
 #[test]
-fn subsets_count_up_and_become_settings() {
+fn ablation_subsets_are_numbered_and_written_as_settings() {
     let mechanisms = named(&["dedup", "remap", "delta"]);
-    let settings: Vec<String> = mechanisms.subsets().map(|subset| mechanisms.setting(subset)).collect();
+    let settings: Vec<String> =
+        mechanisms.subsets().map(|subset| mechanisms.subset_setting(subset)).collect();
     let contents: Vec<&str> =
         settings.iter().map(|setting| setting.strip_prefix("parts.content=").unwrap()).collect();
     let expected = ["none", "remap", "dedup", "dedup", "delta", "remap+delta", "dedup+delta", "dedup+delta"];
     assert_eq!(contents, expected);
-    assert_eq!(mechanisms.subsets().last(), Some(mechanisms.whole()));
-    assert_eq!(mechanisms.name(mechanisms.whole()), "remap+dedup+delta");
+    assert_eq!(mechanisms.subsets().last(), Some(mechanisms.full_subset()));
+    assert_eq!(mechanisms.subset_name(mechanisms.full_subset()), "remap+dedup+delta");
     assert_eq!(named(&["delta+remap", "dedup"]), mechanisms, "a plus sign separates names as well");
 }

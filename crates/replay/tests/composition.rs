@@ -39,8 +39,8 @@ fn settings_of(content: &str, map: &str, validity: &str) -> Vec<String> {
 fn refusal(settings: &[String]) -> Option<String> {
     let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
     let config = config(&settings);
-    let resolved = config.resolve(8000).unwrap();
-    let parts = config.parts("page-map", &resolved).unwrap();
+    let resolved = config.resolve_device(8000).unwrap();
+    let parts = config.design_parts("page-map", &resolved).unwrap();
     let nvram_bytes = parts.nvram_bytes_with_map(&resolved.geometry, resolved.logical_pages);
     let nand = SimNand::new(resolved.geometry.clone(), parts.needed_sim_fields()).with_nvram(nvram_bytes);
     match Device::new(nand, resolved.logical_pages, &parts, DeviceOptions::default()) {
@@ -91,7 +91,7 @@ fn table() -> String {
 
 /// Renewed by `WEARWELL_RENEW=1 cargo test -p wearwell-replay composition::`.
 #[test]
-fn the_table_of_mixtures_is_todays() {
+fn the_documented_table_of_mixtures_is_up_to_date() {
     let document = std::fs::read_to_string(DOCUMENT).expect("docs/composition.md is there");
     let (head, written) = document.split_once(GENERATED).expect("it has a table");
     let (written, table) = (written.trim_start_matches('\n'), table());
@@ -107,7 +107,7 @@ const LOAD: &str =
     "zipf:pages=12000,requests=40000,write=0.8,read=0.15,trim=0.05+dup:share=0.3,compress=0.5,delta=0.3";
 
 #[test]
-fn every_accepted_mixture_runs_and_collects() {
+fn every_accepted_mixture_of_parts_runs_and_collects_garbage() {
     let mut mixtures = 0;
     for content in contents() {
         for (map, validity) in MAPS.iter().flat_map(|map| STORES.map(|store| (*map, store))) {
@@ -149,9 +149,9 @@ fn comparable(record: RunRecord) -> RunRecord {
 }
 
 #[test]
-fn a_named_design_is_its_parts() {
+fn a_named_design_equals_the_mixture_of_its_parts() {
     for design in wearwell::design::ALL {
-        let file = Config::file_of(design.name).unwrap();
+        let file = Config::design_as_toml(design.name).unwrap();
         let of_file =
             Config::from_parts(Some(("design.toml", &file)), &["precondition.mode=none".into()]).unwrap();
         let input = generated(LOAD);
@@ -164,13 +164,13 @@ fn a_named_design_is_its_parts() {
 }
 
 #[test]
-fn parts_chosen_twice_or_misspelt_are_refused() {
+fn parts_that_are_set_twice_or_misspelt_are_refused() {
     let refused = |settings: &[&str]| -> String {
         let settings: Vec<String> = settings.iter().map(|&setting| setting.to_owned()).collect();
         match Config::from_parts(None, &settings) {
             Err(error) => error.to_string(),
             Ok(config) => config
-                .parts("geckoftl", &config.resolve(8000).unwrap())
+                .design_parts("geckoftl", &config.resolve_device(8000).unwrap())
                 .expect_err("it is refused")
                 .to_string(),
         }

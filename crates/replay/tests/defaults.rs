@@ -29,7 +29,7 @@ fn assert_within(measured: f64, expected: f64, tolerance: f64, what: &str) {
 
 /// An empty drive of which a tenth was never written had the write amplification of twice the spare space.
 #[test]
-fn over_provisioning_acts_as_it_says_whatever_the_size() {
+fn write_amplification_at_a_given_over_provisioning_is_independent_of_drive_size() {
     for pages in [5_000, 20_000, 90_000] {
         for spare in [0.07, 0.15, 0.28] {
             let record = run(
@@ -38,7 +38,7 @@ fn over_provisioning_acts_as_it_says_whatever_the_size() {
                 "page-map",
             );
             let block_pages = record.device.block_pages() as usize;
-            let expected = theory::greedy(1.0 / (1.0 + spare), block_pages).write_amplification;
+            let expected = theory::greedy_steady_state(1.0 / (1.0 + spare), block_pages).write_amplification;
             assert_within(record.write_amplification, expected, 0.01, &format!("{pages} pages, {spare}"));
             assert!(record.steady.is_steady && record.steady.from_request == 0, "{:?}", record.steady);
         }
@@ -47,7 +47,7 @@ fn over_provisioning_acts_as_it_says_whatever_the_size() {
 
 /// The spare space of a preset is that of a drive as it is sold, and what GC keeps free is part of it.
 #[test]
-fn the_over_provisioning_of_a_preset_acts_as_its_line_says() {
+fn the_effective_over_provisioning_of_a_preset_is_as_printed() {
     for (preset, blocks) in [("lx-40g", 200), ("lx-40g", 400), ("il-64g", 256), ("bench-8g", 64)] {
         let (preset_is, blocks_are) =
             (format!("device.preset={preset}"), format!("device.blocks_per_plane={blocks}"));
@@ -59,7 +59,7 @@ fn the_over_provisioning_of_a_preset_acts_as_its_line_says() {
         let acting = record.device.acting_over_provisioning();
         assert!(acting < 0.9 * record.device.over_provisioning, "{preset}: {acting}");
         let block_pages = record.device.block_pages() as usize;
-        let expected = theory::greedy(1.0 / (1.0 + acting), block_pages).write_amplification;
+        let expected = theory::greedy_steady_state(1.0 / (1.0 + acting), block_pages).write_amplification;
         assert_within(record.write_amplification, expected, 0.02, &format!("{preset}, {blocks} blocks"));
     }
 }
@@ -89,14 +89,14 @@ fn written_whole(geometry: &[&str]) -> u32 {
         .map(|&setting| setting.to_owned())
         .collect();
     let config = Config::from_parts(None, &settings).unwrap();
-    let exported = |pages: u32| config.resolve(pages.into()).unwrap().logical_pages;
+    let exported = |pages: u32| config.resolve_device(pages.into()).unwrap().logical_pages;
     let is_met = |&pages: &u32| (pages..=pages + 4).contains(&exported(pages));
     (30_000..200_000).find(is_met).expect("a drive of whole blocks")
 }
 
 /// `constructed` left each design another number of free blocks, so that short runs compared how many were left.
 #[test]
-fn a_drive_in_use_is_that_of_a_long_run_for_every_design() {
+fn the_constructed_used_state_equals_that_of_a_long_run_for_every_design() {
     for (k, geometry) in GEOMETRIES.iter().enumerate() {
         let pages = written_whole(geometry);
         for design in ["page-map", "dftl", "geckoftl", "recyclable", "remap"] {
@@ -128,7 +128,7 @@ fn a_drive_in_use_is_that_of_a_long_run_for_every_design() {
 
 /// 0.02 % of the drive was written, nothing was collected, and the table said that write amplification is 1.
 #[test]
-fn a_run_that_writes_little_says_so() {
+fn a_run_that_writes_little_carries_a_note() {
     let drive = ["device.preset=tlc-1t", "device.blocks_per_plane=64"];
     let record = run(&drive, "uniform:write=1.0,pages=1000000,requests=300", "page-map");
     assert!(!record.steady.is_steady && record.steady.drive_writes < 0.001, "{:?}", record.steady);
@@ -136,7 +136,7 @@ fn a_run_that_writes_little_says_so() {
 }
 
 #[test]
-fn without_an_erase_there_is_no_lifetime() {
+fn a_run_without_an_erase_reports_no_lifetime() {
     let record = run(&["precondition.mode=none"], "uniform:write=1.0,pages=9000,requests=100", "page-map");
     let lifetime = &record.lifetime;
     assert_eq!((record.erases, lifetime.host_tb_written_until_worn, lifetime.years), (0, None, None));
@@ -144,7 +144,7 @@ fn without_an_erase_there_is_no_lifetime() {
 
 /// A write of 4 KiB to pages of 16 KiB programs four times what was written.
 #[test]
-fn write_amplification_in_bytes_counts_what_the_host_wrote() {
+fn write_amplification_in_bytes_divides_by_host_bytes() {
     let drive = ["device.page_bytes=16384", "precondition.mode=none", "device.fit=0.2", "buffer.pages=0"];
     let record = run(&drive, "uniform:write=1.0,pages=40000,requests=3000", "page-map");
     assert_eq!((record.bytes.host_written, record.bytes.mapping_unit), (3_000 * 4_096, 16_384));
@@ -154,7 +154,7 @@ fn write_amplification_in_bytes_counts_what_the_host_wrote() {
 
 /// Twice the rate is half the years.
 #[test]
-fn years_follow_the_rate_and_the_time_scale() {
+fn lifetime_years_follow_the_host_rate_and_the_time_scale() {
     let load = |rate: u32| format!("uniform:write=1.0,pages=20000,requests=100000,rate={rate}");
     let years = |settings: &[&str], rate: u32| run(settings, &load(rate), "page-map").lifetime.years.unwrap();
     let slow = years(&[], 100);
@@ -244,7 +244,7 @@ proptest! {
 
 /// A record's configuration has no value left open, so that the run can be repeated from it alone.
 #[test]
-fn the_recorded_configuration_gives_the_same_run_again() {
+fn a_run_with_the_recorded_configuration_gives_the_same_record() {
     let cases: [(&str, &[&str]); 4] = [
         ("page-map", &["gc.policy=d-choices", "device.over_provisioning=0.11"]),
         ("recyclable", &["device.fit=0.9", "recycle.policy=lru"]),

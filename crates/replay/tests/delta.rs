@@ -6,7 +6,7 @@ use std::ops::ControlFlow::Continue;
 use wearwell::data::Fingerprint;
 use wearwell_config::Config;
 use wearwell_replay::content_model::ContentModel;
-use wearwell_replay::hosts::{Generator, Spec};
+use wearwell_replay::hosts::{HostGenerator, HostModelSpec};
 use wearwell_replay::input::Input;
 use wearwell_replay::replay::Plan;
 use wearwell_trace::{Op, Request};
@@ -32,7 +32,7 @@ fn pages_per_delta(ratio: f64, open_pages: u32) -> f64 {
 /// an independent simulation of next fit and of four open pages does, with its 6-byte lines (`tests/workload.rs` has the
 /// same figures for the sizes alone); the count at the start of a page, two bytes, is inside the tolerance.
 #[test]
-fn the_engine_packs_as_the_simulation_says() {
+fn delta_packing_of_the_engine_equals_an_independent_simulation() {
     for (ratio, one_open, four_open) in
         [(0.50, 0.7081, 0.5882), (0.35, 0.4338, 0.3844), (0.20, 0.2253, 0.2092)]
     {
@@ -48,14 +48,14 @@ fn the_engine_packs_as_the_simulation_says() {
 
 /// A request that goes back does so with all its pages; the newest older version is as frequent as all others together.
 #[test]
-fn reverting_requests_bring_back_what_their_pages_held() {
+fn reverting_writes_repeat_earlier_content_of_their_pages() {
     let spec = "revert:share=0.5,depth=8".parse().expect("a content model");
     let mut model = ContentModel::new(&spec, 7);
     let (mut known, mut made) = (HashMap::<(u64, Fingerprint), usize>::new(), [0; 8]);
     let (mut back, mut one_back, mut held) = (0, 0, [None; 8]);
     for _ in 0..4_000 {
         let mut contents = Vec::new();
-        model.fill(0..8, &mut contents);
+        model.describe_pages(0..8, &mut contents);
         let versions: Vec<Option<usize>> = (0..8_u64)
             .zip(&contents)
             .map(|(page, content)| known.get(&(page, content.fingerprint)).copied())
@@ -83,13 +83,14 @@ fn reverting_requests_bring_back_what_their_pages_held() {
 
 /// The share of duplicate writes of a FIU substitute, counted by a plain set of what is stored and what was.
 #[test]
-fn fiu_substitutes_repeat_what_they_are_told_to() {
+fn fiu_substitutes_repeat_dead_contents_at_the_specified_rate() {
     for (name, share) in [("fiu-homes", 0.33), ("fiu-mail", 0.92)] {
-        let spec = format!("{name}:scale=0.004,duplicates={share}").parse::<Spec>().expect("a substitute");
+        let spec =
+            format!("{name}:scale=0.004,duplicates={share}").parse::<HostModelSpec>().expect("a substitute");
         let (mut seen, mut writes, mut repeats) = (std::collections::HashSet::new(), 0, 0);
-        let mut generator = Generator::new(&spec);
+        let mut generator = HostGenerator::new(&spec);
         let mut request = Request::default();
-        while generator.next(&mut request) {
+        while generator.next_request(&mut request) {
             if request.op == Op::Write {
                 writes += request.content.len();
                 repeats += request.content.iter().filter(|content| !seen.insert(content.fingerprint)).count();

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use common::{config_of, measure};
 use wearwell::address::RemapMode;
 use wearwell::data::Fingerprint;
-use wearwell_replay::hosts::{GRAMMAR, Generator, Spec};
+use wearwell_replay::hosts::{HOST_GRAMMAR, HostGenerator, HostModelSpec};
 use wearwell_replay::input::Input;
 use wearwell_replay::workload::SpecError;
 use wearwell_trace::{Op, Request};
@@ -49,10 +49,10 @@ const COPYING: [&str; 6] = [
 ];
 
 fn requests_of(spec: &str) -> Vec<Request> {
-    let spec: Spec = spec.parse().unwrap_or_else(|error| panic!("{spec}: {error}"));
-    let mut generator = Generator::new(&spec);
+    let spec: HostModelSpec = spec.parse().unwrap_or_else(|error| panic!("{spec}: {error}"));
+    let mut generator = HostGenerator::new(&spec);
     let mut request = Request::default();
-    std::iter::from_fn(|| generator.next(&mut request).then(|| request.clone())).collect()
+    std::iter::from_fn(|| generator.next_request(&mut request).then(|| request.clone())).collect()
 }
 
 /// Pages of all requests of a kind.
@@ -106,14 +106,14 @@ impl Volume {
 }
 
 #[test]
-fn the_list_of_small_models_has_every_kind() {
+fn the_list_of_small_host_models_contains_every_kind() {
     let named: Vec<&str> = SMALL.iter().map(|spec| spec.split(':').next().unwrap()).collect();
-    let kinds: Vec<&str> = GRAMMAR.kinds.iter().map(|kind| kind.name).collect();
+    let kinds: Vec<&str> = HOST_GRAMMAR.kinds.iter().map(|kind| kind.name).collect();
     assert_eq!(named, kinds);
 }
 
 #[test]
-fn a_seed_decides_the_requests() {
+fn the_seed_determines_the_requests_of_a_host_model() {
     for spec in SMALL {
         let requests = requests_of(spec);
         assert!(requests.len() > 100, "{spec}: {} requests", requests.len());
@@ -123,19 +123,20 @@ fn a_seed_decides_the_requests() {
 }
 
 #[test]
-fn a_printed_specification_is_complete_and_means_the_same() {
+fn a_printed_host_model_specification_parses_to_the_same_model() {
     for spec in SMALL.iter().map(|spec| (*spec).to_owned()).chain(["f1:scale=0.002+dup:share=0.4".into()]) {
-        let parsed: Spec = spec.parse().unwrap();
+        let parsed: HostModelSpec = spec.parse().unwrap();
         let printed = parsed.to_string();
-        assert_eq!(printed.parse::<Spec>().unwrap(), parsed, "{printed}");
+        assert_eq!(printed.parse::<HostModelSpec>().unwrap(), parsed, "{printed}");
         assert_eq!(requests_of(&printed), requests_of(&spec));
-        let kind = GRAMMAR.kinds.iter().find(|kind| printed.starts_with(&format!("{}:", kind.name))).unwrap();
+        let kind =
+            HOST_GRAMMAR.kinds.iter().find(|kind| printed.starts_with(&format!("{}:", kind.name))).unwrap();
         assert!(kind.keys.iter().all(|key| printed.contains(&format!("{}=", key.name))), "{printed}");
     }
 }
 
 #[test]
-fn wrong_specifications_are_refused() {
+fn wrong_host_model_specifications_are_refused() {
     let refused = |spec: &str| Input::generated(spec).unwrap_err().to_string();
     assert!(refused("sqlite-wall:entries=5").contains("did you mean `sqlite-wal`"));
     assert!(refused("unifrom:pages=5").contains("did you mean `uniform`"));
@@ -150,13 +151,13 @@ fn wrong_specifications_are_refused() {
     ] {
         assert!(Input::generated(spec).is_err(), "{spec}");
     }
-    assert!(matches!("uniform".parse::<Spec>(), Err(SpecError::UnknownKind { .. })));
+    assert!(matches!("uniform".parse::<HostModelSpec>(), Err(SpecError::UnknownKind { .. })));
 }
 
 /// What consumers rely on, and that a model never reads, copies or deallocates what it has not written; the load for drives that
 /// were filled before reads any of its pages.
 #[test]
-fn requests_are_whole_pages_that_make_sense_on_a_device() {
+fn host_models_issue_whole_page_requests_within_the_device() {
     for spec in SMALL.iter().chain(&COPYING) {
         let mut volume = Volume::default();
         let mut time_ns = 0;
@@ -215,7 +216,7 @@ fn the_delta_load_has_the_shares_that_it_is_asked_for() {
 }
 
 #[test]
-fn copies_by_remap_and_by_writes_leave_the_same_contents() {
+fn copies_by_remap_and_by_writes_leave_the_same_page_contents() {
     for spec in COPYING {
         let by_remap = requests_of(&format!("{spec},remap=on"));
         let by_writes = requests_of(&format!("{spec},remap=off"));
@@ -228,7 +229,7 @@ fn copies_by_remap_and_by_writes_leave_the_same_contents() {
 }
 
 #[test]
-fn relocations_leave_the_database_the_same_and_the_log_empty() {
+fn sqlite_checkpoints_by_relocation_leave_the_same_database_and_an_empty_log() {
     let spec = "sqlite-wal:entries=3000";
     let copied = Volume::after(&requests_of(spec)).0;
     let moved = Volume::after(&requests_of(&format!("{spec},mode=relocate"))).0;
@@ -239,7 +240,7 @@ fn relocations_leave_the_database_the_same_and_the_log_empty() {
 
 /// Sequential inserts of 16-KiB values, worked out from the module's description and not from its code.
 #[test]
-fn sequential_inserts_log_and_checkpoint_what_arithmetic_says() {
+fn sequential_sqlite_inserts_write_the_computed_log_and_checkpoint_pages() {
     let (checkpoints, per_checkpoint) = (10, 143);
     let entries = checkpoints * per_checkpoint;
     let requests = requests_of(&format!("sqlite-wal:order=sequential,entries={entries}"));
@@ -257,7 +258,7 @@ fn sequential_inserts_log_and_checkpoint_what_arithmetic_says() {
 }
 
 #[test]
-fn random_inserts_replace_the_values_of_repeated_keys() {
+fn random_sqlite_inserts_replace_the_values_of_repeated_keys() {
     let entries = 20_000;
     let volume = Volume::after(&requests_of(&format!("sqlite-wal:entries={entries}"))).0;
     // Of n draws from n keys a share of 1 - 1/e is distinct; each has four overflow pages.
@@ -268,7 +269,7 @@ fn random_inserts_replace_the_values_of_repeated_keys() {
 }
 
 #[test]
-fn random_inserts_read_leaves_once_the_database_outgrows_the_caches() {
+fn random_sqlite_inserts_read_leaves_of_a_database_larger_than_the_caches() {
     let reads = |requests: &[Request]| pages_of(requests, |op| op == Op::Read);
     let of = |keys: &str| requests_of(&format!("sqlite-wal:entries=20000,{keys}"));
     assert_eq!(reads(&of("cache=4294967295")), 0);
@@ -310,7 +311,7 @@ fn check_f2fs(spec: &str) {
 }
 
 #[test]
-fn trees_snapshots_transactions_and_updates_count_as_described() {
+fn file_copy_snapshot_oltp_and_ycsb_models_issue_the_documented_counts() {
     let copy = requests_of("file-copy:files=60,copies=3");
     assert_eq!(remapped(&copy), 3 * written(&copy));
     assert_eq!(copy.iter().filter(|request| request.op == Op::Phase).count(), 3);
@@ -332,7 +333,7 @@ fn trees_snapshots_transactions_and_updates_count_as_described() {
 }
 
 #[test]
-fn the_file_server_reads_and_writes_like_its_mix() {
+fn the_fileserver_model_has_the_operation_mix_of_filebench() {
     let requests = requests_of("fileserver:files=500,loops=20000");
     let is_load = |request: &&Request| request.op == Op::Write;
     let load: Vec<Request> = requests.iter().take_while(is_load).cloned().collect();
@@ -470,7 +471,7 @@ const LIST_LENGTHS: [f64; 3] = [7.3, 12.1, 6.7];
 
 /// Figures 2 and 3 of the Recyclable SSD paper (LX-09 to LX-14), on the substitutes with as many reads as they need.
 #[test]
-fn fiu_substitutes_are_read_as_the_figures_say() {
+fn fiu_substitutes_read_pages_as_often_as_the_paper_shows() {
     for ((name, _), list_length) in FIU.into_iter().zip(LIST_LENGTHS) {
         let counts = ByReads::of(&requests_of(&format!("{name}:scale=0.01,reads=figures")));
         let total: f64 = counts.invalid.iter().sum();
@@ -493,7 +494,7 @@ fn fiu_substitutes_are_read_as_the_figures_say() {
 
 /// With the reads of Table I, popular pages still return more often, but few are seen to be popular.
 #[test]
-fn fewer_reads_are_a_sample() {
+fn a_substitute_with_fewer_reads_samples_the_full_read_stream() {
     let counts = ByReads::of(&requests_of("fiu-mail:scale=0.01"));
     assert!(
         counts.recyclable(1) > 1.2 * counts.recyclable(0) && counts.invalid[8..].iter().sum::<f64>() < 100.0
@@ -501,7 +502,7 @@ fn fewer_reads_are_a_sample() {
 }
 
 #[test]
-fn predicted_returns_what_was_read() {
+fn the_predicted_model_rewrites_dead_contents_by_their_number_of_reads() {
     let spec =
         "predicted:pages=2000,writes=100000,theta=0,reads=3,popular=0.25,popular_return=0.4,other_return=0.1";
     let counts = ByReads::of(&requests_of(spec));
@@ -558,7 +559,7 @@ fn lifetime_substitutes_write_and_compress_at_the_published_rates() {
 }
 
 #[test]
-fn host_models_replay_on_every_design_and_say_that_they_are_models() {
+fn host_models_replay_on_every_design_with_a_note_that_they_are_models() {
     let input = Input::generated("f2fs-clean:segments=64,files=400,ops=300").unwrap();
     let requests = requests_of("f2fs-clean:segments=64,files=400,ops=300");
     for design in ["page-map", "recyclable", "dftl"] {

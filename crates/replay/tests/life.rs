@@ -32,7 +32,7 @@ fn uniform() -> Input {
 fn record_of(config: &Config, input: &Input, design: &str, endurance: Endurance) -> LifeRecord {
     let plan = Plan::new(config, input).expect("the drive can be built");
     let mut record = plan.life_record(design, Leveling::Configured, endurance);
-    plan.live(&mut record, &mut |_| std::ops::ControlFlow::Continue(())).expect("the drive lives");
+    plan.run_life(&mut record, &mut |_| std::ops::ControlFlow::Continue(())).expect("the drive lives");
     record
 }
 
@@ -41,7 +41,7 @@ fn life(config: &Config, input: &Input, design: &str, endurance: Endurance) -> L
 }
 
 #[test]
-fn equal_seeds_live_equal_lives() {
+fn lives_with_equal_seeds_are_equal() {
     let with_seed = |seed: &str| {
         let mut life = life(&drive(60, &[seed]), &uniform(), "page-map", Endurance::default());
         life.cpu_seconds = 0.0;
@@ -54,7 +54,7 @@ fn equal_seeds_live_equal_lives() {
 
 /// A block takes what it holds once more than it can be erased.
 #[test]
-fn no_drive_takes_more_than_its_blocks_endure() {
+fn no_drive_erases_more_than_the_endurance_of_its_blocks() {
     const CYCLES: u32 = 40;
     for design in ["page-map", "recyclable", "remap", "delta", "integrated", "dftl", "geckoftl"] {
         let life = life(&drive(CYCLES, &[]), &uniform(), design, EQUAL);
@@ -71,14 +71,14 @@ fn no_drive_takes_more_than_its_blocks_endure() {
 
 /// Uniform writes wear evenly: what a drive takes is its capacity times its cycles over the write amplification of theory.
 #[test]
-fn an_evenly_worn_drive_takes_what_theory_and_extrapolation_say() {
+fn the_life_of_an_evenly_worn_drive_agrees_with_theory_and_extrapolation() {
     const CYCLES: u32 = 1500;
     let life = life(&drive(CYCLES, &["wear.dynamic=true"]), &uniform(), "page-map", EQUAL);
     let extrapolated = life.extrapolated_bytes.expect("the beginning was measured");
     let lived = life.host_bytes as f64;
     assert!((lived / extrapolated - 1.0).abs() < 0.05, "{lived} lived, {extrapolated} extrapolated");
     let utilisation = theory::effective_utilisation(u64::from(LOGICAL_PAGES), 128 * 128, 3, 2, 128);
-    let amplification = theory::greedy(utilisation, 128).write_amplification;
+    let amplification = theory::greedy_steady_state(utilisation, 128).write_amplification;
     let expected = f64::from(CYCLES) * 128.0 * 128.0 * 4096.0 / amplification;
     assert!((lived / expected - 1.0).abs() < 0.06, "{lived} lived, {expected} by theory");
 }
@@ -101,7 +101,7 @@ fn a_life_too_short_to_be_measured_is_not_extrapolated() {
 fn static_leveling_lengthens_the_life_of_a_drive_with_cold_data() {
     let skewed = generated("hotcold:write=1.0,pages=14246,requests=2000000,zones=0.1:0.99");
     let with = |leveling: Leveling| {
-        let settings = leveling.settings(200);
+        let settings = leveling.as_settings(200);
         let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
         life(&drive(200, &settings), &skewed, "page-map", EQUAL)
     };
@@ -136,7 +136,7 @@ fn an_empty_drive_lives_longer_than_a_filled_one() {
     let life = |is_filled| {
         let record = plan.life_record("page-map", Leveling::Configured, EQUAL);
         let mut record = LifeRecord { is_filled, ..record };
-        plan.live(&mut record, &mut |_| std::ops::ControlFlow::Continue(())).expect("the drive lives");
+        plan.run_life(&mut record, &mut |_| std::ops::ControlFlow::Continue(())).expect("the drive lives");
         record.lives.remove(0)
     };
     let (filled, empty) = (life(true), life(false));
@@ -170,18 +170,18 @@ fn a_drive_ends_at_its_minimum_of_spare_blocks() {
 }
 
 #[test]
-fn an_input_that_writes_nothing_wears_nothing_out() {
+fn a_life_with_an_input_without_writes_is_refused() {
     let reads = generated("uniform:read=1.0,pages=14246,requests=100");
     let config = drive(100, &[]);
     let plan = Plan::new(&config, &reads).expect("the drive can be built");
     let mut record = plan.life_record("page-map", Leveling::Configured, EQUAL);
-    let refused = plan.live(&mut record, &mut |_| std::ops::ControlFlow::Continue(()));
+    let refused = plan.run_life(&mut record, &mut |_| std::ops::ControlFlow::Continue(()));
     assert!(matches!(refused, Err(ReplayError::NoRequests { .. })), "{refused:?}");
 }
 
 /// 20,000 writes at 1,000 a second are twenty seconds a pass.
 #[test]
-fn years_are_passes_at_the_rate_of_the_input() {
+fn years_of_a_life_are_its_passes_at_the_rate_of_the_input() {
     let timed = generated("uniform:write=1.0,pages=14246,requests=20000,rate=1000");
     let record = record_of(&drive(40, &[]), &timed, "page-map", EQUAL);
     let life = &record.lives[0];
@@ -198,19 +198,19 @@ fn years_are_passes_at_the_rate_of_the_input() {
 
 /// An interrupted life stood in the table as a short one, and what collection keeps free as over-provisioning.
 #[test]
-fn an_interrupted_life_has_no_end_to_tell_of() {
+fn an_interrupted_life_reports_no_end() {
     let config = config_of(&["device.over_provisioning=0.15"]);
     let input = generated("uniform:write=1.0,pages=20000,requests=200000");
     let plan = Plan::new(&config, &input).expect("the drive can be built");
     let mut record = plan.life_record("page-map", Leveling::Configured, EQUAL);
     let mut looks = 0;
-    let lived = plan.live(&mut record, &mut |_| {
+    let lived = plan.run_life(&mut record, &mut |_| {
         looks += 1;
         if looks > 5 { std::ops::ControlFlow::Break(()) } else { std::ops::ControlFlow::Continue(()) }
     });
     lived.expect("the drive lives");
     assert_eq!(record.lives[0].end, End::Interrupted);
-    let table = wearwell_replay::life::table(&[record]);
+    let table = wearwell_replay::life::lives_table(&[record]);
     for title in ["TB written until the end", "  lived / extrapolated", "drive writes until the end"] {
         let line = table.lines().find(|line| line.starts_with(title)).expect("the figure has a line");
         assert!(line.ends_with('-'), "{line}");
@@ -221,9 +221,9 @@ fn an_interrupted_life_has_no_end_to_tell_of() {
 
 /// Limits have the stated mean and spread; a share of the early ones lies anywhere below.
 #[test]
-fn limits_are_drawn_from_the_stated_distribution() {
+fn endurance_limits_of_blocks_follow_the_stated_distribution() {
     let endurance = Endurance { spread: 0.1, early_share: 0.0, program_share: 0.25, spare_minimum: 0.0 };
-    let limits = endurance.limits(100_000, 3000, 9);
+    let limits = endurance.draw_wear_limits(100_000, 3000, 9);
     let cycles: Vec<f64> = limits.iter().map(|limit| f64::from(limit.erase_cycles)).collect();
     let mean = cycles.iter().sum::<f64>() / 1e5;
     let deviation = (cycles.iter().map(|c| (c - mean) * (c - mean)).sum::<f64>() / 1e5).sqrt();
@@ -231,25 +231,27 @@ fn limits_are_drawn_from_the_stated_distribution() {
     let programs =
         limits.iter().filter(|limit| limit.failing_operation == wearwell::nand::WearFailure::Program).count();
     assert!((24_000..26_000).contains(&programs), "{programs}");
-    let early = Endurance { early_share: 1.0, ..endurance }.limits(100_000, 3000, 9);
+    let early = Endurance { early_share: 1.0, ..endurance }.draw_wear_limits(100_000, 3000, 9);
     let below = early.iter().filter(|limit| limit.erase_cycles < 1500).count();
     assert!((49_000..51_000).contains(&below), "{below}");
     assert!(
-        Endurance { spread: 2.0, ..endurance }.refusal().is_some_and(|sentence| sentence.contains("spread"))
+        Endurance { spread: 2.0, ..endurance }
+            .first_invalid_value()
+            .is_some_and(|sentence| sentence.contains("spread"))
     );
-    assert!(endurance.refusal().is_none());
+    assert!(endurance.first_invalid_value().is_none());
 }
 
 /// The half width of 1, 2, 3: t = 4.303 times the standard error 1 / sqrt(3).
 #[test]
-fn seeds_give_a_mean_and_its_interval() {
-    let of = |values: &[f64]| Estimate::of(values.iter().map(|&value| Some(value))).expect("values");
+fn lives_of_several_seeds_give_a_mean_and_its_confidence_interval() {
+    let of = |values: &[f64]| Estimate::of_values(values.iter().map(|&value| Some(value))).expect("values");
     assert_eq!(of(&[7.0]), Estimate { mean: 7.0, half_width: None, least: 7.0, most: 7.0 });
     let three = of(&[1.0, 2.0, 3.0]);
     assert!((three.mean - 2.0).abs() < 1e-12);
     assert!((three.half_width.expect("three values") - 2.4843).abs() < 1e-3, "{three:?}");
     assert!(three.least < 1.0 + 1e-12 && three.most > 3.0 - 1e-12, "{three:?}");
-    assert_eq!(Estimate::of([Some(1.0), None].into_iter()), None);
+    assert_eq!(Estimate::of_values([Some(1.0), None].into_iter()), None);
 }
 
 /// Lives of three drives that differ in their seed, with their curves.
@@ -263,7 +265,7 @@ fn three_lives() -> LifeRecord {
 }
 
 #[test]
-fn curves_go_from_the_new_drive_to_the_end_of_the_last_one() {
+fn life_curves_run_from_the_new_drive_to_the_end_of_the_last_drive() {
     let record = three_lives();
     let (first, last) = (record.curves[0], *record.curves.last().expect("there are curves"));
     assert!(record.curves.len() > 20 && record.curves.len() <= 100, "{} moments", record.curves.len());
@@ -277,7 +279,7 @@ fn curves_go_from_the_new_drive_to_the_end_of_the_last_one() {
     assert!((last.mean_erases.most - of_all(|end| end.mean_erases)).abs() < 1e-9);
     assert!((last.max_erases.most - of_all(|end| end.max_erases.into())).abs() < 1e-9);
     let spares = record.lives.iter().map(|life| Some(end(life).spare));
-    assert_eq!(Some(last.spare), Estimate::of(spares));
+    assert_eq!(Some(last.spare), Estimate::of_values(spares));
     let estimates = record.estimates.expect("every drive has ended");
     assert_eq!(Some(estimates.host_bytes), record.host_bytes());
     assert!(estimates.host_bytes.least < estimates.host_bytes.mean && estimates.years.is_none());
@@ -358,7 +360,7 @@ fn an_interrupted_life_has_no_estimate_and_ends_the_curves() {
 }
 
 #[test]
-fn curves_are_lines_of_csv() {
+fn life_curves_are_written_as_csv_lines() {
     let record = even_lives(&[(1000, End::Spare), (2000, End::Full)]);
     let csv = curves_data_table(std::slice::from_ref(&record)).to_csv();
     let mut lines = csv.lines().map(|line| line.rsplit(',').collect::<Vec<_>>());

@@ -50,7 +50,7 @@ fn assert_lasts_five_years(record: &RunRecord) {
 }
 
 #[test]
-fn the_scaled_device_has_the_papers_capacity_per_epoch() {
+fn the_scaled_lifetime_device_has_the_papers_write_budget_per_epoch() {
     let per_epoch = 300.0 * ALLOWED_PAGES_PER_S;
     assert_eq!(format!("{per_epoch:.0}"), "95760");
     assert_eq!(format!("{:.3}", ALLOWED_PAGES_PER_S * 4096.0 / 1e6), "1.307", "MB/s");
@@ -58,7 +58,7 @@ fn the_scaled_device_has_the_papers_capacity_per_epoch() {
 
 /// IL-16, without collection: sequential writes onto an empty device are one program each.
 #[test]
-fn any_rate_above_the_allowed_one_is_throttled_to_five_years() {
+fn any_write_rate_above_the_budget_is_throttled_to_five_years() {
     for multiple in [1.02, 1.1, 1.5, 3.0, 5.0] {
         let record = run("throttling", &[], &writes("sequential:", multiple, 450_000));
         assert_lasts_five_years(&record);
@@ -84,7 +84,7 @@ fn uneven_arrivals_are_throttled_to_five_years() {
 
 /// IL-16, under collection: what the host writes is amplified, and the flash bytes are what counts.
 #[test]
-fn collection_counts_against_the_budget() {
+fn gc_programs_count_against_the_throttling_budget() {
     for (pattern, multiple) in [("uniform:", 0.7), ("uniform:", 4.0), ("zipf:theta=0.9,", 2.0)] {
         let settings = ["precondition.mode=steady", "device.logical_pages=52000"];
         let record = run("throttling", &settings, &writes(pattern, multiple, 600_000));
@@ -105,7 +105,7 @@ fn collection_counts_against_the_budget() {
 
 /// What the paper's table I shows of its modest trace: throttling changes nothing.
 #[test]
-fn a_modest_host_is_hardly_held_back() {
+fn a_host_within_its_write_budget_is_hardly_throttled() {
     let spec = writes("sequential:", 0.5, 400_000);
     let (free, throttled) = (run("baseline", &[], &spec), run("throttling", &[], &spec));
     let lifetime = &throttled.lifetime;
@@ -127,7 +127,7 @@ fn without_throttling_a_busy_host_wears_the_device_out_early() {
 
 /// The wait is latency of the write that waits, and programs are the same.
 #[test]
-fn throttling_costs_latency_and_nothing_else() {
+fn throttling_raises_latency_and_changes_no_count() {
     let spec = writes("sequential:", 3.0, 450_000);
     let (free, throttled) = (run("baseline", &[], &spec), run("throttling", &[], &spec));
     assert_eq!((free.programs, free.erases), (throttled.programs, throttled.erases));
@@ -140,7 +140,7 @@ fn throttling_costs_latency_and_nothing_else() {
 
 /// Throttling is for host writes: reads wait only because the host issues one request at a time.
 #[test]
-fn reads_are_not_held_back() {
+fn reads_are_not_throttled() {
     let spec = writes("zipf:theta=0.5,read=0.5,", 5.0, 400_000);
     let record = run("throttling", &["precondition.mode=fill", "device.logical_pages=52000"], &spec);
     assert!(record.latency_us.write.mean > 3e3, "{} us", record.latency_us.write.mean);
@@ -150,7 +150,7 @@ fn reads_are_not_held_back() {
 
 /// As fast as the device takes it, with eight requests in flight: 40 times the allowed rate.
 #[test]
-fn a_closed_loop_is_throttled_too() {
+fn closed_loop_arrivals_are_throttled_too() {
     let record = run(
         "throttling",
         &["replay.arrival=closed", "replay.queue_depth=8"],
@@ -160,7 +160,7 @@ fn a_closed_loop_is_throttled_too() {
 }
 
 #[test]
-fn other_targets_are_met_too() {
+fn throttling_meets_other_target_lifetimes_too() {
     for (years, epoch_s) in [("3.0", "60"), ("10.0", "120")] {
         let settings =
             [&format!("lifetime.target_years={years}"), &format!("lifetime.epoch_s={epoch_s}")[..]];
@@ -173,8 +173,8 @@ fn other_targets_are_met_too() {
 }
 
 #[test]
-fn management_that_could_not_work_is_refused() {
-    let refusal = |settings: &[&str]| match config_of(settings).resolve(1000) {
+fn lifetime_settings_that_cannot_work_are_refused() {
+    let refusal = |settings: &[&str]| match config_of(settings).resolve_device(1000) {
         Err(error) => error.to_string(),
         Ok(_) => panic!("{settings:?} was accepted"),
     };
@@ -190,7 +190,7 @@ fn management_that_could_not_work_is_refused() {
 /// Found by an outside audit: incompressible data had 62 % less response time with compression, because the chunk buffer
 /// acknowledged three of four writes at once and the baseline had no buffer.
 #[test]
-fn incompressible_unique_data_gains_nothing() {
+fn lifetime_management_gains_nothing_from_incompressible_unique_data() {
     const SCHEMES: [&str; 5] = ["baseline", "throttling", "compression", "dedup", "integrated"];
     let spec = format!("{}+unique", writes("uniform:", 0.5, 120_000));
     let run_of = |scheme: &str, buffered: u32| {
@@ -298,7 +298,7 @@ fn a_mechanism_that_hurts_is_switched_off() {
 
 /// Times change nothing where epochs are counted in writes, and algorithm 1 takes the four schemes of a mixture.
 #[test]
-fn a_mixture_is_managed_with_and_without_times() {
+fn lifetime_management_of_a_mixture_works_with_and_without_times() {
     let content = "dup:share=0.5,compress=0.4,delta=0.2";
     let timed = mixture("best", &[EPOCHS_OF_2048, "timing.mode=event"], content);
     let untimed = mixture("best", &[EPOCHS_OF_2048], content);

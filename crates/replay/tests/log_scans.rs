@@ -6,8 +6,9 @@ use wearwell_replay::record::RunRecord;
 
 use crate::common;
 
-/// A sixteenth of the paper's 36 GiB: a quarter of the superblocks, a quarter of the pages in each, and a log of 120 MB / 16. Its
-/// scan of 6 ms is long beside the work that is in flight when it begins, two programs per die, which goes on meanwhile.
+/// A sixteenth of the paper's 36 GiB: a quarter of the superblocks, a quarter of the pages in each, and a log of 120 MB
+/// / 16. Its scan of 6 ms is long beside the work that is in flight when it begins, two programs per die, which goes on
+/// meanwhile.
 const DRIVE: [&str; 5] = [
     "device.preset=rm-36g",
     "device.blocks_per_plane=144",
@@ -47,18 +48,18 @@ fn assert_scans_cost_their_time(mode: &str) {
 }
 
 #[test]
-fn log_scans_cost_device_time_on_events() {
+fn reverse_map_log_scans_cost_device_time_in_the_event_engine() {
     assert_scans_cost_their_time("event");
 }
 
 #[test]
-fn log_scans_cost_device_time_on_timelines() {
+fn reverse_map_log_scans_cost_device_time_in_the_timeline_engine() {
     assert_scans_cost_their_time("timeline");
 }
 
 /// A victim's own segments are scanned in a thousandth of the time.
 #[test]
-fn segments_cost_what_opt_costs() {
+fn nvram_segments_cost_as_much_time_as_the_papers_opt() {
     let [opt, segments] =
         ["remap.reverse_map=ideal", "remap.reverse_map=segments"].map(|map| run("event", 50, map));
     let cost = device_s(&segments) / device_s(&opt) - 1.0;

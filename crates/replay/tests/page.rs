@@ -4,10 +4,10 @@ use std::ops::ControlFlow;
 
 use common::{config_of, generated, measure, measure_generated};
 use serde::de::DeserializeOwned;
-use wearwell_replay::ablate::{Ablation, Ablations, Mechanisms, SubsetOutcome};
-use wearwell_replay::diff::{Diff, Results};
+use wearwell_replay::ablate::{AblatedMechanisms, Ablation, Ablations, SubsetOutcome};
+use wearwell_replay::diff::{Diff, ResultFile};
 use wearwell_replay::life::{Endurance, Leveling, Lives};
-use wearwell_replay::page::{Report, html, record_in};
+use wearwell_replay::page::{HtmlReport, embedded_record, html_page};
 use wearwell_replay::profile::{Profiler, Profiles};
 use wearwell_replay::record::RunRecord;
 use wearwell_replay::replay::Plan;
@@ -26,11 +26,11 @@ fn run(design: &str) -> RunRecord {
 }
 
 fn held<T: DeserializeOwned>(page: &str) -> T {
-    serde_json::from_str(record_in(page).expect("a page holds its record")).unwrap()
+    serde_json::from_str(embedded_record(page).expect("a page holds its record")).unwrap()
 }
 
 fn comparison() -> Comparison {
-    Comparison::of(vec![run("page-map"), run("dftl")])
+    Comparison::of_runs(vec![run("page-map"), run("dftl")])
 }
 
 fn swept(runs: Vec<RunRecord>) -> Swept {
@@ -40,7 +40,7 @@ fn swept(runs: Vec<RunRecord>) -> Swept {
         variant: HOSTILE.into(),
         error: HOSTILE.into(),
     };
-    Swept { comparison: Comparison::of(runs), failures: vec![failed] }
+    Swept { comparison: Comparison::of_runs(runs), failures: vec![failed] }
 }
 
 fn lives() -> Lives {
@@ -53,21 +53,21 @@ fn lives() -> Lives {
     let input = generated("uniform:write=1.0,pages=4000,requests=50000");
     let plan = Plan::new(&config, &input).unwrap();
     let mut record = plan.life_record("page-map", Leveling::Configured, Endurance::default());
-    plan.live(&mut record, &mut |_| ControlFlow::Continue(())).unwrap();
+    plan.run_life(&mut record, &mut |_| ControlFlow::Continue(())).unwrap();
     record.input = HOSTILE.into();
-    Lives::of(vec![record])
+    Lives::of_drives(vec![record])
 }
 
 fn ablations() -> Ablations {
-    let mechanisms = Mechanisms::named(&["recycle".into(), "delta".into()]).unwrap();
+    let mechanisms = AblatedMechanisms::parse_names(&["recycle".into(), "delta".into()]).unwrap();
     let input = generated("zipf:pages=9000,requests=12000+dup:share=0.3");
     let ran = |subset| {
-        let setting = mechanisms.setting(subset);
+        let setting = mechanisms.subset_setting(subset);
         let config = config_of(&["device.preset=lab-8g", "device.blocks_per_plane=128", &setting]);
         SubsetOutcome::Ran(Box::new(measure(&config, &input, "page-map")))
     };
     let outcomes = mechanisms.subsets().map(ran).collect();
-    Ablations::of(vec![Ablation::of(
+    Ablations::of_ablations(vec![Ablation::of_outcomes(
         (HOSTILE.into(), "page-map".into(), String::new()),
         &mechanisms,
         outcomes,
@@ -77,37 +77,37 @@ fn ablations() -> Ablations {
 fn profiles() -> Profiles {
     let mut profiler = Profiler::new(1);
     for request in common::requests_of("zipf:pages=900,requests=2000") {
-        profiler.request(&request);
+        profiler.add_request(&request);
     }
-    Profiles::of(vec![profiler.profile(HOSTILE.into())])
+    Profiles::of_profiles(vec![profiler.to_profile(HOSTILE.into())])
 }
 
 fn diff() -> Diff {
-    let results = |comparison: &Comparison| Results::parse("a", &comparison.to_json()).unwrap();
+    let results = |comparison: &Comparison| ResultFile::parse("a", &comparison.to_json()).unwrap();
     let (mut a, b) = (comparison(), comparison());
     a.runs[0].design = HOSTILE.into();
     a.runs[1].programs += 1;
-    Diff::of(results(&a), results(&b), 0.0).unwrap()
+    Diff::of_files(results(&a), results(&b), 0.0).unwrap()
 }
 
 #[test]
-fn a_page_holds_the_record_that_it_shows() {
+fn an_html_report_embeds_the_record_that_it_shows() {
     let comparison = comparison();
-    assert_eq!(held::<Comparison>(&html(&comparison)), comparison);
+    assert_eq!(held::<Comparison>(&html_page(&comparison)), comparison);
     let swept = swept(comparison.runs);
-    assert_eq!(held::<Swept>(&html(&swept)), swept);
+    assert_eq!(held::<Swept>(&html_page(&swept)), swept);
     let (lives, ablations, profiles) = (lives(), ablations(), profiles());
-    assert_eq!(held::<Lives>(&html(&lives)), lives);
-    assert_eq!(held::<Ablations>(&html(&ablations)), ablations);
-    assert_eq!(held::<Profiles>(&html(&profiles)), profiles);
+    assert_eq!(held::<Lives>(&html_page(&lives)), lives);
+    assert_eq!(held::<Ablations>(&html_page(&ablations)), ablations);
+    assert_eq!(held::<Profiles>(&html_page(&profiles)), profiles);
     let diff = diff();
-    assert_eq!(held::<serde_json::Value>(&html(&diff)), serde_json::to_value(&diff).unwrap());
+    assert_eq!(held::<serde_json::Value>(&html_page(&diff)), serde_json::to_value(&diff).unwrap());
 }
 
 /// The tags of a page are those of the same page about something harmless.
 #[track_caller]
-fn assert_no_markup<T: Report>(hostile: &T) {
-    let page = html(hostile);
+fn assert_no_markup<T: HtmlReport>(hostile: &T) {
+    let page = html_page(hostile);
     let count = |text: &str| page.matches(text).count();
     assert_eq!((count("<script"), count("</script"), count("<img"), count("<!--")), (3, 3, 0, 0));
     assert!(count("&lt;script&gt;alert(1)") > 0, "the name is shown");
@@ -116,7 +116,7 @@ fn assert_no_markup<T: Report>(hostile: &T) {
 }
 
 #[test]
-fn names_are_no_markup() {
+fn names_in_an_html_report_are_escaped() {
     let mut comparison = comparison();
     for run in &mut comparison.runs {
         run.trace.path = HOSTILE.into();
@@ -135,27 +135,27 @@ fn names_are_no_markup() {
 }
 
 #[test]
-fn a_page_says_what_figures_rest_on_and_what_was_set() {
+fn an_html_report_states_assumptions_and_settings() {
     let mut record = run("page-map");
     record.notes.push("figures that depend on content rest on a model: dup".into());
-    let page = html(&Comparison::of(vec![record]));
+    let page = html_page(&Comparison::of_runs(vec![record]));
     assert!(page.contains("<li>note: figures that depend on content rest on a model: dup</li>"));
     assert!(page.contains("replay.<wbr>timeline_cells</th><td>256</td><td>set</td>"));
     assert!(page.contains("gc.<wbr>policy</th><td>greedy</td><td>default"));
 }
 
 #[test]
-fn pages_are_small_whatever_is_compared() {
+fn html_reports_are_small_whatever_is_compared() {
     let record = measure_generated(&["timing.mode=event", "replay.timeline_cells=4096"], LOAD, "page-map");
-    let one = html(&Comparison::of(vec![record.clone()]));
+    let one = html_page(&Comparison::of_runs(vec![record.clone()]));
     assert!(one.len() < 500_000, "{}", one.len());
     let light = RunRecord { timeline: None, ..record };
-    let many = html(&swept(vec![light; 50]));
+    let many = html_page(&swept(vec![light; 50]));
     assert!(many.len() < 3_000_000, "{}", many.len());
 }
 
 #[test]
-fn results_without_a_run_have_a_page() {
-    assert!(html(&swept(Vec::new())).contains("0 runs, 1 failed"));
-    assert!(html(&Lives::of(Vec::new())).contains("Life of"));
+fn results_without_a_run_have_an_html_report() {
+    assert!(html_page(&swept(Vec::new())).contains("0 runs, 1 failed"));
+    assert!(html_page(&Lives::of_drives(Vec::new())).contains("Life of"));
 }

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 
 use common::{config, generated};
 use wearwell_replay::record::RunRecord;
-use wearwell_replay::replay::{MOST_TRACED, Plan, ReplayError, RunTrace, TraceWindow};
+use wearwell_replay::replay::{MAX_TRACED_OPS, Plan, ReplayError, RunTrace, TraceWindow};
 
 use crate::common;
 
@@ -246,7 +246,7 @@ const DEVICES: [&[&str]; 5] = [
 ];
 
 #[test]
-fn slices_add_up_to_the_busy_times_of_the_record() {
+fn perfetto_slices_add_up_to_the_busy_times_of_the_record() {
     for settings in DEVICES {
         for design in ["page-map", "geckoftl"] {
             let (record, trace) = traced(&[settings, &ROOM].concat(), LOAD, design, ALL);
@@ -285,7 +285,7 @@ fn by_cause(decoded: &Decoded) -> BTreeMap<String, u64> {
 
 /// On one track, slices are one after the other, or one in the other: host reads in a suspension, and nothing else.
 #[test]
-fn slices_of_a_track_overlap_only_where_an_operation_is_suspended() {
+fn perfetto_slices_of_a_die_overlap_only_where_an_operation_is_suspended() {
     let mut suspensions = 0;
     for settings in DEVICES {
         let (_, trace) = traced(&[settings, &ROOM].concat(), LOAD, "page-map", ALL);
@@ -310,7 +310,7 @@ fn slices_of_a_track_overlap_only_where_an_operation_is_suspended() {
 }
 
 #[test]
-fn every_operation_that_the_record_counts_is_a_slice() {
+fn every_counted_flash_operation_is_a_perfetto_slice() {
     for design in ["page-map", "recyclable", "dftl", "geckoftl", "remap"] {
         let (record, trace) =
             traced(&["precondition.mode=fill", "device.over_provisioning=0.2"], LOAD, design, ALL);
@@ -341,7 +341,7 @@ fn every_operation_that_the_record_counts_is_a_slice() {
 
 /// Bug: the request after a loss of power was charged with the reads of the recovery.
 #[test]
-fn operations_of_a_recovery_belong_to_no_request() {
+fn perfetto_slices_of_a_recovery_belong_to_no_request() {
     for design in ["dftl", "geckoftl", "wearwell"] {
         let (record, trace) = traced(&["recovery.after_requests=3000"], LOAD, design, ALL);
         assert!(record.recovery.expect("power was lost").total.page_reads > 0, "{design}");
@@ -370,7 +370,7 @@ fn a_traced_run_has_the_same_record() {
 }
 
 #[test]
-fn requests_have_their_latencies_and_arrows_to_their_operations() {
+fn perfetto_requests_have_their_latencies_and_arrows_to_their_operations() {
     let (record, trace) = traced(&[], LOAD, "dftl", ALL);
     let decoded = decode(&trace.to_perfetto());
     let requests: Vec<&Slice> = decoded.on("requests").collect();
@@ -401,7 +401,7 @@ fn requests_have_their_latencies_and_arrows_to_their_operations() {
 }
 
 #[test]
-fn addresses_are_those_of_the_request() {
+fn perfetto_request_slices_carry_the_addresses_of_their_requests() {
     let (_, trace) = traced(&[], LOAD, "page-map", ALL);
     let decoded = decode(&trace.to_perfetto());
     let page_of = |slice: &Slice| slice.argument("offset_bytes").unwrap() / 4096;
@@ -422,7 +422,7 @@ fn addresses_are_those_of_the_request() {
 }
 
 #[test]
-fn counters_end_with_the_figures_of_the_record() {
+fn perfetto_counters_end_with_the_figures_of_the_record() {
     let settings = ["replay.arrival=closed", "replay.queue_depth=7"];
     let (record, trace) = traced(&settings, LOAD, "page-map", ALL);
     let decoded = decode(&trace.to_perfetto());
@@ -437,7 +437,7 @@ fn counters_end_with_the_figures_of_the_record() {
 }
 
 #[test]
-fn a_window_has_what_overlaps_it() {
+fn a_trace_window_contains_the_operations_that_overlap_it() {
     let (_, whole) = traced(&[], LOAD, "page-map", ALL);
     let (_, part) = traced(&[], LOAD, "page-map", "2000..2100");
     let arrival =
@@ -460,19 +460,19 @@ fn a_window_has_what_overlaps_it() {
 }
 
 #[test]
-fn a_trace_is_bounded() {
+fn a_perfetto_trace_has_bounded_size() {
     let load = "uniform:pages=9000,requests=60000,read=0.1";
     let (record, trace) = traced(&["replay.arrival=closed"], load, "page-map", "..");
-    assert!(record.programs + record.reads > MOST_TRACED as u64 + 20_000, "{}", record.programs);
+    assert!(record.programs + record.reads > MAX_TRACED_OPS as u64 + 20_000, "{}", record.programs);
     let size = trace.ops.len() + trace.requests.len();
-    assert!(trace.is_cut && (MOST_TRACED..MOST_TRACED + 5000).contains(&size), "{size}");
+    assert!(trace.is_truncated && (MAX_TRACED_OPS..MAX_TRACED_OPS + 5000).contains(&size), "{size}");
     let bytes = trace.to_perfetto().len();
     assert!(bytes < 300 * size, "{} bytes each", bytes / size);
     decode(&trace.to_perfetto());
 }
 
 #[test]
-fn only_the_event_engine_has_times_of_operations() {
+fn perfetto_traces_need_the_event_engine() {
     let (config, input) = (config(&["timing.mode=timeline"]), generated(LOAD));
     let plan = Plan::new(&config, &input).unwrap();
     let refused = plan.run_traced("page-map", TraceWindow::default(), &mut |_| ControlFlow::Continue(()));
@@ -482,7 +482,7 @@ fn only_the_event_engine_has_times_of_operations() {
 }
 
 #[test]
-fn windows_are_requests_or_times() {
+fn trace_windows_are_ranges_of_requests_or_of_times() {
     let window = |text: &str| text.parse::<TraceWindow>();
     assert_eq!(window("5..9"), Ok(TraceWindow::Requests(5..9)));
     assert_eq!(window("..9"), Ok(TraceWindow::Requests(0..9)));

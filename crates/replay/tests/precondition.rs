@@ -12,7 +12,7 @@ use wearwell::data::{Descriptor, Fingerprint};
 use wearwell::nand::SimNand;
 use wearwell::{Device, DeviceOptions};
 use wearwell_config::Config;
-use wearwell_replay::workload::draw::below;
+use wearwell_replay::workload::draw::uniform_below;
 use wearwell_replay::{precondition, theory};
 
 use crate::common;
@@ -35,8 +35,8 @@ fn device(pools: u32, blocks: u32, spare: f64) -> Device<SimNand> {
 }
 
 fn device_of(config: &Config, design: &str) -> Device<SimNand> {
-    let resolved = config.resolve(1).unwrap();
-    let parts = config.parts(design, &resolved).unwrap();
+    let resolved = config.resolve_device(1).unwrap();
+    let parts = config.design_parts(design, &resolved).unwrap();
     let nvram_bytes = parts.nvram_bytes_with_map(&resolved.geometry, resolved.logical_pages);
     let nand = SimNand::new(resolved.geometry, parts.needed_sim_fields()).with_nvram(nvram_bytes);
     Device::new(nand, resolved.logical_pages, &parts, DeviceOptions::default()).unwrap()
@@ -48,7 +48,7 @@ fn amplification(device: &mut Device<SimNand>, times: f64, seed: u64) -> f64 {
     let pages = device.ftl().logical_pages() as u64;
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     for _ in 0..(pages as f64 * times) as u64 {
-        let page = Lpn(below(&mut random, pages) as u32);
+        let page = Lpn(uniform_below(&mut random, pages) as u32);
         device.write_page(page, Descriptor::of_fingerprint(Fingerprint(1))).unwrap();
     }
     device.ftl().stats().write_amplification()
@@ -67,16 +67,16 @@ fn predicted(device: &Device<SimNand>) -> f64 {
         2 * pools,
         geometry.block_pages() as u64,
     );
-    theory::greedy(u, geometry.block_pages() as usize).write_amplification
+    theory::greedy_steady_state(u, geometry.block_pages() as usize).write_amplification
 }
 
 fn construct(device: &mut Device<SimNand>) {
-    assert!(precondition::construct(device, 7, &mut |_, _| Continue(())).unwrap().is_continue());
+    assert!(precondition::construct_steady_state(device, 7, &mut |_, _| Continue(())).unwrap().is_continue());
 }
 
 fn steady(device: &mut Device<SimNand>, capacities: f64) {
-    assert!(precondition::fill(device, &mut |_, _| Continue(())).unwrap().is_continue());
-    let flow = precondition::overwrite(device, capacities, 11, &mut |_, _| Continue(()));
+    assert!(precondition::fill_sequentially(device, &mut |_, _| Continue(())).unwrap().is_continue());
+    let flow = precondition::overwrite_at_random(device, capacities, 11, &mut |_, _| Continue(()));
     assert!(flow.unwrap().is_continue());
 }
 
@@ -106,7 +106,7 @@ fn assert_steady(pools: u32, blocks: u32, spare: f64) {
     assert_within(at_once, long_way, TOLERANCE, &format!("{what}: constructed against overwritten"));
     // The control: a drive that was only filled is not steady, and the tolerance shows it.
     let mut filled = device(pools, blocks, spare);
-    assert!(precondition::fill(&mut filled, &mut |_, _| Continue(())).unwrap().is_continue());
+    assert!(precondition::fill_sequentially(&mut filled, &mut |_, _| Continue(())).unwrap().is_continue());
     let settling = amplification(&mut filled, 0.5, 1);
     assert!(
         (settling / long_way - 1.0).abs() > 10.0 * TOLERANCE,
@@ -116,27 +116,27 @@ fn assert_steady(pools: u32, blocks: u32, spare: f64) {
 }
 
 #[test]
-fn a_constructed_pool_is_steady_at_7_percent() {
+fn a_constructed_drive_is_steady_at_7_percent_over_provisioning() {
     assert_steady(1, 8192, 0.07);
 }
 
 #[test]
-fn a_constructed_pool_is_steady_at_15_percent() {
+fn a_constructed_drive_is_steady_at_15_percent_over_provisioning() {
     assert_steady(1, 8192, 0.15);
 }
 
 #[test]
-fn a_constructed_pool_is_steady_at_28_percent() {
+fn a_constructed_drive_is_steady_at_28_percent_over_provisioning() {
     assert_steady(1, 4096, 0.28);
 }
 
 #[test]
-fn a_constructed_pool_is_steady_at_the_papers_seven_tenths() {
+fn a_constructed_drive_is_steady_at_utilisation_0_7() {
     assert_steady(1, 4096, 0.4286);
 }
 
 #[test]
-fn constructed_pools_are_steady_side_by_side() {
+fn constructed_drives_of_several_pools_are_steady() {
     assert_steady(4, 2048, 0.15);
 }
 
@@ -162,33 +162,33 @@ fn every_page_is_mapped_once_after_construction() {
 }
 
 #[test]
-fn construction_is_for_empty_devices() {
+fn steady_state_construction_requires_an_empty_device() {
     let mut device = device_of(&common::config(&[]), "page-map");
     device.write_page(Lpn(0), Descriptor::of_fingerprint(Fingerprint(1))).unwrap();
-    let refused = precondition::construct(&mut device, 1, &mut |_, _| Continue(())).unwrap_err();
+    let refused = precondition::construct_steady_state(&mut device, 1, &mut |_, _| Continue(())).unwrap_err();
     assert!(refused.to_string().contains("empty device"), "{refused}");
     device.ftl_mut().clear_stats();
     assert!(
-        precondition::construct(&mut device, 1, &mut |_, _| Continue(())).is_err(),
+        precondition::construct_steady_state(&mut device, 1, &mut |_, _| Continue(())).is_err(),
         "cleared is not empty"
     );
 }
 
 /// The utilisation that is left of such a device lies beyond 1, where theory panicked.
 #[test]
-fn construction_refuses_a_device_without_room_for_it() {
+fn steady_state_construction_refuses_a_device_without_spare_blocks() {
     let config = common::config(&["device.blocks_per_plane=8", "device.logical_pages=1500"]);
     let mut device = device_of(&config, "page-map");
-    let refused = precondition::construct(&mut device, 1, &mut |_, _| Continue(())).unwrap_err();
+    let refused = precondition::construct_steady_state(&mut device, 1, &mut |_, _| Continue(())).unwrap_err();
     assert!(refused.to_string().contains("use steady"), "{refused}");
 }
 
 /// A fill leaves no dead page, so that recycling finds nothing whatever the content: deduplication tells.
 #[test]
-fn filling_writes_every_page_once_with_content_of_its_own() {
+fn the_fill_precondition_writes_every_page_once_with_unique_content() {
     let config = common::config(&[]);
     let mut device = device_of(&config, "integrated");
-    assert!(precondition::fill(&mut device, &mut |_, _| Continue(())).unwrap().is_continue());
+    assert!(precondition::fill_sequentially(&mut device, &mut |_, _| Continue(())).unwrap().is_continue());
     let (pages, stats) = (device.ftl().logical_pages() as u64, device.ftl().stats());
     assert_eq!((stats.host_page_writes, stats.deduplicated_writes), (pages, 0));
     assert_eq!(stats.total_programs(), pages, "each page is programmed, and none twice");
@@ -202,7 +202,7 @@ fn filling_writes_every_page_once_with_content_of_its_own() {
 }
 
 #[test]
-fn overwriting_goes_on_for_the_capacities_asked_for() {
+fn the_overwrite_precondition_writes_the_requested_capacities() {
     let written = |capacities: f64| {
         let mut device = device_of(&common::config(&[]), "page-map");
         steady(&mut device, capacities);
@@ -214,7 +214,7 @@ fn overwriting_goes_on_for_the_capacities_asked_for() {
 
 /// Overwrites end with the stated number, and the record says whether write amplification was steady by then.
 #[test]
-fn overwrites_that_end_too_early_are_noted() {
+fn preconditioning_overwrites_that_end_too_early_are_noted() {
     let noted = |capacities: &str| {
         let overwrite = format!("precondition.overwrite={capacities}");
         let settings = ["precondition.mode=steady", &overwrite];
@@ -226,14 +226,17 @@ fn overwrites_that_end_too_early_are_noted() {
 
 /// A map on flash is constructed with its translation pages; the audit reads them back.
 #[test]
-fn a_map_on_flash_is_constructed_too() {
+fn steady_state_construction_works_for_a_map_on_flash() {
     let config = common::config_of(&[
         "device.preset=lab-8g",
         "device.blocks_per_plane=2048",
         "dftl.cache_entries=100",
     ]);
     let mut device = device_of(&config, "dftl");
-    assert_eq!(precondition::construct(&mut device, 1, &mut |_, _| Continue(())).unwrap(), Continue(()));
+    assert_eq!(
+        precondition::construct_steady_state(&mut device, 1, &mut |_, _| Continue(())).unwrap(),
+        Continue(())
+    );
     device.ftl_mut().check().expect("the invariants hold");
     let last = Lpn(device.ftl().logical_pages() - 1);
     assert!(device.ftl_mut().read(last, &mut []).unwrap(), "every page is mapped");
@@ -241,7 +244,7 @@ fn a_map_on_flash_is_constructed_too() {
 
 /// The drive of Remap-SSD's Figure 6: random writes until the first collection, then 70 % of the entries valid.
 #[test]
-fn a_random_drive_binds_the_share_that_is_asked_for() {
+fn preconditioning_binds_the_requested_share_of_reverse_map_entries() {
     for map in ["segments", "nvram-log", "flash-log", "ideal"] {
         let list = [
             "device.preset=lab-8g".to_owned(),
@@ -254,10 +257,10 @@ fn a_random_drive_binds_the_share_that_is_asked_for() {
         ];
         let config = Config::from_parts(None, &list).unwrap();
         let mut device = device_of(&config, "remap");
-        let entries = config.remap.sized_entries(&config.resolve(1).unwrap().geometry);
+        let entries = config.remap.sized_entries(&config.resolve_device(1).unwrap().geometry);
         assert_eq!(entries, 4096);
         let mut go_on = |_, _| Continue(());
-        let _ = precondition::overwrite(&mut device, 0.0, 1, &mut go_on).unwrap();
+        let _ = precondition::overwrite_at_random(&mut device, 0.0, 1, &mut go_on).unwrap();
         // The collection that makes room for a write may take a victim in every pool.
         let planes = device.ftl().store().geometry().planes() as u64;
         let victims = device.ftl().stats().gc_victims;
@@ -267,7 +270,7 @@ fn a_random_drive_binds_the_share_that_is_asked_for() {
         );
         assert!(device.ftl().stats().total_programs() > u64::from(device.ftl().logical_pages()));
         let wanted = entries * 7 / 10;
-        let _ = precondition::bind(&mut device, wanted, 2, &mut go_on).unwrap();
+        let _ = precondition::bind_at_random(&mut device, wanted, 2, &mut go_on).unwrap();
         let (held, refused) = (device.ftl().valid_reverse_map_entries(), device.ftl().stats().demoted_full);
         if map == "segments" {
             // Fewer segments than blocks: the first block that finds no segment of its own ends it.
@@ -278,6 +281,6 @@ fn a_random_drive_binds_the_share_that_is_asked_for() {
     }
     let config = Config::from_parts(None, &["device.preset=lab-8g".to_owned()]).unwrap();
     let mut device = device_of(&config, "page-map");
-    let _ = precondition::bind(&mut device, 10, 2, &mut |_, _| Continue(())).unwrap();
+    let _ = precondition::bind_at_random(&mut device, 10, 2, &mut |_, _| Continue(())).unwrap();
     assert_eq!(device.ftl().stats().total_programs(), 0, "a design that cannot bind is left alone");
 }

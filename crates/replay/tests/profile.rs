@@ -6,20 +6,20 @@ use std::ops::ControlFlow;
 use common::{config_of, generated};
 use wearwell::data::{Descriptor, Fingerprint};
 use wearwell_config::ContentName;
-use wearwell_replay::profile::{Profile, Profiler, Saving, of_requests};
-use wearwell_replay::workload::Generator;
+use wearwell_replay::profile::{Profile, Profiler, Saving, profile_requests};
+use wearwell_replay::workload::WorkloadGenerator;
 use wearwell_trace::{Op, PAGE_BYTES, Request};
 
 use crate::common;
 
 fn profile_of(mut profiler: Profiler) -> Profile {
     let spec = "zipf:theta=0.6,pages=30000,requests=150000,scramble=yes+dup:share=0.3,theta=0,compress=0.4";
-    let mut generator = Generator::new(&spec.parse().unwrap());
+    let mut generator = WorkloadGenerator::new(&spec.parse().unwrap());
     let mut request = Request::default();
-    while generator.next(&mut request) {
-        profiler.request(&request);
+    while generator.next_request(&mut request) {
+        profiler.add_request(&request);
     }
-    profiler.profile(String::new())
+    profiler.to_profile(String::new())
 }
 
 #[track_caller]
@@ -29,9 +29,9 @@ fn assert_within(found: f64, expected: f64, error: f64) {
 }
 
 #[test]
-fn a_full_table_halves_the_sample_and_keeps_the_shares() {
+fn a_full_profile_table_halves_the_sample_and_keeps_the_shares() {
     let whole = profile_of(Profiler::new(1));
-    let bounded = profile_of(Profiler::bounded(1, 4000));
+    let bounded = profile_of(Profiler::with_table_limit(1, 4000));
     assert_eq!((whole.pages_sampled_1_of, whole.contents_sampled_1_of), (1, 1));
     assert!(bounded.pages_sampled_1_of >= 8 && bounded.contents_sampled_1_of >= 16);
     let (whole_content, content) = (whole.content.unwrap(), bounded.content.unwrap());
@@ -61,8 +61,8 @@ fn request(op: Op, page: u64, content: u64) -> Request {
 
 fn savings_of(requests: impl IntoIterator<Item = Request>) -> Vec<Saving> {
     let mut profiler = Profiler::new(1);
-    requests.into_iter().for_each(|request| profiler.request(&request));
-    profiler.profile(String::new()).savings
+    requests.into_iter().for_each(|request| profiler.add_request(&request));
+    profiler.to_profile(String::new()).savings
 }
 
 #[track_caller]
@@ -94,7 +94,7 @@ fn assert_bounds_of_repeats(savings: &[Saving], dedup: f64, recycle: f64) {
 /// is programmed twice, because no page holds it when it comes back, and 2 once. Dead pages: each content is programmed
 /// twice, and 1 revives one of its two.
 #[test]
-fn bounds_of_repeated_contents_are_those_of_a_hand_count() {
+fn profiled_bounds_of_repeated_contents_equal_a_hand_count() {
     let writes = [(0, 1), (1, 1), (0, 2), (1, 2), (2, 1)];
     let savings = savings_of(writes.map(|(page, content)| request(Op::Write, page, content)));
     assert_bounds_of_repeats(&savings, 2.0 / 5.0, 1.0 / 5.0);
@@ -102,7 +102,7 @@ fn bounds_of_repeated_contents_are_those_of_a_hand_count() {
 
 /// An overwrite by the same content finds the live page, and no dead one until it has made one.
 #[test]
-fn an_overwrite_that_changes_nothing_is_shared_and_not_revived() {
+fn a_silent_overwrite_is_profiled_as_shared_not_as_revived() {
     let savings = savings_of([7, 7, 7].map(|content| request(Op::Write, 0, content)));
     assert_bounds_of_repeats(&savings, 2.0 / 3.0, 1.0 / 3.0);
     // The page of zeros is a content like any other.
@@ -111,7 +111,7 @@ fn an_overwrite_that_changes_nothing_is_shared_and_not_revived() {
 }
 
 #[test]
-fn a_trimmed_page_is_dead() {
+fn a_trimmed_page_is_profiled_as_dead() {
     let savings = savings_of([request(Op::Write, 0, 5), request(Op::Trim, 0, 0), request(Op::Write, 1, 5)]);
     assert_bounds_of_repeats(&savings, 0.0, 1.0 / 2.0);
 }
@@ -119,7 +119,7 @@ fn a_trimmed_page_is_dead() {
 /// Deltas: one of half a page, an empty one, and a first write. Compressed: a quarter and twice half a page, of which
 /// four fit in a page at most.
 #[test]
-fn bounds_of_sizes_are_what_codecs_leave_out() {
+fn profiled_bounds_of_compression_and_deltas_equal_the_bytes_saved() {
     let write = |page, content, compressed_bytes, delta_bytes| {
         let mut request = request(Op::Write, page, content);
         request.content[0].compressed_bytes = compressed_bytes;
@@ -149,7 +149,7 @@ fn no_drive_saves_more_page_writes_than_the_bound() {
     let config = config_of(&["device.over_provisioning=0.15"]);
     for load in loads {
         let input = generated(load);
-        let mut profile = of_requests(&input, 1, &mut |_, _| ControlFlow::Continue(())).unwrap();
+        let mut profile = profile_requests(&input, 1, &mut |_, _| ControlFlow::Continue(())).unwrap();
         profile.run_mechanisms(&config, &input, &mut |_| ControlFlow::Continue(())).unwrap();
         assert!(profile.runs.as_ref().is_some_and(|runs| runs.programs >= runs.host_page_writes));
         for Saving { mechanism, at_most, when_run, .. } in &profile.savings {
@@ -168,10 +168,11 @@ fn no_drive_saves_more_page_writes_than_the_bound() {
 #[test]
 fn a_profile_that_is_interrupted_says_which_mechanisms_it_has() {
     let input = generated("zipf:pages=3000,requests=200000,write=1.0+dup:share=0.4,compress=0.4");
-    let mut profile = of_requests(&input, 1, &mut |_, _| ControlFlow::Continue(())).unwrap();
+    let mut profile = profile_requests(&input, 1, &mut |_, _| ControlFlow::Continue(())).unwrap();
     let mut runs = 0;
     let mut until_second_run = |progress: wearwell_replay::replay::Progress| {
-        let is_first = progress.phase == wearwell_replay::replay::Phase::Replay && progress.done < 100_000;
+        let is_first =
+            progress.phase == wearwell_replay::replay::RunPhase::Replay && progress.done_requests < 100_000;
         runs += u32::from(is_first);
         if runs > 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };

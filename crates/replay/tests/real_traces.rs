@@ -52,7 +52,7 @@ fn input(path: &Path) -> Input {
 
 fn capture(name: &str, bytes: bool) -> Option<Input> {
     let path = samples()?.join("captures").join(name).join(format!("{name}.ops.zst"));
-    Some(Input::Trace { path, options: OpenOptions { bytes, ..OpenOptions::default() } })
+    Some(Input::Trace { path, options: OpenOptions { reads_payloads: bytes, ..OpenOptions::default() } })
 }
 
 /// Everything that was accepted was replayed, and the counts agree with a count of the trace alone.
@@ -105,7 +105,7 @@ fn bytes_and_descriptors_recycle_the_same_writes_where_all_bytes_are_known() {
 
 /// Bytes are compared before a page is revived: equal digests are equal pages, so nothing is refused.
 #[test]
-fn verification_by_bytes_confirms_every_hit() {
+fn verification_by_bytes_confirms_every_recycling_hit() {
     let Some(with) = capture("w2-git-ext4", true) else { return };
     let plain = measure(&config_of(&[]), &with, "recyclable");
     let verified = measure(&config_of(&["recycle.verify_on_hit=true"]), &with, "recyclable");
@@ -115,7 +115,7 @@ fn verification_by_bytes_confirms_every_hit() {
 
 /// Of the other captures the bytes of a first part are kept.
 #[test]
-fn captures_with_bytes_of_a_part_replay_to_their_end() {
+fn captures_with_bytes_of_only_some_pages_replay_to_their_end() {
     for name in ["w4-pgbench-ext4", "w5-cbuild-ext4"] {
         let Some(with) = capture(name, true) else { return };
         let record = measure(&config_of(&["replay.requests=3000"]), &with, "recyclable");

@@ -8,7 +8,7 @@ use wearwell::address::RemapMode;
 use wearwell::data::{Descriptor, Fingerprint};
 use wearwell_replay::input::Input;
 use wearwell_replay::record::{Latency, RunRecord};
-use wearwell_replay::replay::{Phase, Plan, ReplayError};
+use wearwell_replay::replay::{Plan, ReplayError, RunPhase};
 use wearwell_replay::report::Comparison;
 use wearwell_trace::{CsvWriter, NativeWriter, Op, OpenOptions, Request, TraceWriter};
 
@@ -79,7 +79,7 @@ fn the_same_run_twice_gives_the_same_record() {
 }
 
 #[test]
-fn another_seed_gives_other_random_choices() {
+fn another_seed_gives_another_record() {
     let programs = |seed: &str| {
         let settings = ["precondition.mode=steady", "gc.policy=d-choices", seed];
         measure_generated(&settings, MIXED, "page-map").programs
@@ -88,7 +88,7 @@ fn another_seed_gives_other_random_choices() {
 }
 
 #[test]
-fn counts_add_up_and_match_the_requests() {
+fn recorded_page_counts_add_up_and_match_the_requests() {
     let requests = requests_of(MIXED);
     for design in DESIGNS {
         let record = measure_generated(&["precondition.mode=fill"], MIXED, design);
@@ -105,7 +105,7 @@ fn counts_add_up_and_match_the_requests() {
 
 /// 399 requests at every second of which a point would fit gave 399 points.
 #[test]
-fn the_series_has_at_most_two_hundred_points() {
+fn the_series_of_a_record_has_at_most_two_hundred_points() {
     for requests in [1, 199, 200, 201, 399, 40_001] {
         let record = measure_generated(&[], &format!("uniform:pages=1000,requests={requests}"), "page-map");
         assert!(record.series.len() <= 200, "{} points of {requests} requests", record.series.len());
@@ -218,7 +218,7 @@ fn think_time_starts_with_the_measured_part() {
 }
 
 #[test]
-fn times_that_run_backwards_are_no_reason_to_stop() {
+fn unsorted_arrival_times_do_not_end_a_run() {
     let folder = tempfile::tempdir().unwrap();
     let times = [5_000_000, 1_000_000, 9_000_000, 2_000_000];
     let requests = times.map(|time_ns| Request { time_ns, ..write_at(0, 1) });
@@ -232,7 +232,7 @@ fn times_that_run_backwards_are_no_reason_to_stop() {
 }
 
 #[test]
-fn background_gc_in_idle_time_spares_the_host() {
+fn background_gc_in_idle_time_lowers_write_latency() {
     // Bursts of 100 writes; the device is busy a third of the time.
     let bursts = "uniform:pages=12000,requests=40000,rate=500,arrival=bursty,on_ms=20,off_ms=180";
     let of = |background: &str| {
@@ -282,7 +282,7 @@ fn an_interrupted_run_is_partial_and_consistent() {
     let config = config(&["precondition.mode=fill"]);
     let plan = Plan::new(&config, &input).unwrap();
     let stop = |progress: wearwell_replay::replay::Progress| {
-        if progress.phase == Phase::Replay && progress.done > 0 {
+        if progress.phase == RunPhase::Replay && progress.done_requests > 0 {
             ControlFlow::Break(())
         } else {
             ControlFlow::Continue(())
@@ -298,10 +298,10 @@ fn an_interrupted_run_is_partial_and_consistent() {
 
 /// A whole and a part differ by their length: their ratio says nothing.
 #[test]
-fn a_ratio_to_a_partial_run_is_blank() {
+fn the_ratio_to_a_partial_run_is_blank_in_a_comparison() {
     let spec = "uniform:pages=4000,requests=9000,write=1.0";
     let whole = measure_generated(&["precondition.mode=fill"], spec, "page-map");
-    let table = |second: RunRecord| Comparison::of(vec![whole.clone(), second]).to_table();
+    let table = |second: RunRecord| Comparison::of_runs(vec![whole.clone(), second]).to_table();
     let row_of = |table: &str| {
         let row =
             table.lines().find(|line| line.starts_with("page programs")).expect("the table has the row");
@@ -327,7 +327,7 @@ fn preconditioning_can_be_interrupted() {
 }
 
 #[test]
-fn an_aging_part_can_be_interrupted() {
+fn aging_with_a_part_of_the_input_can_be_interrupted() {
     let input = generated("uniform:pages=10000,requests=300000");
     let config = config(&["precondition.mode=aged", "precondition.share=0.9"]);
     let record =
@@ -402,7 +402,7 @@ fn a_truncated_trace_gives_a_partial_record_with_the_reason() {
 }
 
 #[test]
-fn a_limit_before_the_damage_gives_a_complete_record() {
+fn a_request_limit_before_the_damage_of_a_trace_gives_a_complete_record() {
     let folder = tempfile::tempdir().unwrap();
     csv_trace(folder.path(), "whole.csv", &requests_of("uniform:pages=10000,requests=100000"));
     let bytes = compressed(&std::fs::read(folder.path().join("whole.csv")).unwrap(), "zst");
@@ -414,7 +414,7 @@ fn a_limit_before_the_damage_gives_a_complete_record() {
 }
 
 #[test]
-fn skipped_lines_are_counted_in_the_record() {
+fn skipped_trace_lines_are_counted_in_the_record() {
     let folder = tempfile::tempdir().unwrap();
     let input = csv_trace(folder.path(), "lines.csv", &requests_of("uniform:pages=1000,requests=100"));
     let Input::Trace { path, .. } = &input else { unreachable!() };
@@ -482,7 +482,7 @@ fn aging_with_another_trace_measures_the_whole_input() {
 }
 
 #[test]
-fn a_limit_of_requests_is_kept_and_is_no_partial_result() {
+fn a_run_with_a_request_limit_is_complete() {
     for (limit, expected) in [(1, 1), (31, 31), (1000, 1000), (50_000, 40_000)] {
         let limit = format!("replay.requests={limit}");
         let record = measure_generated(&[&limit], MIXED, "page-map");
@@ -494,7 +494,7 @@ fn a_limit_of_requests_is_kept_and_is_no_partial_result() {
 // Addresses.
 
 #[test]
-fn far_addresses_are_compacted_and_noted() {
+fn addresses_beyond_the_device_are_compacted_and_noted() {
     let folder = tempfile::tempdir().unwrap();
     let requests: Vec<Request> = (0..2000).map(|k| write_at(k % 1000 * 1_000_000, 1)).collect();
     let input = csv_trace(folder.path(), "far.csv", &requests);
@@ -508,7 +508,7 @@ fn far_addresses_are_compacted_and_noted() {
 }
 
 #[test]
-fn near_addresses_stay_as_they_are() {
+fn addresses_within_the_device_are_not_compacted() {
     let folder = tempfile::tempdir().unwrap();
     let input = csv_trace(folder.path(), "near.csv", &requests_of("uniform:pages=10000,requests=1000"));
     let record = measure(&config(&[]), &input, "page-map");
@@ -565,7 +565,7 @@ fn the_write_buffer_absorbs_overwrites() {
 
 /// Writes absorbed in the aging part were counted with the measured ones.
 #[test]
-fn absorbed_writes_are_those_of_the_measured_part() {
+fn absorbed_writes_are_counted_in_the_measured_part_only() {
     let settings = ["buffer.pages=100", "precondition.mode=aged", "precondition.share=0.5"];
     let record = measure_generated(&settings, "uniform:pages=10,requests=10000", "page-map");
     // The buffer is written out before the measured part: the first write to each of the ten pages is not absorbed.
@@ -574,7 +574,7 @@ fn absorbed_writes_are_those_of_the_measured_part() {
 
 /// Without a collection there was no end.
 #[test]
-fn steady_is_refused_where_the_buffer_absorbs_everything() {
+fn steady_preconditioning_is_refused_if_the_write_buffer_absorbs_everything() {
     let settings = ["buffer.pages=100000", "precondition.mode=steady", "device.blocks_per_plane=16"];
     let input = generated("uniform:pages=100,requests=10");
     let config = config(&settings);
@@ -594,7 +594,7 @@ const SMALL_TLC: [&str; 6] = [
 ];
 
 #[test]
-fn small_writes_to_large_pages_read_the_rest() {
+fn small_writes_to_large_pages_cause_read_modify_write() {
     // 25,600 pages of 4 KiB are 6,400 of 16 KiB.
     let small = "uniform:pages=25600,requests=20000";
     let settings = [&SMALL_TLC[..], &["precondition.mode=fill", "buffer.pages=0"]].concat();
@@ -615,7 +615,7 @@ fn small_writes_to_large_pages_read_the_rest() {
 
 /// Four writes of 4 KiB in a row programmed four pages of 16 KiB.
 #[test]
-fn small_writes_in_a_row_are_joined_by_the_write_buffer_of_large_pages() {
+fn the_write_buffer_merges_successive_small_writes_to_a_large_page() {
     let row = "sequential:pages=25600,requests=25600";
     let settings = [&SMALL_TLC[..], &["precondition.mode=fill"]].concat();
     let joined = run(&settings, row, "page-map");
@@ -632,7 +632,7 @@ fn small_writes_in_a_row_are_joined_by_the_write_buffer_of_large_pages() {
 }
 
 #[test]
-fn equal_content_of_large_pages_is_recognised() {
+fn equal_content_of_large_pages_is_deduplicated() {
     let folder = tempfile::tempdir().unwrap();
     let write = |page: u64, ids: std::ops::Range<u64>| Request {
         content: ids.map(|id| Descriptor::of_fingerprint(Fingerprint(id))).collect(),
@@ -692,7 +692,7 @@ fn factory_bad_blocks_cost_spare_space() {
 }
 
 #[test]
-fn write_zeroes_is_a_trim_or_a_write() {
+fn write_zeroes_requests_are_executed_as_trim_or_write_as_configured() {
     let folder = tempfile::tempdir().unwrap();
     let zero = Request { op: Op::Zero, ..write_at(2, 4) };
     let input = csv_trace(folder.path(), "zero.csv", &[write_at(0, 8), zero]);
@@ -703,7 +703,7 @@ fn write_zeroes_is_a_trim_or_a_write() {
 }
 
 #[test]
-fn results_that_rest_on_a_content_model_say_so() {
+fn results_based_on_a_content_model_carry_a_note() {
     let spec = "uniform:pages=10000,requests=20000";
     let plain = measure_generated(&[], spec, "page-map");
     assert!(plain.notes.is_empty(), "nothing depends on content");
@@ -715,7 +715,7 @@ fn results_that_rest_on_a_content_model_say_so() {
 }
 
 #[test]
-fn timelines_equal_events_while_nothing_queues() {
+fn timeline_and_event_engine_agree_while_no_operation_queues() {
     let of = |mode: &str| {
         let settings = [&format!("timing.mode={mode}"), "precondition.mode=fill"];
         measure_generated(&settings, READS, "page-map").latency_us
@@ -724,8 +724,8 @@ fn timelines_equal_events_while_nothing_queues() {
 }
 
 #[test]
-fn the_small_device_of_these_tests_is_small() {
-    let resolved = config(&[]).resolve(1).unwrap();
+fn the_small_test_device_has_few_blocks() {
+    let resolved = config(&[]).resolve_device(1).unwrap();
     assert_eq!((resolved.geometry.pages(), resolved.geometry.pools()), (16_384, 4));
     assert_eq!(SMALL.len(), 5);
 }
@@ -735,7 +735,7 @@ fn remaps_are_counted_and_demoted_where_the_design_has_none() {
     let folder = tempfile::tempdir().unwrap();
     let remap = |mode, target: u64, source: u64, pages: u64| Request {
         op: Op::Remap(mode),
-        source_bytes: source * 4096,
+        source_offset_bytes: source * 4096,
         ..write_at(target, pages)
     };
     let requests = [
@@ -761,14 +761,14 @@ fn remaps_are_counted_and_demoted_where_the_design_has_none() {
 #[test]
 fn a_remap_of_parts_of_device_pages_ends_the_run_with_a_reason() {
     let folder = tempfile::tempdir().unwrap();
-    let remap = Request { op: Op::Remap(RemapMode::Copy), source_bytes: 0, ..write_at(4, 1) };
+    let remap = Request { op: Op::Remap(RemapMode::Copy), source_offset_bytes: 0, ..write_at(4, 1) };
     let input = csv_trace(folder.path(), "part.csv", &[write_at(0, 8), remap]);
     let record = measure(&common::config_of(&SMALL_TLC), &input, "page-map");
     assert!(record.partial_reason.unwrap().contains("whole pages of 16384 bytes"));
 }
 
 #[test]
-fn phases_are_reported_by_themselves_and_ask_nothing() {
+fn trace_phases_have_separate_records_and_cause_no_requests() {
     let folder = tempfile::tempdir().unwrap();
     let phase = Request { op: Op::Phase, ..Request::default() };
     let requests = [write_at(0, 3), phase.clone(), write_at(0, 4), write_at(8, 4), phase, write_at(0, 1)];
@@ -800,7 +800,7 @@ fn an_input_without_times_runs_in_closed_loop() {
 
 /// A drive that cannot keep up had latencies as long as its queue, and no word of it in most modes.
 #[test]
-fn overload_is_recognised_by_the_queue_at_the_end() {
+fn an_overloaded_run_is_recognised_by_its_queue_at_the_end() {
     let of = |mode: &str, rate: u32| {
         let settings = [&format!("timing.mode={mode}"), "precondition.mode=fill"];
         let spec = format!("uniform:write=0,read=1,pages=10000,requests=20000,rate={rate}");
@@ -828,7 +828,7 @@ fn reads_of_pages_never_written_are_counted() {
 
 /// A drive of large blocks, a fifth of whose time is taken: a collection moves 300 pages of 512, and no read waits for that.
 #[test]
-fn a_collection_never_holds_reads_for_its_length() {
+fn reads_never_wait_for_a_whole_garbage_collection() {
     let settings = [
         "device.preset=tlc-1t",
         "device.blocks_per_plane=48",

@@ -34,7 +34,7 @@ fn lambert_w_inverts_x_exp_x() {
 }
 
 #[test]
-fn lambert_w_known_values() {
+fn lambert_w_has_its_known_values() {
     assert!((lambert_w0(1.0) - 0.567_143_290_409_784).abs() < 1e-15, "the omega constant");
     assert!((lambert_w0(std::f64::consts::E) - 1.0).abs() < 1e-15);
     assert!((lambert_w0(-1.0 / std::f64::consts::E) + 1.0).abs() < 1e-7);
@@ -43,19 +43,19 @@ fn lambert_w_known_values() {
 
 #[test]
 #[should_panic(expected = "W0 is real only from -1/e on")]
-fn lambert_w_refuses_what_has_no_answer() {
+fn lambert_w_refuses_arguments_without_a_real_value() {
     lambert_w0(-0.5);
 }
 
 #[test]
-fn large_block_limit() {
+fn write_amplification_of_large_blocks_has_its_published_limit() {
     for (op, printed) in OVER_PROVISIONING.iter().zip(["7.8172", "4.0160", "2.4814", "1.8762"]) {
         assert_prints(large_block_write_amplification(utilisation_at(*op)), printed);
     }
 }
 
 #[test]
-fn large_block_limit_by_utilisation() {
+fn write_amplification_of_large_blocks_solves_its_equation_at_every_utilisation() {
     let rows = [
         (0.5, "1.255"),
         (0.6, "1.480"),
@@ -73,7 +73,7 @@ fn large_block_limit_by_utilisation() {
 }
 
 #[test]
-fn greedy_at_finite_block_sizes() {
+fn greedy_write_amplification_at_finite_block_sizes_has_published_values() {
     let rows = [
         ["6.3474", "7.0099", "7.3916", "7.5969", "7.7051"],
         ["3.6092", "3.8005", "3.9049", "3.9596", "3.9875"],
@@ -82,13 +82,13 @@ fn greedy_at_finite_block_sizes() {
     ];
     for (op, row) in OVER_PROVISIONING.iter().zip(rows) {
         for (b, printed) in [32, 64, 128, 256, 512].iter().zip(row) {
-            assert_prints(greedy(utilisation_at(*op), *b).write_amplification, printed);
+            assert_prints(greedy_steady_state(utilisation_at(*op), *b).write_amplification, printed);
         }
     }
 }
 
 #[test]
-fn greedy_with_effective_utilisation_predicts_what_was_measured() {
+fn greedy_theory_at_effective_utilisation_predicts_simulated_write_amplification() {
     // (over-provisioning, pages per block, blocks, blocks out of collection, printed prediction, measured). The
     // reserves are not on paper; 4 blocks, or 8 on the larger devices, give every printed prediction. Measurements
     // of the prototype lie within the 0.15 % that is claimed from 8192 blocks on.
@@ -117,7 +117,7 @@ fn greedy_with_effective_utilisation_predicts_what_was_measured() {
     ];
     for (op, b, blocks, reserved, printed, measured) in rows {
         let u = reserved_utilisation(op, blocks, reserved, b);
-        let predicted = greedy(u, b as usize).write_amplification;
+        let predicted = greedy_steady_state(u, b as usize).write_amplification;
         assert_prints(predicted, printed);
         let error: f64 = measured / predicted - 1.0;
         assert!(error.abs() <= 0.0015, "measured {measured}, predicted {predicted}");
@@ -125,7 +125,7 @@ fn greedy_with_effective_utilisation_predicts_what_was_measured() {
 }
 
 #[test]
-fn greedy_without_reserve_is_just_below_small_simulations() {
+fn greedy_theory_without_reserve_is_slightly_below_small_simulations() {
     // Simulations on devices whose reserve is not on paper: a reserve only raises write amplification, here by less
     // than 1 %. (utilisation, pages per block, simulated)
     let rows = [
@@ -138,30 +138,31 @@ fn greedy_without_reserve_is_just_below_small_simulations() {
         (0.7, 256, 1.866),
     ];
     for (u, b, simulated) in rows {
-        let excess = simulated / greedy(u, b).write_amplification - 1.0;
+        let excess = simulated / greedy_steady_state(u, b).write_amplification - 1.0;
         assert!((0.0..0.01).contains(&excess), "u {u} b {b}: simulated {simulated}, {excess} above");
     }
 }
 
 #[test]
-fn a_small_reserve_moves_greedy_visibly() {
+fn a_small_block_reserve_raises_greedy_write_amplification() {
     // (pages per block, blocks, blocks out of collection, printed percent). On paper the second row carries no block
     // size; it is 5.6 for 256 pages per block and 5.5 for 128.
     for (b, blocks, reserved, printed) in
         [(128, 1 << 14, 8, "0.6"), (256, 1024, 4, "5.6"), (128, 1024, 4, "5.5")]
     {
-        let bare = greedy(utilisation_at(0.07), b as usize).write_amplification;
-        let moved = greedy(reserved_utilisation(0.07, blocks, reserved, b), b as usize).write_amplification;
+        let bare = greedy_steady_state(utilisation_at(0.07), b as usize).write_amplification;
+        let moved = greedy_steady_state(reserved_utilisation(0.07, blocks, reserved, b), b as usize)
+            .write_amplification;
         assert_prints((moved / bare - 1.0) * 100.0, printed);
     }
 }
 
 #[test]
-fn greedy_shares_are_a_distribution_with_the_right_mean() {
+fn greedy_valid_count_shares_are_a_distribution_with_the_right_mean() {
     for u in [0.05, 0.1, 0.18, 0.3, 0.5, 0.7, 0.85, 0.934_579, 0.99] {
         for b in [1, 2, 3, 32, 64, 128, 257] {
-            let state = greedy(u, b);
-            let sum: f64 = state.shares.iter().sum();
+            let state = greedy_steady_state(u, b);
+            let sum: f64 = state.valid_count_shares.iter().sum();
             assert!((sum - 1.0).abs() < 1e-12, "u {u} b {b}: shares sum to {sum}");
             assert!(
                 (state.mean_valid() - u * b as f64).abs() < 1e-9,
@@ -169,28 +170,31 @@ fn greedy_shares_are_a_distribution_with_the_right_mean() {
                 state.mean_valid()
             );
             assert!(
-                state.tau >= -1e-12 && state.tau * state.floor as f64 <= 1.0 + 1e-9,
+                state.wait_at_min >= -1e-12 && state.wait_at_min * state.min_valid_pages as f64 <= 1.0 + 1e-9,
                 "u {u} b {b}: {}",
-                state.tau
+                state.wait_at_min
             );
-            assert!(state.shares[..state.floor].iter().all(|&share| share == 0.0));
+            assert!(state.valid_count_shares[..state.min_valid_pages].iter().all(|&share| share == 0.0));
         }
     }
 }
 
 #[test]
-fn greedy_approaches_its_limits() {
+fn greedy_write_amplification_approaches_its_limits() {
     let limit = large_block_write_amplification(0.8);
-    let wide = greedy(0.8, 1 << 16).write_amplification;
+    let wide = greedy_steady_state(0.8, 1 << 16).write_amplification;
     assert!(wide < limit && limit - wide < 1e-3, "{wide} against {limit}");
-    assert!((greedy(0.1, 64).write_amplification - 1.0).abs() < 1e-15, "blocks drain at low utilisation");
+    assert!(
+        (greedy_steady_state(0.1, 64).write_amplification - 1.0).abs() < 1e-15,
+        "blocks drain at low utilisation"
+    );
     let many_choices = d_choices_write_amplification(0.8, 64, 5000);
-    let all = greedy(0.8, 64).write_amplification;
+    let all = greedy_steady_state(0.8, 64).write_amplification;
     assert!((many_choices / all - 1.0).abs() < 1e-3, "{many_choices} against {all}");
 }
 
 #[test]
-fn other_policies_on_a_two_gigabyte_device() {
+fn random_and_d_choices_theory_predicts_a_two_gigabyte_device() {
     // 64 pages per block, 8192 blocks, 4 of them out of collection: [random, d = 2, d = 5, d = 10].
     let rows = [
         (0.07, ["15.39", "10.35", "7.925", "7.369"]),
@@ -207,7 +211,7 @@ fn other_policies_on_a_two_gigabyte_device() {
 }
 
 #[test]
-fn fifo_on_a_two_gigabyte_device() {
+fn fifo_theory_predicts_a_two_gigabyte_device() {
     // The 15 % value is 4.0284986 here and 4.029 on paper: one unit of its last digit.
     for (op, paper) in [(0.07, 7.871), (0.15, 4.029), (0.28, 2.485)] {
         let value = large_block_write_amplification(reserved_utilisation(op, 8192, 4, 64));
@@ -216,7 +220,7 @@ fn fifo_on_a_two_gigabyte_device() {
 }
 
 #[test]
-fn one_choice_is_random() {
+fn d_choices_with_one_choice_equals_random_collection() {
     for u in [0.2, 0.7, 0.9] {
         let error = d_choices_write_amplification(u, 64, 1) - random_write_amplification(u);
         assert!(error.abs() < 1e-9, "u {u}: off by {error}");
@@ -224,12 +228,12 @@ fn one_choice_is_random() {
 }
 
 #[test]
-fn erases_per_write_is_amplification_per_block() {
+fn erases_per_write_are_write_amplification_over_pages_per_block() {
     assert!((erases_per_host_write(1.876, 128) - 1.876 / 128.0).abs() < 1e-15);
 }
 
 #[test]
-fn lazy_translation() {
+fn translation_write_amplification_of_a_lazy_map_has_its_closed_form() {
     // On paper 1.43 and .14 stand for a cache of 2^19 entries over 367002 translation pages, 1/0.7, and a tenth of it.
     for (ratio, printed) in [(1.0 / 0.7, "0.4118"), (0.1 / 0.7, "0.8750"), (24.3, "0.0395")] {
         assert_prints(lazy_syncs_per_dirty_insert(ratio), printed);
@@ -239,47 +243,47 @@ fn lazy_translation() {
 }
 
 #[test]
-fn flash_validity_bitmap() {
+fn write_amplification_of_a_flash_validity_bitmap_has_its_closed_form() {
     let collection = large_block_write_amplification(0.7);
     assert_prints(flash_bitmap_write_amplification(10.0, collection, 128), "1.1015");
 }
 
 #[test]
-fn zipf_contents_miss_and_distinct() {
+fn zipf_contents_have_the_simulated_miss_and_distinct_shares() {
     for (n, miss, distinct) in [(0.9, "0.3229", "0.5946"), (0.7, "0.2368", "0.5241")] {
         let content = zipf_content(0.2, n);
-        assert_prints(content.miss, miss);
-        assert_prints(content.distinct, distinct);
+        assert_prints(content.miss_probability, miss);
+        assert_prints(content.distinct_share, distinct);
     }
     let [wide, narrow] = [zipf_content(0.2, 0.9), zipf_content(0.2, 0.7)];
-    assert_prints(1.0 - wide.miss, "0.677");
-    assert_prints(1.0 - narrow.miss, "0.763");
-    assert_prints(1.0 - wide.distinct, "0.405");
-    assert_prints(1.0 - narrow.distinct, "0.476");
+    assert_prints(1.0 - wide.miss_probability, "0.677");
+    assert_prints(1.0 - narrow.miss_probability, "0.763");
+    assert_prints(1.0 - wide.distinct_share, "0.405");
+    assert_prints(1.0 - narrow.distinct_share, "0.476");
 }
 
 #[test]
 fn zipf_content_with_exponent_zero_is_uniform() {
     let content = zipf_content(0.0, 1.0);
-    assert!((content.miss - (-1f64).exp()).abs() < 1e-9);
-    assert!((content.distinct - (1.0 - (-1f64).exp())).abs() < 1e-9);
+    assert!((content.miss_probability - (-1f64).exp()).abs() < 1e-9);
+    assert!((content.distinct_share - (1.0 - (-1f64).exp())).abs() < 1e-9);
 }
 
 #[test]
 fn deduplication_lowers_utilisation_and_skips_hits() {
-    let content = ZipfContent { miss: 0.25, distinct: 0.5 };
+    let content = ZipfContentSteadyState { miss_probability: 0.25, distinct_share: 0.5 };
     let expected = 0.25 * large_block_write_amplification(0.45);
     assert!((dedup_write_amplification(0.9, content) - expected).abs() < 1e-15);
 }
 
 #[test]
-fn delta_foreground() {
+fn delta_foreground_writes_have_their_closed_form() {
     assert_prints(delta_foreground_writes(0.4, 0.35), "0.74");
     assert_prints(delta_foreground_writes(0.4, 0.44), "0.776");
 }
 
 #[test]
-fn lifetime_adds_up() {
+fn lifetime_years_and_drive_writes_follow_from_bytes_until_worn() {
     // 1000 blocks x 128 pages x 4 KiB, 3000 cycles, A = 2: half of all programs are the host's.
     let erases = erases_per_host_write(2.0, 128);
     let bytes = bytes_written_until_worn(3000.0, 1000, erases, 4096);
@@ -292,6 +296,6 @@ fn lifetime_adds_up() {
 
 #[test]
 #[should_panic(expected = "utilisation is logical/physical")]
-fn full_device_has_no_write_amplification() {
-    greedy(1.0, 64);
+fn write_amplification_of_a_full_device_is_undefined() {
+    greedy_steady_state(1.0, 64);
 }

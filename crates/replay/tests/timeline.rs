@@ -9,7 +9,7 @@ use wearwell_config::Config;
 use wearwell_replay::life::{Endurance, Leveling, Life};
 use wearwell_replay::record::{Latency, RunRecord};
 use wearwell_replay::replay::Plan;
-use wearwell_replay::timeline::{MOST_FRAMES, MOST_WINDOWS, Timeline, TimelineFrame, TimelineWindow};
+use wearwell_replay::timeline::{MAX_FRAMES, MAX_WINDOWS, Timeline, TimelineFrame, TimelineWindow};
 
 use crate::common;
 
@@ -33,11 +33,11 @@ fn cells(frame: &TimelineFrame) -> Vec<[usize; 3]> {
 }
 
 #[test]
-fn windows_add_up_to_the_record() {
+fn timeline_windows_add_up_to_the_record() {
     for design in ["page-map", "recyclable", "geckoftl"] {
         let record = recorded(&[], design);
         let windows = &timeline(&record).windows;
-        assert!((150..=MOST_WINDOWS).contains(&windows.len()), "{design}: {}", windows.len());
+        assert!((150..=MAX_WINDOWS).contains(&windows.len()), "{design}: {}", windows.len());
         let last = windows.last().unwrap();
         assert_eq!(last.programs_by_cause, record.programs_by_cause, "{design}");
         assert_eq!((last.requests, last.host_bytes), (record.trace.requests, record.bytes.host_written));
@@ -54,7 +54,7 @@ fn windows_add_up_to_the_record() {
 }
 
 #[test]
-fn a_map_has_every_block_and_its_pages() {
+fn a_timeline_block_map_has_every_block_and_its_pages() {
     let record = recorded(&[], "geckoftl");
     let Timeline { blocks, blocks_per_cell, frames, .. } = timeline(&record);
     assert_eq!((*blocks_per_cell, frames[0].requests), (1, 0));
@@ -73,7 +73,7 @@ fn a_map_has_every_block_and_its_pages() {
 
 /// The block of most wear and the sum of erases are those of the record.
 #[test]
-fn wear_is_that_of_the_record() {
+fn the_last_wear_histogram_of_a_timeline_is_that_of_the_record() {
     let record = recorded(&["replay.timeline_cells=3"], "page-map");
     let wear = &timeline(&record).frames.last().unwrap().wear;
     let last = wear.first_erases + wear.erases_per_bin * wear.blocks.len() as u32;
@@ -114,7 +114,7 @@ fn life(config: &Config, load: &str) -> Life {
     let input = generated(load);
     let plan = Plan::new(config, &input).unwrap();
     let mut record = plan.life_record("page-map", Leveling::Configured, Endurance::default());
-    plan.live(&mut record, &mut |_| ControlFlow::Continue(())).unwrap();
+    plan.run_life(&mut record, &mut |_| ControlFlow::Continue(())).unwrap();
     record.lives.remove(0)
 }
 
@@ -130,8 +130,8 @@ fn the_timeline_of_a_long_life_is_bounded_and_even() {
     ]);
     let life = life(&config, "uniform:write=1.0,pages=14246,requests=200000");
     let Timeline { windows, frames, blocks_per_cell, .. } = life.timeline.expect("it was asked for");
-    assert!((MOST_FRAMES / 2 - 1..=MOST_FRAMES).contains(&frames.len()), "{}", frames.len());
-    assert!((MOST_WINDOWS / 2 - 1..=MOST_WINDOWS).contains(&windows.len()), "{}", windows.len());
+    assert!((MAX_FRAMES / 2 - 1..=MAX_FRAMES).contains(&frames.len()), "{}", frames.len());
+    assert!((MAX_WINDOWS / 2 - 1..=MAX_WINDOWS).contains(&windows.len()), "{}", windows.len());
     assert_eq!(frames[0].cells.len(), 2 * 128usize.div_ceil(blocks_per_cell as usize));
     assert_eq!(frames.last().unwrap().host_bytes, life.host_bytes);
     let gaps: Vec<u64> = frames.windows(2).map(|pair| pair[1].host_bytes - pair[0].host_bytes).collect();

@@ -10,8 +10,8 @@ use wearwell_config::Config;
 use wearwell_replay::input::Input;
 use wearwell_replay::replay::Plan;
 use wearwell_replay::watch::{
-    EventRow, Extent, Mark, Picture, REQUESTS_MAX, Step, Walkthrough, walkthrough, walkthrough_with,
-    workload_of,
+    DriveState, EventRow, Mark, REQUESTS_MAX, Step, Walkthrough, WatchedExtent, default_workload,
+    walkthrough, walkthrough_with,
 };
 
 fn config(settings: &[&str]) -> Config {
@@ -76,24 +76,24 @@ fn program_and_erase(programmed: &mut [bool], events: &[EventRow], block_pages: 
     }
 }
 
-fn free(picture: &Picture) -> Vec<bool> {
+fn free(picture: &DriveState) -> Vec<bool> {
     picture.pages.iter().map(|row| row.1 == FlashPageState::Free as u8).collect()
 }
 
 /// Walks and compares the record with the engine after every step.
-fn compared(name: &str, config: &Config, extent: Extent) -> Walkthrough {
-    let input = Input::generated(&workload_of(config, name).unwrap()).unwrap();
+fn compared(name: &str, config: &Config, extent: WatchedExtent) -> Walkthrough {
+    let input = Input::generated(&default_workload(config, name).unwrap()).unwrap();
     let (mut counts, mut views, mut counted) = (Counts::default(), Vec::new(), Vec::new());
     let mut on_step = |step: &Step, device: &mut _| {
         counts.add(&step.events);
         counted.push((counts.clone(), Counts::of(device)));
-        views.push(Picture::of(&device.flash_view().unwrap()));
+        views.push(DriveState::of(&device.flash_view().unwrap()));
     };
     let walk = walkthrough_with(config, name, &input, extent, &mut on_step).unwrap();
-    let mut rebuilt = Picture::blank(&walk.drive);
+    let mut rebuilt = DriveState::blank(&walk.drive);
     let mut programmed = vec![false; rebuilt.pages.len()];
     for (number, (step, view)) in walk.steps.iter().zip(&views).enumerate() {
-        rebuilt.apply(step);
+        rebuilt.apply_step(step);
         assert_eq!(rebuilt, *view, "{name}: state after step {number}");
         program_and_erase(&mut programmed, &step.events, walk.drive.block_pages);
         let found: Vec<bool> = free(view).iter().map(|free| !free).collect();
@@ -109,9 +109,9 @@ fn has(walk: &Walkthrough, mark: Mark) -> bool {
 }
 
 #[test]
-fn the_record_rebuilds_the_state_of_the_engine_at_every_step() {
+fn a_watch_record_rebuilds_the_state_of_the_drive_at_every_step() {
     for (name, config) in walked() {
-        let walk = compared(name, &config, Extent { requests: 260, cut_after: None });
+        let walk = compared(name, &config, WatchedExtent { requests: 260, cut_after: None });
         assert!(has(&walk, Mark::Collection), "{name} collects soon");
         assert!(!has(&walk, Mark::Cut));
         assert!(walk.steps.iter().all(|step| !step.title.is_empty() && !step.sentences.is_empty()), "{name}");
@@ -119,10 +119,10 @@ fn the_record_rebuilds_the_state_of_the_engine_at_every_step() {
 }
 
 #[test]
-fn the_record_rebuilds_the_state_of_the_engine_through_a_loss_of_power() {
+fn a_watch_record_rebuilds_the_state_of_the_drive_over_a_power_loss() {
     for (name, config) in walked() {
         for cut_after in [30, 121, 150] {
-            let walk = compared(name, &config, Extent { requests: 160, cut_after: Some(cut_after) });
+            let walk = compared(name, &config, WatchedExtent { requests: 160, cut_after: Some(cut_after) });
             let cut = walk.steps.iter().position(|step| step.marks.contains(&Mark::Cut));
             let cut = cut.unwrap_or_else(|| panic!("{name} loses power"));
             assert!(cut > cut_after as usize, "{name}: {cut}");
@@ -132,7 +132,7 @@ fn the_record_rebuilds_the_state_of_the_engine_through_a_loss_of_power() {
 }
 
 #[test]
-fn each_design_shows_its_mechanism() {
+fn a_watch_record_shows_the_mechanism_of_each_design() {
     for (name, marks) in [
         ("recyclable", &[Mark::Bind][..]),
         ("remap", &[Mark::Bind]),
@@ -146,8 +146,9 @@ fn each_design_shows_its_mechanism() {
         ("wearwell", &[Mark::Bind, Mark::Chunk, Mark::Delta, Mark::Metadata]),
     ] {
         let config = config(&[]);
-        let input = Input::generated(&workload_of(&config, name).unwrap()).unwrap();
-        let walk = walkthrough(&config, name, &input, Extent { requests: 200, cut_after: None }).unwrap();
+        let input = Input::generated(&default_workload(&config, name).unwrap()).unwrap();
+        let walk =
+            walkthrough(&config, name, &input, WatchedExtent { requests: 200, cut_after: None }).unwrap();
         for &mark in marks {
             assert!(has(&walk, mark), "{name} has {mark:?}");
         }
@@ -157,7 +158,7 @@ fn each_design_shows_its_mechanism() {
 /// The candidates of a choice as the record lists them: each policy's victim is the best of them by the policy's
 /// figure.
 #[test]
-fn a_victim_is_the_best_of_its_candidates() {
+fn a_recorded_gc_victim_has_the_best_figure_of_its_candidates() {
     for (policy, prefers_least) in [
         ("greedy", true),
         ("cost-benefit", false),
@@ -172,7 +173,8 @@ fn a_victim_is_the_best_of_its_candidates() {
             let input =
                 Input::generated("zipf:theta=0.8,pages=40,trim=0.04+revert:share=0.3,depth=3,delta=0.4")
                     .unwrap();
-            let walk = walkthrough(&config, name, &input, Extent { requests: 400, cut_after: None }).unwrap();
+            let walk =
+                walkthrough(&config, name, &input, WatchedExtent { requests: 400, cut_after: None }).unwrap();
             let mut by_policy = 0;
             for event in walk.steps.iter().flat_map(|step| &step.events) {
                 let EventRow::Victim { block, rule, candidates, .. } = event else { continue };
@@ -196,16 +198,16 @@ fn a_victim_is_the_best_of_its_candidates() {
 }
 
 #[test]
-fn a_walk_that_nobody_can_look_at_is_refused() {
-    let small = Extent { requests: 10, cut_after: None };
-    let of = |settings: &[&str], workload: &str, extent: Extent| {
+fn a_watch_record_that_is_too_large_is_refused() {
+    let small = WatchedExtent { requests: 10, cut_after: None };
+    let of = |settings: &[&str], workload: &str, extent: WatchedExtent| {
         let input = Input::generated(workload).unwrap();
         walkthrough(&config(settings), "page-map", &input, extent).unwrap_err().to_string()
     };
-    let too_many = Extent { requests: REQUESTS_MAX + 1, ..small };
+    let too_many = WatchedExtent { requests: REQUESTS_MAX + 1, ..small };
     assert!(of(&[], "uniform:pages=40", too_many).contains("a page shows from 1 to 2000"));
     assert!(of(&["device.blocks_per_plane=500"], "uniform:pages=40", small).contains("8000 flash pages"));
-    let late = Extent { cut_after: Some(11), ..small };
+    let late = WatchedExtent { cut_after: Some(11), ..small };
     assert!(of(&[], "uniform:pages=40", late).contains("only 10 are executed"));
     assert!(of(&["timing.mode=event"], "uniform:pages=40", small).starts_with("timing.mode has no effect"));
     assert!(
@@ -218,12 +220,12 @@ fn a_walk_that_nobody_can_look_at_is_refused() {
 
 /// The walk counts what a replay of the same requests on the same drive counts, which records no events.
 #[test]
-fn a_walk_counts_what_a_replay_counts() {
+fn a_watch_record_has_the_counters_of_a_replay() {
     for name in ["page-map", "recyclable", "remap", "delta"] {
         let spec = "zipf:theta=0.8,pages=40,read=0.08,trim=0.04+dup:share=0.3,pool=12,delta=0.25";
         let input = Input::generated(spec).unwrap();
-        let walk =
-            walkthrough(&config(&[]), name, &input, Extent { requests: 160, cut_after: None }).unwrap();
+        let walk = walkthrough(&config(&[]), name, &input, WatchedExtent { requests: 160, cut_after: None })
+            .unwrap();
         let settings = [
             "device.channels=1".to_owned(),
             "device.dies_per_channel=2".to_owned(),
@@ -244,7 +246,7 @@ fn a_walk_counts_what_a_replay_counts() {
 
 /// A trace of few pages, far apart.
 #[test]
-fn a_trace_is_followed_on_the_pages_that_it_touches() {
+fn watch_replays_a_trace_on_the_pages_that_it_touches() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("trace.csv");
     let lines: Vec<String> =
@@ -252,7 +254,7 @@ fn a_trace_is_followed_on_the_pages_that_it_touches() {
     let head = "time_ns,op,offset_bytes,len_bytes,device,fingerprints\n";
     std::fs::write(&path, head.to_owned() + &lines.join("\n") + "\n").unwrap();
     let input = Input::Trace { path, options: wearwell_trace::OpenOptions::default() };
-    let extent = Extent { requests: 60, cut_after: Some(50) };
+    let extent = WatchedExtent { requests: 60, cut_after: Some(50) };
     let walk = walkthrough(&config(&[]), "recyclable", &input, extent).unwrap();
     assert_eq!(walk.steps.len(), 62);
     assert_eq!(walk.drive.logical_pages, 12, "the squares modulo 23 have twelve values");

@@ -10,31 +10,33 @@ use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use wearwell::address::RemapMode;
 use wearwell::data::{Descriptor, Fingerprint};
-use wearwell_replay::content_model::{self, ContentModel, Ratio, Source};
+use wearwell_replay::content_model::{self, ContentModel, ContentSource, SizeRatio};
 use wearwell_replay::theory;
-use wearwell_replay::workload::draw::{Zipf, below};
+use wearwell_replay::workload::draw::{Zipf, uniform_below};
 use wearwell_replay::workload::permutation::Permutation;
-use wearwell_replay::workload::{Arrival, Generator, PAGE_BYTES, Pattern, Size, Spec, SpecError, Zone};
+use wearwell_replay::workload::{
+    ArrivalProcess, PAGE_BYTES, Pattern, RequestSize, SpecError, WorkloadGenerator, WorkloadSpec, Zone,
+};
 use wearwell_trace::{Op, Request};
 
 fn requests(text: &str) -> Vec<Request> {
     requests_of(&text.parse().expect(text))
 }
 
-fn requests_of(spec: &Spec) -> Vec<Request> {
-    let mut generator = Generator::new(spec);
+fn requests_of(spec: &WorkloadSpec) -> Vec<Request> {
+    let mut generator = WorkloadGenerator::new(spec);
     let mut request = Request {
         time_ns: 0,
         op: Op::Flush,
         device: 7,
         offset_bytes: 0,
         len_bytes: 0,
-        source_bytes: 5,
+        source_offset_bytes: 5,
         content: Vec::new(),
-        bytes: vec![1],
+        payload: vec![1],
     };
     let mut all = Vec::new();
-    while generator.next(&mut request) {
+    while generator.next_request(&mut request) {
         all.push(request.clone());
     }
     all
@@ -172,10 +174,10 @@ fn zipf_over_many_ranks_keeps_its_head_and_body() {
 }
 
 #[test]
-fn draws_are_pinned() {
+fn random_draws_are_the_same_on_every_machine() {
     // Golden values: if they change, every seeded result changes its meaning.
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
-    let uniform: Vec<u64> = (0..4).map(|_| below(&mut rng, 1000)).collect();
+    let uniform: Vec<u64> = (0..4).map(|_| uniform_below(&mut rng, 1000)).collect();
     let zipf = Zipf::new(1_000_000, 0.9);
     let ranks: Vec<u64> = (0..4).map(|_| zipf.draw(&mut rng)).collect();
     let permutation = Permutation::new(1_000_000, 1);
@@ -190,7 +192,7 @@ const GOLDEN_IMAGES: [u64; 4] = [225_030, 157_932, 422_925, 258_644];
 // ---- generators
 
 #[test]
-fn sequential_covers_every_page_once_per_round() {
+fn the_sequential_workload_covers_every_page_once_per_round() {
     let all = requests("sequential:pages=10,size=4,requests=6");
     let ranges: Vec<_> =
         all.iter().map(|r| (r.offset_bytes / PAGE_BYTES, r.len_bytes / PAGE_BYTES)).collect();
@@ -198,13 +200,13 @@ fn sequential_covers_every_page_once_per_round() {
 }
 
 #[test]
-fn uniform_is_uniform() {
+fn the_uniform_workload_is_uniform() {
     let counts = histogram(pages_of(&requests("uniform:pages=100,requests=200000")), 100);
     assert_chi_square(&counts, &[0.01; 100], "uniform pages");
 }
 
 #[test]
-fn zipf_unscrambled_and_scrambled_have_the_same_popularity() {
+fn scrambled_and_unscrambled_zipf_workloads_have_the_same_popularity() {
     let n = 50;
     let exact = zipf_probabilities(n, 0.9);
     let in_order = histogram(pages_of(&requests("zipf:theta=0.9,scramble=no,pages=50,requests=200000")), 50);
@@ -218,7 +220,7 @@ fn zipf_unscrambled_and_scrambled_have_the_same_popularity() {
 }
 
 #[test]
-fn hot_and_cold_zones_get_their_shares() {
+fn hot_and_cold_zones_get_their_shares_of_accesses() {
     let all = pages_of(&requests("hotcold:zones=0.1:0.6/0.2:0.3,pages=1000,requests=100000"));
     let within = |range: std::ops::Range<u64>| all.iter().filter(|page| range.contains(page)).count();
     assert_share(within(0..100), all.len(), 0.6, "hottest");
@@ -229,7 +231,7 @@ fn hot_and_cold_zones_get_their_shares() {
 }
 
 #[test]
-fn operations_and_sizes_have_their_shares() {
+fn operations_and_request_sizes_have_their_specified_shares() {
     let all = requests("uniform:read=0.3,trim=0.05,size=1:0.5/4:0.3/16:0.2,pages=1000,requests=100000");
     let count = |wanted: &dyn Fn(&Request) -> bool| all.iter().filter(|request| wanted(request)).count();
     for (op, share) in [(Op::Read, 0.3), (Op::Trim, 0.05), (Op::Write, 0.65)] {
@@ -242,7 +244,7 @@ fn operations_and_sizes_have_their_shares() {
 }
 
 #[test]
-fn pure_workloads_are_pure() {
+fn a_workload_of_one_operation_has_no_other() {
     for (text, op) in [("write=1", Op::Write), ("read=1", Op::Read), ("trim=1", Op::Trim)] {
         let all = requests(&format!("uniform:{text},requests=10000"));
         assert!(all.iter().all(|request| request.op == op), "{text}");
@@ -256,7 +258,7 @@ fn requests_stay_inside_the_working_set() {
         for request in requests(&format!("{generator}:{common}")) {
             let end = request.offset_bytes + request.len_bytes;
             assert!(request.len_bytes > 0 && end <= 20 * PAGE_BYTES, "{generator}: {request:?}");
-            assert_eq!((request.device, request.bytes.len()), (0, 0), "stale fields are reset");
+            assert_eq!((request.device, request.payload.len()), (0, 0), "stale fields are reset");
             let touched = end.div_ceil(PAGE_BYTES) - request.offset_bytes / PAGE_BYTES;
             let expected = if request.op == Op::Write { touched } else { 0 };
             assert_eq!(request.content.len() as u64, expected, "one descriptor per touched page of a write");
@@ -266,8 +268,11 @@ fn requests_stay_inside_the_working_set() {
 
 #[test]
 #[should_panic(expected = "fit the working set of 4 pages")]
-fn hand_built_specs_are_checked_too() {
-    Generator::new(&Spec { size: Size::Fixed(5), ..Spec::new(Pattern::Uniform, 4, 1) });
+fn workload_specs_built_in_code_are_checked_too() {
+    WorkloadGenerator::new(&WorkloadSpec {
+        request_size: RequestSize::Fixed(5),
+        ..WorkloadSpec::new(Pattern::Uniform, 4, 1)
+    });
 }
 
 #[test]
@@ -283,7 +288,7 @@ fn partial_requests_are_never_whole_pages() {
 }
 
 #[test]
-fn closed_and_fixed_arrivals() {
+fn untimed_and_fixed_arrivals_have_the_specified_times() {
     assert!(requests("uniform:requests=100").iter().all(|request| request.time_ns == 0));
     let times: Vec<u64> = requests("uniform:rate=8000,requests=4").iter().map(|r| r.time_ns).collect();
     assert_eq!(times, [0, 125_000, 250_000, 375_000]);
@@ -301,7 +306,7 @@ fn poisson_arrivals_have_exponential_gaps() {
 }
 
 #[test]
-fn bursts_are_silent_between_and_keep_the_average_rate() {
+fn bursty_arrivals_pause_between_bursts_and_keep_the_average_rate() {
     let n = 200_000;
     let all = requests(&format!("uniform:arrival=bursty,rate=10000,on_ms=10,off_ms=30,requests={n}"));
     assert!(
@@ -315,7 +320,7 @@ fn bursts_are_silent_between_and_keep_the_average_rate() {
 }
 
 #[test]
-fn same_seed_same_requests_and_streams_are_separate() {
+fn equal_seeds_give_equal_requests_with_independent_random_streams() {
     let text = "zipf:theta=0.9,read=0.3,trim=0.05,size=1/4,pages=5000,requests=5000,rate=1000,arrival=poisson,seed=3";
     let one = requests(&format!("{text}+dup:share=0.2,compress=0.5"));
     assert_eq!(one, requests(&format!("{text}+dup:share=0.2,compress=0.5")));
@@ -329,7 +334,7 @@ fn same_seed_same_requests_and_streams_are_separate() {
 // ---- spec strings
 
 #[test]
-fn specs_survive_a_round_trip() {
+fn a_printed_workload_spec_parses_to_the_same_spec() {
     for text in [
         "sequential",
         "uniform:write=1.0,pages=2000000",
@@ -341,37 +346,37 @@ fn specs_survive_a_round_trip() {
         "uniform+unique",
         "uniform+same:compress=0.1,compress_sigma=0",
     ] {
-        let spec: Spec = text.parse().expect(text);
+        let spec: WorkloadSpec = text.parse().expect(text);
         let printed = spec.to_string();
-        assert_eq!(printed.parse::<Spec>().as_ref(), Ok(&spec), "{text} printed as {printed}");
-        assert_eq!(requests_of(&Spec { requests: 100, ..spec.clone() }).len(), 100, "{text}");
+        assert_eq!(printed.parse::<WorkloadSpec>().as_ref(), Ok(&spec), "{text} printed as {printed}");
+        assert_eq!(requests_of(&WorkloadSpec { requests: 100, ..spec.clone() }).len(), 100, "{text}");
     }
 }
 
 #[test]
-fn a_spec_means_what_it_says() {
-    let spec: Spec =
+fn a_parsed_workload_spec_has_the_written_values() {
+    let spec: WorkloadSpec =
         "zipf:theta=0.9,read=0.3,trim=0.05,size=4,rate=50000,arrival=poisson,dup=0.2".parse().unwrap();
-    let expected = Spec {
-        read: 0.3,
-        trim: 0.05,
-        size: Size::Fixed(4),
-        arrival: Arrival::Poisson { rate: 50_000.0 },
-        content: Some(content_model::Spec::duplicates(0.2)),
-        ..Spec::new(Pattern::Zipf { theta: 0.9, scramble: true }, 262_144, 1_000_000)
+    let expected = WorkloadSpec {
+        read_share: 0.3,
+        trim_share: 0.05,
+        request_size: RequestSize::Fixed(4),
+        arrival: ArrivalProcess::Poisson { rate: 50_000.0 },
+        content: Some(content_model::ContentModelSpec::duplicates(0.2)),
+        ..WorkloadSpec::new(Pattern::Zipf { theta: 0.9, scramble: true }, 262_144, 1_000_000)
     };
     assert_eq!(spec, expected);
-    assert!((spec.write() - 0.65).abs() < 1e-15);
-    let only_write: Spec = "uniform:write=0.7".parse().unwrap();
-    assert!((only_write.read - 0.3).abs() < 1e-15, "what is neither written nor trimmed is read");
-    let zones: Spec = "hotcold".parse().unwrap();
-    let default = vec![Zone { space: 0.2, access: 0.8 }];
+    assert!((spec.write_share() - 0.65).abs() < 1e-15);
+    let only_write: WorkloadSpec = "uniform:write=0.7".parse().unwrap();
+    assert!((only_write.read_share - 0.3).abs() < 1e-15, "what is neither written nor trimmed is read");
+    let zones: WorkloadSpec = "hotcold".parse().unwrap();
+    let default = vec![Zone { page_share: 0.2, access_share: 0.8 }];
     assert_eq!(zones.pattern, Pattern::HotCold { zones: default, scramble: false });
 }
 
 #[test]
-fn misspelt_names_are_refused_with_the_nearest() {
-    let error = |text: &str| text.parse::<Spec>().unwrap_err().to_string();
+fn misspelt_workload_names_are_refused_with_the_nearest() {
+    let error = |text: &str| text.parse::<WorkloadSpec>().unwrap_err().to_string();
     let kind = error("unifrom:pages=3");
     assert!(
         kind.contains("did you mean `uniform`") && kind.contains("sequential, uniform, zipf, hotcold"),
@@ -388,7 +393,7 @@ fn misspelt_names_are_refused_with_the_nearest() {
 }
 
 #[test]
-fn values_out_of_range_are_refused_with_the_bound() {
+fn workload_values_out_of_range_are_refused_with_the_bound() {
     for (text, bound) in [
         ("zipf:theta=2.5", "theta=2.5 is out of range: must lie in 0 to 2"),
         ("uniform:pages=0", "must lie in 1 to 4294967295"),
@@ -403,7 +408,7 @@ fn values_out_of_range_are_refused_with_the_bound() {
         ("uniform+unique:compress=0", "must lie in 0.01 to 1"),
         ("uniform+zipf:contents=0", "must lie in 1 to"),
     ] {
-        let error = text.parse::<Spec>().expect_err(text);
+        let error = text.parse::<WorkloadSpec>().expect_err(text);
         assert!(
             matches!(error, SpecError::OutOfRange { .. }) && error.to_string().contains(bound),
             "{text}: {error}"
@@ -412,7 +417,7 @@ fn values_out_of_range_are_refused_with_the_bound() {
 }
 
 #[test]
-fn contradictions_are_refused() {
+fn contradicting_workload_keys_are_refused() {
     for text in [
         "uniform:write=0.5,read=0.2",
         "uniform:read=0.8,trim=0.3",
@@ -423,10 +428,10 @@ fn contradictions_are_refused() {
         "uniform:dup=0.2+unique",
         "uniform+unique:compress_sigma=0.1",
     ] {
-        assert!(matches!(text.parse::<Spec>(), Err(SpecError::Conflict(_))), "{text}");
+        assert!(matches!(text.parse::<WorkloadSpec>(), Err(SpecError::ConflictingKeys(_))), "{text}");
     }
-    assert!(matches!("uniform:pages".parse::<Spec>(), Err(SpecError::NotAPair(_))));
-    assert!(matches!("uniform:seed=1,seed=2".parse::<Spec>(), Err(SpecError::Repeated(_))));
+    assert!(matches!("uniform:pages".parse::<WorkloadSpec>(), Err(SpecError::NotAPair(_))));
+    assert!(matches!("uniform:seed=1,seed=2".parse::<WorkloadSpec>(), Err(SpecError::RepeatedKey(_))));
     for text in [
         "uniform:pages=many",
         "uniform:arrival=sometimes",
@@ -434,13 +439,14 @@ fn contradictions_are_refused() {
         "zipf:scramble=maybe",
         "uniform:size=1.5",
     ] {
-        assert!(matches!(text.parse::<Spec>(), Err(SpecError::BadValue { .. })), "{text}");
+        assert!(matches!(text.parse::<WorkloadSpec>(), Err(SpecError::BadValue { .. })), "{text}");
     }
 }
 
 #[test]
-fn help_names_every_key() {
-    let help = wearwell_replay::workload::GRAMMAR.help() + &content_model::GRAMMAR.help();
+fn workload_help_names_every_key() {
+    let help = wearwell_replay::workload::WORKLOAD_GRAMMAR.help_text()
+        + &content_model::CONTENT_MODEL_GRAMMAR.help_text();
     for name in [
         "sequential",
         "hotcold",
@@ -465,13 +471,13 @@ fn model(text: &str) -> ContentModel {
 
 fn write(model: &mut ContentModel, page: u64) -> Descriptor {
     let mut one = Vec::new();
-    model.fill(page..page + 1, &mut one);
+    model.describe_pages(page..page + 1, &mut one);
     one[0]
 }
 
 fn fill(text: &str, pages: u64) -> Vec<Descriptor> {
     let mut all = Vec::new();
-    model(text).fill(0..pages, &mut all);
+    model(text).describe_pages(0..pages, &mut all);
     all
 }
 
@@ -494,7 +500,7 @@ fn unique_content_never_repeats_and_same_content_always_does() {
 }
 
 #[test]
-fn duplicates_repeat_earlier_content_at_their_share() {
+fn duplicate_writes_repeat_earlier_content_at_the_specified_share() {
     let all = fill("dup:share=0.2,theta=0.9,pool=1000", 200_000);
     let mut seen = HashSet::new();
     let repeats = all.iter().filter(|d| !seen.insert(d.fingerprint)).count();
@@ -503,7 +509,7 @@ fn duplicates_repeat_earlier_content_at_their_share() {
 }
 
 #[test]
-fn duplicates_follow_the_popularity_of_the_pool() {
+fn duplicate_writes_follow_the_popularity_of_the_content_pool() {
     let pool = 64;
     let mut model = model("dup:share=0.5,theta=0.9,pool=64");
     let mut oldest = Vec::new();
@@ -528,11 +534,15 @@ fn zipf_content_misses_as_often_as_the_closed_form() {
         let theory = theory::zipf_content(0.2, share);
         // Sum and integral differ by O(N^-(1-a)), below 2e-4 here; the rest is sampling: misses are 10^6 events of
         // p = .3, sigma 4.6e-4; the distinct count of 50000 pages has a sigma below sqrt(M)/2 / M = 2.2e-3.
-        assert!((miss - theory.miss).abs() < 4.0 * 4.6e-4 + 2e-4, "miss {miss} against {}", theory.miss);
         assert!(
-            (distinct - theory.distinct).abs() < 4.0 * 2.2e-3,
+            (miss - theory.miss_probability).abs() < 4.0 * 4.6e-4 + 2e-4,
+            "miss {miss} against {}",
+            theory.miss_probability
+        );
+        assert!(
+            (distinct - theory.distinct_share).abs() < 4.0 * 2.2e-3,
             "distinct {distinct} against {}",
-            theory.distinct
+            theory.distinct_share
         );
     }
 }
@@ -547,7 +557,7 @@ fn simulate_sharing(model: &mut ContentModel, pages: u64, overwrites: u64) -> (f
     }
     let mut misses = 0;
     for _ in 0..overwrites {
-        let page = below(&mut rng, pages);
+        let page = uniform_below(&mut rng, pages);
         let new = write(model, page).fingerprint;
         misses += u64::from(!references.contains_key(&new));
         *references.entry(new).or_insert(0) += 1;
@@ -587,7 +597,7 @@ fn moments(values: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
 }
 
 #[test]
-fn a_chunk_compresses_alike() {
+fn pages_of_a_content_chunk_have_equal_compressed_sizes() {
     let all = fill("unique:compress=0.5,chunk=4", 4000);
     assert!(all.chunks(4).all(|chunk| chunk.iter().all(|d| d.compressed_bytes == chunk[0].compressed_bytes)));
     let chunks: HashSet<_> = all.chunks(4).map(|chunk| chunk[0].compressed_bytes).collect();
@@ -599,7 +609,7 @@ fn a_chunk_compresses_alike() {
 }
 
 #[test]
-fn ratios_are_clipped() {
+fn compressed_size_ratios_are_clipped() {
     let sizes = |text: &str| fill(text, 20_000).into_iter().map(|d| d.compressed_bytes).collect::<Vec<_>>();
     let wide = sizes("unique:compress=0.5,compress_sigma=1");
     assert_eq!((wide.iter().min(), wide.iter().max()), (Some(&41), Some(&4096)), "1 % and 100 % of a page");
@@ -607,7 +617,7 @@ fn ratios_are_clipped() {
 }
 
 #[test]
-fn deltas_exist_for_overwrites_only() {
+fn delta_sizes_exist_for_overwrites_only() {
     let mut model = model("unique:delta=0.35");
     assert_eq!(write(&mut model, 3).delta_bytes, Descriptor::UNKNOWN_SIZE);
     assert_ne!(write(&mut model, 3).delta_bytes, Descriptor::UNKNOWN_SIZE);
@@ -616,7 +626,7 @@ fn deltas_exist_for_overwrites_only() {
         Descriptor::UNKNOWN_SIZE,
         "sparse addresses are fine"
     );
-    model.forget(3..4);
+    model.trim(3..4);
     assert_eq!(
         write(&mut model, 3).delta_bytes,
         Descriptor::UNKNOWN_SIZE,
@@ -687,12 +697,12 @@ fn silent_writes_repeat_what_the_page_holds() {
 
 #[test]
 fn content_is_determined_by_seed_and_write_number() {
-    let spec: content_model::Spec = "dup:share=0.5,compress=0.4,silent=0.1".parse().unwrap();
+    let spec: content_model::ContentModelSpec = "dup:share=0.5,compress=0.4,silent=0.1".parse().unwrap();
     let run = |seed, cut: u64| {
         let mut model = ContentModel::new(&spec, seed);
         let mut all = Vec::new();
-        model.fill(0..cut, &mut all);
-        model.fill(cut..1000, &mut all);
+        model.describe_pages(0..cut, &mut all);
+        model.describe_pages(cut..1000, &mut all);
         all
     };
     assert_eq!(run(1, 10), run(1, 500), "how requests are cut does not matter");
@@ -701,7 +711,7 @@ fn content_is_determined_by_seed_and_write_number() {
 }
 
 #[test]
-fn reports_say_that_content_is_synthetic() {
+fn reports_state_that_content_is_synthetic() {
     let text = model("dup:share=0.2,compress=0.5,chunk=4,delta=0.35,silent=0.05").describe();
     assert_eq!(
         text,
@@ -709,28 +719,28 @@ fn reports_say_that_content_is_synthetic() {
          5 % of overwrites change nothing; compressed to 50 % (sigma 12.5 % per chunk of 4 pages); \
          differences of 35 % of a page (sigma 8.75 %)"
     );
-    let generator = Generator::new(&"uniform+unique".parse().unwrap());
+    let generator = WorkloadGenerator::new(&"uniform+unique".parse().unwrap());
     assert_eq!(generator.describe_content().as_deref(), Some("content is synthetic: every page unique"));
-    assert_eq!(Generator::new(&"uniform".parse().unwrap()).describe_content(), None);
+    assert_eq!(WorkloadGenerator::new(&"uniform".parse().unwrap()).describe_content(), None);
 }
 
 #[test]
-fn content_specs_survive_a_round_trip() {
-    let spec = content_model::Spec {
-        compress: Some(Ratio::of(0.5)),
-        chunk: 4,
-        silent: 0.01,
-        ..content_model::Spec::new(Source::Zipf { a: 0.2, contents: 900_000 })
+fn a_printed_content_spec_parses_to_the_same_spec() {
+    let spec = content_model::ContentModelSpec {
+        compress_ratio: Some(SizeRatio::of_mean(0.5)),
+        chunk_pages: 4,
+        silent_share: 0.01,
+        ..content_model::ContentModelSpec::new(ContentSource::Zipf { a: 0.2, contents: 900_000 })
     };
-    assert_eq!(spec.to_string().parse::<content_model::Spec>(), Ok(spec));
-    assert_eq!("unique".parse::<content_model::Spec>().unwrap().to_string(), "unique");
+    assert_eq!(spec.to_string().parse::<content_model::ContentModelSpec>(), Ok(spec));
+    assert_eq!("unique".parse::<content_model::ContentModelSpec>().unwrap().to_string(), "unique");
 }
 
 #[test]
-fn contents_follow_a_remap() {
+fn modelled_contents_follow_a_remap() {
     let fill = |model: &mut ContentModel, page: u64| {
         let mut content = Vec::new();
-        model.fill(page..page + 1, &mut content);
+        model.describe_pages(page..page + 1, &mut content);
         content[0].fingerprint
     };
     // Every overwrite repeats what the page holds, so that a write shows it.

@@ -23,10 +23,10 @@ impl Specification {
     ///
     /// # Errors
     /// [`ConfigError`]: there is neither a size nor a preset, the size is not a whole number of pages, or an error of
-    /// [`Config::resolve`].
+    /// [`Config::resolve_device`].
     pub fn new(design: &str, mut config: Config, size_bytes: Option<u64>) -> Result<Self, ConfigError> {
         let resolved = pin(&mut config, size_bytes)?;
-        config.parts(design, &resolved)?;
+        config.design_parts(design, &resolved)?;
         Ok(Self { design: design.to_owned(), config })
     }
 
@@ -36,11 +36,11 @@ impl Specification {
     /// [`DeviceError::Invalid`] with the reason for which the engine refuses the design or the configuration.
     pub fn build(&self) -> Result<FlashDevice<SimNand>, DeviceError> {
         let invalid = |error: ConfigError| DeviceError::Invalid(error.to_string());
-        let resolved = self.config.resolve(1).map_err(invalid)?;
-        let parts = self.config.parts(&self.design, &resolved).map_err(invalid)?;
+        let resolved = self.config.resolve_device(1).map_err(invalid)?;
+        let parts = self.config.design_parts(&self.design, &resolved).map_err(invalid)?;
         let nvram_bytes = parts.nvram_bytes_with_map(&resolved.geometry, resolved.logical_pages);
         let nand = SimNand::new(resolved.geometry, RetainedFields::ALL).with_nvram(nvram_bytes);
-        let options = DeviceOptions { buffer: self.config.named_buffer() };
+        let options = DeviceOptions { buffer: self.config.configured_buffer() };
         let device = Device::new(nand, resolved.logical_pages, &parts, options)?;
         let identity = Identity {
             design: self.design.clone(),

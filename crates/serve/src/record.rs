@@ -73,7 +73,7 @@ impl Recorder {
     }
 
     /// Appends an operation to the recording. If it cannot be written, the recording ends there, and
-    /// [`Recorder::finish`] returns the error.
+    /// [`TimelineRecorder::into_timeline`] returns the error.
     pub(crate) fn record(&mut self, op: Op, offset: u64, len: u64, more: Recorded<'_>) {
         if self.broken.is_some() {
             return;
@@ -81,7 +81,7 @@ impl Recorder {
         let request = &mut self.request;
         request.time_ns = self.started.elapsed().as_nanos() as u64;
         (request.op, request.offset_bytes, request.len_bytes) = (op, offset, len);
-        request.source_bytes = more.source;
+        request.source_offset_bytes = more.source;
         let written = match &mut self.form {
             Form::Native(writer) => {
                 request.content.clear();

@@ -4,15 +4,15 @@
 //! same device, and an image means the same to every version. Settings that only apply to replays are refused rather
 //! than ignored.
 
-use wearwell_config::{Config, ConfigError, Precondition, Resolved, StripingName};
+use wearwell_config::{Config, ConfigError, Precondition, ResolvedDevice, StripingName};
 
 /// Makes a configuration explicit for a device that exports `size_bytes`, or, if that is `None`, the size of the preset
 /// that the configuration names.
 ///
 /// # Errors
 /// [`ConfigError`]: there is neither a size nor a preset, the size is not a whole number of pages, or an error of
-/// [`Config::resolve`].
-pub(crate) fn pin(config: &mut Config, size_bytes: Option<u64>) -> Result<Resolved, ConfigError> {
+/// [`Config::resolve_device`].
+pub(crate) fn pin(config: &mut Config, size_bytes: Option<u64>) -> Result<ResolvedDevice, ConfigError> {
     require_meaning(config)?;
     // Equal 64-bit fingerprints are no proof that the bytes are equal.
     config.remap.verify_on_hit = true;
@@ -28,13 +28,15 @@ pub(crate) fn pin(config: &mut Config, size_bytes: Option<u64>) -> Result<Resolv
             sized(config, bytes)?
         }
         None if config.device.preset.is_none() && config.device.logical_pages.is_none() => {
-            return Err(ConfigError::Value("how large? give a size, or a preset of a fixed one".into()));
+            return Err(ConfigError::InvalidValue(
+                "how large? give a size, or a preset of a fixed one".into(),
+            ));
         }
-        None => config.resolve(config.device.logical_pages.unwrap_or(1).into())?,
+        None => config.resolve_device(config.device.logical_pages.unwrap_or(1).into())?,
     };
     let device = &mut config.device;
     let geometry = &resolved.geometry;
-    device.preset = Some(resolved.preset.clone());
+    device.preset = Some(resolved.preset_name.clone());
     device.channels = Some(geometry.channels);
     device.dies_per_channel = Some(geometry.dies_per_channel);
     device.planes_per_die = Some(geometry.planes_per_die);
@@ -64,7 +66,7 @@ fn require_meaning(config: &Config) -> Result<(), ConfigError> {
     ];
     match settings.into_iter().find(|&(_, is_set)| is_set) {
         Some((name, _)) => {
-            Err(ConfigError::Value(format!("{name} has no meaning for a live device: leave it out")))
+            Err(ConfigError::InvalidValue(format!("{name} has no meaning for a live device: leave it out")))
         }
         None => Ok(()),
     }
@@ -83,24 +85,24 @@ fn on_one_plane(config: &mut Config) {
 }
 
 /// Derives a layout of the flash that exports `bytes`.
-fn sized(config: &mut Config, bytes: u64) -> Result<Resolved, ConfigError> {
+fn sized(config: &mut Config, bytes: u64) -> Result<ResolvedDevice, ConfigError> {
     // `resolve` takes a footprint in pages of 4 KiB.
     let footprint_pages = bytes.div_ceil(4096).max(1);
     config.device.fit = Some(1.0);
     // One logical page is enough here: only the page size is read from the result.
     config.device.logical_pages = Some(1);
-    let page_bytes = u64::from(config.resolve(footprint_pages)?.geometry.page_bytes);
+    let page_bytes = u64::from(config.resolve_device(footprint_pages)?.geometry.page_bytes);
     if bytes == 0 || !bytes.is_multiple_of(page_bytes) {
-        return Err(ConfigError::Value(format!(
+        return Err(ConfigError::InvalidValue(format!(
             "a size of {bytes} bytes is no number of whole pages of {page_bytes} bytes"
         )));
     }
     let pages = u32::try_from(bytes / page_bytes)
-        .map_err(|_| ConfigError::Value(format!("{bytes} bytes are more pages than 32 bits count")))?;
+        .map_err(|_| ConfigError::InvalidValue(format!("{bytes} bytes are more pages than 32 bits count")))?;
     config.device.logical_pages = Some(pages);
     let reserve_blocks = config.device.reserve_blocks;
     config.device.reserve_blocks = reserve_blocks.or(Some(0.0));
-    let resolved = config.resolve(footprint_pages);
+    let resolved = config.resolve_device(footprint_pages);
     config.device.reserve_blocks = reserve_blocks;
     resolved
 }

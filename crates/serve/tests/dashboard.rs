@@ -20,7 +20,7 @@ const SCRIPT: &str = "<script>alert(1)</script>";
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn look() -> Look {
-    Look { style: page::style(), script: page::drawing_script() }
+    Look { style: page::style_sheet(), script: page::drawing_script() }
 }
 
 fn open<N: Medium>(server: &mut Server<FlashDevice<N>>) -> SocketAddr {

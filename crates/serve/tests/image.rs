@@ -36,8 +36,8 @@ fn open(files: MemoryFiles, options: OpenOptions) -> Image<MemoryFiles> {
 fn simulated(specification: &Specification) -> Device<SimNand> {
     let superblock: Superblock = specification.superblock(7).expect("the device fits");
     let config = Config::from_parts(Some(("superblock", &superblock.config)), &[]).expect("it was pinned");
-    let resolved = config.resolve(1).expect("it was resolved before");
-    let parts: Parts = config.parts(&superblock.design, &resolved).expect("a known design");
+    let resolved = config.resolve_device(1).expect("it was resolved before");
+    let parts: Parts = config.design_parts(&superblock.design, &resolved).expect("a known design");
     let parts = parts.without_battery().expect("it was served");
     let nvram_bytes = parts.nvram_bytes_with_map(&superblock.geometry, superblock.logical_pages);
     let nand = SimNand::new(superblock.geometry, RetainedFields::ALL).with_nvram(nvram_bytes);
@@ -155,8 +155,8 @@ fn every_state_that_a_cut_may_leave_is_found_again_in_the_files() {
 
 fn device_over<N: wearwell::nand::Nand>(nand: N, superblock: &Superblock) -> Device<N> {
     let config = Config::from_parts(Some(("superblock", &superblock.config)), &[]).expect("it was pinned");
-    let resolved = config.resolve(1).expect("it was resolved before");
-    let parts = config.parts(&superblock.design, &resolved).expect("a known design");
+    let resolved = config.resolve_device(1).expect("it was resolved before");
+    let parts = config.design_parts(&superblock.design, &resolved).expect("a known design");
     let parts = parts.without_battery().expect("it was served");
     Device::new(nand, superblock.logical_pages, &parts, DeviceOptions::default()).expect("the device fits")
 }

@@ -58,7 +58,10 @@ fn remap(control: Option<&mut std::os::unix::net::UnixStream>, random: &mut Rand
 }
 
 fn replay(config: &Config, design: &str, path: &Path, bytes: bool) -> RunRecord {
-    let input = Input::Trace { path: path.into(), options: OpenOptions { bytes, ..OpenOptions::default() } };
+    let input = Input::Trace {
+        path: path.into(),
+        options: OpenOptions { reads_payloads: bytes, ..OpenOptions::default() },
+    };
     let plan = Plan::new(config, &input).expect("the recording is a trace");
     let record = plan.run(design, &mut |_| ControlFlow::Continue(())).expect("it fits");
     assert!(!record.partial, "{:?}", record.partial_reason);

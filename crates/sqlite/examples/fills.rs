@@ -17,7 +17,7 @@ use rand::{Rng as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rusqlite::{Connection, OpenFlags, ffi};
 use serde_json::Value;
-use wearwell_replay::report::grouped;
+use wearwell_replay::report::with_thousands_separators;
 
 const SEED: u64 = 1;
 const MIB: u64 = 1 << 20;
@@ -155,7 +155,7 @@ fn size_for(workload: &Workload, values: u64) -> rusqlite::Result<u64> {
 }
 
 fn count(number: u64) -> String {
-    grouped(number as f64, 0)
+    with_thousands_separators(number as f64, 0)
 }
 
 fn by_cause(programs: &Value) -> String {

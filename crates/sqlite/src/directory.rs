@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_is_decoded_as_it_was_encoded() {
+    fn a_file_directory_is_decoded_as_it_was_encoded() {
         let directory = used();
         let page = directory.encode();
         assert_eq!(page.len(), 4096);
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn files_do_not_share_bytes() {
+    fn files_of_the_sqlite_vfs_share_no_bytes_of_the_device() {
         let mut directory = used();
         assert_eq!(directory.place(FileKind::Database, 0), Some(4096));
         assert_eq!(directory.place(FileKind::Wal, 5), Some(4096 + (3 << 16) + 5));
@@ -297,14 +297,14 @@ mod tests {
     }
 
     #[test]
-    fn a_full_device_is_reported() {
+    fn growing_a_file_on_a_full_device_is_refused() {
         let mut directory = used();
         let error = directory.make_room(FileKind::Journal, CAPACITY, 0).expect_err("there is no such room");
         assert!(matches!(error, Error::Full { chunks: 24 }), "{error}");
     }
 
     #[test]
-    fn damage_is_found() {
+    fn a_damaged_file_directory_is_detected() {
         let page = used().encode();
         for byte in [8, 30, 60, 90, 4095] {
             let mut damaged = page.clone();

@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_writer_waits_for_readers_and_keeps_new_ones_out() {
+    fn a_sqlite_writer_waits_for_readers_and_keeps_new_ones_out() {
         let (mut locks, mut a, mut b, mut c) = (Locks::default(), NONE, NONE, NONE);
         assert_eq!(locks.raise(&mut a, SHARED), Ok(()));
         assert_eq!(locks.raise(&mut b, SHARED), Ok(()));
@@ -172,7 +172,7 @@ mod tests {
 
     /// Rolling back a hot journal raises a lock from shared to exclusive, without reserved between them.
     #[test]
-    fn a_reader_may_become_exclusive_at_once() {
+    fn a_sole_sqlite_reader_may_lock_exclusively_at_once() {
         let (mut locks, mut a, mut b) = (Locks::default(), NONE, NONE);
         assert_eq!(locks.raise(&mut a, SHARED), Ok(()));
         assert_eq!(locks.raise(&mut b, SHARED), Ok(()));
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_has_one_writer_or_many_readers() {
+    fn a_sqlite_lock_has_one_writer_or_many_readers() {
         const EXCLUSIVE_LOCK: c_int = 8;
         const LOCK: c_int = 2;
         let (mut locks, mut a, mut b) = (ShmLocks::default(), ShmHeld::default(), ShmHeld::default());

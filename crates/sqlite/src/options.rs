@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn every_backend_is_named() {
+    fn every_sqlite_backend_is_selected_by_its_parameter() {
         let image = read(&[("image", "x"), ("remap", "off")]).expect("it is complete");
         assert!(matches!(image.backend, Backend::Image { new: None, .. }) && !image.remap);
         let new = read(&[("image", "x"), ("size", "64MiB")]).expect("it is complete");
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn contradictory_parameters_are_refused() {
+    fn contradictory_sqlite_parameters_are_refused() {
         let refused: [&[(&str, &str)]; 8] = [
             &[],
             &[("memory", "on")],

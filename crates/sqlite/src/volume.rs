@@ -479,17 +479,17 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_is_remapped() {
+    fn a_checkpoint_write_of_logged_bytes_becomes_a_remap() {
         require_stored(after_reading(&[1; PAGE_BYTES]), &[1; PAGE_BYTES], 1);
     }
 
     #[test]
-    fn other_bytes_are_written() {
+    fn a_write_of_bytes_not_in_the_log_is_a_plain_write() {
         require_stored(after_reading(&[1; PAGE_BYTES]), &[2; PAGE_BYTES], 0);
     }
 
     #[test]
-    fn a_frame_that_changed_since_is_no_source() {
+    fn a_log_frame_changed_after_its_read_is_not_remapped() {
         let mut volume = after_reading(&[1; PAGE_BYTES]);
         volume.write(FileKind::Wal, PAYLOAD, &[3; PAGE_BYTES]).expect("there is room");
         require_stored(volume, &[1; PAGE_BYTES], 0);

@@ -108,7 +108,7 @@ mod tests {
     /// Every byte of the log is stored at its own address, database pages begin at device pages, and headers do not
     /// overlap them.
     #[test]
-    fn every_byte_has_one_place() {
+    fn every_byte_of_a_write_ahead_log_has_one_device_address() {
         for (page_bytes, block_bytes) in [(512, 4096), (4096, 4096), (16384, 4096), (4096, 16384)] {
             let layout = WalLayout::new(page_bytes, block_bytes);
             let len = layout.len(3);
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_may_begin_anywhere() {
+    fn a_range_of_the_write_ahead_log_may_begin_anywhere() {
         let layout = WalLayout::new(4096, 4096);
         for offset in [1, 31, 32, 40, 55, 56, 60, 4151, 4152, 32 + 169 * 4120, 32 + 169 * 4120 + 24] {
             let (whole, part) = (layout.piece(offset - 1), layout.piece(offset));
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_are_rounded_up_to_groups() {
+    fn write_ahead_log_lengths_are_rounded_up_to_frame_groups() {
         let layout = WalLayout::new(4096, 4096);
         assert_eq!([0, 1, 32, 33].map(|len| layout.groups(len)), [0, 1, 1, 1]);
         assert_eq!(layout.groups(layout.len(2)), 2);

@@ -21,7 +21,7 @@ fn model(transactions: u64) -> Vec<(i64, Vec<u8>)> {
 }
 
 #[test]
-fn every_journal_mode_keeps_rows() {
+fn every_sqlite_journal_mode_keeps_rows() {
     let expected = model(100);
     for mode in ["wal", "delete", "truncate", "persist"] {
         for page_bytes in [512, 4096, 65536] {
@@ -41,7 +41,7 @@ fn every_journal_mode_keeps_rows() {
 }
 
 #[test]
-fn modes_may_change_and_the_database_may_shrink() {
+fn a_database_survives_journal_mode_changes_and_vacuum() {
     let folder = tempfile::tempdir().expect("there is room for a folder");
     let parameters = image(folder.path(), "");
     let connection = open("changes", &parameters);
@@ -58,7 +58,7 @@ fn modes_may_change_and_the_database_may_shrink() {
 
 /// All but the writes that made the database before it had a log.
 #[test]
-fn every_checkpoint_write_is_recognised() {
+fn every_checkpoint_write_of_sqlite_becomes_a_remap() {
     for page_bytes in [4096, 16384] {
         let connection = open("recognised", "memory=on&size=32MiB&design=remap&set=remap.dedup=false");
         connection.execute_batch(&format!("pragma page_size={page_bytes}")).expect("it is empty");
@@ -80,7 +80,7 @@ fn every_checkpoint_write_is_recognised() {
 
 /// A page below the device's cannot be remapped, and is not.
 #[test]
-fn small_pages_are_written() {
+fn checkpoints_of_small_sqlite_pages_are_plain_writes() {
     let connection = open("small", "memory=on&size=32MiB&design=remap");
     connection.execute_batch("pragma page_size=1024").expect("it is empty");
     set_journal_mode(&connection, "wal");
@@ -92,7 +92,7 @@ fn small_pages_are_written() {
 }
 
 #[test]
-fn remap_on_and_off_give_the_same_database() {
+fn checkpoints_with_and_without_remap_give_the_same_database() {
     for design in ["page-map", "remap", "delta", "integrated"] {
         let run = |remap: &str| {
             let set = if design == "remap" { "&set=remap.dedup=false" } else { "" };
@@ -119,7 +119,7 @@ fn remap_on_and_off_give_the_same_database() {
 }
 
 #[test]
-fn connections_of_a_process_share_a_database() {
+fn sqlite_connections_of_a_process_share_a_database() {
     let parameters = "memory=on&size=32MiB";
     let writer = open("shared", parameters);
     set_journal_mode(&writer, "wal");
@@ -136,7 +136,7 @@ fn connections_of_a_process_share_a_database() {
 }
 
 #[test]
-fn threads_take_turns() {
+fn sqlite_threads_write_one_after_the_other() {
     const THREADS: u64 = 4;
     const ROWS: u64 = 200;
     for mode in ["wal", "delete"] {
@@ -169,7 +169,7 @@ fn threads_take_turns() {
 
 /// `SQLite` says that the disk is full, rolls back, and goes on.
 #[test]
-fn a_full_device_is_no_disaster() {
+fn a_full_device_fails_a_transaction_and_keeps_the_database() {
     for mode in ["wal", "delete"] {
         let connection = open("full", "memory=on&size=4MiB");
         set_journal_mode(&connection, mode);
@@ -198,7 +198,7 @@ fn a_full_device_is_no_disaster() {
 }
 
 #[test]
-fn what_cannot_be_opened_is_refused() {
+fn sqlite_paths_that_cannot_be_opened_are_refused() {
     let refused = |parameters: &str| {
         let error = try_open("refused", parameters).expect_err(parameters);
         assert_eq!(error.sqlite_error_code(), Some(ErrorCode::CannotOpen), "{parameters}: {error}");
@@ -219,7 +219,7 @@ fn what_cannot_be_opened_is_refused() {
 }
 
 #[test]
-fn a_device_with_other_data_is_refused() {
+fn a_device_with_foreign_data_is_refused_as_a_sqlite_volume() {
     use wearwell_serve::BlockDevice as _;
     use wearwell_serve::image::{self, Image, OpenOptions};
     let folder = tempfile::tempdir().expect("there is room for a folder");
@@ -234,7 +234,7 @@ fn a_device_with_other_data_is_refused() {
 }
 
 #[test]
-fn a_running_server_is_a_device() {
+fn sqlite_works_on_the_device_of_a_running_server() {
     let folder = tempfile::tempdir().expect("there is room for a folder");
     let config = Config::from_parts(None, &["remap.dedup=false".to_owned()]).expect("it is valid");
     let specification = memory::Specification::new("remap", config, Some(32 << 20)).expect("it is possible");
@@ -264,7 +264,7 @@ fn a_running_server_is_a_device() {
 
 /// Transactions over several databases need a file that is not kept on a device, unless there is a log.
 #[test]
-fn attached_databases_need_a_log() {
+fn attached_databases_need_the_write_ahead_log_mode() {
     let folder = tempfile::tempdir().expect("there is room for a folder");
     let connection = open("main", "memory=on&size=32MiB");
     let other = format!("file:{}?vfs=unix", folder.path().join("other.db").display());

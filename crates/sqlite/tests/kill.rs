@@ -181,17 +181,17 @@ fn torture(journal: &str, synchronous: &str) {
 }
 
 #[test]
-fn a_log_keeps_what_was_acknowledged() {
+fn acknowledged_transactions_in_wal_mode_survive_kill_9() {
     torture("wal", "full");
 }
 
 #[test]
-fn a_rollback_journal_keeps_what_was_acknowledged() {
+fn acknowledged_transactions_with_a_rollback_journal_survive_kill_9() {
     torture("delete", "full");
 }
 
 /// Without a sync per commit the last ones may be lost, and nothing else.
 #[test]
-fn a_log_without_syncs_keeps_a_prefix() {
+fn wal_mode_without_syncs_keeps_a_prefix_of_transactions_after_kill_9() {
     torture("wal", "normal");
 }

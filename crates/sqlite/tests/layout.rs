@@ -7,7 +7,7 @@ use rusqlite::ffi as theirs;
 use wearwell_sqlite::ffi::{self as ours, code, open, shm};
 
 #[test]
-fn structures_are_those_of_the_header() {
+fn ffi_structures_have_the_layout_of_the_sqlite_header() {
     macro_rules! same {
         ($ours:ident $theirs:ident: $($field:ident $name:ident),* $(,)?) => {
             $(assert_eq!(
@@ -31,7 +31,7 @@ fn structures_are_those_of_the_header() {
 }
 
 #[test]
-fn numbers_are_those_of_the_header() {
+fn ffi_constants_have_the_values_of_the_sqlite_header() {
     let pairs = [
         (code::OK, theirs::SQLITE_OK),
         (code::ERROR, theirs::SQLITE_ERROR),

@@ -6,7 +6,7 @@ use rusqlite::{Connection, OpenFlags};
 use crate::common;
 
 #[test]
-fn an_unmodified_sqlite_loads_it() {
+fn an_unmodified_sqlite_loads_the_extension() {
     let beside = std::env::current_exe().expect("a test knows where it is");
     let library = beside.with_file_name("libwearwell_sqlite");
     let connection = Connection::open_in_memory().expect("there is memory");

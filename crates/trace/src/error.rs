@@ -13,8 +13,8 @@ use crate::Format;
 #[non_exhaustive]
 pub enum TraceError {
     /// The trace file cannot be opened, or its first bytes cannot be read.
-    #[error("{file}: {source}")]
-    Open {
+    #[error("{file}: cannot open the trace: {source}")]
+    CannotOpen {
         /// Name of the trace file.
         file: String,
         /// Error of the operating system.
@@ -22,7 +22,7 @@ pub enum TraceError {
     },
     /// A line of a trace in a text format cannot be parsed.
     #[error("{file}: line {line}, column {column}: expected {expected}, found `{found}`")]
-    Line {
+    BadLine {
         /// Name of the trace file.
         file: String,
         /// Number of the line with the error, from 1.
@@ -36,7 +36,7 @@ pub enum TraceError {
     },
     /// A record of a trace in a binary format cannot be parsed.
     #[error("{file}: record {record} at byte {offset}: expected {expected}")]
-    Record {
+    BadRecord {
         /// Name of the trace file.
         file: String,
         /// Number of the record with the error, from 1.
@@ -48,7 +48,7 @@ pub enum TraceError {
     },
     /// The trace file ends too early, or its compressed form is damaged.
     #[error("{file}: the file is truncated or corrupt after {requests} requests: {source}")]
-    Broken {
+    TruncatedOrCorrupt {
         /// Name of the trace file.
         file: String,
         /// Number of requests that were read before the damage.
@@ -63,8 +63,11 @@ pub enum TraceError {
         file: String,
     },
     /// No known trace format fits the first lines or bytes of the file.
-    #[error("{file}: not a trace in a known format (first bytes `{start}`); name one of {}", Format::names())]
-    Unknown {
+    #[error(
+        "{file}: not a trace in a known format (first bytes `{start}`); name one of {}",
+        Format::all_names()
+    )]
+    UnknownFormat {
         /// Name of the trace file.
         file: String,
         /// First bytes of the file, with escapes for non-printable bytes.
@@ -73,9 +76,9 @@ pub enum TraceError {
     /// Several trace formats fit the first lines of the file.
     #[error(
         "{file}: may be {}; the columns do not tell, so name the format (and time unit)",
-        Format::list(candidates)
+        Format::joined_names(candidates)
     )]
-    Ambiguous {
+    AmbiguousFormat {
         /// Name of the trace file.
         file: String,
         /// Trace formats that fit the first lines of the file.
@@ -106,23 +109,25 @@ pub enum TraceError {
     Write(#[from] io::Error),
     /// A request has a property that the output trace format cannot hold.
     #[error("request {request} cannot be written: {reason}")]
-    Unwritable {
+    UnwritableRequest {
         /// Number of the request that cannot be written, from 1.
         request: u64,
         /// Property of the request that the output format cannot hold.
         reason: &'static str,
     },
     /// The trace touches more distinct 4-KiB pages than 32-bit page numbers can address.
-    #[error("the trace touches more than 2^32 - 1 distinct pages")]
+    #[error(
+        "the trace touches more than 2^32 - 1 distinct pages of 4 KiB, the most of a drive; cut it into parts"
+    )]
     TooManyPages,
 }
 
 impl TraceError {
-    /// Returns the number of requests read before the damage if this error is [`Self::Broken`]; `None` for other
-    /// errors.
+    /// Returns the number of requests read before the damage if this error is [`Self::TruncatedOrCorrupt`]; `None` for
+    /// other errors.
     pub fn requests_before(&self) -> Option<u64> {
         match self {
-            Self::Broken { requests, .. } => Some(*requests),
+            Self::TruncatedOrCorrupt { requests, .. } => Some(*requests),
             _ => None,
         }
     }
@@ -132,39 +137,39 @@ impl TraceError {
 /// in the file.
 #[cfg(feature = "readers")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Bad {
+pub(crate) struct ParseRefusal {
     /// Byte offset of the wrong text in its line.
-    pub at: usize,
+    pub byte_offset: usize,
     /// Description of what the format expects at this position.
     pub expected: &'static str,
 }
 
 #[cfg(feature = "readers")]
-impl Bad {
+impl ParseRefusal {
     /// Creates a refusal of a whole line or record; the reported position is its start.
-    pub(crate) fn whole(expected: &'static str) -> Self {
-        Self { at: 0, expected }
+    pub(crate) fn of_whole_record(expected: &'static str) -> Self {
+        Self { byte_offset: 0, expected }
     }
 }
 
 /// Lines or records of a trace that were refused and skipped.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Rejected {
+pub struct RejectedRecords {
     /// Number of refused lines or records of the trace.
     pub count: u64,
-    /// Error messages of the first refused lines or records, at most [`Self::KEPT`].
-    pub first: Vec<String>,
+    /// Error messages of the first refused lines or records, at most [`Self::MAX_MESSAGES`].
+    pub first_messages: Vec<String>,
 }
 
-impl Rejected {
+impl RejectedRecords {
     /// Maximum number of error messages of refused lines that are kept; further refused lines are only counted.
-    pub const KEPT: usize = 5;
+    pub const MAX_MESSAGES: usize = 5;
 
     #[cfg(feature = "readers")]
-    pub(crate) fn add(&mut self, error: &TraceError) {
+    pub(crate) fn add_error(&mut self, error: &TraceError) {
         self.count += 1;
-        if self.first.len() < Self::KEPT {
-            self.first.push(error.to_string());
+        if self.first_messages.len() < Self::MAX_MESSAGES {
+            self.first_messages.push(error.to_string());
         }
     }
 }

@@ -129,11 +129,11 @@ impl Format {
         }
     }
 
-    pub(crate) fn names() -> String {
-        Self::list(&Self::ALL)
+    pub(crate) fn all_names() -> String {
+        Self::joined_names(&Self::ALL)
     }
 
-    pub(crate) fn list(formats: &[Self]) -> String {
+    pub(crate) fn joined_names(formats: &[Self]) -> String {
         formats.iter().map(|format| format.name()).collect::<Vec<_>>().join(", ")
     }
 }

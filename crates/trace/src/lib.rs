@@ -7,7 +7,7 @@
 //!
 //! - [`open()`] with [`OpenOptions`]: opens any file as a reader; [`Format`] lists the known formats.
 //! - [`TraceInfo`]: counts in one pass what a trace does to a device.
-//! - [`convert()`] with [`NativeWriter`] or [`CsvWriter`]: converts any trace into Wearwell's formats
+//! - [`copy_trace()`] with [`NativeWriter`] or [`CsvWriter`]: converts any trace into Wearwell's formats
 //!   (`docs/TRACE-FORMAT.md`).
 //! - [`Footprint`]: maps the sparse addresses of a trace onto a small drive.
 //!
@@ -27,16 +27,16 @@ mod formats;
 #[cfg(feature = "readers")]
 pub mod read;
 
-pub use error::{Rejected, TraceError};
+pub use error::{RejectedRecords, TraceError};
 pub use format::Format;
 #[cfg(feature = "readers")]
 pub use formats::CsvWriter;
 pub use native::NativeWriter;
 #[cfg(feature = "readers")]
 pub use read::{
-    Action, Assume, ByOp, Columns, ColumnsError, Compression, ContentInfo, Footprint, FootprintBuilder,
-    LINE_MAX_BYTES, OpenOptions, TimeUnit, TraceInfo, TraceReader, convert, files_beside, open, open_stream,
-    sha256,
+    AssumedOp, BlockLayerStage, ByOp, Compression, ContentInfo, CsvColumns, CsvColumnsError, Footprint,
+    FootprintBuilder, LINE_MAX_BYTES, OpenOptions, TimeUnit, TraceInfo, TraceReader, copy_trace, file_sha256,
+    open, open_stream, sidecar_files_of,
 };
 pub use request::{ADDRESS_MAX_BYTES, Op, REQUEST_MAX_BYTES, Request, SECTOR_BYTES, SPAN_MAX_BYTES};
 pub use wearwell::data::PAGE_BYTES;

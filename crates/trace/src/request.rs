@@ -30,7 +30,8 @@ pub enum Op {
     Zero,
     /// Makes all acknowledged writes durable.
     Flush,
-    /// Remap: maps whole pages to the contents of other pages, from [`Request::source_bytes`] on, without sending data.
+    /// Remap: maps whole pages to the contents of other pages, from [`Request::source_offset_bytes`] on, without
+    /// sending data.
     Remap(RemapMode),
     /// No operation of the device: a new phase of the trace begins here, whose results are reported separately.
     Phase,
@@ -50,12 +51,12 @@ pub struct Request {
     /// Length of the request in bytes; 0 for a flush and for a phase.
     pub len_bytes: u64,
     /// Address of the first source byte of a remap request, on the same device; 0 for other operations.
-    pub source_bytes: u64,
+    pub source_offset_bytes: u64,
     /// One content descriptor (fingerprint and sizes) per 4-KiB page that the request touches; empty if the trace does
     /// not record contents.
     pub content: Vec<Descriptor>,
     /// Payload of a write (`len_bytes` long), for captures that contain it; otherwise empty.
-    pub bytes: Vec<u8>,
+    pub payload: Vec<u8>,
 }
 
 impl Request {
@@ -71,7 +72,7 @@ impl Request {
 
     /// Returns the 4-KiB pages that are the source of a remap request; none for other requests.
     pub fn source_pages(&self) -> Range<u64> {
-        let first = self.source_bytes / PAGE_BYTES;
+        let first = self.source_offset_bytes / PAGE_BYTES;
         if !matches!(self.op, Op::Remap(_)) {
             return first..first;
         }
@@ -93,7 +94,7 @@ impl Request {
 
     /// Sets the fields of the request that every trace format records.
     #[inline]
-    pub fn set(&mut self, time_ns: u64, op: Op, offset_bytes: u64, len_bytes: u64) {
+    pub fn set_fields(&mut self, time_ns: u64, op: Op, offset_bytes: u64, len_bytes: u64) {
         self.time_ns = time_ns;
         self.op = op;
         self.offset_bytes = offset_bytes;
@@ -104,9 +105,9 @@ impl Request {
     #[inline]
     pub fn clear(&mut self) {
         self.device = 0;
-        self.source_bytes = 0;
+        self.source_offset_bytes = 0;
         self.content.clear();
-        self.bytes.clear();
+        self.payload.clear();
     }
 }
 
@@ -122,10 +123,10 @@ pub(crate) fn check_limits(request: &Request) -> Result<(), &'static str> {
     if request.len_bytes > max {
         return Err(message);
     }
-    if request.offset_bytes.max(request.source_bytes) > ADDRESS_MAX_BYTES {
+    if request.offset_bytes.max(request.source_offset_bytes) > ADDRESS_MAX_BYTES {
         return Err("an address below 2^62");
     }
-    let parts = request.offset_bytes | request.len_bytes | request.source_bytes;
+    let parts = request.offset_bytes | request.len_bytes | request.source_offset_bytes;
     if matches!(request.op, Op::Remap(_)) && !parts.is_multiple_of(PAGE_BYTES) {
         return Err("a remap of whole 4-KiB pages");
     }

@@ -1,6 +1,6 @@
 //! The trait of all trace writers, and the check of what they refuse.
 
-use crate::native::PAGES_MAX;
+use crate::native::MAX_REQUEST_PAGES;
 use crate::request::check_limits;
 use crate::{Request, TraceError};
 
@@ -9,7 +9,8 @@ pub trait TraceWriter {
     /// Appends one request to the trace.
     ///
     /// # Errors
-    /// [`TraceError::Unwritable`] if the format cannot hold the request, [`TraceError::Write`] if the output fails.
+    /// [`TraceError::UnwritableRequest`] if the format cannot hold the request, [`TraceError::Write`] if the output
+    /// fails.
     fn write(&mut self, request: &Request) -> Result<(), TraceError>;
 
     /// Completes the trace file and returns its number of requests. A reader reports a native file that was not
@@ -22,13 +23,15 @@ pub trait TraceWriter {
 
 /// Returns an error for a request that a trace reader would refuse, so that every written trace can be read again.
 pub(crate) fn check_writable(request: &Request, number: u64) -> Result<(), TraceError> {
-    let refuse = |reason| Err(TraceError::Unwritable { request: number, reason });
+    let refuse = |reason| Err(TraceError::UnwritableRequest { request: number, reason });
     let pages = request.pages();
     let content = request.content.len() as u64;
     match check_limits(request) {
         Err(reason) => refuse(reason),
-        Ok(()) if !request.bytes.is_empty() => refuse("page bytes have no place in this format"),
-        Ok(()) if content > PAGES_MAX => refuse("content is known for at most 2^18 + 1 pages of a request"),
+        Ok(()) if !request.payload.is_empty() => refuse("page bytes have no place in this format"),
+        Ok(()) if content > MAX_REQUEST_PAGES => {
+            refuse("content is known for at most 2^18 + 1 pages of a request")
+        }
         Ok(()) if content != 0 && content != pages.end - pages.start => {
             refuse("content must cover every page")
         }

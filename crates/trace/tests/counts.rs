@@ -14,7 +14,7 @@ fn open(rows: &str) -> Box<dyn wearwell_trace::TraceReader> {
 }
 
 fn info(rows: &str) -> TraceInfo {
-    TraceInfo::of(open(rows).as_mut()).unwrap()
+    TraceInfo::of_requests(open(rows).as_mut()).unwrap()
 }
 
 #[test]
@@ -27,7 +27,7 @@ fn unaligned_requests_count_every_page_they_touch() {
 }
 
 #[test]
-fn overwriting_ends_with_a_trim_of_the_whole_page() {
+fn a_write_after_a_trim_of_the_whole_page_is_no_overwrite() {
     let written = info("0,W,0,8192,0,\n1,W,0,8192,0,\n");
     assert_eq!((written.over_share, written.rewritten_share), (0.5, 0.5));
     let trimmed = info("0,W,0,8192,0,\n1,T,0,4096,0,\n2,W,0,8192,0,\n");
@@ -41,7 +41,7 @@ fn overwriting_ends_with_a_trim_of_the_whole_page() {
 }
 
 #[test]
-fn contents_are_duplicate_silent_or_zero() {
+fn written_contents_are_counted_as_duplicate_silent_or_zero() {
     // a new, b new | a duplicate elsewhere | a silent and duplicate | zero, zero again
     let rows = "0,W,0,8192,0,a b\n1,W,8192,4096,0,a\n2,W,8192,4096,0,a\n3,W,0,4096,0,0\n4,W,0,4096,0,0\n5,R,0,4096,0,\n";
     let info = info(rows);
@@ -53,7 +53,7 @@ fn contents_are_duplicate_silent_or_zero() {
 }
 
 #[test]
-fn content_is_forgotten_when_trimmed_or_overwritten_blindly() {
+fn a_trim_or_a_write_without_content_clears_the_known_page_content() {
     let content = |rows| info(rows).content.unwrap().silent_share;
     assert_eq!(content("0,W,0,4096,0,a\n1,W,0,4096,0,a\n"), 0.5);
     assert_eq!(content("0,W,0,4096,0,a\n1,T,0,4096,0,\n2,W,0,4096,0,a\n"), 0.0);
@@ -67,13 +67,13 @@ fn a_damaged_trace_reports_the_counts_before_the_damage() {
     let packed = zstd::encode_all(text.as_bytes(), 1).unwrap();
     let cut = packed[..packed.len() / 2].to_vec();
     let mut reader = open_stream(Cursor::new(cut), "cut", &OpenOptions::default()).unwrap();
-    let info = TraceInfo::of(reader.as_mut()).unwrap();
+    let info = TraceInfo::of_requests(reader.as_mut()).unwrap();
     assert!(info.requests.write > 1000);
     assert!(info.damage.unwrap().contains(&format!("after {} requests", info.requests.write)));
 }
 
 #[test]
-fn info_of_a_file_has_its_digest_and_survives_json() {
+fn trace_info_has_the_file_digest_and_survives_json() {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/small.msr.csv");
     let info = TraceInfo::of_file(&path, &OpenOptions::default()).unwrap();
     assert_eq!(info.sha256.as_ref().unwrap().len(), 64);
@@ -83,26 +83,26 @@ fn info_of_a_file_has_its_digest_and_survives_json() {
 }
 
 #[test]
-fn a_footprint_numbers_touched_pages_in_order() {
+fn a_footprint_numbers_the_touched_pages_in_address_order() {
     // Device 0: pages 5, 6 and 1000; device 3: page 0. The trim and the flush touch nothing.
     let rows = "0,W,4096000,4096,0,\n1,R,20480,8192,0,\n2,T,0,40960,0,\n3,F,0,0,0,\n4,Z,100,1,3,\n";
-    let footprint = Footprint::of(open(rows).as_mut()).unwrap();
-    assert_eq!(footprint.pages(), 4);
-    let dense: Vec<_> = [5, 6, 1000].into_iter().map(|page| footprint.dense(0, page)).collect();
+    let footprint = Footprint::of_trace(open(rows).as_mut()).unwrap();
+    assert_eq!(footprint.page_count(), 4);
+    let dense: Vec<_> = [5, 6, 1000].into_iter().map(|page| footprint.dense_page(0, page)).collect();
     assert_eq!(dense, [Some(0), Some(1), Some(2)]);
-    assert_eq!(footprint.dense(3, 0), Some(3));
+    assert_eq!(footprint.dense_page(3, 0), Some(3));
     for (device, page) in [(0, 0), (0, 4), (0, 7), (0, 999), (0, 1001), (3, 1), (2, 5), (4, 0)] {
-        assert_eq!(footprint.dense(device, page), None);
+        assert_eq!(footprint.dense_page(device, page), None);
     }
 }
 
 #[test]
-fn compaction_keeps_order_and_places_inside_pages() {
+fn address_compaction_keeps_page_order_and_offsets_in_pages() {
     let rows = "0,W,20490,5000,0,\n1,W,4096000,4096,0,\n2,Z,100,1,3,\n";
-    let footprint = Footprint::of(open(rows).as_mut()).unwrap();
+    let footprint = Footprint::of_trace(open(rows).as_mut()).unwrap();
     let compact = |op, device, offset_bytes, len_bytes| {
         let mut request = Request { op, device, offset_bytes, len_bytes, ..Request::default() };
-        footprint.compact(&mut request);
+        footprint.compact_request(&mut request);
         assert_eq!(request.device, 0);
         (request.offset_bytes, request.len_bytes)
     };
@@ -123,19 +123,19 @@ fn a_compacted_trace_repeats_the_counts_of_the_original() {
         let op = ["W", "W", "R", "T", "Z"][(i % 5) as usize];
         writeln!(rows, "{i},{op},{},{},{},", i * i * 512 % (1 << 34), i * 37 % 30_000, i % 3).unwrap();
     }
-    let footprint = Footprint::of(open(&rows).as_mut()).unwrap();
+    let footprint = Footprint::of_trace(open(&rows).as_mut()).unwrap();
     let mut reader = open(&rows);
     let mut compacted = String::new();
     let mut request = Request::default();
     while reader.next(&mut request).unwrap() {
         let before = request.clone();
-        footprint.compact(&mut request);
+        footprint.compact_request(&mut request);
         if before.op != Op::Trim {
             assert_eq!(before.len_bytes, request.len_bytes);
         }
-        assert!(request.end_bytes() <= u64::from(footprint.pages()) * 4096);
+        assert!(request.end_bytes() <= u64::from(footprint.page_count()) * 4096);
         let Request { time_ns, op, offset_bytes, len_bytes, .. } = request;
-        writeln!(compacted, "{time_ns},{},{offset_bytes},{len_bytes},0,", op.letter()).unwrap();
+        writeln!(compacted, "{time_ns},{},{offset_bytes},{len_bytes},0,", op.csv_letter()).unwrap();
     }
     let (original, small) = (info(&rows), info(&compacted));
     assert_eq!(original.unique_pages_written, small.unique_pages_written);
@@ -144,17 +144,17 @@ fn a_compacted_trace_repeats_the_counts_of_the_original() {
 }
 
 #[test]
-fn a_missing_file_is_named() {
+fn the_error_for_a_missing_trace_names_the_file() {
     let error = wearwell_trace::open("no/such.trace".as_ref(), &OpenOptions::default()).err().unwrap();
     assert!(
-        matches!(error, TraceError::Open { .. }) && error.to_string().starts_with("no/such.trace: "),
+        matches!(error, TraceError::CannotOpen { .. }) && error.to_string().starts_with("no/such.trace: "),
         "{error}"
     );
 }
 
 /// A remap changes what pages hold, not what was written: overwrites, silent writes and trimmed pages follow it.
 #[test]
-fn remaps_move_what_pages_hold() {
+fn trace_info_moves_page_contents_with_remaps() {
     let rows = [
         "0,W,0,8192,0,1 2,",
         "1,C,8192,8192,0,,0",
@@ -172,7 +172,7 @@ fn remaps_move_what_pages_hold() {
         rows.join("\n")
     );
     let mut reader = open_stream(Cursor::new(csv.into_bytes()), "f", &OpenOptions::default()).unwrap();
-    let info = TraceInfo::of(reader.as_mut()).unwrap();
+    let info = TraceInfo::of_requests(reader.as_mut()).unwrap();
     assert_eq!((info.requests.remap, info.pages.remap, info.requests.phase, info.pages.write), (2, 3, 1, 5));
     assert_eq!(info.over_share, 2.0 / 5.0);
     assert_eq!(info.content.unwrap().silent_share, 2.0 / 5.0);
@@ -181,14 +181,14 @@ fn remaps_move_what_pages_hold() {
 }
 
 #[test]
-fn a_footprint_has_both_ranges_of_a_remap_and_compacts_them() {
+fn a_footprint_contains_source_and_target_pages_of_remaps() {
     let csv =
         "time_ns,op,offset_bytes,len_bytes,device,fingerprints,source_bytes\n0,C,4096000,8192,0,,40960\n";
     let open = || open_stream(Cursor::new(csv.as_bytes()), "f", &OpenOptions::default()).unwrap();
-    let footprint = Footprint::of(open().as_mut()).unwrap();
-    assert_eq!(footprint.pages(), 4);
+    let footprint = Footprint::of_trace(open().as_mut()).unwrap();
+    assert_eq!(footprint.page_count(), 4);
     let mut request = Request::default();
     open().next(&mut request).unwrap();
-    footprint.compact(&mut request);
-    assert_eq!((request.offset_bytes, request.len_bytes, request.source_bytes), (8192, 8192, 0));
+    footprint.compact_request(&mut request);
+    assert_eq!((request.offset_bytes, request.len_bytes, request.source_offset_bytes), (8192, 8192, 0));
 }

@@ -6,8 +6,8 @@ use std::path::Path;
 use fixtures::{Fixture, capture_rows, fixtures, mqsim_rows, read_all, row};
 use wearwell::data::{Descriptor, Fingerprint};
 use wearwell_trace::{
-    Action, Assume, CsvWriter, Format, NativeWriter, OpenOptions, Request, TimeUnit, TraceError, convert,
-    open, open_stream,
+    AssumedOp, BlockLayerStage, CsvWriter, Format, NativeWriter, OpenOptions, Request, TimeUnit, TraceError,
+    copy_trace, open, open_stream,
 };
 
 use crate::fixtures;
@@ -39,7 +39,7 @@ fn xz(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn every_fixture_reads_as_written() {
+fn every_format_fixture_is_read_as_its_expected_requests() {
     for fixture in fixtures() {
         let rows: Vec<_> = read(&fixture).iter().map(row).collect();
         assert_eq!(rows, fixture.rows, "{}", fixture.name);
@@ -57,7 +57,7 @@ fn every_format_has_a_fixture() {
 }
 
 #[test]
-fn every_fixture_is_detected_as_itself_however_compressed() {
+fn the_format_of_every_fixture_is_recognised_however_compressed() {
     for fixture in fixtures() {
         let plain = fixture.bytes.clone();
         for (packing, bytes) in
@@ -73,7 +73,7 @@ fn every_fixture_is_detected_as_itself_however_compressed() {
 }
 
 #[test]
-fn line_ends_of_dos_and_a_missing_last_one_change_nothing() {
+fn dos_line_ends_and_a_missing_last_newline_change_no_request() {
     for fixture in fixtures() {
         let Ok(text) = String::from_utf8(fixture.bytes.clone()) else { continue };
         if text.contains('\0') {
@@ -88,12 +88,12 @@ fn line_ends_of_dos_and_a_missing_last_one_change_nothing() {
 }
 
 #[test]
-fn five_columns_of_integers_are_never_guessed() {
+fn a_trace_of_five_integer_columns_needs_a_named_format() {
     let bytes = fixture("mqsim").bytes;
     let (_, end) = read_all(&bytes, &OpenOptions::default());
     let error = end.unwrap_err();
     assert!(
-        matches!(&error, TraceError::Ambiguous { candidates, .. } if candidates[..] == [Format::DiskSim, Format::MqSim])
+        matches!(&error, TraceError::AmbiguousFormat { candidates, .. } if candidates[..] == [Format::DiskSim, Format::MqSim])
     );
     assert!(error.to_string().contains("disksim, mqsim"), "{error}");
     let options = OpenOptions { format: Some(Format::DiskSim), ..OpenOptions::default() };
@@ -101,7 +101,7 @@ fn five_columns_of_integers_are_never_guessed() {
 }
 
 #[test]
-fn time_units_scale_integer_times() {
+fn the_time_unit_option_scales_integer_times() {
     let bytes = fixture("mqsim").bytes;
     for (unit, scale) in [(TimeUnit::Nanoseconds, 1), (TimeUnit::Microseconds, 1000)] {
         let options = OpenOptions { time_unit: Some(unit), ..OpenOptions::default() };
@@ -113,26 +113,26 @@ fn time_units_scale_integer_times() {
 }
 
 #[test]
-fn requests_without_operation_need_an_assumption() {
+fn traces_without_operations_need_the_assume_option() {
     let bytes = fixture("oracle-general").bytes;
     let named = OpenOptions { format: Some(Format::OracleGeneral), ..OpenOptions::default() };
     let error = read_all(&bytes, &named).1.unwrap_err();
     assert!(matches!(error, TraceError::NeedsOption { format: Format::OracleGeneral, .. }), "{error}");
-    let reads = OpenOptions { assume: Some(Assume::Reads), ..named };
+    let reads = OpenOptions { assumed_op: Some(AssumedOp::Reads), ..named };
     assert!(read_all(&bytes, &reads).0.iter().all(|r| r.op == wearwell_trace::Op::Read));
-    assert!(matches!(read_all(&bytes, &OpenOptions::default()).1, Err(TraceError::Unknown { .. })));
+    assert!(matches!(read_all(&bytes, &OpenOptions::default()).1, Err(TraceError::UnknownFormat { .. })));
 }
 
 /// What would be ignored is refused: who says it believes something else of the file.
 #[test]
-fn an_option_that_says_nothing_about_a_format_is_refused() {
+fn an_open_option_that_the_format_does_not_use_is_refused() {
     let bytes = fixture("msr").bytes;
     let none = OpenOptions::default();
     let unused = [
-        (OpenOptions { action: Action::Complete, ..none.clone() }, "--action"),
+        (OpenOptions { block_layer_stage: BlockLayerStage::Complete, ..none.clone() }, "--action"),
         (OpenOptions { time_unit: Some(TimeUnit::Microseconds), ..none.clone() }, "--time-unit"),
-        (OpenOptions { assume: Some(Assume::Reads), ..none.clone() }, "--assume"),
-        (OpenOptions { bytes: true, ..none }, "--bytes"),
+        (OpenOptions { assumed_op: Some(AssumedOp::Reads), ..none.clone() }, "--assume"),
+        (OpenOptions { reads_payloads: true, ..none }, "--bytes"),
     ];
     for (options, name) in unused {
         let options = OpenOptions { format: Some(Format::Msr), ..options };
@@ -144,12 +144,12 @@ fn an_option_that_says_nothing_about_a_format_is_refused() {
 }
 
 #[test]
-fn an_empty_or_unknown_file_is_an_error() {
+fn an_empty_file_or_unknown_trace_format_is_an_error() {
     let empty = read_all(b"", &OpenOptions::default()).1.unwrap_err();
     assert!(matches!(empty, TraceError::Empty { .. }), "{empty}");
     for bytes in [&b"\n\n"[..], b"hello world\n", b"a,b,c\n1,2,3\n", b"\x01\x02\x03\x04"] {
         let error = read_all(bytes, &OpenOptions::default()).1.unwrap_err();
-        assert!(matches!(error, TraceError::Unknown { .. }), "{error}");
+        assert!(matches!(error, TraceError::UnknownFormat { .. }), "{error}");
         assert!(error.to_string().contains("msr, spc"), "{error}");
     }
 }
@@ -181,7 +181,7 @@ fn fiu_digests_become_fingerprints() {
 }
 
 #[test]
-fn csv_keeps_fingerprints_and_sizes() {
+fn csv_traces_keep_fingerprints_and_sizes() {
     let d = |fingerprint, compressed_bytes, delta_bytes| Descriptor {
         fingerprint: Fingerprint(fingerprint),
         compressed_bytes,
@@ -197,15 +197,15 @@ fn csv_keeps_fingerprints_and_sizes() {
 }
 
 #[test]
-fn csv_and_native_copies_are_exact() {
+fn csv_and_native_copies_of_a_trace_are_exact() {
     for fixture in fixtures() {
         let original = read(&fixture);
         let source =
             || open_stream(std::io::Cursor::new(fixture.bytes.clone()), "f", &fixture.options).unwrap();
         let (mut csv, mut native) = (Vec::new(), Vec::new());
-        let count = convert(source().as_mut(), &mut CsvWriter::new(&mut csv).unwrap()).unwrap();
+        let count = copy_trace(source().as_mut(), &mut CsvWriter::new(&mut csv).unwrap()).unwrap();
         assert_eq!(count, original.len() as u64);
-        convert(source().as_mut(), &mut NativeWriter::new(&mut native, "by hand").unwrap()).unwrap();
+        copy_trace(source().as_mut(), &mut NativeWriter::new(&mut native, "by hand").unwrap()).unwrap();
         for copy in [csv, native] {
             assert!(read_all(&copy, &OpenOptions::default()).0 == original, "{}", fixture.name);
         }
@@ -216,7 +216,8 @@ fn csv_and_native_copies_are_exact() {
 fn a_capture_finds_the_files_beside_it() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/small.ops");
     let read = |bytes| {
-        let mut reader = open(&path, &OpenOptions { bytes, ..OpenOptions::default() }).unwrap();
+        let mut reader =
+            open(&path, &OpenOptions { reads_payloads: bytes, ..OpenOptions::default() }).unwrap();
         let mut requests = Vec::new();
         let mut request = Request::default();
         while reader.next(&mut request).unwrap() {
@@ -236,8 +237,8 @@ fn a_capture_finds_the_files_beside_it() {
         "id 5 has no size"
     );
     let with_bytes = read(true);
-    assert_eq!(with_bytes[1].bytes, [b"one!".repeat(1024), b"two!".repeat(1024), vec![0; 4096]].concat());
-    assert!(with_bytes[3].bytes.is_empty() && with_bytes[6].bytes.is_empty(), "ids without bytes");
+    assert_eq!(with_bytes[1].payload, [b"one!".repeat(1024), b"two!".repeat(1024), vec![0; 4096]].concat());
+    assert!(with_bytes[3].payload.is_empty() && with_bytes[6].payload.is_empty(), "ids without bytes");
 }
 
 /// The message for one bad line after the good fixture, and that skipping counts it.
@@ -254,7 +255,7 @@ fn assert_message(name: &str, bad_line: &str, expected: &str) {
 }
 
 #[test]
-fn a_bad_line_is_named_by_line_column_and_expectation() {
+fn a_bad_trace_line_is_reported_by_line_column_and_expectation() {
     let cases = [
         ("msr", "1,h,0,Erase,0,1,2", "column 7: expected Read or Write, found `Erase`"),
         (
@@ -294,7 +295,7 @@ fn a_bad_line_is_named_by_line_column_and_expectation() {
 }
 
 #[test]
-fn a_line_without_end_is_refused_not_stored() {
+fn an_overlong_trace_line_is_refused_without_storing_it() {
     let mut bytes = fixture("msr").bytes;
     bytes.extend(vec![b'7'; 3 << 20]);
     bytes.extend(b"\n130000000000000000,mill,0,Read,8192,4096,1200\n");
@@ -306,7 +307,7 @@ fn a_line_without_end_is_refused_not_stored() {
 }
 
 #[test]
-fn a_bad_record_is_named_by_number_and_byte() {
+fn a_bad_binary_record_is_reported_by_number_and_byte() {
     let mut fixture = fixture("nbd");
     let request_number_2 = 28 + 16;
     fixture.bytes[request_number_2 + 7] = 99;
@@ -318,13 +319,13 @@ fn a_bad_record_is_named_by_number_and_byte() {
     fixture.bytes[request_number_2] = 0;
     let error = read_all(&fixture.bytes, &fixture.options).1.unwrap_err();
     assert!(
-        matches!(error, TraceError::Record { record: 3, offset: 44, .. }),
+        matches!(error, TraceError::BadRecord { record: 3, offset: 44, .. }),
         "lost framing is not skipped: {error}"
     );
 }
 
 #[test]
-fn a_cut_binary_record_says_after_how_many_requests() {
+fn a_truncated_binary_trace_reports_the_requests_before_the_cut() {
     for fixture in fixtures().iter().filter(|fixture| std::str::from_utf8(&fixture.bytes).is_err()) {
         let mut bytes = fixture.bytes.clone();
         bytes.extend(&fixture.bytes[..fixture.bytes.len().min(15)]);
@@ -335,7 +336,7 @@ fn a_cut_binary_record_says_after_how_many_requests() {
 }
 
 #[test]
-fn a_cut_compressed_file_delivers_what_is_whole() {
+fn a_truncated_compressed_trace_delivers_its_whole_requests() {
     let lines = (0..50_000_u64)
         .map(|i| format!("{},h,0,Write,{},4096,{}\n", 10_u64.pow(17) + i * i, i * 4096, i % 977));
     let text: String = lines.collect();

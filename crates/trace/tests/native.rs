@@ -64,7 +64,7 @@ fn request() -> impl Strategy<Value = Request> {
             let len_bytes = if matches!(op, Op::Flush | Op::Phase) { 0 } else { len_bytes };
             let mut request = Request { time_ns, op, device, offset_bytes, len_bytes, ..Request::default() };
             if matches!(op, Op::Remap(_)) {
-                request.source_bytes = time_ns % (1 << 49) * 4096;
+                request.source_offset_bytes = time_ns % (1 << 49) * 4096;
                 request.offset_bytes &= !4095;
                 request.len_bytes &= !4095;
             }
@@ -114,20 +114,20 @@ fn long_trace() -> Vec<Request> {
         offset_bytes: index * 7919 % 100_000 * 4096,
         len_bytes: 4096,
         content: vec![content(index)],
-        bytes: vec![],
-        source_bytes: 0,
+        payload: vec![],
+        source_offset_bytes: 0,
     };
     (0..70_000).map(request).collect()
 }
 
 #[test]
-fn a_trace_of_several_frames_is_exact() {
+fn a_native_trace_of_several_frames_is_read_back_exactly() {
     let requests = long_trace();
     assert!(read(&native(&requests)) == requests);
 }
 
 #[test]
-fn every_truncation_is_noticed() {
+fn every_truncation_of_a_native_trace_is_detected() {
     let requests = &long_trace()[..300];
     let file = native(requests);
     for len in 8..file.len() {
@@ -139,7 +139,7 @@ fn every_truncation_is_noticed() {
 }
 
 #[test]
-fn a_cut_between_frames_keeps_the_frames_before() {
+fn a_native_trace_cut_between_frames_delivers_the_frames_before() {
     let requests = long_trace();
     let file = native(&requests);
     let (read, end) = read_all(&file[..file.len() - 100], &OpenOptions::default());
@@ -151,7 +151,7 @@ fn a_cut_between_frames_keeps_the_frames_before() {
 }
 
 #[test]
-fn every_flipped_bit_is_noticed() {
+fn every_flipped_bit_of_a_native_trace_is_detected() {
     let requests = &long_trace()[..40];
     let file = native(requests);
     for bit in 8 * 8..file.len() * 8 {
@@ -163,7 +163,7 @@ fn every_flipped_bit_is_noticed() {
 }
 
 #[test]
-fn bytes_after_the_end_record_are_an_error() {
+fn bytes_after_the_end_record_of_a_native_trace_are_an_error() {
     let mut file = native(&long_trace()[..3]);
     file.push(0);
     let error = read_all(&file, &OpenOptions::default()).1.unwrap_err();
@@ -171,22 +171,22 @@ fn bytes_after_the_end_record_are_an_error() {
 }
 
 #[test]
-fn skipping_bad_lines_does_not_hide_damage() {
+fn skipping_bad_lines_does_not_hide_damage_of_a_native_trace() {
     let file = native(&long_trace()[..3]);
     let skip = OpenOptions { skip_bad_lines: true, ..OpenOptions::default() };
     assert!(read_all(&file[..file.len() - 1], &skip).1.is_err());
 }
 
 #[test]
-fn a_file_says_where_it_comes_from() {
+fn a_native_trace_stores_its_provenance() {
     let reader = open_stream(std::io::Cursor::new(native(&[])), "f", &OpenOptions::default()).unwrap();
     assert_eq!(reader.provenance(), Some("a test"));
     let long = "x".repeat(70_000);
-    assert!(matches!(NativeWriter::new(Vec::new(), &long), Err(TraceError::Unwritable { .. })));
+    assert!(matches!(NativeWriter::new(Vec::new(), &long), Err(TraceError::UnwritableRequest { .. })));
 }
 
 #[test]
-fn what_cannot_be_read_again_is_not_written() {
+fn the_native_writer_refuses_requests_that_its_reader_would_refuse() {
     let write = |request: Request| {
         let native = NativeWriter::new(Vec::new(), "").unwrap().write(&request);
         let csv = CsvWriter::new(Vec::new()).unwrap().write(&request);
@@ -196,23 +196,23 @@ fn what_cannot_be_read_again_is_not_written() {
     let good = Request { op: Op::Write, len_bytes: 4096, ..Request::default() };
     assert!(write(good.clone()).is_ok());
     let refused = [
-        Request { bytes: vec![0; 4096], ..good.clone() },
+        Request { payload: vec![0; 4096], ..good.clone() },
         Request { content: vec![Descriptor::of_fingerprint(Fingerprint(1)); 2], ..good.clone() },
         Request { len_bytes: (1 << 30) + 1, ..good.clone() },
         Request { offset_bytes: u64::MAX, ..good.clone() },
         Request { op: Op::Flush, ..good.clone() },
         Request { op: Op::Phase, ..good.clone() },
-        Request { op: Op::Remap(RemapMode::Copy), source_bytes: 512, ..good.clone() },
+        Request { op: Op::Remap(RemapMode::Copy), source_offset_bytes: 512, ..good.clone() },
         Request { op: Op::Remap(RemapMode::Relocate), offset_bytes: 1, ..good },
     ];
     for request in refused {
-        assert!(matches!(write(request), Err(TraceError::Unwritable { request: 1, .. })));
+        assert!(matches!(write(request), Err(TraceError::UnwritableRequest { request: 1, .. })));
     }
 }
 
 /// The example of `docs/TRACE-FORMAT.md`, byte by byte.
 #[test]
-fn the_documented_example_is_what_is_written() {
+fn the_native_writer_writes_the_documented_example() {
     let content = Descriptor { compressed_bytes: 100, ..Descriptor::of_fingerprint(Fingerprint(5)) };
     let request = Request { op: Op::Write, len_bytes: 4096, content: vec![content], ..Request::default() };
     let file = native(&[request]);
@@ -236,17 +236,17 @@ fn the_csv_without_a_source_column_is_read_and_has_no_remaps() {
     let requests = read(old.as_bytes());
     assert_eq!(requests.iter().map(|request| request.op).collect::<Vec<_>>(), [Op::Write, Op::Flush]);
     let (_, end) = read_all(format!("{old}8,C,0,4096,0,\n").as_bytes(), &as_csv);
-    assert!(matches!(end, Err(TraceError::Line { line: 4, .. })), "{end:?}");
+    assert!(matches!(end, Err(TraceError::BadLine { line: 4, .. })), "{end:?}");
 }
 
 #[test]
-fn a_source_belongs_to_remaps_and_every_remap_has_one() {
+fn only_remap_requests_have_a_source_column_and_each_has_one() {
     let as_csv = OpenOptions { format: Some(Format::Csv), ..OpenOptions::default() };
     let header = "time_ns,op,offset_bytes,len_bytes,device,fingerprints,source_bytes\n";
     let good = format!("{header}0,M,8192,4096,0,,4096\n");
     assert_eq!(read(good.as_bytes())[0].source_pages(), 1..2);
     for bad in ["0,M,8192,4096,0,,\n", "0,W,8192,4096,0,,4096\n", "0,C,8192,4096,0,,100\n"] {
         let (_, end) = read_all(format!("{header}{bad}").as_bytes(), &as_csv);
-        assert!(matches!(end, Err(TraceError::Line { line: 2, .. })), "{bad}: {end:?}");
+        assert!(matches!(end, Err(TraceError::BadLine { line: 2, .. })), "{bad}: {end:?}");
     }
 }

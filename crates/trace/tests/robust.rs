@@ -3,15 +3,15 @@
 use fixtures::{fixtures, read_all};
 use proptest::prelude::*;
 use wearwell_trace::{
-    Assume, Format, NativeWriter, Op, OpenOptions, PAGE_BYTES, REQUEST_MAX_BYTES, convert, open_stream,
+    AssumedOp, Format, NativeWriter, Op, OpenOptions, PAGE_BYTES, REQUEST_MAX_BYTES, copy_trace, open_stream,
 };
 
 use crate::fixtures;
 
 /// Reads to the end in one format and checks what consumers rely on.
 fn read_as(format: Option<Format>, bytes: &[u8], skip_bad_lines: bool) {
-    let assume = (format == Some(Format::OracleGeneral)).then_some(Assume::Writes);
-    let options = OpenOptions { format, skip_bad_lines, assume, ..OpenOptions::default() };
+    let assume = (format == Some(Format::OracleGeneral)).then_some(AssumedOp::Writes);
+    let options = OpenOptions { format, skip_bad_lines, assumed_op: assume, ..OpenOptions::default() };
     let (requests, _) = read_all(bytes, &options);
     for request in requests {
         let pages = request.pages();
@@ -20,8 +20,8 @@ fn read_as(format: Option<Format>, bytes: &[u8], skip_bad_lines: bool) {
         match request.op {
             Op::Read | Op::Write => assert!(request.len_bytes <= REQUEST_MAX_BYTES),
             Op::Remap(_) => {
-                assert!(request.len_bytes <= REQUEST_MAX_BYTES && request.source_bytes <= 1 << 62);
-                let parts = request.offset_bytes | request.len_bytes | request.source_bytes;
+                assert!(request.len_bytes <= REQUEST_MAX_BYTES && request.source_offset_bytes <= 1 << 62);
+                let parts = request.offset_bytes | request.len_bytes | request.source_offset_bytes;
                 assert_eq!(parts % PAGE_BYTES, 0);
             }
             Op::Flush | Op::Phase => assert_eq!(request.len_bytes, 0),
@@ -41,7 +41,7 @@ fn native(index: usize) -> Vec<u8> {
     let fixture = &fixtures()[index];
     let mut reader = open_stream(std::io::Cursor::new(fixture.bytes.clone()), "f", &fixture.options).unwrap();
     let mut file = Vec::new();
-    convert(reader.as_mut(), &mut NativeWriter::new(&mut file, "p").unwrap()).unwrap();
+    copy_trace(reader.as_mut(), &mut NativeWriter::new(&mut file, "p").unwrap()).unwrap();
     file
 }
 
@@ -65,23 +65,23 @@ fn mutated() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn random_bytes(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
+    fn random_bytes_as_a_trace_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
         read_in_every_way(&bytes);
     }
 
     #[test]
-    fn random_lines_of_plausible_characters(text in "[0-9RWDwrd ,.:+\t\n-]{0,300}") {
+    fn random_trace_lines_of_plausible_characters_never_panic(text in "[0-9RWDwrd ,.:+\t\n-]{0,300}") {
         read_in_every_way(text.as_bytes());
     }
 
     #[test]
-    fn mutated_fixtures(bytes in mutated()) {
+    fn mutated_trace_fixtures_never_panic(bytes in mutated()) {
         read_in_every_way(&bytes);
     }
 }
 
 #[test]
-fn random_bytes_behind_every_magic_number() {
+fn random_bytes_after_every_magic_number_never_panic() {
     let magics: [&[u8]; 8] = [
         b"\x1f\x8b\x08",
         b"\x28\xb5\x2f\xfd",
@@ -103,7 +103,7 @@ fn random_bytes_behind_every_magic_number() {
 
 /// The seeds of the fuzz targets, and what fuzzing may add to them.
 #[test]
-fn seeds_of_the_fuzz_targets() {
+fn the_seed_inputs_of_the_fuzz_targets_never_panic() {
     let corpus = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
     let mut count = 0;
     for target in ["readers", "native"] {

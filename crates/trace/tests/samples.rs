@@ -8,7 +8,8 @@
 use std::path::{Path, PathBuf};
 
 use wearwell_trace::{
-    Format, NativeWriter, OpenOptions, Request, TimeUnit, TraceInfo, TraceReader, convert, open, open_stream,
+    Format, NativeWriter, OpenOptions, Request, TimeUnit, TraceInfo, TraceReader, copy_trace, open,
+    open_stream,
 };
 
 fn sample(path: &str) -> Option<PathBuf> {
@@ -65,7 +66,7 @@ fn detected() -> OpenOptions {
 }
 
 #[test]
-fn cloudphysics_vscsi_v1() {
+fn the_cloudphysics_vscsi_sample_has_its_known_counts() {
     let facts = Facts {
         requests: 113_872,
         write_share: 0.587,
@@ -82,7 +83,7 @@ fn cloudphysics_vscsi_v1() {
 }
 
 #[test]
-fn umass_financial1_in_the_layout_of_ssdsim() {
+fn the_umass_financial1_sample_in_ssdsim_layout_has_its_known_counts() {
     let options = OpenOptions { time_unit: Some(TimeUnit::Nanoseconds), ..detected() };
     let facts = Facts {
         requests: 10_000,
@@ -96,7 +97,7 @@ fn umass_financial1_in_the_layout_of_ssdsim() {
 }
 
 #[test]
-fn mqsim_examples() {
+fn the_mqsim_samples_have_their_known_counts() {
     let options = OpenOptions { format: Some(Format::MqSim), ..detected() };
     let facts = Facts {
         requests: 6_999,
@@ -123,7 +124,7 @@ fn mqsim_examples() {
 }
 
 #[test]
-fn nbd_log_of_dbench() {
+fn the_nbd_log_sample_of_dbench_has_its_known_counts() {
     let facts = Facts {
         requests: 68_990,
         write_share: 0.998,
@@ -143,7 +144,7 @@ fn nbd_log_of_dbench() {
 /// The list beside the samples gives 0.624 for the pages overwritten: that is the share rewritten, as if its 905
 /// discards took no data away. By the definition of the same list it is 0.610.
 #[test]
-fn wiscsee_sqlite_wal() {
+fn the_wiscsee_sqlite_sample_has_its_known_counts() {
     let facts = Facts {
         requests: 19_999,
         write_share: 0.997,
@@ -164,7 +165,7 @@ fn wiscsee_sqlite_wal() {
 /// The list beside the samples gives 0.171 duplicates, which counts the nine repeated zero pages; by the definition of
 /// the same list (non-zero pages) it is 0.162.
 #[test]
-fn fiu_homes_with_sector_digests() {
+fn the_fiu_homes_sample_with_sector_digests_has_its_known_counts() {
     let facts = Facts {
         requests: 1_000,
         write_share: 1.0,
@@ -187,7 +188,7 @@ fn fiu_homes_with_sector_digests() {
 }
 
 #[test]
-fn fiu_with_page_digests() {
+fn the_fiu_sample_with_page_digests_has_its_known_counts() {
     let facts = Facts {
         requests: 1_000,
         write_share: 1.0,
@@ -213,7 +214,7 @@ fn fiu_with_page_digests() {
 }
 
 #[test]
-fn fiu_with_tabs_and_an_index() {
+fn the_fiu_sample_with_tabs_and_an_index_has_its_known_counts() {
     let facts = Facts {
         requests: 10_000,
         write_share: 0.110,
@@ -260,7 +261,7 @@ fn assert_capture(name: &str, expected: &Capture) {
 }
 
 #[test]
-fn capture_w1_sqlite() {
+fn the_capture_w1_sqlite_has_its_known_counts() {
     assert_capture(
         "w1-sqlite-ext4",
         &Capture {
@@ -274,7 +275,7 @@ fn capture_w1_sqlite() {
 }
 
 #[test]
-fn capture_w2_git() {
+fn the_capture_w2_git_has_its_known_counts() {
     assert_capture(
         "w2-git-ext4",
         &Capture {
@@ -288,7 +289,7 @@ fn capture_w2_git() {
 }
 
 #[test]
-fn capture_w3_maildir() {
+fn the_capture_w3_maildir_has_its_known_counts() {
     assert_capture(
         "w3-maildir-ext4dj",
         &Capture {
@@ -302,7 +303,7 @@ fn capture_w3_maildir() {
 }
 
 #[test]
-fn capture_w4_pgbench() {
+fn the_capture_w4_pgbench_has_its_known_counts() {
     assert_capture(
         "w4-pgbench-ext4",
         &Capture {
@@ -316,7 +317,7 @@ fn capture_w4_pgbench() {
 }
 
 #[test]
-fn capture_w5_cbuild() {
+fn the_capture_w5_cbuild_has_its_known_counts() {
     assert_capture(
         "w5-cbuild-ext4",
         &Capture {
@@ -359,15 +360,15 @@ fn equal_content_ids_have_equal_bytes_in_a_capture() {
     const KEPT: u64 = 20_000;
     const WRITES_BEFORE_THE_FIRST_GAP: usize = 25_568;
     let Some(path) = sample("captures/w5-cbuild-ext4/w5-cbuild-ext4.ops.zst") else { return };
-    let mut reader = open(&path, &OpenOptions { bytes: true, ..detected() }).unwrap();
+    let mut reader = open(&path, &OpenOptions { reads_payloads: true, ..detected() }).unwrap();
     let mut request = Request::default();
     let mut seen = std::collections::HashMap::new();
     let mut ids = Vec::new();
     while reader.next(&mut request).unwrap() {
         let kept = request.content.iter().all(|descriptor| descriptor.fingerprint.0 < KEPT);
         let expected_len = if kept && !request.content.is_empty() { request.len_bytes } else { 0 };
-        assert_eq!(request.bytes.len() as u64, expected_len);
-        for (page, descriptor) in request.bytes.chunks_exact(4096).zip(&request.content) {
+        assert_eq!(request.payload.len() as u64, expected_len);
+        for (page, descriptor) in request.payload.chunks_exact(4096).zip(&request.content) {
             let real = wearwell::data::fingerprint_of(page);
             assert_eq!(*seen.entry(descriptor.fingerprint).or_insert(real), real);
         }
@@ -400,7 +401,7 @@ fn native_copies_of_the_samples_are_exact() {
         let Some(path) = sample(name) else { return };
         let mut file = Vec::new();
         let mut writer = NativeWriter::new(&mut file, name).unwrap();
-        convert(open(&path, &detected()).unwrap().as_mut(), &mut writer).unwrap();
+        copy_trace(open(&path, &detected()).unwrap().as_mut(), &mut writer).unwrap();
         drop(writer);
         println!("{name}: {} bytes as stored, {} native", path.metadata().unwrap().len(), file.len());
         let copy = open_stream(std::io::Cursor::new(file), name, &detected()).unwrap();

@@ -51,8 +51,8 @@ pub enum Error {
     },
     /// An atomic remap command cannot be recorded as a whole in the reverse map. Nothing was changed.
     #[error(
-        "remap of {pages} pages: there is no room for its entries at once, so it would not be atomic; nothing was changed, remap \
-         fewer pages or write them"
+        "remap of {pages} pages: the reverse map has no room for all of its entries, so it would not be atomic; nothing was changed: \
+         remap fewer pages, or write them"
     )]
     NotAtomic {
         /// Number of logical pages in the atomic remap command.

@@ -70,7 +70,7 @@ pub struct VictimChoice {
 /// Figures of a block that GC may collect, as the victim policy sees them.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct CandidateFigures {
-    /// Number of the block.
+    /// Number of the candidate block.
     pub block: BlockId,
     /// Number of valid pages that the FTL counts: an upper bound if the map finds invalid pages late.
     pub valid_pages: u32,
@@ -87,9 +87,9 @@ pub struct CandidateFigures {
 /// Rule by which GC chose a victim.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum VictimRule {
-    /// The victim policy of the design.
+    /// The victim policy that the configuration names chose the block.
     Policy,
-    /// A victim policy that the user supplied.
+    /// A victim policy that the user supplied chose the block.
     UserPolicy,
     /// The block with the fewest valid pages, whatever the policy, because the pool is short of free blocks.
     Urgent,

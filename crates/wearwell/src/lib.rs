@@ -13,7 +13,7 @@
 //!
 //! ```
 //! use wearwell::device::HostData;
-//! use wearwell::nand::{Geometry, Retain, SimNand};
+//! use wearwell::nand::{Geometry, RetainedFields, SimNand};
 //! use wearwell::{Device, DeviceOptions, design, gc::GcOptions};
 //!
 //! # fn main() -> wearwell::Result<()> {
@@ -21,11 +21,11 @@
 //!     channels: 1, dies_per_channel: 1, planes_per_die: 1, blocks_per_plane: 64,
 //!     pages_per_block: 32, page_bytes: 4096, spare_bytes: 64, superblock_planes: 1,
 //! };
-//! let nand = SimNand::new(geometry, Retain { bytes: true, ..Retain::default() });
+//! let nand = SimNand::new(geometry, RetainedFields { bytes: true, ..RetainedFields::default() });
 //! let parts = design::page_map(GcOptions::default());
 //! let mut drive = Device::new(nand, 1700, &parts, DeviceOptions::default())?;
 //! for k in 0..10_000u64 {
-//!     let lpn = wearwell::data::mix(k) % 1700; // at random
+//!     let lpn = wearwell::data::mix_bits(k) % 1700; // at random
 //!     drive.write(lpn * 4096, 4096, HostData::Bytes(&[k as u8; 4096]))?;
 //! }
 //! let stats = drive.ftl().stats();
@@ -45,13 +45,13 @@
 //! use wearwell::content::dedup::DedupOptions;
 //! use wearwell::design::{self, ChunkDesign, Parts};
 //! use wearwell::gc::{GcOptions, VictimPolicy};
-//! # use wearwell::nand::{Geometry, Retain, SimNand};
+//! # use wearwell::nand::{Geometry, RetainedFields, SimNand};
 //! # use wearwell::{Device, DeviceOptions};
 //! # let geometry = Geometry {
 //! #     channels: 1, dies_per_channel: 1, planes_per_die: 1, blocks_per_plane: 64,
 //! #     pages_per_block: 32, page_bytes: 4096, spare_bytes: 64, superblock_planes: 1,
 //! # };
-//! # let nand = || SimNand::new(geometry.clone(), Retain::ALL);
+//! # let nand = || SimNand::new(geometry.clone(), RetainedFields::ALL);
 //!
 //! let gc = GcOptions { policy: VictimPolicy::CostBenefit, ..GcOptions::default() };
 //! let mut parts: Parts = design::page_map(gc);
@@ -67,7 +67,7 @@
 //!
 //! ```
 //! use wearwell::device::HostData;
-//! use wearwell::nand::{CutOutcome, PowerCut, Retain, SimNand};
+//! use wearwell::nand::{CutOutcome, PowerCut, RetainedFields, SimNand};
 //! # use wearwell::nand::Geometry;
 //! # use wearwell::{Device, DeviceOptions, design, gc::GcOptions};
 //! # fn main() -> wearwell::Result<()> {
@@ -78,13 +78,13 @@
 //! # let parts = design::page_map(GcOptions::default());
 //!
 //! // The 21st flash operation is cut in the middle of a program.
-//! let nand = PowerCut::new(SimNand::new(geometry, Retain::ALL), Some(20), CutOutcome::Torn);
+//! let nand = PowerCut::new(SimNand::new(geometry, RetainedFields::ALL), Some(20), CutOutcome::Torn);
 //! let mut drive = Device::new(nand, 1000, &parts, DeviceOptions::default())?;
 //! let mut acknowledged = 0;
 //! while drive.write(acknowledged * 4096, 4096, HostData::Bytes(&[7; 4096])).is_ok() {
 //!     acknowledged += 1;
 //! }
-//! drive.ftl_mut().store_mut().nand_mut().restore(None);
+//! drive.ftl_mut().store_mut().nand_mut().restore_power(None);
 //! drive.recover()?;
 //! let mut page = [0; 4096];
 //! for lpn in 0..acknowledged {

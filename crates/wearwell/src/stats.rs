@@ -221,7 +221,7 @@ impl FlashOpList {
         self.set_collecting_ops(true);
     }
 
-    /// Whether events are recorded.
+    /// Whether the events of requests (victims, copies, metadata writes) are recorded.
     #[inline]
     pub(crate) fn is_recording_events(&self) -> bool {
         self.events.is_some()

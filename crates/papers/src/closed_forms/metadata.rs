@@ -10,8 +10,8 @@ use wearwell::nand::{Geometry, preset};
 use wearwell::validity::{Gecko, GeckoOptions, Validity as _};
 use wearwell_replay::theory;
 
-use super::rows::{holds, named, one};
-use super::{GIB, KIB, MIB, PAGE_BYTES, TIB, percent};
+use super::rows::{named_values, one_value, statement_value};
+use super::{GIB, KIB, MIB, PAGE_BYTES, TIB, to_percent};
 use crate::verdict::Value;
 
 /// Size of a PPN and of a key (block, or part of a block) of Logarithmic Gecko (page validity on flash), bytes.
@@ -29,7 +29,7 @@ const PAGE_READ_S: f64 = 100e-6;
 const SPARE_READ_S: f64 = 3e-6;
 const PROGRAM_S: f64 = 1e-3;
 /// Duration of a page program divided by that of a page read.
-pub const DELTA: f64 = PROGRAM_S / PAGE_READ_S;
+pub const PROGRAM_TO_READ_RATIO: f64 = PROGRAM_S / PAGE_READ_S;
 
 /// Size of a device and of its cached mapping table: the parameters of the formulas for RAM and recovery time.
 #[derive(Clone, Copy, Debug)]
@@ -53,13 +53,13 @@ impl MetadataScale {
     }
 
     /// Returns the number of physical pages of the device.
-    pub fn pages(self) -> f64 {
+    pub fn physical_pages(self) -> f64 {
         self.blocks * self.block_pages
     }
 
     /// Returns TT, the size of the translation table (L2P table), bytes.
     pub fn table_bytes(self) -> f64 {
-        self.pages() * self.utilisation * ADDRESS_BYTES
+        self.physical_pages() * self.utilisation * ADDRESS_BYTES
     }
 
     /// Returns TPT, the number of translation pages (pages of the L2P table on flash).
@@ -80,7 +80,7 @@ impl MetadataScale {
 
     /// Returns the size of a validity bitmap with one bit per physical page, bytes.
     pub fn bitmap_bytes(self) -> f64 {
-        self.pages() / 8.0
+        self.physical_pages() / 8.0
     }
 
     /// Returns the size of the counters of valid pages, one per block, bytes.
@@ -126,22 +126,22 @@ impl MetadataScale {
     /// Returns the number of pages of IB-FTL's log of invalid pages, which has twice as many entries as there can be
     /// invalid pages.
     pub fn log_pages(self) -> f64 {
-        let invalid = self.pages() * (1.0 - self.utilisation);
+        let invalid = self.physical_pages() * (1.0 - self.utilisation);
         (2.0 * invalid / (PAGE_BYTES / LOG_ENTRY_BYTES).floor()).ceil()
     }
 
     /// Returns the RAM that an FTL design needs in addition to the cached mapping table, bytes.
-    pub fn ram_bytes(self, design: Metadata) -> f64 {
+    pub fn ram_bytes(self, design: MetadataDesign) -> f64 {
         match design {
-            Metadata::Dftl | Metadata::LazyFtl => self.bitmap_bytes() + self.directory_bytes(),
+            MetadataDesign::Dftl | MetadataDesign::LazyFtl => self.bitmap_bytes() + self.directory_bytes(),
             // The root of the tree takes one page. The directory of the bitmap has an address for every page of the
             // bitmap.
-            Metadata::UFtl => {
+            MetadataDesign::UFtl => {
                 self.counter_bytes() + self.bitmap_bytes() / PAGE_BYTES * ADDRESS_BYTES + PAGE_BYTES
             }
             // Per block: the head of its chain in the log, and the timestamp of its last erase.
-            Metadata::IbFtl => self.counter_bytes() + 2.0 * ADDRESS_BYTES * self.blocks + PAGE_BYTES,
-            Metadata::GeckoFtl => self.counter_bytes() + self.gecko_ram_without_counters(),
+            MetadataDesign::IbFtl => self.counter_bytes() + 2.0 * ADDRESS_BYTES * self.blocks + PAGE_BYTES,
+            MetadataDesign::GeckoFtl => self.counter_bytes() + self.gecko_ram_without_counters(),
         }
     }
 
@@ -151,7 +151,7 @@ impl MetadataScale {
 
     /// Returns the steps of an FTL design's recovery and their durations, seconds; flash operations are executed one
     /// after the other.
-    pub fn recovery(self, design: Metadata) -> Vec<(&'static str, f64)> {
+    pub fn recovery_steps(self, design: MetadataDesign) -> Vec<(&'static str, f64)> {
         let dirty = DIRTY_SHARE * self.cache_entries;
         let blocks = ("blocks", self.blocks * SPARE_READ_S);
         let directory = ("directory", self.translation_pages() * SPARE_READ_S);
@@ -160,7 +160,7 @@ impl MetadataScale {
             ("synchronisation", dirty.min(self.translation_pages()) * (PAGE_READ_S + PROGRAM_S));
         let bitmap_pages = self.bitmap_bytes() / PAGE_BYTES;
         match design {
-            Metadata::LazyFtl => vec![
+            MetadataDesign::LazyFtl => vec![
                 blocks,
                 directory,
                 ("bitmap", self.translation_pages() * PAGE_READ_S),
@@ -168,22 +168,22 @@ impl MetadataScale {
                 synchronisation,
             ],
             // Recovery reads again what the battery wrote at power loss.
-            Metadata::Dftl => vec![
+            MetadataDesign::Dftl => vec![
                 blocks,
                 directory,
                 ("bitmap", bitmap_pages * PAGE_READ_S),
                 ("cache", self.cache_bytes() / PAGE_BYTES * PAGE_READ_S),
             ],
-            Metadata::UFtl => vec![
+            MetadataDesign::UFtl => vec![
                 blocks,
                 ("bitmap directory", bitmap_pages * SPARE_READ_S),
                 ("valid counts", bitmap_pages * PAGE_READ_S),
                 ("cache", self.cache_bytes() / PAGE_BYTES * PAGE_READ_S),
             ],
-            Metadata::IbFtl => {
+            MetadataDesign::IbFtl => {
                 vec![blocks, ("log", self.log_pages() * PAGE_READ_S), backward(dirty), synchronisation]
             }
-            Metadata::GeckoFtl => vec![
+            MetadataDesign::GeckoFtl => vec![
                 blocks,
                 directory,
                 ("run directories", self.gecko_pages() * SPARE_READ_S),
@@ -195,14 +195,14 @@ impl MetadataScale {
     }
 
     /// Returns the duration of all steps of a design's recovery, seconds.
-    pub fn recovery_s(self, design: Metadata) -> f64 {
-        self.recovery(design).iter().map(|(_, time_s)| time_s).sum()
+    pub fn recovery_s(self, design: MetadataDesign) -> f64 {
+        self.recovery_steps(design).iter().map(|(_, time_s)| time_s).sum()
     }
 }
 
 /// The FTL designs that the GeckoFTL paper compares.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Metadata {
+pub enum MetadataDesign {
     /// DFTL, with a battery that saves dirty map entries at power loss.
     Dftl,
     /// LazyFTL, without a battery, with page validity in RAM.
@@ -215,7 +215,7 @@ pub enum Metadata {
     GeckoFtl,
 }
 
-impl Metadata {
+impl MetadataDesign {
     /// All FTL designs that the GeckoFTL paper compares; LazyFTL is first, because the others are compared with it.
     pub const ALL: [Self; 5] = [Self::LazyFtl, Self::Dftl, Self::UFtl, Self::IbFtl, Self::GeckoFtl];
 
@@ -234,7 +234,7 @@ impl Metadata {
 /// Returns `1 / (read_amplification * reads_per_write + write_amplification * delta)`, with which the paper describes
 /// how internal operations slow down host reads (GK, section 5). Delta is the duration of a program in page reads.
 pub fn read_slowdown(read_amplification: f64, reads_per_write: f64, write_amplification: f64) -> f64 {
-    1.0 / (read_amplification * reads_per_write + write_amplification * DELTA)
+    1.0 / (read_amplification * reads_per_write + write_amplification * PROGRAM_TO_READ_RATIO)
 }
 
 /// Returns log2 of the factor by which the capacity, from K blocks on, has to grow until a report of an invalid page
@@ -263,14 +263,14 @@ const CAPACITIES: [(&str, f64); 8] = [
 ];
 
 /// Returns RAM (bytes) and recovery time (seconds) of an FTL design at each capacity of the GeckoFTL paper's Figure 1.
-fn by_capacity(design: Metadata) -> impl Iterator<Item = (f64, f64)> {
+fn by_capacity(design: MetadataDesign) -> impl Iterator<Item = (f64, f64)> {
     CAPACITIES.into_iter().map(move |(_, bytes)| {
         let scale = MetadataScale::of_capacity(bytes);
         (scale.ram_bytes(design), scale.recovery_s(design))
     })
 }
 
-fn curves(design: Metadata) -> Vec<Value> {
+fn curves(design: MetadataDesign) -> Vec<Value> {
     let name = |k: usize, what: &str| format!("{} {what}", CAPACITIES[k].0);
     let ram = by_capacity(design).enumerate().map(|(k, (ram, _))| Value::new(name(k, "RAM MiB"), ram / MIB));
     let recovery =
@@ -281,26 +281,26 @@ fn curves(design: Metadata) -> Vec<Value> {
 /// Returns whether both claims of the GeckoFTL paper's Figure 1 hold (RAM grows linearly with capacity, recovery time
 /// grows), and the values of its curves.
 fn growth() -> Vec<Value> {
-    let steps: Vec<(f64, f64)> = by_capacity(Metadata::LazyFtl).collect();
+    let steps: Vec<(f64, f64)> = by_capacity(MetadataDesign::LazyFtl).collect();
     let doubles = |pair: &[(f64, f64)]| (pair[1].0 / pair[0].0 - 2.0).abs() < 1e-3;
-    let claims = named([
-        ("RAM is linear", holds(steps.windows(2).all(doubles))),
-        ("recovery grows", holds(steps.windows(2).all(|pair| pair[1].1 > pair[0].1))),
+    let claims = named_values([
+        ("RAM is linear", statement_value(steps.windows(2).all(doubles))),
+        ("recovery grows", statement_value(steps.windows(2).all(|pair| pair[1].1 > pair[0].1))),
     ]);
-    [claims, curves(Metadata::LazyFtl)].concat()
+    [claims, curves(MetadataDesign::LazyFtl)].concat()
 }
 
 /// Returns the RAM of an FTL design including the mapping cache of 4 MiB, MiB.
-fn ram_mib(design: Metadata) -> f64 {
+fn ram_mib(design: MetadataDesign) -> f64 {
     (paper().ram_bytes(design) + paper().cache_bytes()) / MIB
 }
 
 fn ram_of_all() -> Vec<Value> {
-    named([
-        ("DFTL, LazyFTL", ram_mib(Metadata::LazyFtl)),
-        ("IB-FTL", ram_mib(Metadata::IbFtl)),
-        ("GeckoFTL", ram_mib(Metadata::GeckoFtl)),
-        ("u-FTL", ram_mib(Metadata::UFtl)),
+    named_values([
+        ("DFTL, LazyFTL", ram_mib(MetadataDesign::LazyFtl)),
+        ("IB-FTL", ram_mib(MetadataDesign::IbFtl)),
+        ("GeckoFTL", ram_mib(MetadataDesign::GeckoFtl)),
+        ("u-FTL", ram_mib(MetadataDesign::UFtl)),
     ])
 }
 
@@ -327,8 +327,8 @@ fn step(steps: &[(&str, f64)], name: &str) -> f64 {
     steps.iter().find(|step| step.0 == name).map_or(0.0, |step| step.1)
 }
 
-fn by_step(design: Metadata) -> Vec<Value> {
-    let steps = paper().recovery(design);
+fn by_step(design: MetadataDesign) -> Vec<Value> {
+    let steps = paper().recovery_steps(design);
     let total = Value::new("all", paper().recovery_s(design));
     steps.iter().map(|&(name, time_s)| Value::new(name, time_s)).chain([total]).collect()
 }
@@ -341,70 +341,82 @@ fn with(mut values: Vec<Value>, more: Vec<Value>) -> Vec<Value> {
 /// Returns the recovery time that `GeckoFTL` saves compared with `LazyFTL`, percent. The second value leaves out
 /// `LazyFTL`'s recovery steps `synchronisation` and `changed entries`.
 fn recovery_saved() -> Vec<Value> {
-    let lazy = paper().recovery(Metadata::LazyFtl);
-    let all = paper().recovery_s(Metadata::LazyFtl);
+    let lazy = paper().recovery_steps(MetadataDesign::LazyFtl);
+    let all = paper().recovery_s(MetadataDesign::LazyFtl);
     let others = all - step(&lazy, "synchronisation") - step(&lazy, "changed entries");
-    let saved = |of: f64| percent(1.0 - paper().recovery_s(Metadata::GeckoFtl) / of);
-    named([("", saved(all)), ("without its synchronisation", saved(others))])
+    let saved = |of: f64| to_percent(1.0 - paper().recovery_s(MetadataDesign::GeckoFtl) / of);
+    named_values([("", saved(all)), ("without its synchronisation", saved(others))])
 }
 
 fn ram_saved() -> Vec<Value> {
-    let saved = |bytes: f64| percent(1.0 - bytes / paper().ram_bytes(Metadata::LazyFtl));
-    named([
+    let saved = |bytes: f64| to_percent(1.0 - bytes / paper().ram_bytes(MetadataDesign::LazyFtl));
+    named_values([
         ("without counts", saved(paper().gecko_ram_without_counters())),
-        ("with counts", saved(paper().ram_bytes(Metadata::GeckoFtl))),
+        ("with counts", saved(paper().ram_bytes(MetadataDesign::GeckoFtl))),
     ])
 }
 
 fn log_dominates() -> Vec<Value> {
-    let steps = paper().recovery(Metadata::IbFtl);
+    let steps = paper().recovery_steps(MetadataDesign::IbFtl);
     let both = step(&steps, "log") + step(&steps, "synchronisation");
-    let claim = named([("they dominate", holds(both > 0.5 * paper().recovery_s(Metadata::IbFtl)))]);
-    with(claim, by_step(Metadata::IbFtl))
+    let claim = named_values([(
+        "they dominate",
+        statement_value(both > 0.5 * paper().recovery_s(MetadataDesign::IbFtl)),
+    )]);
+    with(claim, by_step(MetadataDesign::IbFtl))
 }
 
 fn scan_dominates() -> Vec<Value> {
-    let steps = paper().recovery(Metadata::GeckoFtl);
-    let share = step(&steps, "blocks") / paper().recovery_s(Metadata::GeckoFtl);
-    named([("it dominates", holds(largest(&steps) == "blocks")), ("share, %", percent(share))])
+    let steps = paper().recovery_steps(MetadataDesign::GeckoFtl);
+    let share = step(&steps, "blocks") / paper().recovery_s(MetadataDesign::GeckoFtl);
+    named_values([
+        ("it dominates", statement_value(largest(&steps) == "blocks")),
+        ("share, %", to_percent(share)),
+    ])
 }
 
 /// Returns, for GeckoFTL and u-FTL, whether the counters of valid pages take more than half of the RAM that is not the
 /// cached mapping table.
 fn counters_dominate() -> Vec<Value> {
-    let of = |design: Metadata| holds(paper().counter_bytes() > 0.5 * paper().ram_bytes(design));
-    named([("GeckoFTL", of(Metadata::GeckoFtl)), ("u-FTL", of(Metadata::UFtl))])
+    let of =
+        |design: MetadataDesign| statement_value(paper().counter_bytes() > 0.5 * paper().ram_bytes(design));
+    named_values([("GeckoFTL", of(MetadataDesign::GeckoFtl)), ("u-FTL", of(MetadataDesign::UFtl))])
 }
 
 /// Returns the RAM of the designs in the GeckoFTL paper's Figure 14, MiB; the figure omits the counters of valid pages.
 fn split() -> Vec<Value> {
-    let of = |design: Metadata, cache_mib: f64, counters: f64| {
+    let of = |design: MetadataDesign, cache_mib: f64, counters: f64| {
         (paper().ram_bytes(design) - counters) / MIB + cache_mib
     };
     let counters = paper().counter_bytes();
-    named([
-        ("DFTL", of(Metadata::Dftl, 4.0, 0.0)),
-        ("u-FTL", of(Metadata::UFtl, 68.0, counters)),
-        ("GeckoFTL", of(Metadata::GeckoFtl, 68.0, counters)),
+    named_values([
+        ("DFTL", of(MetadataDesign::Dftl, 4.0, 0.0)),
+        ("u-FTL", of(MetadataDesign::UFtl, 68.0, counters)),
+        ("GeckoFTL", of(MetadataDesign::GeckoFtl, 68.0, counters)),
         ("counters", counters / MIB),
     ])
 }
 
 fn slowdowns() -> Vec<Value> {
     let writes = theory::large_block_write_amplification(0.7);
-    let copies = (writes - 1.0) * (1.0 + 1.0 / DELTA);
+    let copies = (writes - 1.0) * (1.0 + 1.0 / PROGRAM_TO_READ_RATIO);
     let dirty = paper().cache_entries / paper().translation_pages();
-    let map = theory::lazy_translation_write_amplification(writes, DELTA, dirty);
+    let map = theory::lazy_translation_write_amplification(writes, PROGRAM_TO_READ_RATIO, dirty);
     let slowdown = |validity: f64| read_slowdown(1.0, 1.0, 1.0 + copies + map + validity);
-    named([("validity in RAM", slowdown(0.0)), ("bitmap on flash", slowdown(1.0 + 1.0 / DELTA))])
+    named_values([
+        ("validity in RAM", slowdown(0.0)),
+        ("bitmap on flash", slowdown(1.0 + 1.0 / PROGRAM_TO_READ_RATIO)),
+    ])
 }
 
 /// Returns the values that the formulas give for those rows (reported results) about recovery at 2 TiB for which
 /// recoveries are also executed.
-pub fn recovery_row(id: &str) -> Option<Vec<Value>> {
+pub fn recovery_row_values(id: &str) -> Option<Vec<Value>> {
     Some(match id {
-        "GK-35" => by_step(Metadata::GeckoFtl),
-        "GK-36" => Metadata::ALL.map(|design| Value::new(design.name(), paper().recovery_s(design))).to_vec(),
+        "GK-35" => by_step(MetadataDesign::GeckoFtl),
+        "GK-36" => {
+            MetadataDesign::ALL.map(|design| Value::new(design.name(), paper().recovery_s(design))).to_vec()
+        }
         "GK-37" => log_dominates(),
         "GK-38" => scan_dominates(),
         "GK-39" => recovery_saved(),
@@ -414,70 +426,77 @@ pub fn recovery_row(id: &str) -> Option<Vec<Value>> {
 
 /// Returns Wearwell's values of a reported result of the GeckoFTL paper that follows from a formula; `None` for other
 /// results.
-pub(super) fn row(id: &str) -> Option<Vec<Value>> {
+pub(super) fn row_values(id: &str) -> Option<Vec<Value>> {
     let scale = paper();
-    let recovery = |design: Metadata| scale.recovery_s(design);
+    let recovery = |design: MetadataDesign| scale.recovery_s(design);
     Some(match id {
-        "GK-01" => one(MetadataScale::of_capacity(128.0 * GIB).ram_bytes(Metadata::LazyFtl) / MIB),
-        "GK-02" => with(one(recovery(Metadata::LazyFtl)), by_step(Metadata::LazyFtl)),
+        "GK-01" => {
+            one_value(MetadataScale::of_capacity(128.0 * GIB).ram_bytes(MetadataDesign::LazyFtl) / MIB)
+        }
+        "GK-02" => with(one_value(recovery(MetadataDesign::LazyFtl)), by_step(MetadataDesign::LazyFtl)),
         "GK-03" => growth(),
-        "GK-04" => curves(Metadata::GeckoFtl),
-        "GK-05" => one(scale.table_bytes() / GIB),
-        "GK-06" => one(scale.directory_bytes() / MIB),
-        "GK-07" => one(scale.bitmap_bytes() / MIB),
-        "GK-08" => one(scale.bitmap_bytes() / scale.directory_bytes()),
+        "GK-04" => curves(MetadataDesign::GeckoFtl),
+        "GK-05" => one_value(scale.table_bytes() / GIB),
+        "GK-06" => one_value(scale.directory_bytes() / MIB),
+        "GK-07" => one_value(scale.bitmap_bytes() / MIB),
+        "GK-08" => one_value(scale.bitmap_bytes() / scale.directory_bytes()),
         "GK-09" => {
-            let share = |others: f64| percent(scale.bitmap_bytes() / (scale.bitmap_bytes() + others));
-            named([
+            let share = |others: f64| to_percent(scale.bitmap_bytes() / (scale.bitmap_bytes() + others));
+            named_values([
                 ("bitmap and directory", share(scale.directory_bytes())),
                 ("with the cache", share(scale.directory_bytes() + scale.cache_bytes())),
                 ("with counters, without cache", share(scale.directory_bytes() + scale.counter_bytes())),
             ])
         }
-        "GK-10" => one(scale.pages() * SPARE_READ_S / 60.0),
+        "GK-10" => one_value(scale.physical_pages() * SPARE_READ_S / 60.0),
         "GK-11" => {
             let pages = scale.cache_entries.min(scale.translation_pages());
-            one(pages * (PAGE_READ_S + PROGRAM_S) / 60.0)
+            one_value(pages * (PAGE_READ_S + PROGRAM_S) / 60.0)
         }
-        "GK-12" => one(scale.translation_pages() * PAGE_READ_S),
-        "GK-13" => one(PAGE_READ_S / 32.0 * 1e6),
-        "GK-14" => one(scale.cache_bytes() / ENTRY_BYTES),
-        "GK-15" => one(scale.block_pages / (8.0 * ADDRESS_BYTES)),
-        "GK-17" => named([("MiB", scale.bitmap_bytes() / MIB)]),
+        "GK-12" => one_value(scale.translation_pages() * PAGE_READ_S),
+        "GK-13" => one_value(PAGE_READ_S / 32.0 * 1e6),
+        "GK-14" => one_value(scale.cache_bytes() / ENTRY_BYTES),
+        "GK-15" => one_value(scale.block_pages / (8.0 * ADDRESS_BYTES)),
+        "GK-17" => named_values([("MiB", scale.bitmap_bytes() / MIB)]),
         "GK-20" => {
             let writes = theory::large_block_write_amplification(scale.utilisation);
-            let with_queries =
-                theory::flash_bitmap_write_amplification(DELTA, writes, scale.block_pages as usize);
-            named([("", 1.0 + 1.0 / DELTA), ("with queries", with_queries)])
+            let with_queries = theory::flash_bitmap_write_amplification(
+                PROGRAM_TO_READ_RATIO,
+                writes,
+                scale.block_pages as usize,
+            );
+            named_values([("", 1.0 + 1.0 / PROGRAM_TO_READ_RATIO), ("with queries", with_queries)])
         }
-        "GK-28" => named([
+        "GK-28" => named_values([
             ("S = 1", crossing_exponent(scale, 1.0, 2.0)),
             ("S = 1, one merge per level", crossing_exponent(scale, 1.0, 1.0)),
             ("S = 4", crossing_exponent(scale, 4.0, 2.0)),
         ]),
         "GK-30" | "GK-31" | "GK-33" => ram_of_all(),
-        "GK-32" => named([
-            ("ratio", ram_mib(Metadata::GeckoFtl) / ram_mib(Metadata::UFtl)),
-            ("GeckoFTL, MiB", ram_mib(Metadata::GeckoFtl)),
+        "GK-32" => named_values([
+            ("ratio", ram_mib(MetadataDesign::GeckoFtl) / ram_mib(MetadataDesign::UFtl)),
+            ("GeckoFTL, MiB", ram_mib(MetadataDesign::GeckoFtl)),
             ("as built, MiB", gecko_as_built_mib()),
         ]),
         "GK-34" => counters_dominate(),
         "GK-40" => ram_saved(),
         "GK-47" => split(),
-        "GK-50" => named([
-            ("map", percent(scale.translation_pages() / scale.pages())),
-            ("Logarithmic Gecko", percent(scale.gecko_pages() / scale.pages())),
+        "GK-50" => named_values([
+            ("map", to_percent(scale.translation_pages() / scale.physical_pages())),
+            ("Logarithmic Gecko", to_percent(scale.gecko_pages() / scale.physical_pages())),
         ]),
-        "GK-53" => named([
+        "GK-53" => named_values([
             ("pages", scale.gecko_pages()),
             ("directories, MiB", scale.gecko_directory_bytes() / MIB),
             ("buffers, KiB", scale.gecko_buffer_bytes() / KIB),
         ]),
-        "GK-54" => one((2.0 * scale.cache_entries / scale.block_pages).ceil().max(scale.buffer_entries(4.0))),
-        "GK-57" => one(1000.0 / scale.block_pages),
+        "GK-54" => {
+            one_value((2.0 * scale.cache_entries / scale.block_pages).ceil().max(scale.buffer_entries(4.0)))
+        }
+        "GK-57" => one_value(1000.0 / scale.block_pages),
         // Minimum, maximum and mean of two statistics, the counter of erases, and the position of the scan.
-        "GK-58" => one(6.0 * ADDRESS_BYTES + ADDRESS_BYTES + ADDRESS_BYTES),
-        "GK-60" => one(scale.updates_per_query()),
+        "GK-58" => one_value(6.0 * ADDRESS_BYTES + ADDRESS_BYTES + ADDRESS_BYTES),
+        "GK-60" => one_value(scale.updates_per_query()),
         "GK-61" => slowdowns(),
         _ => return None,
     })

@@ -21,7 +21,7 @@ const GIB: f64 = KIB * MIB;
 const TIB: f64 = KIB * GIB;
 
 /// Converts a share (0 to 1) to percent.
-pub fn percent(share: f64) -> f64 {
+pub fn to_percent(share: f64) -> f64 {
     100.0 * share
 }
 
@@ -90,14 +90,14 @@ impl DeltaPipeline {
 
     /// Returns the right-hand side of expression 2 of the Delta-FTL paper (DF): time of a delta write in addition to
     /// programs, in units of the program time.
-    pub fn overhead(self, program_us: f64) -> f64 {
+    pub fn overhead_us(self, program_us: f64) -> f64 {
         self.slowest_us() / program_us
     }
 
     /// Returns the compression ratio Rc (delta size divided by page size) below which deltas cost no additional time:
     /// `1 - Rc > overhead`.
     pub fn viable_ratio(self, program_us: f64) -> f64 {
-        1.0 - self.overhead(program_us)
+        1.0 - self.overhead_us(program_us)
     }
 
     /// Returns whether the encoder is the slowest stage of a delta write.
@@ -211,7 +211,12 @@ pub fn rate_of_lifetime(budget_bytes: f64, years: f64) -> f64 {
 
 /// Computes Algorithm 1 of the integrated lifetime management paper (IL) as printed, with the write ratio D and energy
 /// ratio E of deduplication and of compression. Returns whether deduplication, compression and throttling are enabled.
-pub fn algorithm_1(dedup: (f64, f64), compression: (f64, f64), demand: f64, capacity: f64) -> [bool; 3] {
+pub fn decide_by_algorithm_1(
+    dedup: (f64, f64),
+    compression: (f64, f64),
+    demand: f64,
+    capacity: f64,
+) -> [bool; 3] {
     let (mut dedup_on, mut compression_on, mut left) = (false, false, demand);
     if dedup.0 < 1.0 && dedup.1 < 1.0 {
         left *= dedup.0;
@@ -255,20 +260,20 @@ pub fn decisions_that_agree() -> f64 {
             decision.enabled_schemes.contains(1),
             decision.throttle_bytes_per_epoch.is_some(),
         ];
-        agree += f64::from(u8::from(ours == algorithm_1(dedup, compression, demand, 1.0)));
+        agree += f64::from(u8::from(ours == decide_by_algorithm_1(dedup, compression, demand, 1.0)));
         all += 1.0;
     }
-    percent(agree / all)
+    to_percent(agree / all)
 }
 
 /// Returns Wearwell's values of a reported result that follows from the paper's parameters by a formula; `None` for
 /// other results.
-pub fn row(id: &str) -> Option<Vec<Value>> {
-    rows::lx(id)
-        .or_else(|| rows::df(id))
-        .or_else(|| rows::rm(id))
-        .or_else(|| rows::il(id))
-        .or_else(|| metadata::row(id))
+pub fn row_values(id: &str) -> Option<Vec<Value>> {
+    rows::lx_row(id)
+        .or_else(|| rows::df_row(id))
+        .or_else(|| rows::rm_row(id))
+        .or_else(|| rows::il_row(id))
+        .or_else(|| metadata::row_values(id))
 }
 
 /// Parameters of the papers, and the values of each reported result that follows from them.
@@ -287,29 +292,29 @@ mod rows {
         FIU.map(|(name, table, recyclable)| Value::new(name, value(table, recyclable))).into()
     }
 
-    pub(super) fn one(value: f64) -> Vec<Value> {
+    pub(super) fn one_value(value: f64) -> Vec<Value> {
         vec![Value::new("", value)]
     }
 
-    pub(super) fn named<const N: usize>(values: [(&str, f64); N]) -> Vec<Value> {
+    pub(super) fn named_values<const N: usize>(values: [(&str, f64); N]) -> Vec<Value> {
         values.map(|(name, value)| Value::new(name, value)).into()
     }
 
-    /// Returns 1 if the statement holds, otherwise 0.
-    pub(super) fn holds(statement: bool) -> f64 {
+    /// Returns the value of a row that is a statement: 1 if it holds, otherwise 0.
+    pub(super) fn statement_value(statement: bool) -> f64 {
         f64::from(u8::from(statement))
     }
 
-    pub(super) fn lx(id: &str) -> Option<Vec<Value>> {
+    pub(super) fn lx_row(id: &str) -> Option<Vec<Value>> {
         Some(match id {
-            "LX-05" => of_traces(|table, _| percent(table.overwrite_share())),
+            "LX-05" => of_traces(|table, _| to_percent(table.overwrite_share())),
             "LX-06" => of_traces(|table, _| table.invalid_gib()),
-            "LX-08" => of_traces(|table, recyclable_gb| percent(recyclable_gb / table.invalid_gib())),
-            "LX-16" => named(
+            "LX-08" => of_traces(|table, recyclable_gb| to_percent(recyclable_gb / table.invalid_gib())),
+            "LX-16" => named_values(
                 [("64K", 64.0), ("128K", 128.0), ("256K", 256.0)]
                     .map(|(name, kilo)| (name, fingerprint_store_bytes(kilo * KIB) / MIB)),
             ),
-            "LX-35" => named([("hash and look-up", wearwell_config::TimingConfig::default().hash_us)]),
+            "LX-35" => named_values([("hash and look-up", wearwell_config::TimingConfig::default().hash_us)]),
             _ => return None,
         })
     }
@@ -327,7 +332,7 @@ mod rows {
     }
 
     fn of_clocks(value: impl Fn(f64) -> f64) -> Vec<Value> {
-        named(CLOCKS.map(|(name, mhz)| (name, value(mhz))))
+        named_values(CLOCKS.map(|(name, mhz)| (name, value(mhz))))
     }
 
     /// Returns a value for every combination of the share of delta writes (Pc) and the compression ratio (Rc).
@@ -338,26 +343,26 @@ mod rows {
         RATIOS.iter().flat_map(|&ratio| DELTA_SHARES.map(|share| cell(ratio, share))).collect()
     }
 
-    pub(super) fn df(id: &str) -> Option<Vec<Value>> {
+    pub(super) fn df_row(id: &str) -> Option<Vec<Value>> {
         Some(match id {
             "DF-01" => of_clocks(|mhz| cycles_us(COMPRESS_CYCLES, mhz)),
             "DF-02" => of_clocks(|mhz| cycles_us(DECOMPRESS_CYCLES, mhz)),
-            "DF-03" => of_clocks(|mhz| pipeline(mhz).overhead(PROGRAM_US)),
+            "DF-03" => of_clocks(|mhz| pipeline(mhz).overhead_us(PROGRAM_US)),
             "DF-04" => of_clocks(|mhz| pipeline(mhz).viable_ratio(PROGRAM_US)),
-            "DF-05" => one(2f64.powi(31) * PAGE_BYTES / TIB),
-            "DF-06" => named([
+            "DF-05" => one_value(2f64.powi(31) * PAGE_BYTES / TIB),
+            "DF-06" => named_values([
                 ("once", pages_saved(1.0, 0.25)),
                 ("four times", pages_saved(4.0, 0.25)),
                 ("spare space", 0.25),
             ]),
-            "DF-07" => of_clocks(|mhz| holds(pipeline(mhz).is_bound_by_encoder())),
+            "DF-07" => of_clocks(|mhz| statement_value(pipeline(mhz).is_bound_by_encoder())),
             "DF-19" => of_shares(theory::delta_foreground_writes),
-            "DF-30" => one(percent(read_latency_factor(0.107) - 1.0)),
+            "DF-30" => one_value(to_percent(read_latency_factor(0.107) - 1.0)),
             "DF-31" => overhead_at_tested_ratios(),
             "DF-32" => of_shares(collection_frequency),
             "DF-33" => {
                 let exported = 64.0 * (1.0 - 0.30);
-                named([("exported", exported), ("threshold", exported * 0.10)])
+                named_values([("exported", exported), ("threshold", exported * 0.10)])
             }
             _ => return None,
         })
@@ -367,7 +372,7 @@ mod rows {
     /// at the slowest clock, and the pages used per delta when deltas are packed.
     fn overhead_at_tested_ratios() -> Vec<Value> {
         let slowest = pipeline(CLOCKS[0].1).viable_ratio(PROGRAM_US);
-        let ideal = RATIOS.map(|(name, ratio)| Value::new(name, holds(ratio < slowest)));
+        let ideal = RATIOS.map(|(name, ratio)| Value::new(name, statement_value(ratio < slowest)));
         let packed =
             RATIOS.map(|(name, ratio)| Value::new(format!("packed {name}"), packed_pages_per_delta(ratio)));
         [ideal, packed].concat()
@@ -389,18 +394,21 @@ mod rows {
 
     fn of_content(contents_per_page: f64) -> Vec<Value> {
         let content = theory::zipf_content(0.2, contents_per_page);
-        named([("flash writes", content.miss), ("distinct live contents", content.distinct)])
+        named_values([
+            ("flash writes", content.miss_probability),
+            ("distinct live contents", content.distinct_share),
+        ])
     }
 
-    pub(super) fn rm(id: &str) -> Option<Vec<Value>> {
+    pub(super) fn rm_row(id: &str) -> Option<Vec<Value>> {
         let duplicates_of = |nvram_bytes: f64| nvram_bytes / entries_for_duplicates(1.0);
         let superblocks = 36.0 * GIB / (SUPERBLOCK_PAGES * PAGE_BYTES);
         let tail_pages = SUPERBLOCK_PAGES * 12.0 / PAGE_BYTES;
         Some(match id {
-            "RM-01" => one(percent(table_bytes(1.0, 32.0))),
-            "RM-02" => one(log_bytes(0.05) / MIB),
-            "RM-03" => one(log_bytes(0.20) / GIB),
-            "RM-04" => named([
+            "RM-01" => one_value(to_percent(table_bytes(1.0, 32.0))),
+            "RM-02" => one_value(log_bytes(0.05) / MIB),
+            "RM-03" => one_value(log_bytes(0.20) / GIB),
+            "RM-04" => named_values([
                 ("NVRAM 40 MiB", nvram_scan_ms(40.0 * MIB, 50.0)),
                 ("NVRAM 640 MiB", nvram_scan_ms(640.0 * MIB, 50.0)),
                 ("flash 40 MiB", flash_scan_ms(40.0 * MIB, 16.0, 50.0)),
@@ -408,30 +416,30 @@ mod rows {
             ]),
             "RM-05" => {
                 let entries = entries_for_duplicates(GIB);
-                named([("entries", entries / MIB), ("with heads", with_heads(entries) / MIB)])
+                named_values([("entries", entries / MIB), ("with heads", with_heads(entries) / MIB)])
             }
-            "RM-06" => named([
+            "RM-06" => named_values([
                 ("entries", duplicates_of(GIB) / GIB),
                 ("with heads", duplicates_of(GIB * (1.0 - segment_header_share(SEGMENT_BYTES))) / GIB),
             ]),
-            "RM-07" => named([
-                ("1 KiB", percent(segment_header_share(SEGMENT_BYTES))),
-                ("256 B", percent(segment_header_share(256.0))),
-                ("8 KiB", percent(segment_header_share(8.0 * KIB))),
+            "RM-07" => named_values([
+                ("1 KiB", to_percent(segment_header_share(SEGMENT_BYTES))),
+                ("256 B", to_percent(segment_header_share(256.0))),
+                ("8 KiB", to_percent(segment_header_share(8.0 * KIB))),
             ]),
-            "RM-08" => one(percent(BIT_COST * entries_for_duplicates(1.0))),
-            "RM-09" => one(BIT_COST),
-            "RM-10" => named(
+            "RM-08" => one_value(to_percent(BIT_COST * entries_for_duplicates(1.0))),
+            "RM-09" => one_value(BIT_COST),
+            "RM-10" => named_values(
                 [("4 bits", 4.0), ("1 bit", 1.0)]
                     .map(|(name, bits)| (name, table_bytes(5.0 * TIB, bits) / MIB)),
             ),
-            "RM-11" => one(table_bytes(LOGICAL, 1.0) / MIB),
-            "RM-12" => one([1, 21, 42, 1, 31, 1, 31].iter().map(|&bits| f64::from(bits)).sum()),
-            "RM-14" => named([("references", 2f64.powi(4) - 1.0)]),
+            "RM-11" => one_value(table_bytes(LOGICAL, 1.0) / MIB),
+            "RM-12" => one_value([1, 21, 42, 1, 31, 1, 31].iter().map(|&bits| f64::from(bits)).sum()),
+            "RM-14" => named_values([("references", 2f64.powi(4) - 1.0)]),
             "RM-30" => of_content(0.9),
             "RM-31" => of_content(0.7),
-            "RM-44" => named([("superblocks", superblocks), ("pages each", SUPERBLOCK_PAGES)]),
-            "RM-45" => named([
+            "RM-44" => named_values([("superblocks", superblocks), ("pages each", SUPERBLOCK_PAGES)]),
+            "RM-45" => named_values([
                 ("heads", superblocks),
                 ("tails", superblocks * tail_pages),
                 ("NVRAM scan of 80 MiB, ms", nvram_scan_ms(80.0 * MIB, 50.0)),
@@ -455,14 +463,14 @@ mod rows {
 
     const EPOCH_S: f64 = 300.0;
 
-    pub(super) fn il(id: &str) -> Option<Vec<Value>> {
+    pub(super) fn il_row(id: &str) -> Option<Vec<Value>> {
         let cost = compress_uj() / program_uj();
         let hash = hash_uj() / program_uj();
         let budget = budget_bytes(64.0 * GIB, 3000.0);
         let target = rate_of_lifetime(budget, 5.0);
         let none = f64::NAN;
         Some(match id {
-            "IL-09" => named([
+            "IL-09" => named_values([
                 ("", energy_break_even(cost).unwrap_or(none)),
                 ("2x", energy_break_even(2.0 * cost).unwrap_or(none)),
                 ("cost", cost),
@@ -470,32 +478,32 @@ mod rows {
             ]),
             "IL-10" => {
                 let useless = |&k: &i32| chunk_share(f64::from(k) / 1000.0) >= 1.0;
-                one(f64::from((0..=1000).rev().find(useless).unwrap_or(0) + 1) / 1000.0)
+                one_value(f64::from((0..=1000).rev().find(useless).unwrap_or(0) + 1) / 1000.0)
             }
             "IL-11" => {
                 let slope = |left: &dyn Fn(f64) -> f64| {
                     let differences =
                         (0..10).map(|k| left(f64::from(k) / 10.0) - left(f64::from(k + 1) / 10.0));
-                    holds(differences.into_iter().all(|step| (step - 0.1).abs() < 1e-12))
+                    statement_value(differences.into_iter().all(|step| (step - 0.1).abs() < 1e-12))
                 };
                 let writes = |ratio: f64| 1.0 - ratio;
                 let energy = |ratio: f64| 1.0 - ratio + hash;
-                named([
+                named_values([
                     ("writes", slope(&writes)),
                     ("energy", slope(&energy)),
-                    ("break-even, %", percent(hash)),
+                    ("break-even, %", to_percent(hash)),
                 ])
             }
             "IL-12" => {
-                named([("compression", compress_uj()), ("hash", hash_uj()), ("program", program_uj())])
+                named_values([("compression", compress_uj()), ("hash", hash_uj()), ("program", program_uj())])
             }
-            "IL-13" => named([
+            "IL-13" => named_values([
                 ("MiB per epoch", target * EPOCH_S / MIB),
                 ("MB/s", target / 1e6),
                 ("epochs", 5.0 * theory::DAYS_PER_YEAR * 86_400.0 / EPOCH_S),
             ]),
-            "IL-17" => named([("agree", decisions_that_agree())]),
-            "IL-14" => named(
+            "IL-17" => named_values([("agree", decisions_that_agree())]),
+            "IL-14" => named_values(
                 [("WKSN", 6.8), ("Media", 3.8), ("DVMT", 3.04)]
                     .map(|(name, years)| (name, rate_of_lifetime(budget, years) / 1e6)),
             ),

@@ -6,8 +6,10 @@
 //! time and space that are the same at full size. The price is that a reason is tested only on the small device.
 //! Reasons for differences at full size are tested at both sizes.
 
-use super::{Experiment, LARGE_SIZES, LOADS, SCHEMES, SIZES, SQLITE, Setting, Size, Source, load};
-use crate::experiment::Work;
+use super::{
+    Experiment, ExperimentSetting, LARGE_SIZES, LOADS, RequestSource, SCHEMES, SIZES, SQLITE, Size, load,
+};
+use crate::experiment::ExperimentWork;
 
 /// Setting of the erase time for the scaled-down device: superblocks have a sixteenth of the pages, so an erase takes a
 /// sixteenth of 5 ms.
@@ -22,7 +24,7 @@ const FAST_PROGRAM: &str = "device.program_us=200";
 const USABLE: f64 = 0.977 / 0.91;
 
 /// Returns experiments that each repeat one of `catalogue` with a suspected cause of differences changed.
-pub fn experiments(setting: &Setting, catalogue: &[Experiment]) -> Vec<Experiment> {
+pub fn cause_experiments(setting: &ExperimentSetting, catalogue: &[Experiment]) -> Vec<Experiment> {
     let causes = Causes { setting, catalogue };
     let both_sizes = [causes.fewer_duplicates(), causes.room_of_full_size()].concat();
     match setting.size {
@@ -41,7 +43,7 @@ pub fn experiments(setting: &Setting, catalogue: &[Experiment]) -> Vec<Experimen
 }
 
 struct Causes<'a> {
-    setting: &'a Setting,
+    setting: &'a ExperimentSetting,
     catalogue: &'a [Experiment],
 }
 
@@ -52,7 +54,7 @@ impl Causes<'_> {
         let base = self.catalogue.iter().find(|base| base.name == name);
         let mut changed = base.expect("a cause is taken away from an experiment of the catalogue").clone();
         as_name.clone_into(&mut changed.name);
-        if let Work::Replay { settings: own, .. } = &mut changed.work {
+        if let ExperimentWork::Replay { settings: own, .. } = &mut changed.work {
             own.extend(settings.iter().map(|&setting| setting.to_owned()));
         }
         changed
@@ -70,7 +72,7 @@ impl Causes<'_> {
     /// database) that generates the requests.
     fn with_keys(&self, name: &str, as_name: &str, keys: &str, settings: &[&str]) -> Experiment {
         let mut changed = self.changed(name, as_name, settings);
-        if let Source::Substitute(spec) = &mut changed.source {
+        if let RequestSource::Substitute(spec) = &mut changed.source {
             spec.push_str(keys);
         }
         changed
@@ -191,7 +193,7 @@ impl Causes<'_> {
             for percent in [33, 60, 92] {
                 for scheme in ["noremap", "opt"] {
                     let mut other = changed(scheme, &format!("duplicates-{percent}"), &[]);
-                    if let Source::Substitute(spec) = &mut other.source {
+                    if let RequestSource::Substitute(spec) = &mut other.source {
                         let (own, share) =
                             (if trace == "homes" { "0.33" } else { "0.92" }, f64::from(percent) / 100.0);
                         *spec = spec.replace(&format!("duplicates={own}"), &format!("duplicates={share}"));

@@ -12,7 +12,9 @@
 
 mod causes;
 
-use super::experiment::{CURVE_POINTS, Experiment, Run, Runs, Setting, Size, Source};
+use super::experiment::{
+    CURVE_POINTS, Experiment, ExperimentRecords, ExperimentRun, ExperimentSetting, RequestSource, Size,
+};
 use super::verdict::Value;
 
 /// Sizes of the reverse map (log on flash, or NVRAM) for the drive of 36 GiB, MB, as in the Remap-SSD paper.
@@ -36,7 +38,7 @@ struct Scaled {
 }
 
 /// Returns settings, scale and logical pages of the Remap-SSD paper's device at the requested size.
-fn device(setting: &Setting) -> Scaled {
+fn device(setting: &ExperimentSetting) -> Scaled {
     let (scale, blocks, pages) = match setting.size {
         Size::Quick => (1.0 / 16.0, 576, 64),
         Size::Full => (1.0, 576, 1024),
@@ -59,29 +61,29 @@ fn sized(map: &str, mb: f64) -> Vec<String> {
 
 /// Returns the generated load `name` of the Remap-SSD paper's section 5.2, which writes a few times the exported
 /// capacity. The number of distinct contents is `share` times the logical pages.
-fn load(name: &str, logical: f64, share: f64, seed: u64) -> Source {
+fn load(name: &str, logical: f64, share: f64, seed: u64) -> RequestSource {
     let pages = 0.9 * logical;
     let contents = format!("seed={seed}+zipf:a=0.2,contents={}", (share * logical).round());
     match name {
         // A slot is four mean file sizes; a loop writes 36 pages.
-        "fileserver" => Source::Substitute(format!(
+        "fileserver" => RequestSource::Substitute(format!(
             "fileserver:files={},mean=32,loops={},{contents}",
             (pages / 128.0).round(),
             (2.0 * logical / 36.0).round()
         )),
         // A round writes about 164 pages in addition to the log.
-        "oltp" => Source::Substitute(format!(
+        "oltp" => RequestSource::Substitute(format!(
             "oltp:pages={},rounds={},{contents}",
             pages.round() - 2560.0,
             (2.0 * logical / 164.0).round()
         )),
-        "ycsb" => Source::Substitute(format!(
+        "ycsb" => RequestSource::Substitute(format!(
             "ycsb:records={},updates={},checkpoint={},{contents}",
             (pages * 2.5).round(),
             (2.0 * logical).round(),
             (logical / 25.0).round()
         )),
-        _ => Source::Generated(format!(
+        _ => RequestSource::Generated(format!(
             "uniform:pages={},requests={},{contents}",
             pages.round(),
             (4.0 * logical).round()
@@ -90,13 +92,13 @@ fn load(name: &str, logical: f64, share: f64, seed: u64) -> Source {
 }
 
 /// Returns all experiments for the Remap-SSD paper (RM).
-pub fn experiments(setting: &Setting) -> Vec<Experiment> {
+pub fn experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
     let catalogue = [deduplication(setting), traces(setting), sqlite(setting), f2fs(setting)].concat();
-    let causes = causes::experiments(setting, &catalogue);
+    let causes = causes::cause_experiments(setting, &catalogue);
     [catalogue, causes].concat()
 }
 
-fn deduplication(setting: &Setting) -> Vec<Experiment> {
+fn deduplication(setting: &ExperimentSetting) -> Vec<Experiment> {
     let Scaled { scale, logical, settings } = device(setting);
     let state = ["precondition.mode=aged", "precondition.filled=true"].map(str::to_owned).to_vec();
     let base = [settings, state, segment_setting(setting.size)].concat();
@@ -105,7 +107,12 @@ fn deduplication(setting: &Setting) -> Vec<Experiment> {
         let input = (load(name, logical, 0.7, setting.seed), scale);
         let mut add = |variant: &str, design, extra: Vec<String>| {
             let name = format!("{name}/{variant}");
-            experiments.push(Experiment::replay(name, input.clone(), design, [base.clone(), extra].concat()));
+            experiments.push(Experiment::replay_of(
+                name,
+                input.clone(),
+                design,
+                [base.clone(), extra].concat(),
+            ));
         };
         add("noremap", "page-map", vec![]);
         add("opt", "remap", vec!["remap.reverse_map=ideal".to_owned()]);
@@ -145,7 +152,7 @@ fn segment_setting(size: Size) -> Vec<String> {
 /// Returns experiments with NVRAM segments of two sizes. Half a segment is wasted per superblock, and a header of fixed
 /// size per segment. So the wasted share of the NVRAM is that of the Remap-SSD paper only if superblocks and segments
 /// keep their sizes; the scaled-down device has fewer superblocks instead.
-fn segments(setting: &Setting) -> Vec<Experiment> {
+fn segments(setting: &ExperimentSetting) -> Vec<Experiment> {
     let blocks = match setting.size {
         Size::Quick => 72,
         Size::Full => 576,
@@ -164,7 +171,7 @@ fn segments(setting: &Setting) -> Vec<Experiment> {
                 [sized("segments", 40.0 * scale), vec![format!("remap.segment_bytes={bytes}")]].concat();
             let input = (load("random writes", logical, 0.9, setting.seed), scale);
             let settings = [settings.clone(), shape.to_vec(), sizes].concat();
-            Experiment::replay(format!("segment/{bytes}"), input, "remap", settings)
+            Experiment::replay_of(format!("segment/{bytes}"), input, "remap", settings)
         })
         .into()
 }
@@ -174,7 +181,7 @@ fn segments(setting: &Setting) -> Vec<Experiment> {
 /// writes until the first GC, and 70 % of the NVRAM filled with valid entries of random pages. Duplicates are 33 to 92
 /// % of the writes in the three FIU systems (section 3.1); the substitutes have the least share for homes and the
 /// greatest for mail. At full size a drive takes 2.5 GB of memory.
-fn traces(setting: &Setting) -> Vec<Experiment> {
+fn traces(setting: &ExperimentSetting) -> Vec<Experiment> {
     let size = match setting.size {
         Size::Quick => 1.0 / 32.0,
         Size::Full => 1.0,
@@ -182,7 +189,7 @@ fn traces(setting: &Setting) -> Vec<Experiment> {
     let mut experiments = Vec::new();
     for (trace, name, duplicates) in [("homes", "fiu-homes", 0.33), ("mail", "fiu-mail", 0.92)] {
         let keys = format!(",duplicates={duplicates},seed={}", setting.seed);
-        let (source, scale) = setting.traces.source(name, &keys, size);
+        let (source, scale) = setting.traces.source_of(name, &keys, size);
         let drive = [
             "device.dies_per_channel=4".to_owned(),
             "device.superblock_planes=32".to_owned(),
@@ -196,7 +203,7 @@ fn traces(setting: &Setting) -> Vec<Experiment> {
         let mut add = |variant: &str, design, extra: Vec<String>| {
             let input = (source.clone(), scale);
             let name = format!("{trace}/{variant}");
-            experiments.push(Experiment::replay(name, input, design, [base.clone(), extra].concat()));
+            experiments.push(Experiment::replay_of(name, input, design, [base.clone(), extra].concat()));
         };
         add("noremap", "page-map", vec![]);
         add("opt", "remap", vec!["remap.reverse_map=ideal".to_owned()]);
@@ -211,12 +218,12 @@ fn traces(setting: &Setting) -> Vec<Experiment> {
 
 /// Returns experiments with all kinds of reverse map for a case study in which the host issues remaps, on a new device
 /// with a reverse map of 80 MB. `spec` is the model of the host (file system or database) without its key `remap`.
-fn case_study(setting: &Setting, name: &str, spec: &str) -> Vec<Experiment> {
+fn case_study(setting: &ExperimentSetting, name: &str, spec: &str) -> Vec<Experiment> {
     let Scaled { scale, settings, .. } = device(setting);
     let one = |variant: &str, design, remap: &str, extra: Vec<String>| {
-        let source = Source::Substitute(format!("{spec},remap={remap},seed={}", setting.seed));
+        let source = RequestSource::Substitute(format!("{spec},remap={remap},seed={}", setting.seed));
         let settings = [settings.clone(), segment_setting(setting.size), extra].concat();
-        Experiment::replay(format!("{name}/{variant}"), (source, scale), design, settings)
+        Experiment::replay_of(format!("{name}/{variant}"), (source, scale), design, settings)
     };
     let mut experiments = vec![one("noremap", "page-map", "off", vec![])];
     for (scheme, map) in SCHEMES {
@@ -226,7 +233,7 @@ fn case_study(setting: &Setting, name: &str, spec: &str) -> Vec<Experiment> {
     experiments
 }
 
-fn sqlite(setting: &Setting) -> Vec<Experiment> {
+fn sqlite(setting: &ExperimentSetting) -> Vec<Experiment> {
     let scale = device(setting).scale;
     let entries = |full: f64| (full * scale).round();
     [
@@ -240,7 +247,7 @@ fn sqlite(setting: &Setting) -> Vec<Experiment> {
 }
 
 /// Returns the experiments with the file system F2FS, which fills 0.9 of the device and whose files take 0.7 of that.
-fn f2fs(setting: &Setting) -> Vec<Experiment> {
+fn f2fs(setting: &ExperimentSetting) -> Vec<Experiment> {
     let pages = 0.9 * device(setting).logical;
     let segments = (pages / 512.0).floor();
     let files = (pages * 0.7 / 33.0).floor();
@@ -251,7 +258,7 @@ type Result<T> = std::result::Result<T, String>;
 
 /// Computes our values for one row (reported result) of the Remap-SSD paper from the finished experiments; `None` if no
 /// experiment is about the row.
-pub fn measure(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
+pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Value>>> {
     let row = measured(id, runs)?;
     let is_of_traces = ["RM-24", "RM-25", "RM-26", "RM-27", "RM-28"].contains(&id);
     Some(if is_of_traces { row.and_then(|values| require_duplicates(runs).map(|()| values)) } else { row })
@@ -259,9 +266,9 @@ pub fn measure(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
 
 /// Returns an error if the traces have hardly any duplicates. Rows (reported results) about deduplicated traces mean
 /// nothing then.
-fn require_duplicates(runs: &Runs) -> Result<()> {
+fn require_duplicates(runs: &ExperimentRecords) -> Result<()> {
     for trace in ["homes", "mail"] {
-        let opt = runs.get(&format!("{trace}/opt"))?;
+        let opt = runs.run_named(&format!("{trace}/opt"))?;
         if opt.figure("writes_by_form.deduplicated") < 0.01 * opt.figure("host_page_writes") {
             return Err(format!(
                 "the input for {trace} repeats no live page, so that nothing is deduplicated"
@@ -271,7 +278,7 @@ fn require_duplicates(runs: &Runs) -> Result<()> {
     Ok(())
 }
 
-fn measured(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
+fn measured(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Value>>> {
     Some(match id {
         "RM-15" => of_loads(runs, &[("10", "opt-10"), ("30", "opt")], |opt, none| rate(opt) / rate(none)),
         "RM-16" => of_loads(runs, &[("30", "opt")], |opt, none| {
@@ -284,7 +291,8 @@ fn measured(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
         "RM-21" => over_logs(runs, &LOADS, 80),
         "RM-22" => over_logs(runs, &LOADS, 120).and_then(|values| {
             let on_timelines = logs(|scheme| {
-                let of = |scheme: &str| runs.get(&format!("random writes/timeline-{scheme}-120")).map(rate);
+                let of =
+                    |scheme: &str| runs.run_named(&format!("random writes/timeline-{scheme}-120")).map(rate);
                 Ok(of("segments")? / of(scheme)?)
             })?;
             let renamed = on_timelines
@@ -329,8 +337,9 @@ fn measured(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
         "RM-38" => SQLITE
             .iter()
             .map(|test| {
-                let begins =
-                    |variant: &str| runs.get(&format!("{test}/{variant}"))?.required("first_erase.share");
+                let begins = |variant: &str| {
+                    runs.run_named(&format!("{test}/{variant}"))?.required_figure("first_erase.share")
+                };
                 Ok(Value::new(*test, f64::from(u8::from(begins("segments")? > begins("noremap")?))))
             })
             .collect(),
@@ -346,35 +355,36 @@ fn measured(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
 const SQLITE: [&str; 2] = ["fillrandom", "fillseq"];
 
 /// Returns the requests that a run completes per second of simulated time.
-fn rate(run: Run<'_>) -> f64 {
+fn rate(run: ExperimentRun<'_>) -> f64 {
     run.figure("trace.requests") / run.figure("timing.device_s")
 }
 
 /// Returns the requests per second of simulated time from the first erase on.
-fn rate_after_first_erase(run: Run<'_>) -> f64 {
+fn rate_after_first_erase(run: ExperimentRun<'_>) -> f64 {
     run.figure("after_first_erase.requests_per_s")
 }
 
-fn amplification(run: Run<'_>) -> f64 {
+fn amplification(run: ExperimentRun<'_>) -> f64 {
     run.figure("write_amplification")
 }
 
 fn ratio(
-    runs: &Runs,
+    runs: &ExperimentRecords,
     of: &str,
     variant: &str,
     reference: &str,
-    value: impl Fn(Run<'_>) -> f64,
+    value: impl Fn(ExperimentRun<'_>) -> f64,
 ) -> Result<f64> {
-    Ok(value(runs.get(&format!("{of}/{variant}"))?) / value(runs.get(&format!("{of}/{reference}"))?))
+    Ok(value(runs.run_named(&format!("{of}/{variant}"))?)
+        / value(runs.run_named(&format!("{of}/{reference}"))?))
 }
 
 fn mean_ratio(
-    runs: &Runs,
+    runs: &ExperimentRecords,
     of: &[&str],
     variant: &str,
     reference: &str,
-    value: impl Fn(Run<'_>) -> f64 + Copy,
+    value: impl Fn(ExperimentRun<'_>) -> f64 + Copy,
 ) -> Result<f64> {
     let ratios: Result<Vec<f64>> = of.iter().map(|of| ratio(runs, of, variant, reference, value)).collect();
     Ok(ratios?.iter().sum::<f64>() / of.len() as f64)
@@ -383,12 +393,13 @@ fn mean_ratio(
 /// Returns a value per load and share of duplicates, from the runs of `Opt` (ideal reverse map) with that share
 /// (percent, name of the run). `NoRemap` does not deduplicate, so its run is the same for all shares.
 fn of_loads(
-    runs: &Runs,
+    runs: &ExperimentRecords,
     shares: &[(&str, &str)],
-    value: impl Fn(Run<'_>, Run<'_>) -> f64,
+    value: impl Fn(ExperimentRun<'_>, ExperimentRun<'_>) -> f64,
 ) -> Result<Vec<Value>> {
     let of = |(duplicates, scheme): (&str, &str), load: &str| {
-        let (opt, none) = (runs.get(&format!("{load}/{scheme}"))?, runs.get(&format!("{load}/noremap"))?);
+        let (opt, none) =
+            (runs.run_named(&format!("{load}/{scheme}"))?, runs.run_named(&format!("{load}/noremap"))?);
         Ok(Value::new(format!("{load} {duplicates} %"), value(opt, none)))
     };
     shares.iter().flat_map(|&share| LOADS.map(|load| of(share, load))).collect()
@@ -396,9 +407,9 @@ fn of_loads(
 
 /// Returns the share of wanted mappings of a further LPN to a stored page that became programs because no NVRAM entry
 /// was free, percent.
-fn demoted(runs: &Runs, mb: u32) -> Result<Vec<Value>> {
+fn demoted(runs: &ExperimentRecords, mb: u32) -> Result<Vec<Value>> {
     let of = |load: &&str| {
-        let run = runs.get(&format!("{load}/segments-{mb}"))?;
+        let run = runs.run_named(&format!("{load}/segments-{mb}"))?;
         let full = run.figure("parts.demoted_full");
         let all = full + run.figure("parts.demoted_saturated") + run.figure("writes_by_form.deduplicated");
         Ok(Value::new(*load, 100.0 * full / all))
@@ -415,18 +426,18 @@ fn logs(ratio: impl Fn(&str) -> Result<f64>) -> Result<Vec<Value>> {
         .collect()
 }
 
-fn over_logs(runs: &Runs, of: &[&str], mb: u32) -> Result<Vec<Value>> {
+fn over_logs(runs: &ExperimentRecords, of: &[&str], mb: u32) -> Result<Vec<Value>> {
     logs(|scheme| mean_ratio(runs, of, &format!("segments-{mb}"), &format!("{scheme}-{mb}"), rate))
 }
 
-fn extra_amplification(runs: &Runs, mb: u32) -> Result<f64> {
+fn extra_amplification(runs: &ExperimentRecords, mb: u32) -> Result<f64> {
     let over = |scheme: &str| {
         mean_ratio(runs, &LOADS, &format!("segments-{mb}"), &format!("{scheme}-{mb}"), amplification)
     };
     Ok(100.0 * (f64::midpoint(over("flog")?, over("nlog")?) - 1.0))
 }
 
-fn by_size(runs: &Runs, scheme: &str) -> Result<Vec<Value>> {
+fn by_size(runs: &ExperimentRecords, scheme: &str) -> Result<Vec<Value>> {
     let of = |mb: &u32| {
         let gain =
             mean_ratio(runs, &["homes", "mail"], &format!("segments-{mb}"), &format!("{scheme}-{mb}"), rate)?;
@@ -435,7 +446,7 @@ fn by_size(runs: &Runs, scheme: &str) -> Result<Vec<Value>> {
     LARGE_SIZES.iter().map(of).collect()
 }
 
-fn loss_against_opt(runs: &Runs) -> Result<Vec<Value>> {
+fn loss_against_opt(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let mut gaps = Vec::new();
     for trace in ["homes", "mail"] {
         for mb in LARGE_SIZES {
@@ -446,32 +457,32 @@ fn loss_against_opt(runs: &Runs) -> Result<Vec<Value>> {
     Ok(vec![Value::new("mean", mean), Value::new("largest", gaps.into_iter().fold(f64::MIN, f64::max))])
 }
 
-fn segment_size(runs: &Runs) -> Result<Vec<Value>> {
-    let of = |value: fn(Run<'_>) -> f64| ratio(runs, "segment", "8192", "1024", value);
+fn segment_size(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+    let of = |value: fn(ExperimentRun<'_>) -> f64| ratio(runs, "segment", "8192", "1024", value);
     Ok(vec![
         Value::new("performance lost", 100.0 * (1.0 - of(rate)?)),
         Value::new("write amplification", 100.0 * (of(amplification)? - 1.0)),
     ])
 }
 
-fn largest_group(runs: &Runs) -> Result<Vec<Value>> {
+fn largest_group(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let sizes: Result<Vec<f64>> = SQLITE
         .iter()
-        .map(|test| runs.get(&format!("{test}/segments"))?.required("parts.largest_group_bytes"))
+        .map(|test| runs.run_named(&format!("{test}/segments"))?.required_figure("parts.largest_group_bytes"))
         .collect();
     Ok(vec![Value::new("", sizes?.into_iter().fold(0.0, f64::max) / 1000.0)])
 }
 
 /// Returns the host pages written or remapped per second after Remap-SSD's first erase, with Remap-SSD and without
 /// remaps, and which is faster. The window is a tenth of Remap-SSD's run, as shown by the paper's Figure 8b.
-fn rates_after_first_erase(runs: &Runs) -> Result<Vec<Value>> {
-    let (remap, none) = (runs.get("fillseq/segments")?, runs.get("fillseq/noremap")?);
-    let from = remap.required("first_erase.device_s")?;
-    let to = from + 0.1 * remap.required("timing.device_s")?;
-    if to > none.required("timing.device_s")? {
+fn rates_after_first_erase(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+    let (remap, none) = (runs.run_named("fillseq/segments")?, runs.run_named("fillseq/noremap")?);
+    let from = remap.required_figure("first_erase.device_s")?;
+    let to = from + 0.1 * remap.required_figure("timing.device_s")?;
+    if to > none.required_figure("timing.device_s")? {
         return Err("NoRemap has finished by then".into());
     }
-    let rate = |run: Run<'_>| (pages_by(run, to) - pages_by(run, from)) / (to - from);
+    let rate = |run: ExperimentRun<'_>| (pages_by(run, to) - pages_by(run, from)) / (to - from);
     let (remap, none) = (rate(remap), rate(none));
     Ok(vec![
         Value::new("NoRemap is faster", f64::from(u8::from(none > remap))),
@@ -482,7 +493,7 @@ fn rates_after_first_erase(runs: &Runs) -> Result<Vec<Value>> {
 
 /// Returns the number of host pages written until `device_s` seconds of simulated time, interpolated linearly between
 /// the points of the recorded curve.
-fn pages_by(run: Run<'_>, device_s: f64) -> f64 {
+fn pages_by(run: ExperimentRun<'_>, device_s: f64) -> f64 {
     let point =
         |k: usize| (run.figure(&format!("curve.{k}.device_s")), run.figure(&format!("curve.{k}.host_pages")));
     let mut last = (0.0, 0.0);
@@ -496,27 +507,27 @@ fn pages_by(run: Run<'_>, device_s: f64) -> f64 {
 }
 
 /// Returns the simulated time that a phase of the trace takes, seconds.
-fn phase_s(run: Run<'_>, phase: usize) -> f64 {
+fn phase_s(run: ExperimentRun<'_>, phase: usize) -> f64 {
     let end = |phase: usize| run.figure(&format!("phases.{phase}.device_s"));
     if phase == 0 { end(0) } else { end(phase) - end(phase - 1) }
 }
 
-fn phase_ratio(runs: &Runs, reference: &str, phase: usize) -> Result<f64> {
+fn phase_ratio(runs: &ExperimentRecords, reference: &str, phase: usize) -> Result<f64> {
     ratio(runs, "f2fs", reference, "segments", |run| phase_s(run, phase))
 }
 
 /// Returns how much faster a phase of the F2FS load is with Remap-SSD than with the reference, percent.
-fn phase_gain(runs: &Runs, reference: &str, phase: usize) -> Result<Vec<Value>> {
+fn phase_gain(runs: &ExperimentRecords, reference: &str, phase: usize) -> Result<Vec<Value>> {
     Ok(vec![Value::new("", 100.0 * (phase_ratio(runs, reference, phase)? - 1.0))])
 }
 
 /// Returns the performance lost relative to `Opt` (ideal reverse map), percent, for reverse maps so large that hardly
 /// any remap is executed as a write. What remains is the cost of scans.
-fn losses_grow(runs: &Runs) -> Result<Vec<Value>> {
-    let opt = rate(runs.get("random writes/opt")?);
+fn losses_grow(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+    let opt = rate(runs.run_named("random writes/opt")?);
     let lost = |scheme: &str| -> Result<Vec<f64>> {
         let of = |mb: &u32| {
-            let run = runs.get(&format!("random writes/{scheme}-{mb}"))?;
+            let run = runs.run_named(&format!("random writes/{scheme}-{mb}"))?;
             let demoted = run.figure("parts.demoted_full") / run.figure("host_page_writes");
             if demoted > 0.01 {
                 return Err(format!("{scheme} of {mb} MB demotes {:.1} % of the writes", 100.0 * demoted));

@@ -2,13 +2,13 @@
 //! empty figures. The gains of the mechanisms are computed from these rows, and are written to JSON only.
 
 use super::{Ablation, SubsetRun};
-use crate::data_table::{Cell, DataColumn, DataTable, Kind};
-use crate::report::{data_cells, data_columns};
+use crate::data_table::{Cell, CellKind, DataColumn, DataTable};
+use crate::report::{run_data_cells, run_data_columns};
 
 /// Returns ablations as a typed table. The columns are always the same, so that files can be joined.
 pub fn data_table(ablations: &[Ablation]) -> DataTable {
-    let of_subset = ["subset", "refused"].map(|title| DataColumn::new(title, Kind::Text));
-    let mut table = DataTable::new(of_subset.into_iter().chain(data_columns()).collect());
+    let of_subset = ["subset", "refused"].map(|title| DataColumn::new(title, CellKind::Text));
+    let mut table = DataTable::new(of_subset.into_iter().chain(run_data_columns()).collect());
     for ablation in ablations {
         for row in ablation.subsets.iter().filter_map(|subset| row_of(ablation, subset)) {
             table.push(row);
@@ -20,9 +20,9 @@ pub fn data_table(ablations: &[Ablation]) -> DataTable {
 /// Returns the row of a subset of the mechanisms; `None` if the subset was neither run nor refused.
 fn row_of(ablation: &Ablation, subset: &SubsetRun) -> Option<Vec<Cell>> {
     let of_run = match (&subset.run, &subset.refused) {
-        (Some(run), _) => data_cells(run),
+        (Some(run), _) => run_data_cells(run),
         (None, Some(_)) => {
-            data_columns().iter().map(|column| known_of_refused(ablation, &column.title)).collect()
+            run_data_columns().iter().map(|column| known_of_refused(ablation, &column.title)).collect()
         }
         (None, None) => return None,
     };

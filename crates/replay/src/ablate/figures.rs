@@ -4,36 +4,36 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wearwell_config::ContentName;
 
-use super::{Game, SubsetRun};
+use super::{CooperativeGame, SubsetRun};
 use crate::record::RunRecord;
-use crate::report::{self, Column};
+use crate::report::{self, FigureColumn};
 
 /// A figure (result, such as page programs) that an ablation examines; the report computes it from a run record.
-pub(super) struct Figure {
+pub(super) struct AblationFigure {
     /// Key of the figure, which is its column in CSV.
     pub(super) key: &'static str,
     /// Short title of the figure for the head of a narrow column; a line above the table explains it.
-    pub(super) short: &'static str,
+    pub(super) short_title: &'static str,
     more_is_better: bool,
 }
 
-const fn cost(key: &'static str, short: &'static str) -> Figure {
-    Figure { key, short, more_is_better: false }
+const fn cost(key: &'static str, short: &'static str) -> AblationFigure {
+    AblationFigure { key, short_title: short, more_is_better: false }
 }
 
 /// All figures (results of a run) that an ablation examines, page programs first.
-pub(super) const FIGURES: [Figure; 6] = [
+pub(super) const ABLATION_FIGURES: [AblationFigure; 6] = [
     cost("programs", "programs"),
     cost("erases", "erases"),
-    Figure { more_is_better: true, ..cost("tb_written_until_worn", "TB") },
+    AblationFigure { more_is_better: true, ..cost("tb_written_until_worn", "TB") },
     cost("read_mean_us", "read us"),
     cost("write_mean_us", "write us"),
     cost("ram_mib", "MiB"),
 ];
 
-impl Figure {
-    pub(super) fn column(&self) -> &'static Column {
-        report::column(self.key)
+impl AblationFigure {
+    pub(super) fn figure_column(&self) -> &'static FigureColumn {
+        report::figure_column(self.key)
     }
 }
 
@@ -99,22 +99,22 @@ pub struct Overlap {
 }
 
 /// The values of a figure for all subsets of the content mechanisms.
-pub(super) struct Values<'a> {
-    figure: &'a Figure,
-    game: Game,
+pub(super) struct FigureValues<'a> {
+    figure: &'a AblationFigure,
+    game: CooperativeGame,
     marked: Vec<bool>,
 }
 
-impl<'a> Values<'a> {
+impl<'a> FigureValues<'a> {
     /// Collects the values of a figure from the runs of all subsets of the mechanisms. A run that ended early counts as
     /// missing, because it describes only a part of the input.
-    pub(super) fn of(figure: &'a Figure, subsets: &[SubsetRun]) -> Self {
+    pub(super) fn of_subsets(figure: &'a AblationFigure, subsets: &[SubsetRun]) -> Self {
         let runs: Vec<Option<&RunRecord>> =
             subsets.iter().map(|subset| subset.run.as_ref().filter(|run| !run.partial)).collect();
-        let column = figure.column();
-        let values = runs.iter().map(|run| run.and_then(|run| column.value(run))).collect();
-        let marked = runs.iter().map(|run| run.is_some_and(|run| column.is_marked(run))).collect();
-        Self { figure, game: Game::of(values), marked }
+        let column = figure.figure_column();
+        let values = runs.iter().map(|run| run.and_then(|run| column.figure_of(run))).collect();
+        let marked = runs.iter().map(|run| run.is_some_and(|run| column.needs_unsteady_mark(run))).collect();
+        Self { figure, game: CooperativeGame::of_subset_values(values), marked }
     }
 
     pub(super) fn gains(&self, mechanisms: &[ContentName], subsets: &[SubsetRun]) -> FigureGains {
@@ -122,17 +122,17 @@ impl<'a> Values<'a> {
         let game = &self.game;
         let gain = |(player, mechanism): (usize, ContentName)| Gain {
             mechanism,
-            alone: self.change(game.alone(player), &[0, 1 << player]),
-            last: self.change(game.last(player), &[all & !(1 << player), all]),
-            shapley: self.change_of_all(game.shapley(player)),
+            alone: self.change(game.gain_alone(player), &[0, 1 << player]),
+            last: self.change(game.gain_beside_others(player), &[all & !(1 << player), all]),
+            shapley: self.change_of_all(game.shapley_value(player)),
         };
-        let whole = game.baseline().and_then(|baseline| Some(game.whole()? - baseline));
+        let whole = game.empty_subset_value().and_then(|baseline| Some(game.full_subset_value()? - baseline));
         let overlaps = numbered().flat_map(|one| numbered().skip(one.0 + 1).map(move |other| (one, other)));
         FigureGains {
             figure: self.figure.key.to_owned(),
-            title: self.figure.column().title.to_owned(),
+            title: self.figure.figure_column().title.to_owned(),
             more_is_better: self.figure.more_is_better,
-            baseline: game.baseline(),
+            baseline: game.empty_subset_value(),
             whole: self.change(whole, &[0, all]),
             mechanisms: numbered().map(gain).collect(),
             overlaps: overlaps.map(|(one, other)| self.overlap(one, other)).collect(),
@@ -156,7 +156,7 @@ impl<'a> Values<'a> {
 
     fn change(&self, absolute: Option<f64>, subsets: &[usize]) -> Option<Change> {
         let absolute = absolute?;
-        let baseline = self.game.baseline().filter(|&baseline| baseline != 0.0);
+        let baseline = self.game.empty_subset_value().filter(|&baseline| baseline != 0.0);
         let is_from_unsteady_run = subsets.iter().any(|&subset| self.marked[subset]);
         Some(Change {
             absolute,
@@ -173,7 +173,7 @@ impl<'a> Values<'a> {
     /// Returns why Shapley values of a figure are missing: the first subset of mechanisms without the figure. `None` if
     /// no subset lacks it, or if all do.
     fn missing(&self, subsets: &[SubsetRun]) -> Option<String> {
-        let values = self.game.values();
+        let values = self.game.subset_values();
         let lacking = values.iter().position(Option::is_none)?;
         values.iter().any(Option::is_some).then(|| subsets[lacking].why_missing())
     }

@@ -8,24 +8,24 @@
 
 /// A cooperative game, as the value of each subset of its players; bit `k` of a subset's number is player `k`.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Game {
+pub struct CooperativeGame {
     players: usize,
     values: Vec<Option<f64>>,
 }
 
-impl Game {
+impl CooperativeGame {
     /// Creates a game from the values of all subsets, in the order of their numbers: from the empty subset to the
     /// whole.
     ///
     /// # Panics
     /// Panics if the number of values is not a power of two.
-    pub fn of(values: Vec<Option<f64>>) -> Self {
+    pub fn of_subset_values(values: Vec<Option<f64>>) -> Self {
         assert!(values.len().is_power_of_two(), "a value for each subset");
         Self { players: values.len().trailing_zeros() as usize, values }
     }
 
     /// Returns the values of all subsets of the players, in the order of the subsets' numbers.
-    pub fn values(&self) -> &[Option<f64>] {
+    pub fn subset_values(&self) -> &[Option<f64>] {
         &self.values
     }
 
@@ -34,12 +34,12 @@ impl Game {
     }
 
     /// Returns the game's value for the empty subset of players.
-    pub fn baseline(&self) -> Option<f64> {
+    pub fn empty_subset_value(&self) -> Option<f64> {
         self.value(0)
     }
 
     /// Returns the game's value for all players together.
-    pub fn whole(&self) -> Option<f64> {
+    pub fn full_subset_value(&self) -> Option<f64> {
         self.value(self.values.len() - 1)
     }
 
@@ -49,18 +49,18 @@ impl Game {
     }
 
     /// Returns how much a player adds to the value of the empty subset.
-    pub fn alone(&self, player: usize) -> Option<f64> {
+    pub fn gain_alone(&self, player: usize) -> Option<f64> {
         self.added(player, 0)
     }
 
     /// Returns how much a player adds to the value of all other players, which is what the whole loses without it.
-    pub fn last(&self, player: usize) -> Option<f64> {
+    pub fn gain_beside_others(&self, player: usize) -> Option<f64> {
         self.added(player, (self.values.len() - 1) & !(1 << player))
     }
 
     /// Returns how much a player adds on average over all orders (Shapley 1953). Of the n! orders of n players, s! (n -
     /// s - 1)! have exactly the s members of a given subset before the player.
-    pub fn shapley(&self, player: usize) -> Option<f64> {
+    pub fn shapley_value(&self, player: usize) -> Option<f64> {
         let orders = factorial(self.players);
         let others = (0..self.values.len()).filter(|subset| subset >> player & 1 == 0);
         others
@@ -74,8 +74,8 @@ impl Game {
 
     /// Returns how much two players add together to the empty subset, less what each adds alone.
     pub fn interaction(&self, one: usize, other: usize) -> Option<f64> {
-        let together = self.value(1 << one | 1 << other)? - self.baseline()?;
-        Some(together - self.alone(one)? - self.alone(other)?)
+        let together = self.value(1 << one | 1 << other)? - self.empty_subset_value()?;
+        Some(together - self.gain_alone(one)? - self.gain_alone(other)?)
     }
 }
 

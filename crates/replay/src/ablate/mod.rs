@@ -21,13 +21,13 @@ mod subset;
 mod table;
 
 pub use data::data_table;
+use figures::{ABLATION_FIGURES, FigureValues};
 pub use figures::{Change, FigureGains, Gain, Overlap};
-use figures::{FIGURES, Values};
-pub use game::Game;
+pub use game::CooperativeGame;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-pub use subset::{Mechanisms, Subset};
-pub use table::{markdown, table};
+pub use subset::{AblatedMechanisms, MechanismSubset};
+pub use table::{ablation_markdown, ablation_text};
 use wearwell_config::ContentName;
 
 use crate::record::RunRecord;
@@ -44,7 +44,7 @@ pub struct Ablations {
 
 impl Ablations {
     /// Creates the JSON document for ablations in the order of their tables.
-    pub fn of(ablations: Vec<Ablation>) -> Self {
+    pub fn of_ablations(ablations: Vec<Ablation>) -> Self {
         Self { schema_version: SCHEMA_VERSION, ablations }
     }
 }
@@ -102,7 +102,7 @@ impl SubsetRun {
 
     /// Returns the name of the subset: its mechanisms with plus signs between them, or `none`.
     pub fn name(&self) -> String {
-        subset::joined(&self.mechanisms)
+        subset::joined_names(&self.mechanisms)
     }
 
     /// Whether this subset of the mechanisms was refused, or run to the end of the input.
@@ -123,32 +123,32 @@ impl SubsetRun {
 }
 
 impl Ablation {
-    /// Creates an ablation from the outcome of each subset of the mechanisms, in the order of [`Mechanisms::subsets`],
-    /// and computes the gains.
+    /// Creates an ablation from the outcome of each subset of the mechanisms, in the order of
+    /// [`AblatedMechanisms::subsets`], and computes the gains.
     ///
     /// # Panics
     /// Panics if the number of outcomes is not that of the subsets.
-    pub fn of(
+    pub fn of_outcomes(
         (input, design, settings): (String, String, String),
-        mechanisms: &Mechanisms,
+        mechanisms: &AblatedMechanisms,
         outcomes: Vec<SubsetOutcome>,
     ) -> Self {
         let members: Vec<Vec<ContentName>> =
-            mechanisms.subsets().map(|subset| mechanisms.members(subset)).collect();
+            mechanisms.subsets().map(|subset| mechanisms.mechanisms_of(subset)).collect();
         assert_eq!(members.len(), outcomes.len(), "an outcome for each subset");
         let subsets: Vec<SubsetRun> = members
             .into_iter()
             .zip(outcomes)
             .map(|(members, outcome)| SubsetRun::of(members, outcome))
             .collect();
-        let gains = |figure| Values::of(figure, &subsets).gains(mechanisms.names(), &subsets);
+        let gains = |figure| FigureValues::of_subsets(figure, &subsets).gains(mechanisms.names(), &subsets);
         Self {
             input,
             design,
             settings,
             mechanisms: mechanisms.names().to_vec(),
             partial: !subsets.iter().all(SubsetRun::is_answered),
-            figures: FIGURES.iter().map(gains).collect(),
+            figures: ABLATION_FIGURES.iter().map(gains).collect(),
             subsets,
         }
     }

@@ -3,30 +3,31 @@
 
 use wearwell_config::{ConfigError, ContentName};
 
-/// The mechanisms of an ablation: different content mechanisms, at least one, in the order of [`ContentName::all`].
+/// The mechanisms of an ablation: different content mechanisms, at least one, in the order of
+/// [`ContentName::all_names`].
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Mechanisms(Vec<ContentName>);
+pub struct AblatedMechanisms(Vec<ContentName>);
 
-impl Mechanisms {
+impl AblatedMechanisms {
     /// Parses names of content mechanisms; each text is one name, or several with plus signs between them.
     ///
     /// # Errors
     /// An unknown name, no name at all, a name that occurs twice, or more names than there are mechanisms.
-    pub fn named(names: &[String]) -> Result<Self, ConfigError> {
-        let refuse = |sentence: String| Err(ConfigError::Value(sentence));
+    pub fn parse_names(names: &[String]) -> Result<Self, ConfigError> {
+        let refuse = |sentence: String| Err(ConfigError::InvalidValue(sentence));
         let names: Vec<&str> = names.iter().flat_map(|name| name.split('+')).map(str::trim).collect();
         if matches!(names[..], [] | ["" | "none"]) {
             return refuse("--parts names no mechanism: there is nothing to take apart".into());
         }
-        let most = ContentName::all().count();
+        let most = ContentName::all_names().count();
         if names.len() > most {
             return refuse(format!("--parts names {} mechanisms, and there are {most}", names.len()));
         }
         let mut found = Vec::new();
         for name in names {
-            let Some(known) = ContentName::named(name) else {
-                let known = ContentName::all().map(ContentName::name);
-                return Err(ConfigError::unknown("content mechanism", name, known));
+            let Some(known) = ContentName::from_name(name) else {
+                let known = ContentName::all_names().map(ContentName::name);
+                return Err(ConfigError::unknown_name("content mechanism", name, known));
             };
             if found.contains(&known) {
                 return refuse(format!("--parts names {name} twice: leave one out"));
@@ -37,46 +38,46 @@ impl Mechanisms {
         Ok(Self(found))
     }
 
-    /// Returns the mechanisms of an ablation, in the order of [`ContentName::all`].
+    /// Returns the mechanisms of an ablation, in the order of [`ContentName::all_names`].
     pub fn names(&self) -> &[ContentName] {
         &self.0
     }
 
     /// Returns all subsets of the mechanisms, from the empty one to the whole; each subset comes after those that it
     /// contains.
-    pub fn subsets(&self) -> impl Iterator<Item = Subset> + use<> {
-        (0..1 << self.0.len()).map(Subset)
+    pub fn subsets(&self) -> impl Iterator<Item = MechanismSubset> + use<> {
+        (0..1 << self.0.len()).map(MechanismSubset)
     }
 
     /// Returns the subset of all mechanisms.
-    pub fn whole(&self) -> Subset {
-        Subset((1 << self.0.len()) - 1)
+    pub fn full_subset(&self) -> MechanismSubset {
+        MechanismSubset((1 << self.0.len()) - 1)
     }
 
     /// Returns the mechanisms that a subset contains.
-    pub fn members(&self, subset: Subset) -> Vec<ContentName> {
+    pub fn mechanisms_of(&self, subset: MechanismSubset) -> Vec<ContentName> {
         let named = self.0.iter().enumerate().filter(|&(at, _)| subset.has(at));
         named.map(|(_, &name)| name).collect()
     }
 
     /// Returns the name of a subset: its mechanisms with plus signs between them; `none` if it is empty.
-    pub fn name(&self, subset: Subset) -> String {
-        joined(&self.members(subset))
+    pub fn subset_name(&self, subset: MechanismSubset) -> String {
+        joined_names(&self.mechanisms_of(subset))
     }
 
     /// Returns the setting that gives a design the mechanisms of a subset. Deduplication serves remap commands too, so
     /// a subset with both `dedup` and `remap` has the setting of `dedup` alone.
-    pub fn setting(&self, subset: Subset) -> String {
-        let mut members = self.members(subset);
+    pub fn subset_setting(&self, subset: MechanismSubset) -> String {
+        let mut members = self.mechanisms_of(subset);
         if members.contains(&ContentName::DEDUP) {
             members.retain(|&name| name != ContentName::Remap);
         }
-        format!("parts.content={}", joined(&members))
+        format!("parts.content={}", joined_names(&members))
     }
 }
 
 /// Joins names of mechanisms with plus signs; `none` if there are no names.
-pub(super) fn joined(members: &[ContentName]) -> String {
+pub(super) fn joined_names(members: &[ContentName]) -> String {
     if members.is_empty() {
         return "none".to_owned();
     }
@@ -85,9 +86,9 @@ pub(super) fn joined(members: &[ContentName]) -> String {
 
 /// A subset of the mechanisms of an ablation: bit `k` is the mechanism with number `k`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Subset(usize);
+pub struct MechanismSubset(usize);
 
-impl Subset {
+impl MechanismSubset {
     /// Whether the subset contains the mechanism with number `at`.
     fn has(self, at: usize) -> bool {
         self.0 >> at & 1 == 1

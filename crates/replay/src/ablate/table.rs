@@ -2,10 +2,11 @@
 
 use std::fmt::Write as _;
 
-use super::figures::FIGURES;
+use super::figures::ABLATION_FIGURES;
 use super::{Ablation, Change, FigureGains, Overlap, SubsetRun};
 use crate::report::{
-    self, Column, LINE_WIDTH, NOT_STEADY_MARK, aligned, column, grouped, postscript, preamble,
+    self, FigureColumn, LINE_WIDTH, NOT_STEADY_MARK, aligned_text, figure_column, lines_above_table,
+    lines_below_table, with_thousands_separators,
 };
 
 /// Largest number of pairs of mechanisms whose overlap is described in a sentence.
@@ -30,7 +31,7 @@ together: above 0 both gain the same, below 0 they help each other
 type Rows = Vec<Vec<String>>;
 
 /// The tables of an ablation, and the lines above and below them.
-pub(crate) struct Shown {
+pub(crate) struct AblationTables {
     pub(crate) title: String,
     pub(crate) preamble: String,
     pub(crate) subsets: Rows,
@@ -41,38 +42,38 @@ pub(crate) struct Shown {
 }
 
 impl Ablation {
-    /// Returns the tables and sentences that [`table`] prints; `None` if no subset of the mechanisms was run.
-    pub(crate) fn shown(&self) -> Option<Shown> {
+    /// Returns the tables and sentences that [`ablation_text`] prints; `None` if no subset of the mechanisms was run.
+    pub(crate) fn to_tables(&self) -> Option<AblationTables> {
         let runs = self.runs();
         let (_, first) = runs.first()?;
         let has_pairs = self.mechanisms.len() > 1;
         let of_overlaps = if has_pairs { overlap_sentences(&self.figures[0]) } else { String::new() };
-        Some(Shown {
+        Some(AblationTables {
             title: title(self),
-            preamble: preamble(first),
+            preamble: lines_above_table(first),
             subsets: subset_rows(self),
             gains: gain_rows(self),
             overlaps: has_pairs.then(|| overlap_rows(self)),
             sentences: of_overlaps
                 + &missing_subset_sentences(self)
                 + &missing_shapley_sentences(self)
-                + &postscript(&runs),
+                + &lines_below_table(&runs),
         })
     }
 }
 
 /// Returns an ablation as tables whose lines fit a terminal; empty if no subset of the mechanisms was run.
-pub fn table(ablation: &Ablation) -> String {
+pub fn ablation_text(ablation: &Ablation) -> String {
     written(ablation, fitted)
 }
 
 /// Returns an ablation as tables in Markdown; empty if no subset of the mechanisms was run.
-pub fn markdown(ablation: &Ablation) -> String {
-    written(ablation, |rows| format!("\n{}", report::markdown(rows)))
+pub fn ablation_markdown(ablation: &Ablation) -> String {
+    written(ablation, |rows| format!("\n{}", report::markdown_table(rows)))
 }
 
 fn written(ablation: &Ablation, render: fn(&[Vec<String>]) -> String) -> String {
-    let Some(shown) = ablation.shown() else { return String::new() };
+    let Some(shown) = ablation.to_tables() else { return String::new() };
     let mut text = shown.title + &shown.preamble + SUBSETS + &render(&shown.subsets);
     text += GAINS;
     text += &render(&shown.gains);
@@ -97,7 +98,7 @@ fn fitted(rows: &[Vec<String>]) -> String {
         let cells = |row: &Vec<String>| [0].iter().chain(columns).map(|&at| row[at].clone()).collect();
         rows.iter().map(cells).collect()
     };
-    let width = |columns: &[usize]| aligned(&part_of(columns)).lines().map(str::len).max().unwrap_or(0);
+    let width = |columns: &[usize]| aligned_text(&part_of(columns)).lines().map(str::len).max().unwrap_or(0);
     let mut parts: Vec<Vec<usize>> = vec![Vec::new()];
     for at in 1..rows[0].len() {
         let part = parts.last_mut().expect("there is one");
@@ -107,16 +108,17 @@ fn fitted(rows: &[Vec<String>]) -> String {
             parts.push(vec![at]);
         }
     }
-    parts.iter().map(|part| aligned(&part_of(part))).collect()
+    parts.iter().map(|part| aligned_text(&part_of(part))).collect()
 }
 
 /// Returns the rows of the table of subsets: one row per subset of the mechanisms, one column per figure.
 fn subset_rows(ablation: &Ablation) -> Rows {
-    let head = ["subset"].into_iter().chain(FIGURES.iter().map(|figure| figure.short));
+    let head = ["subset"].into_iter().chain(ABLATION_FIGURES.iter().map(|figure| figure.short_title));
     let row = |subset: &SubsetRun| {
-        let cell =
-            |column: &Column| subset.run.as_ref().map_or_else(|| "-".to_owned(), |run| column.cell(run));
-        let cells = FIGURES.iter().map(|figure| cell(figure.column()));
+        let cell = |column: &FigureColumn| {
+            subset.run.as_ref().map_or_else(|| "-".to_owned(), |run| column.cell(run))
+        };
+        let cells = ABLATION_FIGURES.iter().map(|figure| cell(figure.figure_column()));
         std::iter::once(subset.name()).chain(cells).collect()
     };
     std::iter::once(head.map(str::to_owned).collect()).chain(ablation.subsets.iter().map(row)).collect()
@@ -148,8 +150,8 @@ fn gain_rows(ablation: &Ablation) -> Rows {
 /// has an overlap.
 fn overlap_rows(ablation: &Ablation) -> Rows {
     let has_some = |gains: &FigureGains| gains.overlaps.iter().any(|pair| pair.overlap.is_some());
-    let shown = || FIGURES.iter().zip(&ablation.figures).filter(|(_, gains)| has_some(gains));
-    let head = shown().map(|(figure, _)| beside(figure.short, "%"));
+    let shown = || ABLATION_FIGURES.iter().zip(&ablation.figures).filter(|(_, gains)| has_some(gains));
+    let head = shown().map(|(figure, _)| beside(figure.short_title, "%"));
     let mut rows = vec![std::iter::once(String::new()).chain(head).collect()];
     for (pair, named) in ablation.figures[0].overlaps.iter().enumerate() {
         let cells = shown().map(|(_, gains)| cell(gains, gains.overlaps[pair].overlap));
@@ -169,14 +171,14 @@ fn beside(figure: &str, share: &str) -> String {
 fn cell(gains: &FigureGains, change: Option<Change>) -> String {
     let Some(Change { absolute, relative, is_from_unsteady_run }) = change else { return beside("-", "-") };
     let mark = if is_from_unsteady_run { NOT_STEADY_MARK } else { "" };
-    let digits = column(&gains.figure).digits_of(gains.baseline.unwrap_or(1.0));
+    let digits = figure_column(&gains.figure).decimal_digits_of(gains.baseline.unwrap_or(1.0));
     let share = relative.map_or_else(|| "-".to_owned(), |share| signed(100.0 * share, 1));
     beside(&(signed(absolute, digits) + mark), &share)
 }
 
 /// Returns a value with its sign, unless it is rounded to zero.
 fn signed(value: f64, digits: usize) -> String {
-    let text = grouped(value.abs(), digits);
+    let text = with_thousands_separators(value.abs(), digits);
     let is_zero = !text.bytes().any(|digit| matches!(digit, b'1'..=b'9'));
     match value {
         _ if is_zero => text,
@@ -205,7 +207,7 @@ fn overlap_sentence(pair: &Overlap, share: f64) -> String {
         "{} and {} {how}: together they save {} page programs {than} than one by one, {:.1} % of the baseline\n",
         pair.first.name(),
         pair.second.name(),
-        grouped(pages, 0),
+        with_thousands_separators(pages, 0),
         100.0 * share.abs()
     )
 }

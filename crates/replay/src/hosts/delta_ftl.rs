@@ -11,38 +11,56 @@
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::keys::Keys;
-use super::substitute::{Facts, READS, SCALE, Substitute, THETA};
-use crate::workload::options::{Key, Kind, SpecError};
+use super::keys::SpecValues;
+use super::substitute::{READS_KEY, SCALE_KEY, SubstituteGenerator, THETA_KEY, TraceFacts};
+use crate::workload::options::{GeneratorKind, SpecError, SpecKey};
 
-const FLAT: Key = Key { default: "0.6", ..THETA };
+const FLAT: SpecKey = SpecKey { default: "0.6", ..THETA_KEY };
 
-pub(super) const F1: Kind =
-    Kind { name: "f1", meaning: "substitute for Financial 1, 12 hours", keys: &[SCALE, FLAT, READS] };
-pub(super) const F2: Kind =
-    Kind { name: "f2", meaning: "substitute for Financial 2, 12 hours", keys: &[SCALE, FLAT, READS] };
-pub(super) const C3: Kind =
-    Kind { name: "c3", meaning: "substitute for Cello99 disk 3, 24 hours", keys: &[SCALE, THETA, READS] };
-pub(super) const C8: Kind =
-    Kind { name: "c8", meaning: "substitute for Cello99 disk 8, 24 hours", keys: &[SCALE, THETA, READS] };
-pub(super) const DAP: Kind =
-    Kind { name: "dap", meaning: "substitute for DAP-PS, 24 hours", keys: &[SCALE, THETA, READS] };
-pub(super) const MSN: Kind =
-    Kind { name: "msn", meaning: "substitute for MSN-CFS, 6 hours", keys: &[SCALE, THETA, READS] };
+pub(super) const FINANCIAL_1: GeneratorKind = GeneratorKind {
+    name: "f1",
+    meaning: "substitute for Financial 1, 12 hours",
+    keys: &[SCALE_KEY, FLAT, READS_KEY],
+};
+pub(super) const FINANCIAL_2: GeneratorKind = GeneratorKind {
+    name: "f2",
+    meaning: "substitute for Financial 2, 12 hours",
+    keys: &[SCALE_KEY, FLAT, READS_KEY],
+};
+pub(super) const CELLO99_DISK_3: GeneratorKind = GeneratorKind {
+    name: "c3",
+    meaning: "substitute for Cello99 disk 3, 24 hours",
+    keys: &[SCALE_KEY, THETA_KEY, READS_KEY],
+};
+pub(super) const CELLO99_DISK_8: GeneratorKind = GeneratorKind {
+    name: "c8",
+    meaning: "substitute for Cello99 disk 8, 24 hours",
+    keys: &[SCALE_KEY, THETA_KEY, READS_KEY],
+};
+pub(super) const DAP_PS: GeneratorKind = GeneratorKind {
+    name: "dap",
+    meaning: "substitute for DAP-PS, 24 hours",
+    keys: &[SCALE_KEY, THETA_KEY, READS_KEY],
+};
+pub(super) const MSN_CFS: GeneratorKind = GeneratorKind {
+    name: "msn",
+    meaning: "substitute for MSN-CFS, 6 hours",
+    keys: &[SCALE_KEY, THETA_KEY, READS_KEY],
+};
 
 /// Returns the facts of a trace from its row of Table 4 (in millions and hours), with the share of writes to new
 /// addresses that we assume.
-const fn row(name: &'static str, [reads, writes, hours]: [f64; 3], new_addresses: f64) -> Facts {
-    Facts {
+const fn row(name: &'static str, [reads, writes, hours]: [f64; 3], new_addresses: f64) -> TraceFacts {
+    TraceFacts {
         name,
         reads: reads * 1e6,
         writes: writes * 1e6,
-        addresses: writes * 1e6 * new_addresses,
+        distinct_addresses: writes * 1e6 * new_addresses,
         duration_s: hours * 3600.0,
     }
 }
 
-const TRACES: [Facts; 6] = [
+const TRACES: [TraceFacts; 6] = [
     row("f1", [1.23, 4.07, 12.0], 0.5),
     row("f2", [3.04, 0.65, 12.0], 0.5),
     row("c3", [0.75, 1.37, 24.0], 0.25),
@@ -53,9 +71,9 @@ const TRACES: [Facts; 6] = [
 
 pub(super) fn substitute(
     kind: &str,
-    keys: &Keys,
+    keys: &SpecValues,
     random: Xoshiro256PlusPlus,
-) -> Result<Substitute, SpecError> {
+) -> Result<SubstituteGenerator, SpecError> {
     let facts = TRACES.iter().find(|facts| facts.name == kind).expect("a row for each kind");
-    Substitute::new(facts, keys, random)
+    SubstituteGenerator::new(facts, keys, random)
 }

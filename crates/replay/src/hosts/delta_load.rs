@@ -16,28 +16,28 @@
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::Model;
-use super::keys::Keys;
-use super::script::Script;
-use crate::workload::draw::{Chance, below, exponential};
-use crate::workload::options::{Key, Kind, SpecError};
+use super::keys::SpecValues;
+use super::script::RequestScript;
+use crate::workload::draw::{EventProbability, exponential_draw, uniform_below};
+use crate::workload::options::{GeneratorKind, SpecError, SpecKey};
 use crate::workload::permutation::Permutation;
 
-pub(super) const KIND: Kind = Kind {
+pub(super) const KIND: GeneratorKind = GeneratorKind {
     name: "delta-load",
     meaning: "a load whose share of delta writes is set (Delta-FTL)",
     keys: &[
-        Key { name: "pages", default: "262144", meaning: "pages of the volume, 16 to 2^32 - 1" },
-        Key { name: "requests", default: "1000000", meaning: "how many requests" },
-        Key { name: "write", default: "0.7", meaning: "share of requests that write, 0 to 1" },
-        Key { name: "deltas", default: "0.84", meaning: "share of writes to hot pages, 0 to 1" },
-        Key { name: "hot", default: "0.03", meaning: "share of pages that are hot at a time, 0 to 0.9" },
-        Key {
+        SpecKey { name: "pages", default: "262144", meaning: "pages of the volume, 16 to 2^32 - 1" },
+        SpecKey { name: "requests", default: "1000000", meaning: "how many requests" },
+        SpecKey { name: "write", default: "0.7", meaning: "share of requests that write, 0 to 1" },
+        SpecKey { name: "deltas", default: "0.84", meaning: "share of writes to hot pages, 0 to 1" },
+        SpecKey { name: "hot", default: "0.03", meaning: "share of pages that are hot at a time, 0 to 0.9" },
+        SpecKey {
             name: "life",
             default: "64",
             meaning: "overwrites of a page while it is hot, on average, from 1 on",
         },
-        Key { name: "hot_reads", default: "0.05", meaning: "share of reads to hot pages, 0 to 1" },
-        Key { name: "rate", default: "0", meaning: "requests per second, 0 to 1e9; 0: all at once" },
+        SpecKey { name: "hot_reads", default: "0.05", meaning: "share of reads to hot pages, 0 to 1" },
+        SpecKey { name: "rate", default: "0", meaning: "requests per second, 0 to 1e9; 0: all at once" },
     ],
 };
 
@@ -47,9 +47,9 @@ pub(super) struct DeltaLoad {
     random: Xoshiro256PlusPlus,
     pages: u64,
     requests_left: u64,
-    writes: Chance,
-    writes_hot: Chance,
-    reads_hot: Chance,
+    writes: EventProbability,
+    writes_hot: EventProbability,
+    reads_hot: EventProbability,
     gap_ns: f64,
     time_ns: f64,
     /// Page numbers of the pages that are hot (overwritten often) at present.
@@ -67,7 +67,7 @@ pub(super) struct DeltaLoad {
 }
 
 impl DeltaLoad {
-    pub(super) fn new(keys: &Keys, random: Xoshiro256PlusPlus) -> Result<Self, SpecError> {
+    pub(super) fn new(keys: &SpecValues, random: Xoshiro256PlusPlus) -> Result<Self, SpecError> {
         let pages = keys.integer("pages", 16..=u64::from(u32::MAX))?;
         let rate = keys.number("rate", 0.0..=1e9)?;
         let hot_pages = ((pages as f64 * keys.number("hot", 0.0..=0.9)?) as u64).max(1);
@@ -85,9 +85,9 @@ impl DeltaLoad {
             order,
             pages,
             requests_left: keys.integer("requests", 0..=u64::MAX)?,
-            writes: Chance::new(keys.number("write", 0.0..=1.0)?),
-            writes_hot: Chance::new(keys.number("deltas", 0.0..=1.0)?),
-            reads_hot: Chance::new(keys.number("hot_reads", 0.0..=1.0)?),
+            writes: EventProbability::new(keys.number("write", 0.0..=1.0)?),
+            writes_hot: EventProbability::new(keys.number("deltas", 0.0..=1.0)?),
+            reads_hot: EventProbability::new(keys.number("hot_reads", 0.0..=1.0)?),
             gap_ns: if rate > 0.0 { 1e9 / rate } else { 0.0 },
             time_ns: 0.0,
             life: keys.integer("life", 1..=u64::MAX)?,
@@ -98,10 +98,10 @@ impl DeltaLoad {
 
     fn page(&mut self, is_hot: bool) -> u64 {
         if is_hot {
-            return self.hot[below(&mut self.random, self.hot.len() as u64) as usize];
+            return self.hot[uniform_below(&mut self.random, self.hot.len() as u64) as usize];
         }
         loop {
-            let page = below(&mut self.random, self.pages);
+            let page = uniform_below(&mut self.random, self.pages);
             if !self.is_hot[page as usize] {
                 return page;
             }
@@ -126,26 +126,26 @@ impl DeltaLoad {
 }
 
 impl Model for DeltaLoad {
-    fn advance(&mut self, script: &mut Script) {
+    fn plan_next_steps(&mut self, script: &mut RequestScript) {
         if self.requests_left == 0 {
             return;
         }
         self.requests_left -= 1;
         if self.gap_ns > 0.0 {
-            self.time_ns += exponential(&mut self.random, self.gap_ns);
+            self.time_ns += exponential_draw(&mut self.random, self.gap_ns);
         }
-        script.at(self.time_ns as u64);
+        script.set_arrival_time(self.time_ns as u64);
         if self.writes.happens(&mut self.random) {
             let is_hot = self.writes_hot.happens(&mut self.random);
             let page = self.page(is_hot);
-            script.write(page, 1);
+            script.plan_write(page, 1);
             if is_hot {
                 self.note_hot_write();
             }
         } else {
             let is_hot = self.reads_hot.happens(&mut self.random);
             let page = self.page(is_hot);
-            script.read(page, 1);
+            script.plan_read(page, 1);
         }
     }
 }

@@ -26,32 +26,32 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use wearwell::address::RemapMode;
 
 use super::files::{file_pages, for_each_run};
-use super::keys::Keys;
-use super::script::{Copying, Script};
+use super::keys::SpecValues;
+use super::script::{CopyMethod, RequestScript};
 use super::{Model, REMAP};
-use crate::workload::draw::{Zipf, below};
-use crate::workload::options::{Key, Kind, SpecError};
+use crate::workload::draw::{Zipf, uniform_below};
+use crate::workload::options::{GeneratorKind, SpecError, SpecKey};
 use crate::workload::permutation::Permutation;
 
-pub(super) const KIND: Kind = Kind {
+pub(super) const KIND: GeneratorKind = GeneratorKind {
     name: "f2fs-clean",
     meaning: "F2FS in three phases: load, forced cleaning, load again",
     keys: &[
-        Key { name: "segments", default: "256", meaning: "of 2 MiB, 64 to 65536" },
-        Key {
+        SpecKey { name: "segments", default: "256", meaning: "of 2 MiB, 64 to 65536" },
+        SpecKey {
             name: "files",
             default: "2000",
             meaning: "1 to 1e7; with their mean they fill at most 0.8 of the volume",
         },
-        Key { name: "mean", default: "32", meaning: "size of a file, pages, 1 to 65536" },
-        Key {
+        SpecKey { name: "mean", default: "32", meaning: "size of a file, pages, 1 to 65536" },
+        SpecKey {
             name: "load",
             default: "fileserver",
             meaning: "fileserver (whole files, appends) or ycsb (zipfian pages)",
         },
-        Key { name: "append", default: "4", meaning: "fileserver: pages of an append, 1 to 65536" },
-        Key { name: "theta", default: "0.99", meaning: "ycsb: zipf exponent, 0 to 2" },
-        Key {
+        SpecKey { name: "append", default: "4", meaning: "fileserver: pages of an append, 1 to 65536" },
+        SpecKey { name: "theta", default: "0.99", meaning: "ycsb: zipf exponent, 0 to 2" },
+        SpecKey {
             name: "ops",
             default: "6000",
             meaning: "steps of the load in each of its two phases, 0 to 1e9",
@@ -201,7 +201,7 @@ pub(super) struct F2fsClean {
     load: Load,
     seed: u64,
     ops: u64,
-    copying: Copying,
+    copying: CopyMethod,
     progress: Progress,
 }
 
@@ -215,7 +215,7 @@ enum Progress {
 }
 
 impl F2fsClean {
-    pub(super) fn new(keys: &Keys, random: Xoshiro256PlusPlus) -> Result<Self, SpecError> {
+    pub(super) fn new(keys: &SpecValues, random: Xoshiro256PlusPlus) -> Result<Self, SpecError> {
         let segments = keys.integer("segments", 64..=65_536)?;
         let files = keys.integer("files", 1..=10_000_000)?;
         let mean = keys.integer("mean", 1..=65_536)?;
@@ -224,7 +224,7 @@ impl F2fsClean {
         let serves_files = keys.is_first_of("load", ["fileserver", "ycsb"], "fileserver or ycsb")?;
         let filled = files * (mean + append + 1);
         if filled * 10 > segments * u64::from(SEGMENT_BLOCKS) * 8 {
-            return Err(SpecError::Conflict(format!(
+            return Err(SpecError::ConflictingKeys(format!(
                 "{files} files of {mean} pages and an append fill more than 0.8 of {segments} segments"
             )));
         }
@@ -236,13 +236,13 @@ impl F2fsClean {
             load: if serves_files { Load::Fileserver { append } } else { Load::Ycsb { theta, pages: None } },
             seed: keys.integer("seed", 0..=u64::MAX)?,
             ops: keys.integer("ops", 0..=1_000_000_000)?,
-            copying: if keys.switch("remap")? { Copying::Remapped } else { Copying::ReadAndWritten },
+            copying: if keys.switch("remap")? { CopyMethod::Remapped } else { CopyMethod::ReadAndWritten },
             progress: Progress::Creating { next: 0 },
         })
     }
 
     /// Performs one step of the file-server or database load.
-    fn step(&mut self, script: &mut Script) {
+    fn step(&mut self, script: &mut RequestScript) {
         match &mut self.load {
             Load::Fileserver { append } => {
                 let append = *append;
@@ -263,25 +263,27 @@ impl F2fsClean {
         }
     }
 
-    fn serve_file(&mut self, append: u64, script: &mut Script) {
-        let file = below(&mut self.random, self.files.len() as u64) as u32;
-        match below(&mut self.random, 3) {
+    fn serve_file(&mut self, append: u64, script: &mut RequestScript) {
+        let file = uniform_below(&mut self.random, self.files.len() as u64) as u32;
+        match uniform_below(&mut self.random, 3) {
             0 => self.replace(file, script),
             1 => self.extend(file, append, script),
-            _ => for_each_run(&self.files[file as usize].blocks, |first, pages| script.read(first, pages)),
+            _ => {
+                for_each_run(&self.files[file as usize].blocks, |first, pages| script.plan_read(first, pages))
+            }
         }
     }
 
-    fn overwrite(&mut self, file: u32, index: u32, script: &mut Script) {
+    fn overwrite(&mut self, file: u32, index: u32, script: &mut RequestScript) {
         self.make_room(1, script);
         self.area.invalidate(self.files[file as usize].blocks[index as usize]);
         let block = self.area.append(Log::Data, Owner { file, index: Some(index) });
         self.files[file as usize].blocks[index as usize] = block;
-        script.write(u64::from(block), 1);
+        script.plan_write(u64::from(block), 1);
     }
 
     /// Deletes a file of the simulated file system, and creates it again with another size.
-    fn replace(&mut self, file: u32, script: &mut Script) {
+    fn replace(&mut self, file: u32, script: &mut RequestScript) {
         for block in std::mem::take(&mut self.files[file as usize].blocks) {
             self.area.invalidate(block);
         }
@@ -291,7 +293,7 @@ impl F2fsClean {
 
     /// Appends pages to a file and writes its inode. Stops at 0.85 of the volume, where the file system would report
     /// that it is full.
-    fn extend(&mut self, file: u32, pages: u64, script: &mut Script) {
+    fn extend(&mut self, file: u32, pages: u64, script: &mut RequestScript) {
         let limit = self.area.owners.len() as u64 * 85 / 100;
         let pages = pages.min(limit.saturating_sub(self.area.live));
         self.make_room(pages, script);
@@ -300,23 +302,25 @@ impl F2fsClean {
             let block = self.area.append(Log::Data, Owner { file, index: Some(index) });
             self.files[file as usize].blocks.push(block);
         }
-        for_each_run(&self.files[file as usize].blocks[start..], |first, pages| script.write(first, pages));
+        for_each_run(&self.files[file as usize].blocks[start..], |first, pages| {
+            script.plan_write(first, pages)
+        });
         self.write_inode(file, script);
     }
 
-    fn write_inode(&mut self, file: u32, script: &mut Script) {
+    fn write_inode(&mut self, file: u32, script: &mut RequestScript) {
         self.make_room(1, script);
         if let Some(old) = self.files[file as usize].inode.take() {
             self.area.invalidate(old);
         }
         let inode = self.area.append(Log::Node, Owner { file, index: None });
         self.files[file as usize].inode = Some(inode);
-        script.write(u64::from(inode), 1);
+        script.plan_write(u64::from(inode), 1);
     }
 
     /// Cleans segments until `pages` pages can be written without using the reserve segments, or nothing is left to
     /// clean.
-    fn make_room(&mut self, pages: u64, script: &mut Script) {
+    fn make_room(&mut self, pages: u64, script: &mut RequestScript) {
         let wanted = RESERVE_SEGMENTS + (pages / u64::from(SEGMENT_BLOCKS)) as usize;
         while self.area.free.len() < wanted {
             let Some(victim) = self.area.victim() else { return };
@@ -325,7 +329,7 @@ impl F2fsClean {
     }
 
     /// Moves the valid blocks of a segment to other segments, and discards the segment.
-    fn clean(&mut self, segment: u32, script: &mut Script) {
+    fn clean(&mut self, segment: u32, script: &mut RequestScript) {
         let first = segment * SEGMENT_BLOCKS;
         let mut moves: Vec<(u32, u32)> = Vec::new();
         for block in first..first + SEGMENT_BLOCKS {
@@ -336,9 +340,9 @@ impl F2fsClean {
         for run in moves.chunk_by(|a, b| a.0 + 1 == b.0 && a.1 + 1 == b.1) {
             let (target, source) = run[0];
             let (target, source) = (u64::from(target), u64::from(source));
-            script.copy(target, source, run.len() as u64, RemapMode::Relocate, self.copying);
+            script.plan_copy(target, source, run.len() as u64, RemapMode::Relocate, self.copying);
         }
-        script.trim(u64::from(first), u64::from(SEGMENT_BLOCKS));
+        script.plan_trim(u64::from(first), u64::from(SEGMENT_BLOCKS));
         self.area.states[segment as usize] = State::Free;
         self.area.free.push_back(segment);
     }
@@ -356,7 +360,7 @@ impl F2fsClean {
 
     /// Performs one more step of the current phase (creating files, load, cleaning), or begins the next phase; returns
     /// the new progress.
-    fn progressed(&mut self, script: &mut Script) -> Progress {
+    fn progressed(&mut self, script: &mut RequestScript) -> Progress {
         match self.progress {
             Progress::Creating { next } if next as usize == self.files.len() => {
                 Progress::Loading { left: self.ops, again: false }
@@ -366,7 +370,7 @@ impl F2fsClean {
                 Progress::Creating { next: next + 1 }
             }
             Progress::Loading { left: 0, again: false } => {
-                script.phase();
+                script.plan_phase_mark();
                 Progress::Cleaning
             }
             Progress::Loading { left: 0, again: true } | Progress::Done => Progress::Done,
@@ -376,7 +380,7 @@ impl F2fsClean {
             }
             Progress::Cleaning => {
                 let Some(victim) = self.area.victim() else {
-                    script.phase();
+                    script.plan_phase_mark();
                     return Progress::Loading { left: self.ops, again: true };
                 };
                 self.clean(victim, script);
@@ -387,7 +391,7 @@ impl F2fsClean {
 }
 
 impl Model for F2fsClean {
-    fn advance(&mut self, script: &mut Script) {
+    fn plan_next_steps(&mut self, script: &mut RequestScript) {
         while script.is_empty() && self.progress != Progress::Done {
             self.progress = self.progressed(script);
         }
@@ -399,10 +403,10 @@ mod tests {
     use rand::SeedableRng;
     use wearwell_trace::Request;
 
-    use super::super::{GRAMMAR, Spec};
+    use super::super::{HOST_GRAMMAR, HostModelSpec};
     use super::*;
-    use crate::content_model::{ContentModel, Source, Spec as ContentSpec};
-    use crate::workload::options::Options;
+    use crate::content_model::{ContentModel, ContentModelSpec, ContentSource};
+    use crate::workload::options::SpecOptions;
 
     /// Checks that valid counts, owners of blocks and the files' lists of blocks agree.
     fn audit(model: &F2fsClean) {
@@ -428,21 +432,22 @@ mod tests {
     }
 
     #[test]
-    fn blocks_have_one_owner_and_forced_cleaning_leaves_none_that_is_invalid() {
+    fn f2fs_blocks_have_one_owner_and_forced_cleaning_leaves_no_invalid_block() {
         for load in ["fileserver", "ycsb"] {
             let text = format!("f2fs-clean:segments=64,files=500,ops=6000,load={load}");
-            let spec: Spec = text.parse().unwrap();
-            let options = Options::parse(&spec.text, &GRAMMAR).unwrap();
+            let spec: HostModelSpec = text.parse().unwrap();
+            let options = SpecOptions::parse(&spec.text, &HOST_GRAMMAR).unwrap();
             let random = Xoshiro256PlusPlus::seed_from_u64(5);
-            let mut model = F2fsClean::new(&Keys::new(&options), random).unwrap();
-            let mut script = Script::new(ContentModel::new(&ContentSpec::new(Source::Unique), 1));
+            let mut model = F2fsClean::new(&SpecValues::new(&options), random).unwrap();
+            let mut script =
+                RequestScript::new(ContentModel::new(&ContentModelSpec::new(ContentSource::Unique), 1));
             let mut request = Request::default();
             let (mut cleaned, mut was_dirty) = (false, false);
             while model.progress != Progress::Done {
                 let is_cleaning = model.progress == Progress::Cleaning;
                 was_dirty |= is_cleaning && model.area.victim().is_some();
                 model.progress = model.progressed(&mut script);
-                while script.next(&mut request) {}
+                while script.next_request(&mut request) {}
                 if is_cleaning {
                     audit(&model);
                 }

@@ -9,18 +9,18 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use wearwell::address::RemapMode;
 
 use super::files::file_pages;
-use super::keys::Keys;
-use super::script::{Copying, Script};
+use super::keys::SpecValues;
+use super::script::{CopyMethod, RequestScript};
 use super::{Model, REMAP};
-use crate::workload::options::{Key, Kind, SpecError};
+use crate::workload::options::{GeneratorKind, SpecError, SpecKey};
 
-pub(super) const KIND: Kind = Kind {
+pub(super) const KIND: GeneratorKind = GeneratorKind {
     name: "file-copy",
     meaning: "a tree of files is written, then copied whole, in phases",
     keys: &[
-        Key { name: "files", default: "500", meaning: "1 to 1e7" },
-        Key { name: "mean", default: "32", meaning: "size of a file, pages, 1 to 65536" },
-        Key { name: "copies", default: "2", meaning: "of the tree, 0 to 1000" },
+        SpecKey { name: "files", default: "500", meaning: "1 to 1e7" },
+        SpecKey { name: "mean", default: "32", meaning: "size of a file, pages, 1 to 65536" },
+        SpecKey { name: "copies", default: "2", meaning: "of the tree, 0 to 1000" },
         REMAP,
     ],
 };
@@ -32,7 +32,7 @@ pub(super) struct FileCopy {
     sizes: Vec<u64>,
     tree_pages: u64,
     copies: u64,
-    copying: Copying,
+    copying: CopyMethod,
     /// Number of the copy of the file tree that is being written; 0 is the original.
     copy: u64,
     /// Index of the next file of the tree to write or copy.
@@ -42,7 +42,7 @@ pub(super) struct FileCopy {
 }
 
 impl FileCopy {
-    pub(super) fn new(keys: &Keys, mut random: Xoshiro256PlusPlus) -> Result<Self, SpecError> {
+    pub(super) fn new(keys: &SpecValues, mut random: Xoshiro256PlusPlus) -> Result<Self, SpecError> {
         let mean = keys.integer("mean", 1..=65_536)?;
         let files = keys.integer("files", 1..=10_000_000)?;
         let sizes: Vec<u64> = (0..files).map(|_| file_pages(&mut random, mean)).collect();
@@ -50,7 +50,7 @@ impl FileCopy {
             tree_pages: sizes.iter().sum(),
             sizes,
             copies: keys.integer("copies", 0..=1000)?,
-            copying: if keys.switch("remap")? { Copying::Remapped } else { Copying::ReadAndWritten },
+            copying: if keys.switch("remap")? { CopyMethod::Remapped } else { CopyMethod::ReadAndWritten },
             copy: 0,
             file: 0,
             at: 0,
@@ -59,12 +59,12 @@ impl FileCopy {
 }
 
 impl Model for FileCopy {
-    fn advance(&mut self, script: &mut Script) {
+    fn plan_next_steps(&mut self, script: &mut RequestScript) {
         if self.file == self.sizes.len() {
             (self.file, self.at) = (0, 0);
             self.copy += 1;
             if self.copy <= self.copies {
-                script.phase();
+                script.plan_phase_mark();
             }
         }
         if self.copy > self.copies {
@@ -74,10 +74,10 @@ impl Model for FileCopy {
         }
         let pages = self.sizes[self.file];
         if self.copy == 0 {
-            script.write(self.at, pages);
+            script.plan_write(self.at, pages);
         } else {
             let target = self.copy * self.tree_pages + self.at;
-            script.copy(target, self.at, pages, RemapMode::Copy, self.copying);
+            script.plan_copy(target, self.at, pages, RemapMode::Copy, self.copying);
         }
         self.at += pages;
         self.file += 1;

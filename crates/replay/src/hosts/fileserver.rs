@@ -9,19 +9,19 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::Model;
 use super::files::file_pages;
-use super::keys::Keys;
-use super::script::Script;
-use crate::workload::draw::below;
-use crate::workload::options::{Key, Kind, SpecError};
+use super::keys::SpecValues;
+use super::script::RequestScript;
+use crate::workload::draw::uniform_below;
+use crate::workload::options::{GeneratorKind, SpecError, SpecKey};
 
-pub(super) const KIND: Kind = Kind {
+pub(super) const KIND: GeneratorKind = GeneratorKind {
     name: "fileserver",
     meaning: "files are created, appended to, read and deleted in place (filebench's mix)",
     keys: &[
-        Key { name: "files", default: "2000", meaning: "slots for files, 1 to 1e7" },
-        Key { name: "mean", default: "32", meaning: "size of a file, pages, 1 to 65536" },
-        Key { name: "append", default: "4", meaning: "pages of an append, 1 to 65536" },
-        Key {
+        SpecKey { name: "files", default: "2000", meaning: "slots for files, 1 to 1e7" },
+        SpecKey { name: "mean", default: "32", meaning: "size of a file, pages, 1 to 65536" },
+        SpecKey { name: "append", default: "4", meaning: "pages of an append, 1 to 65536" },
+        SpecKey {
             name: "loops",
             default: "10000",
             meaning: "of one create, append, read and delete each, 0 to 1e9",
@@ -43,7 +43,7 @@ pub(super) struct Fileserver {
 }
 
 impl Fileserver {
-    pub(super) fn new(keys: &Keys, random: Xoshiro256PlusPlus) -> Result<Self, SpecError> {
+    pub(super) fn new(keys: &SpecValues, random: Xoshiro256PlusPlus) -> Result<Self, SpecError> {
         let mean = keys.integer("mean", 1..=65_536)?;
         Ok(Self {
             random,
@@ -61,7 +61,7 @@ impl Fileserver {
     fn draw(&mut self, with_file: bool) -> usize {
         let mut slot = 0;
         for _ in 0..64 {
-            slot = below(&mut self.random, self.sizes.len() as u64) as usize;
+            slot = uniform_below(&mut self.random, self.sizes.len() as u64) as usize;
             if (self.sizes[slot] > 0) == with_file {
                 break;
             }
@@ -69,29 +69,29 @@ impl Fileserver {
         slot
     }
 
-    fn create(&mut self, slot: usize, script: &mut Script) {
+    fn create(&mut self, slot: usize, script: &mut RequestScript) {
         self.delete(slot, script);
         let pages = file_pages(&mut self.random, self.mean);
         self.extend(slot, pages, script);
     }
 
-    fn extend(&mut self, slot: usize, pages: u64, script: &mut Script) {
+    fn extend(&mut self, slot: usize, pages: u64, script: &mut RequestScript) {
         let size = self.sizes[slot];
         let pages = pages.min(self.slot_pages - size);
-        script.write(slot as u64 * self.slot_pages + size, pages);
+        script.plan_write(slot as u64 * self.slot_pages + size, pages);
         self.sizes[slot] += pages;
     }
 
-    fn delete(&mut self, slot: usize, script: &mut Script) {
+    fn delete(&mut self, slot: usize, script: &mut RequestScript) {
         let pages = std::mem::take(&mut self.sizes[slot]);
         if pages > 0 {
-            script.trim(slot as u64 * self.slot_pages, pages);
+            script.plan_trim(slot as u64 * self.slot_pages, pages);
         }
     }
 }
 
 impl Model for Fileserver {
-    fn advance(&mut self, script: &mut Script) {
+    fn plan_next_steps(&mut self, script: &mut RequestScript) {
         if self.created < self.sizes.len() * 4 / 5 {
             self.create(self.created, script);
             self.created += 1;
@@ -104,7 +104,7 @@ impl Model for Fileserver {
             let slot = self.draw(true);
             self.extend(slot, self.append, script);
             let slot = self.draw(true);
-            script.read(slot as u64 * self.slot_pages, self.sizes[slot]);
+            script.plan_read(slot as u64 * self.slot_pages, self.sizes[slot]);
             let slot = self.draw(true);
             self.delete(slot, script);
         }

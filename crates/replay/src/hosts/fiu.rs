@@ -31,42 +31,48 @@
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::keys::Keys;
-use super::recurring::{ByClass, CLASSES, Plan, Recurring};
-use super::substitute::SCALE;
-use crate::workload::options::{Key, Kind, SpecError};
+use super::keys::SpecValues;
+use super::recurring::{READ_COUNT_CLASSES, RecurringContent, RecurringPlan, SharesByReadCount};
+use super::substitute::SCALE_KEY;
+use crate::workload::options::{GeneratorKind, SpecError, SpecKey};
 
-const DUPLICATES: Key = Key {
+const DUPLICATES: SpecKey = SpecKey {
     name: "duplicates",
     default: "0",
     meaning: "share of writes that repeat a content, 0 to 1; what is not recycled repeats live pages; 0: recycled ones only",
 };
-const THETA: Key = Key {
+const THETA: SpecKey = SpecKey {
     name: "theta",
     default: "0.9",
     meaning: "zipf exponent of overwrites and returns (assumed), 0 to 2",
 };
-const READS: Key = Key {
+const READS: SpecKey = SpecKey {
     name: "reads",
     default: "table",
     meaning: "table: as many as Table I has; figures: as many as Figure 2 of the paper needs",
 };
-pub(super) const FROM: Key =
-    Key { name: "from", default: "0.5", meaning: "share of the requests before the first return, 0 to 1" };
-pub(super) const RUN: Key = Key {
+pub(super) const RETURNS_FROM_KEY: SpecKey = SpecKey {
+    name: "from",
+    default: "0.5",
+    meaning: "share of the requests before the first return, 0 to 1",
+};
+pub(super) const RUN_LENGTH_KEY: SpecKey = SpecKey {
     name: "run",
     default: "1",
     meaning: "neighbouring addresses whose newest dead pages return one after the other, 1 to 1024",
 };
 
-const KEYS: &[Key] = &[SCALE, THETA, DUPLICATES, READS, FROM, RUN];
+const KEYS: &[SpecKey] = &[SCALE_KEY, THETA, DUPLICATES, READS, RETURNS_FROM_KEY, RUN_LENGTH_KEY];
 
-pub(super) const HOMES: Kind =
-    Kind { name: "fiu-homes", meaning: "substitute for FIU homes, 9.3 million requests", keys: KEYS };
-pub(super) const MAIL: Kind =
-    Kind { name: "fiu-mail", meaning: "substitute for FIU mail, 16.3 million requests", keys: KEYS };
-pub(super) const WEB: Kind =
-    Kind { name: "fiu-web", meaning: "substitute for FIU web-vm, 5.9 million requests", keys: KEYS };
+pub(super) const FIU_HOMES: GeneratorKind = GeneratorKind {
+    name: "fiu-homes",
+    meaning: "substitute for FIU homes, 9.3 million requests",
+    keys: KEYS,
+};
+pub(super) const FIU_MAIL: GeneratorKind =
+    GeneratorKind { name: "fiu-mail", meaning: "substitute for FIU mail, 16.3 million requests", keys: KEYS };
+pub(super) const FIU_WEB: GeneratorKind =
+    GeneratorKind { name: "fiu-web", meaning: "substitute for FIU web-vm, 5.9 million requests", keys: KEYS };
 
 const TWO_WEEKS_S: f64 = 14.0 * 86_400.0;
 
@@ -93,7 +99,7 @@ const COLD: f64 = 0.52;
 
 impl Popularity {
     /// Returns the share of the invalidated pages for each number of reads.
-    fn shares(self) -> ByClass {
+    fn shares(self) -> SharesByReadCount {
         std::array::from_fn(|reads| match reads {
             0..4 => COLD / 4.0,
             4..8 => (1.0 - COLD - self.hot) / 4.0,
@@ -102,8 +108,8 @@ impl Popularity {
     }
 
     /// Returns the probability that the content of a dead page is written again, for each number of reads.
-    fn probabilities(self) -> ByClass {
-        let last = (CLASSES - 1) as f64;
+    fn probabilities(self) -> SharesByReadCount {
+        let last = (READ_COUNT_CLASSES - 1) as f64;
         std::array::from_fn(|reads| {
             self.unread * (self.most / self.unread).powf((reads as f64 / last).powf(self.bend))
         })
@@ -155,15 +161,15 @@ const TRACES: [Facts; 3] = [
 
 /// Whether `kind` is a substitute for an FIU trace. Such a host model chooses the contents of its pages itself, so it
 /// takes no content model.
-pub(super) fn knows_contents(kind: &str) -> bool {
+pub(super) fn has_known_contents(kind: &str) -> bool {
     TRACES.iter().any(|facts| facts.name == kind)
 }
 
 pub(super) fn substitute(
     kind: &str,
-    keys: &Keys,
+    keys: &SpecValues,
     random: Xoshiro256PlusPlus,
-) -> Result<Recurring, SpecError> {
+) -> Result<RecurringContent, SpecError> {
     let facts = TRACES.iter().find(|facts| facts.name == kind).expect("a row for each kind");
     let scale = keys.number("scale", 0.0001..=1.0)?;
     let scaled = |count: f64| ((count * scale).round() as u64).max(1);
@@ -175,23 +181,23 @@ pub(super) fn substitute(
     let repeated = (keys.number("duplicates", 0.0..=1.0)? * writes as f64).round() as u64;
     let takes_table = keys.is_first_of("reads", ["table", "figures"], "table or figures")?;
     let (shares, probabilities) = (facts.popularity.shares(), facts.popularity.probabilities());
-    let plan = Plan {
+    let plan = RecurringPlan {
         writes,
-        addresses,
-        overwritten: (overwrites / facts.list_length).round() as u64,
+        distinct_addresses: addresses,
+        overwritten_addresses: (overwrites / facts.list_length).round() as u64,
         reads: takes_table.then(|| scaled(requests * (1.0 - write_share))),
         duration_s: TWO_WEEKS_S * scale,
-        returns,
+        dead_content_writes: returns,
         live_repeats: repeated.saturating_sub(returns),
         returns_from: keys.number("from", 0.0..=1.0)?,
-        newest_four: facts.newest_four,
+        newest_four_share: facts.newest_four,
         // A page that returned is invalidated again, with its reads. So the fresh pages have the remaining shares.
-        fresh: std::array::from_fn(|reads| shares[reads] * (1.0 - probabilities[reads])),
-        returning: std::array::from_fn(|reads| shares[reads] * probabilities[reads]),
+        fresh_read_counts: std::array::from_fn(|reads| shares[reads] * (1.0 - probabilities[reads])),
+        returning_read_counts: std::array::from_fn(|reads| shares[reads] * probabilities[reads]),
         class_of_address: false,
-        run: keys.integer("run", 1..=1024)?,
-        theta: keys.number("theta", 0.0..=2.0)?,
+        run_length: keys.integer("run", 1..=1024)?,
+        zipf_theta: keys.number("theta", 0.0..=2.0)?,
         seed: keys.integer("seed", 0..=u64::MAX)?,
     };
-    Ok(Recurring::new(&plan, random))
+    Ok(RecurringContent::new(&plan, random))
 }

@@ -3,27 +3,27 @@
 
 use std::ops::RangeInclusive;
 
-use crate::workload::options::{Options, SpecError};
+use crate::workload::options::{SpecError, SpecOptions};
 
 /// Reads the typed values of a host model's specification in which all keys are present.
 #[derive(Debug)]
-pub(super) struct Keys<'a> {
-    options: &'a Options<'a>,
+pub(super) struct SpecValues<'a> {
+    options: &'a SpecOptions<'a>,
 }
 
 const COMPLETE: &str = "a completed specification has every key";
 
-impl<'a> Keys<'a> {
-    pub(super) fn new(options: &'a Options<'a>) -> Self {
+impl<'a> SpecValues<'a> {
+    pub(super) fn new(options: &'a SpecOptions<'a>) -> Self {
         Self { options }
     }
 
     pub(super) fn integer(&self, key: &'static str, bounds: RangeInclusive<u64>) -> Result<u64, SpecError> {
-        self.options.integer(key, bounds).map(|value| value.expect(COMPLETE))
+        self.options.integer_value(key, bounds).map(|value| value.expect(COMPLETE))
     }
 
     pub(super) fn number(&self, key: &'static str, bounds: RangeInclusive<f64>) -> Result<f64, SpecError> {
-        self.options.number(key, bounds).map(|value| value.expect(COMPLETE))
+        self.options.number_value(key, bounds).map(|value| value.expect(COMPLETE))
     }
 
     /// Whether the value of `key` is the first of two allowed words; any third word is an error.
@@ -33,7 +33,7 @@ impl<'a> Keys<'a> {
         [first, second]: [&str; 2],
         expected: &'static str,
     ) -> Result<bool, SpecError> {
-        match self.options.text(key).expect(COMPLETE) {
+        match self.options.text_value(key).expect(COMPLETE) {
             value if value == first => Ok(true),
             value if value == second => Ok(false),
             value => Err(SpecError::BadValue { key, value: value.into(), expected }),

@@ -16,26 +16,26 @@
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::keys::Keys;
-use super::substitute::{Facts, READS, SCALE, Substitute, THETA};
-use crate::content_model::{Ratio, Source, Spec};
+use super::keys::SpecValues;
+use super::substitute::{READS_KEY, SCALE_KEY, SubstituteGenerator, THETA_KEY, TraceFacts};
+use crate::content_model::{ContentModelSpec, ContentSource, SizeRatio};
 use crate::workload::PAGE_BYTES;
-use crate::workload::options::{Kind, SpecError};
+use crate::workload::options::{GeneratorKind, SpecError};
 
-pub(super) const WKSN: Kind = Kind {
+pub(super) const WKSN: GeneratorKind = GeneratorKind {
     name: "wksn",
     meaning: "substitute for WKSN, a day of 77 GiB written",
-    keys: &[SCALE, THETA, READS],
+    keys: &[SCALE_KEY, THETA_KEY, READS_KEY],
 };
-pub(super) const MEDIA: Kind = Kind {
+pub(super) const MEDIA: GeneratorKind = GeneratorKind {
     name: "media",
     meaning: "substitute for Media, a day of 138 GiB written",
-    keys: &[SCALE, THETA, READS],
+    keys: &[SCALE_KEY, THETA_KEY, READS_KEY],
 };
-pub(super) const DVMT: Kind = Kind {
+pub(super) const DVMT: GeneratorKind = GeneratorKind {
     name: "dvmt",
     meaning: "substitute for DVMT, a day of 173 GiB written",
-    keys: &[SCALE, THETA, READS],
+    keys: &[SCALE_KEY, THETA_KEY, READS_KEY],
 };
 
 const DAY_S: f64 = 86_400.0;
@@ -66,19 +66,19 @@ fn row(kind: &str) -> &'static Row {
 
 pub(super) fn substitute(
     kind: &str,
-    keys: &Keys,
+    keys: &SpecValues,
     random: Xoshiro256PlusPlus,
-) -> Result<Substitute, SpecError> {
+) -> Result<SubstituteGenerator, SpecError> {
     let row = row(kind);
     let writes = BYTES_UNTIL_WORN / (row.years * 365.0) / PAGE_BYTES as f64;
-    let facts = Facts {
+    let facts = TraceFacts {
         name: row.name,
         reads: writes * READS_PER_WRITE,
         writes,
-        addresses: writes * NEW_ADDRESSES,
+        distinct_addresses: writes * NEW_ADDRESSES,
         duration_s: DAY_S,
     };
-    Substitute::new(&facts, keys, random)
+    SubstituteGenerator::new(&facts, keys, random)
 }
 
 /// Standard deviation of a page's compressed size, in pages.
@@ -87,12 +87,15 @@ const SIGMA: f64 = 0.05;
 const CHUNK_PAGES: f64 = 4.0;
 
 /// Returns the content model that Table I of the integrated lifetime paper implies for a trace.
-pub(super) fn content(kind: &str) -> Spec {
+pub(super) fn content_model_of(kind: &str) -> ContentModelSpec {
     let row = row(kind);
     let share = (1.0 - row.deduplicated).max(0.0);
-    let source = Source::Duplicates { share, theta: 0.9, pool: 100_000 };
+    let source = ContentSource::Duplicates { share, theta: 0.9, pool: 100_000 };
     let mean = mean_size_for_share(row.compressed);
-    Spec { compress: Some(Ratio { mean, sigma: SIGMA }), ..Spec::new(source) }
+    ContentModelSpec {
+        compress_ratio: Some(SizeRatio { mean, sigma: SIGMA }),
+        ..ContentModelSpec::new(source)
+    }
 }
 
 /// Returns the mean compressed size, in pages, with which chunks of independent Gaussian pages leave `share` of their

@@ -5,8 +5,8 @@
 //! lists everything that its model covers, and a result obtained from a model is a result about the model. The price of
 //! that honesty is that absolute figures of the papers cannot be reproduced; directions and ratios between designs can.
 //!
-//! Models that copy pages can do so by remap requests or by reads and writes ([`Spec`] key `remap`). Both ways leave
-//! the same contents, because the script of requests records what every page of the volume holds.
+//! Models that copy pages can do so by remap requests or by reads and writes ([`HostModelSpec`] key `remap`). Both ways
+//! leave the same contents, because the script of requests records what every page of the volume holds.
 //!
 //! Invariants: equal specifications give equal requests; every write carries its content; requests are whole pages of 4
 //! KiB inside a dense volume that starts at page 0.
@@ -32,19 +32,19 @@ mod ycsb;
 use std::fmt;
 use std::str::FromStr;
 
-use keys::Keys;
+use keys::SpecValues;
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
-use script::Script;
+use script::RequestScript;
 use wearwell::data::mix_bits;
 use wearwell_trace::Request;
 
 use crate::content_model::{self, ContentModel};
-use crate::workload::options::{Grammar, Key, Kind, Options, SpecError};
+use crate::workload::options::{GeneratorKind, SpecError, SpecGrammar, SpecKey, SpecOptions};
 
 /// Host models and their keys, for parsing and help.
-pub const GRAMMAR: Grammar = Grammar {
-    what: "host model",
+pub const HOST_GRAMMAR: SpecGrammar = SpecGrammar {
+    kind_noun: "host model",
     kinds: &[
         sqlite_wal::KIND,
         f2fs_clean::KIND,
@@ -54,25 +54,25 @@ pub const GRAMMAR: Grammar = Grammar {
         oltp::KIND,
         ycsb::KIND,
         predicted::KIND,
-        fiu::HOMES,
-        fiu::MAIL,
-        fiu::WEB,
-        delta_ftl::F1,
-        delta_ftl::F2,
-        delta_ftl::C3,
-        delta_ftl::C8,
-        delta_ftl::DAP,
-        delta_ftl::MSN,
+        fiu::FIU_HOMES,
+        fiu::FIU_MAIL,
+        fiu::FIU_WEB,
+        delta_ftl::FINANCIAL_1,
+        delta_ftl::FINANCIAL_2,
+        delta_ftl::CELLO99_DISK_3,
+        delta_ftl::CELLO99_DISK_8,
+        delta_ftl::DAP_PS,
+        delta_ftl::MSN_CFS,
         delta_load::KIND,
         lifetime::WKSN,
         lifetime::MEDIA,
         lifetime::DVMT,
     ],
-    common: &[Key { name: "seed", default: "1", meaning: "equal seeds give equal requests" }],
+    common_keys: &[SpecKey { name: "seed", default: "1", meaning: "equal seeds give equal requests" }],
 };
 
 /// The specification key `remap` of the host models that can copy pages by remaps or by writes.
-const REMAP: Key = Key {
+const REMAP: SpecKey = SpecKey {
     name: "remap",
     default: "on",
     meaning: "on: pages are copied by remap requests; off: they are written",
@@ -81,13 +81,13 @@ const REMAP: Key = Key {
 /// Specification of a host model, such as `sqlite-wal:entries=1000,remap=off+dup:share=0.2`. It is printed with all
 /// keys and parsed with any of them. After `+` follows the content model of new pages.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Spec {
+pub struct HostModelSpec {
     /// Specification text of the host model: kind and all keys, with defaults filled in.
     text: String,
-    content: Option<content_model::Spec>,
+    content: Option<content_model::ContentModelSpec>,
 }
 
-impl FromStr for Spec {
+impl FromStr for HostModelSpec {
     type Err = SpecError;
 
     fn from_str(text: &str) -> Result<Self, SpecError> {
@@ -95,68 +95,73 @@ impl FromStr for Spec {
             Some((model, content)) => (model, Some(content.parse()?)),
             None => (text, None),
         };
-        let spec = Self { text: complete(&Options::parse(model, &GRAMMAR)?), content };
+        let spec = Self { text: complete(&SpecOptions::parse(model, &HOST_GRAMMAR)?), content };
         spec.build()?;
         Ok(spec)
     }
 }
 
 /// Returns the specification text of a host model with the kind and all of its keys.
-fn complete(options: &Options) -> String {
+fn complete(options: &SpecOptions) -> String {
     let kind = kind_of(options.kind);
-    let value = |key: &Key| format!("{}={}", key.name, options.text(key.name).unwrap_or(key.default));
-    let values: Vec<String> = kind.keys.iter().chain(GRAMMAR.common).map(value).collect();
+    let value =
+        |key: &SpecKey| format!("{}={}", key.name, options.text_value(key.name).unwrap_or(key.default));
+    let values: Vec<String> = kind.keys.iter().chain(HOST_GRAMMAR.common_keys).map(value).collect();
     format!("{}:{}", kind.name, values.join(","))
 }
 
-fn kind_of(name: &str) -> &'static Kind {
-    GRAMMAR.kinds.iter().find(|kind| kind.name == name).expect("options have a kind of their grammar")
+fn kind_of(name: &str) -> &'static GeneratorKind {
+    HOST_GRAMMAR.kinds.iter().find(|kind| kind.name == name).expect("options have a kind of their grammar")
 }
 
-impl fmt::Display for Spec {
+impl fmt::Display for HostModelSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)?;
         self.content.as_ref().map_or(Ok(()), |content| write!(f, "+{content}"))
     }
 }
 
-impl Spec {
+impl HostModelSpec {
     /// Whether the specification `text` names a host model.
     pub fn is_named_by(text: &str) -> bool {
         let name = text.split([':', '+']).next().unwrap_or_default().trim();
-        GRAMMAR.kinds.iter().any(|kind| kind.name == name)
+        HOST_GRAMMAR.kinds.iter().any(|kind| kind.name == name)
     }
 
-    fn build(&self) -> Result<Generator, SpecError> {
-        let options = Options::parse(&self.text, &GRAMMAR)?;
-        let keys = Keys::new(&options);
+    fn build(&self) -> Result<HostGenerator, SpecError> {
+        let options = SpecOptions::parse(&self.text, &HOST_GRAMMAR)?;
+        let keys = SpecValues::new(&options);
         let seed = keys.integer("seed", 0..=u64::MAX)?;
         let model = build_model(options.kind, &keys, Xoshiro256PlusPlus::seed_from_u64(seed))?;
         let content = match (self.content, options.kind) {
             (Some(content), _) => content,
-            (None, "wksn" | "media" | "dvmt") => lifetime::content(options.kind),
-            (None, _) => content_model::Spec::new(content_model::Source::Unique),
+            (None, "wksn" | "media" | "dvmt") => lifetime::content_model_of(options.kind),
+            (None, _) => content_model::ContentModelSpec::new(content_model::ContentSource::Unique),
         };
         if self.content.is_some() && knows_contents(options.kind) {
             let message = format!(
                 "{} chooses the contents of its pages itself: leave out the content model after +",
                 options.kind
             );
-            return Err(SpecError::Conflict(message));
+            return Err(SpecError::ConflictingKeys(message));
         }
-        let script = Script::new(ContentModel::new(&content, mix_bits(seed ^ CONTENT_STREAM)));
-        Ok(Generator { script, model, knows_contents: knows_contents(options.kind) })
+        let script = RequestScript::new(ContentModel::new(&content, mix_bits(seed ^ CONTENT_STREAM)));
+        Ok(HostGenerator { script, model, knows_contents: knows_contents(options.kind) })
     }
 }
 
 /// Whether a host model of this `kind` chooses the contents of its pages itself, so that no content model is allowed.
 fn knows_contents(kind: &str) -> bool {
-    kind == "predicted" || fiu::knows_contents(kind)
+    kind == "predicted" || fiu::has_known_contents(kind)
 }
 
 const CONTENT_STREAM: u64 = 0x686f_7374_7061_6765;
 
-fn build_model(kind: &str, keys: &Keys, random: Xoshiro256PlusPlus) -> Result<Box<dyn Model>, SpecError> {
+fn build_model(
+    kind: &str,
+    keys: &SpecValues,
+    random: Xoshiro256PlusPlus,
+) -> Result<Box<dyn Model>, SpecError> {
     Ok(match kind {
         "sqlite-wal" => Box::new(sqlite_wal::SqliteWal::new(keys, random)?),
         "f2fs-clean" => Box::new(f2fs_clean::F2fsClean::new(keys, random)?),
@@ -165,7 +170,7 @@ fn build_model(kind: &str, keys: &Keys, random: Xoshiro256PlusPlus) -> Result<Bo
         "fileserver" => Box::new(fileserver::Fileserver::new(keys, random)?),
         "oltp" => Box::new(oltp::Oltp::new(keys, random)?),
         "ycsb" => Box::new(ycsb::Ycsb::new(keys, random)?),
-        "predicted" => Box::new(predicted::load(keys, random)?),
+        "predicted" => Box::new(predicted::predicted_load(keys, random)?),
         "fiu-homes" | "fiu-mail" | "fiu-web" => Box::new(fiu::substitute(kind, keys, random)?),
         "f1" | "f2" | "c3" | "c8" | "dap" | "msn" => Box::new(delta_ftl::substitute(kind, keys, random)?),
         "delta-load" => Box::new(delta_load::DeltaLoad::new(keys, random)?),
@@ -177,31 +182,31 @@ fn build_model(kind: &str, keys: &Keys, random: Xoshiro256PlusPlus) -> Result<Bo
 /// A host model (of a file system, database, ...) that generates requests step by step.
 trait Model: fmt::Debug + Send {
     /// Adds the model's next steps to the script; a model that adds no step has ended.
-    fn advance(&mut self, script: &mut Script);
+    fn plan_next_steps(&mut self, script: &mut RequestScript);
 }
 
 /// Generates the requests of a host model.
 #[derive(Debug)]
-pub struct Generator {
-    script: Script,
+pub struct HostGenerator {
+    script: RequestScript,
     model: Box<dyn Model>,
     /// Whether the host model chooses the contents of its pages itself, without the content model.
     knows_contents: bool,
 }
 
-impl Generator {
+impl HostGenerator {
     /// Creates the generator of a host model (of a file system, database, ...), before its first request.
-    pub fn new(spec: &Spec) -> Self {
+    pub fn new(spec: &HostModelSpec) -> Self {
         spec.build().expect("a specification is checked when it is parsed")
     }
 
     /// Writes the next request into `into` and returns true; after the last one returns false and leaves `into`
     /// unchanged. Takes 16 bytes of memory per page of the volume.
-    pub fn next(&mut self, into: &mut Request) -> bool {
+    pub fn next_request(&mut self, into: &mut Request) -> bool {
         if self.script.is_empty() {
-            self.model.advance(&mut self.script);
+            self.model.plan_next_steps(&mut self.script);
         }
-        self.script.next(into)
+        self.script.next_request(into)
     }
 
     /// Returns a sentence on the content of new pages of the host model, for reports.

@@ -8,20 +8,20 @@
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::Model;
-use super::keys::Keys;
-use super::script::Script;
-use crate::workload::draw::below;
-use crate::workload::options::{Key, Kind, SpecError};
+use super::keys::SpecValues;
+use super::script::RequestScript;
+use crate::workload::draw::uniform_below;
+use crate::workload::options::{GeneratorKind, SpecError, SpecKey};
 
-pub(super) const KIND: Kind = Kind {
+pub(super) const KIND: GeneratorKind = GeneratorKind {
     name: "oltp",
     meaning: "random reads and writes of a database and a sequential log (filebench's mix)",
     keys: &[
-        Key { name: "pages", default: "65536", meaning: "of the data files, 1 to 4294967295" },
-        Key { name: "log", default: "2560", meaning: "pages of the circular log, 64 to 16777216" },
-        Key { name: "reads", default: "100", meaning: "random reads per round, 0 to 1e6" },
-        Key { name: "writes", default: "100", meaning: "random writes per round, 0 to 1e6" },
-        Key { name: "rounds", default: "2000", meaning: "0 to 1e9" },
+        SpecKey { name: "pages", default: "65536", meaning: "of the data files, 1 to 4294967295" },
+        SpecKey { name: "log", default: "2560", meaning: "pages of the circular log, 64 to 16777216" },
+        SpecKey { name: "reads", default: "100", meaning: "random reads per round, 0 to 1e6" },
+        SpecKey { name: "writes", default: "100", meaning: "random writes per round, 0 to 1e6" },
+        SpecKey { name: "rounds", default: "2000", meaning: "0 to 1e9" },
     ],
 };
 
@@ -42,7 +42,7 @@ pub(super) struct Oltp {
 }
 
 impl Oltp {
-    pub(super) fn new(keys: &Keys, random: Xoshiro256PlusPlus) -> Result<Self, SpecError> {
+    pub(super) fn new(keys: &SpecValues, random: Xoshiro256PlusPlus) -> Result<Self, SpecError> {
         Ok(Self {
             random,
             pages: keys.integer("pages", 1..=u64::from(u32::MAX))?,
@@ -57,27 +57,27 @@ impl Oltp {
 
     /// Draws a page of the database's data files, which follow the log in the volume.
     fn data_page(&mut self) -> u64 {
-        self.log_slots * LOG_WRITE_PAGES + below(&mut self.random, self.pages)
+        self.log_slots * LOG_WRITE_PAGES + uniform_below(&mut self.random, self.pages)
     }
 }
 
 impl Model for Oltp {
-    fn advance(&mut self, script: &mut Script) {
+    fn plan_next_steps(&mut self, script: &mut RequestScript) {
         if !std::mem::replace(&mut self.loaded, true) {
-            script.write(self.log_slots * LOG_WRITE_PAGES, self.pages);
-            return script.phase();
+            script.plan_write(self.log_slots * LOG_WRITE_PAGES, self.pages);
+            return script.plan_phase_mark();
         }
         if self.done == self.rounds {
             return;
         }
         for _ in 0..self.reads {
-            script.read(self.data_page(), 1);
+            script.plan_read(self.data_page(), 1);
         }
         for _ in 0..self.writes {
-            script.write(self.data_page(), 1);
+            script.plan_write(self.data_page(), 1);
         }
-        script.write(self.done % self.log_slots * LOG_WRITE_PAGES, LOG_WRITE_PAGES);
-        script.flush();
+        script.plan_write(self.done % self.log_slots * LOG_WRITE_PAGES, LOG_WRITE_PAGES);
+        script.plan_flush();
         self.done += 1;
     }
 }

@@ -8,16 +8,16 @@
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::fiu::{FROM, RUN};
-use super::keys::Keys;
-use super::recurring::{CLASSES, Plan, Recurring};
-use crate::workload::options::{Key, Kind, SpecError};
+use super::fiu::{RETURNS_FROM_KEY, RUN_LENGTH_KEY};
+use super::keys::SpecValues;
+use super::recurring::{READ_COUNT_CLASSES, RecurringContent, RecurringPlan};
+use crate::workload::options::{GeneratorKind, SpecError, SpecKey};
 
-const fn key(name: &'static str, default: &'static str, meaning: &'static str) -> Key {
-    Key { name, default, meaning }
+const fn key(name: &'static str, default: &'static str, meaning: &'static str) -> SpecKey {
+    SpecKey { name, default, meaning }
 }
 
-pub(super) const KIND: Kind = Kind {
+pub(super) const KIND: GeneratorKind = GeneratorKind {
     name: "predicted",
     meaning: "single pages whose contents return, more often if they were read",
     keys: &[
@@ -30,42 +30,45 @@ pub(super) const KIND: Kind = Kind {
         key("other_return", "0.05", "share of the other dead versions that return, 0 to 1"),
         key("newest", "0.8", "share of the returns that are among the four newest dead versions, 0 to 1"),
         FROM_START,
-        RUN,
+        RUN_LENGTH_KEY,
     ],
 };
-const FROM_START: Key = Key { default: "0", ..FROM };
+const FROM_START: SpecKey = SpecKey { default: "0", ..RETURNS_FROM_KEY };
 
-pub(super) fn load(keys: &Keys, random: Xoshiro256PlusPlus) -> Result<Recurring, SpecError> {
+pub(super) fn predicted_load(
+    keys: &SpecValues,
+    random: Xoshiro256PlusPlus,
+) -> Result<RecurringContent, SpecError> {
     let writes = keys.integer("writes", 2..=1 << 40)?;
     let addresses = keys.integer("pages", 1..=1 << 31)?.min(writes / 2);
     let popular = keys.number("popular", 0.0..=1.0)?;
-    let reads = keys.integer("reads", 1..=CLASSES as u64 - 1)? as usize;
+    let reads = keys.integer("reads", 1..=READ_COUNT_CLASSES as u64 - 1)? as usize;
     let share = |key| keys.number(key, 0.0..=1.0);
     let (popular_return, other_return) = (share("popular_return")?, share("other_return")?);
     let returning = [popular * popular_return, (1.0 - popular) * other_return];
     let by_class = |read: f64, unread: f64| {
-        let mut shares = [0.0; CLASSES];
+        let mut shares = [0.0; READ_COUNT_CLASSES];
         (shares[0], shares[reads]) = (unread, read);
         shares
     };
     let overwrites = (writes - addresses) as f64;
-    let plan = Plan {
+    let plan = RecurringPlan {
         writes,
-        addresses,
-        overwritten: addresses,
+        distinct_addresses: addresses,
+        overwritten_addresses: addresses,
         reads: None,
         duration_s: writes as f64 * 1e-3,
-        returns: (returning.iter().sum::<f64>() * overwrites).round() as u64,
+        dead_content_writes: (returning.iter().sum::<f64>() * overwrites).round() as u64,
         live_repeats: 0,
         returns_from: share("from")?,
-        newest_four: share("newest")?,
+        newest_four_share: share("newest")?,
         // A page that returned is invalidated again, with its reads. So the fresh pages have the remaining shares.
-        fresh: by_class(popular - returning[0], 1.0 - popular - returning[1]),
-        returning: by_class(returning[0], returning[1]),
+        fresh_read_counts: by_class(popular - returning[0], 1.0 - popular - returning[1]),
+        returning_read_counts: by_class(returning[0], returning[1]),
         class_of_address: true,
-        run: keys.integer("run", 1..=1024)?,
-        theta: keys.number("theta", 0.0..=2.0)?,
+        run_length: keys.integer("run", 1..=1024)?,
+        zipf_theta: keys.number("theta", 0.0..=2.0)?,
         seed: keys.integer("seed", 0..=u64::MAX)?,
     };
-    Ok(Recurring::new(&plan, random))
+    Ok(RecurringContent::new(&plan, random))
 }

@@ -23,12 +23,12 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use wearwell::data::{Fingerprint, mix_bits};
 
 use super::Model;
-use super::script::Script;
-use crate::workload::draw::{Zipf, below, unit};
+use super::script::RequestScript;
+use crate::workload::draw::{Zipf, uniform_below, uniform_unit};
 use crate::workload::permutation::Permutation;
 
 /// Number of classes of page versions: a class is the number of reads of a version, 0 to 15.
-pub(super) const CLASSES: usize = 16;
+pub(super) const READ_COUNT_CLASSES: usize = 16;
 /// Largest number of dead versions (overwritten contents) kept per address, as many as 4 bits can number.
 const VERSIONS: usize = 16;
 /// Number of dead versions (overwritten contents) of an address that count as its newest (numbers 15 to 12).
@@ -37,75 +37,76 @@ const NEWEST: usize = 4;
 const ADDRESS_TRIES: usize = 64;
 
 /// A share for each class of page versions, that is for each number of reads.
-pub(super) type ByClass = [f64; CLASSES];
+pub(super) type SharesByReadCount = [f64; READ_COUNT_CLASSES];
 
 /// Parameters of a host model whose contents are written again after they became dead.
 #[derive(Clone, Debug)]
-pub(super) struct Plan {
+pub(super) struct RecurringPlan {
     /// Number of page writes that the host model generates.
     pub writes: u64,
     /// Number of distinct addresses that the host model writes.
-    pub addresses: u64,
+    pub distinct_addresses: u64,
     /// Number of addresses that the host model overwrites at least once.
-    pub overwritten: u64,
+    pub overwritten_addresses: u64,
     /// Number of reads that the host model generates; `None` = as many as all page versions together need by their
     /// class (number of reads).
     pub reads: Option<u64>,
     pub duration_s: f64,
     /// Number of writes whose content is dead: it was overwritten before, and is now written again.
-    pub returns: u64,
+    pub dead_content_writes: u64,
     /// Number of writes that repeat the content of a valid page; not counted as returns.
     pub live_repeats: u64,
     /// Share of the requests before the first return (write of a dead content).
     pub returns_from: f64,
     /// Share of the returns (writes of a dead content) that write one of the four newest dead versions of their
     /// address.
-    pub newest_four: f64,
+    pub newest_four_share: f64,
     /// Share of each class (number of reads) among page versions with new content, which are not returns of a dead one.
-    pub fresh: ByClass,
+    pub fresh_read_counts: SharesByReadCount,
     /// Share of each class (number of reads) among returns (writes of a dead content).
-    pub returning: ByClass,
+    pub returning_read_counts: SharesByReadCount,
     /// Whether all versions (contents) of an address have one class (number of reads).
     pub class_of_address: bool,
     /// Number of neighbouring addresses whose newest dead versions are written again one after the other; 1 = single
     /// returns.
-    pub run: u64,
+    pub run_length: u64,
     /// Zipf exponent of the popularity of addresses for overwrites.
-    pub theta: f64,
+    pub zipf_theta: f64,
     pub seed: u64,
 }
 
-impl Plan {
+impl RecurringPlan {
     /// Returns the number of reads that all page versions together need by their classes (a class is a number of
     /// reads).
     fn reads_needed(&self) -> u64 {
-        let total: f64 = self.fresh.iter().sum();
-        let mean = (0u32..).zip(self.fresh).map(|(class, share)| f64::from(class) * share).sum::<f64>();
-        ((self.writes - self.returns) as f64 * mean / total).round() as u64
+        let total: f64 = self.fresh_read_counts.iter().sum();
+        let mean =
+            (0u32..).zip(self.fresh_read_counts).map(|(class, share)| f64::from(class) * share).sum::<f64>();
+        ((self.writes - self.dead_content_writes) as f64 * mean / total).round() as u64
     }
 }
 
 /// Deals exact counts of events in random order, like a deck of `left` cards of which `wanted` are of one kind.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Deck {
-    pub wanted: u64,
-    pub left: u64,
+pub(super) struct EventDeck {
+    pub wanted_cards: u64,
+    pub cards_left: u64,
 }
 
-impl Deck {
+impl EventDeck {
     /// Deals the next card of the deck, and returns whether it is of the wanted kind (the event happens). `must` forces
     /// a wanted card; the deck must then contain one.
-    pub(super) fn deal(&mut self, must: bool, random: &mut Xoshiro256PlusPlus) -> bool {
-        let is_wanted = must || below(random, self.left) < self.wanted;
-        self.left -= 1;
-        self.wanted -= u64::from(is_wanted);
+    pub(super) fn deal_card(&mut self, must: bool, random: &mut Xoshiro256PlusPlus) -> bool {
+        let is_wanted = must || uniform_below(random, self.cards_left) < self.wanted_cards;
+        self.cards_left -= 1;
+        self.wanted_cards -= u64::from(is_wanted);
         is_wanted
     }
 }
 
 /// Draws a class (number of reads) with its share as the probability.
-fn draw_class(shares: &ByClass, random: &mut Xoshiro256PlusPlus) -> u8 {
-    let mut left = unit(random) * shares.iter().sum::<f64>();
+fn draw_class(shares: &SharesByReadCount, random: &mut Xoshiro256PlusPlus) -> u8 {
+    let mut left = uniform_unit(random) * shares.iter().sum::<f64>();
     for (class, share) in (0u8..).zip(shares) {
         left -= share;
         if left < 0.0 {
@@ -117,14 +118,14 @@ fn draw_class(shares: &ByClass, random: &mut Xoshiro256PlusPlus) -> u8 {
 
 /// Generator of a host model whose page contents are written again after they became dead.
 #[derive(Debug)]
-pub(super) struct Recurring {
+pub(super) struct RecurringContent {
     random: Xoshiro256PlusPlus,
     requests: u64,
     interval_ns: f64,
     done: u64,
     writes_left: u64,
-    first_writes: Deck,
-    first_overwrites: Deck,
+    first_writes: EventDeck,
+    first_overwrites: EventDeck,
     /// Number of first overwrites of an address that were dealt when every written address had been overwritten
     /// already, so that they are still to be made.
     owed_first_overwrites: u64,
@@ -139,26 +140,29 @@ pub(super) struct Recurring {
     contents: Contents,
 }
 
-impl Recurring {
-    pub(super) fn new(plan: &Plan, mut random: Xoshiro256PlusPlus) -> Self {
+impl RecurringContent {
+    pub(super) fn new(plan: &RecurringPlan, mut random: Xoshiro256PlusPlus) -> Self {
         let needed = plan.reads_needed();
         let reads = plan.reads.unwrap_or(needed);
         let requests = plan.writes + reads;
-        let overwritten = plan.overwritten.clamp(1, plan.addresses);
+        let overwritten = plan.overwritten_addresses.clamp(1, plan.distinct_addresses);
         let content_seed = rand::Rng::next_u64(&mut random);
         Self {
             requests,
             interval_ns: plan.duration_s * 1e9 / requests as f64,
             done: 0,
             writes_left: plan.writes,
-            first_writes: Deck { wanted: plan.addresses, left: plan.writes },
-            first_overwrites: Deck { wanted: overwritten, left: plan.writes - plan.addresses },
+            first_writes: EventDeck { wanted_cards: plan.distinct_addresses, cards_left: plan.writes },
+            first_overwrites: EventDeck {
+                wanted_cards: overwritten,
+                cards_left: plan.writes - plan.distinct_addresses,
+            },
             owed_first_overwrites: 0,
             known: 0,
             overwritten: 0,
-            ranks: Zipf::new(overwritten, plan.theta),
-            places: Permutation::new(plan.addresses, plan.seed),
-            reads: Reads::new(plan.addresses, reads, needed),
+            ranks: Zipf::new(overwritten, plan.zipf_theta),
+            places: Permutation::new(plan.distinct_addresses, plan.seed),
+            reads: Reads::new(plan.distinct_addresses, reads, needed),
             contents: Contents::new(plan, requests, content_seed),
             random,
         }
@@ -168,7 +172,7 @@ impl Recurring {
     /// overwrite.
     fn overwritten_address(&mut self) -> u64 {
         let must = self.overwritten + self.owed_first_overwrites == 0;
-        let is_first = self.first_overwrites.deal(must, &mut self.random);
+        let is_first = self.first_overwrites.deal_card(must, &mut self.random);
         self.owed_first_overwrites += u64::from(is_first);
         if self.owed_first_overwrites > 0 && self.overwritten < self.known {
             self.owed_first_overwrites -= 1;
@@ -178,9 +182,9 @@ impl Recurring {
         popular(&self.ranks, self.overwritten, &mut self.random)
     }
 
-    fn write(&mut self, script: &mut Script) {
+    fn write(&mut self, script: &mut RequestScript) {
         self.writes_left -= 1;
-        let is_first = self.first_writes.deal(self.known == 0, &mut self.random);
+        let is_first = self.first_writes.deal_card(self.known == 0, &mut self.random);
         let address = if is_first { self.known } else { self.overwritten_address() };
         self.known += u64::from(is_first);
         for _ in 0..self.reads.take_rest(address) {
@@ -192,16 +196,16 @@ impl Recurring {
             self.reads.add(address, content.class, &mut self.random);
         }
         self.stamp(script);
-        script.write_known(self.places.apply(address), Fingerprint(content.number));
+        script.plan_known_write(self.places.apply(address), Fingerprint(content.number));
     }
 
-    fn read(&mut self, address: u64, script: &mut Script) {
+    fn read(&mut self, address: u64, script: &mut RequestScript) {
         self.stamp(script);
-        script.read(self.places.apply(address), 1);
+        script.plan_read(self.places.apply(address), 1);
     }
 
-    fn stamp(&mut self, script: &mut Script) {
-        script.at((self.done as f64 * self.interval_ns) as u64);
+    fn stamp(&mut self, script: &mut RequestScript) {
+        script.set_arrival_time((self.done as f64 * self.interval_ns) as u64);
         self.done += 1;
     }
 }
@@ -210,11 +214,11 @@ impl Recurring {
 /// draws fail; after 16 of them any known address is returned.
 fn popular(ranks: &Zipf, known: u64, random: &mut Xoshiro256PlusPlus) -> u64 {
     let drawn = (0..16).map(|_| ranks.draw(random) - 1).find(|&rank| rank < known);
-    drawn.unwrap_or_else(|| below(random, known))
+    drawn.unwrap_or_else(|| uniform_below(random, known))
 }
 
-impl Model for Recurring {
-    fn advance(&mut self, script: &mut Script) {
+impl Model for RecurringContent {
+    fn plan_next_steps(&mut self, script: &mut RequestScript) {
         if self.writes_left > 0 {
             self.write(script);
             while let Some(address) = self.reads.next_due(&mut self.random) {
@@ -233,7 +237,7 @@ impl Model for Recurring {
 #[derive(Debug)]
 struct Reads {
     /// Deals which of the reads that the versions need by their class are sent, so that their total is exact.
-    sampled: Deck,
+    sampled: EventDeck,
     /// Number of pending reads of the present version (content) of each address.
     unread: Vec<u8>,
     /// The address of each pending read of a present version, and of some reads that are no longer pending.
@@ -246,7 +250,7 @@ struct Reads {
 impl Reads {
     fn new(addresses: u64, reads: u64, needed: u64) -> Self {
         Self {
-            sampled: Deck { wanted: reads.min(needed), left: needed },
+            sampled: EventDeck { wanted_cards: reads.min(needed), cards_left: needed },
             unread: vec![0; addresses as usize],
             pool: Vec::new(),
             waiting: 0,
@@ -256,8 +260,8 @@ impl Reads {
 
     /// Adds the pending reads of a new page version at `address`: as many as its class, or a random sample of them.
     fn add(&mut self, address: u64, class: u8, random: &mut Xoshiro256PlusPlus) {
-        let cards = u64::from(class).min(self.sampled.left);
-        let reads = (0..cards).filter(|_| self.sampled.deal(false, random)).count();
+        let cards = u64::from(class).min(self.sampled.cards_left);
+        let reads = (0..cards).filter(|_| self.sampled.deal_card(false, random)).count();
         self.unread[address as usize] = reads as u8;
         self.waiting += reads as u64;
         self.pool.extend(std::iter::repeat_n(address as u32, reads));
@@ -277,7 +281,7 @@ impl Reads {
 
     fn next_waiting(&mut self, random: &mut Xoshiro256PlusPlus) -> Option<u64> {
         while self.waiting > 0 && !self.pool.is_empty() {
-            let address = self.pool.swap_remove(below(random, self.pool.len() as u64) as usize);
+            let address = self.pool.swap_remove(uniform_below(random, self.pool.len() as u64) as usize);
             let unread = &mut self.unread[address as usize];
             if *unread > 0 {
                 *unread -= 1;
@@ -311,14 +315,14 @@ struct Known<'a> {
 /// that of a valid page.
 #[derive(Debug)]
 struct Contents {
-    plan: Plan,
+    plan: RecurringPlan,
     /// Number of the request from which on dead contents are written again.
     first_return: u64,
     /// Deals which overwrites write a dead content again (returns); created when the first return is possible.
-    returns: Option<Deck>,
+    returns: Option<EventDeck>,
     /// Number of overwrites that are still to be generated.
     overwrites_left: u64,
-    live: Deck,
+    live: EventDeck,
     /// Writes of a dead content ("returns") that are due but for which no dead version was found yet: class (number of
     /// reads) of the version, and whether it must be among the newest of its address.
     due: Vec<(u8, bool)>,
@@ -333,16 +337,19 @@ struct Contents {
 }
 
 impl Contents {
-    fn new(plan: &Plan, requests: u64, seed: u64) -> Self {
+    fn new(plan: &RecurringPlan, requests: u64, seed: u64) -> Self {
         Self {
             plan: plan.clone(),
             first_return: (plan.returns_from * requests as f64).ceil() as u64,
             returns: None,
-            overwrites_left: plan.writes - plan.addresses,
-            live: Deck { wanted: plan.live_repeats, left: plan.writes - plan.returns },
+            overwrites_left: plan.writes - plan.distinct_addresses,
+            live: EventDeck {
+                wanted_cards: plan.live_repeats,
+                cards_left: plan.writes - plan.dead_content_writes,
+            },
             due: Vec::new(),
-            present: vec![Version::default(); plan.addresses as usize],
-            dead: vec![Vec::new(); plan.addresses as usize],
+            present: vec![Version::default(); plan.distinct_addresses as usize],
+            dead: vec![Vec::new(); plan.distinct_addresses as usize],
             run: None,
             made: 0,
             seed,
@@ -385,11 +392,11 @@ impl Contents {
         if done < self.first_return {
             return None;
         }
-        let wanted = self.plan.returns.min(left);
-        let deck = self.returns.get_or_insert(Deck { wanted, left });
-        if deck.deal(false, random) {
-            let class = draw_class(&self.plan.returning, random);
-            self.due.push((class, unit(random) < self.plan.newest_four));
+        let wanted = self.plan.dead_content_writes.min(left);
+        let deck = self.returns.get_or_insert(EventDeck { wanted_cards: wanted, cards_left: left });
+        if deck.deal_card(false, random) {
+            let class = draw_class(&self.plan.returning_read_counts, random);
+            self.due.push((class, uniform_unit(random) < self.plan.newest_four_share));
         }
         self.continue_run(known).or_else(|| self.find_due(known, random))
     }
@@ -402,7 +409,7 @@ impl Contents {
             return None;
         }
         self.run = (left > 1).then_some((place + 1, left - 1));
-        if place >= known.places.domain() {
+        if place >= known.places.domain_size() {
             return None;
         }
         let version = self.dead[known.places.invert(place) as usize].pop()?;
@@ -413,7 +420,7 @@ impl Contents {
     /// Finds a dead version (overwritten content) for a return that is due: one of the class drawn for the return, at a
     /// popular address. Removes the version and returns it.
     fn find_due(&mut self, known: Known<'_>, random: &mut Xoshiro256PlusPlus) -> Option<Version> {
-        let at = below(random, self.due.len().max(1) as u64) as usize;
+        let at = uniform_below(random, self.due.len().max(1) as u64) as usize;
         let &(class, is_new) = self.due.get(at)?;
         for _ in 0..ADDRESS_TRIES {
             let address = known.ranks.draw(random) - 1;
@@ -426,10 +433,11 @@ impl Contents {
             let of_class = |&k: &usize| dead[k].class == class;
             let count = range.clone().filter(of_class).count() as u64;
             if count > 0 {
-                let k = range.filter(of_class).nth(below(random, count) as usize).expect("counted");
+                let k = range.filter(of_class).nth(uniform_below(random, count) as usize).expect("counted");
                 let version = dead.remove(k);
                 self.due.swap_remove(at);
-                self.run = (self.plan.run > 1).then(|| (known.places.apply(address) + 1, self.plan.run - 1));
+                self.run = (self.plan.run_length > 1)
+                    .then(|| (known.places.apply(address) + 1, self.plan.run_length - 1));
                 return Some(Version { is_fresh: false, ..version });
             }
         }
@@ -445,9 +453,9 @@ impl Contents {
         });
         let class = if self.plan.class_of_address {
             let mut of_address = rand::SeedableRng::seed_from_u64(mix_bits(address ^ self.seed));
-            draw_class(&self.plan.fresh, &mut of_address)
+            draw_class(&self.plan.fresh_read_counts, &mut of_address)
         } else {
-            draw_class(&self.plan.fresh, random)
+            draw_class(&self.plan.fresh_read_counts, random)
         };
         Version { number, class, is_fresh: true }
     }
@@ -455,7 +463,7 @@ impl Contents {
     /// Returns the content of a valid page, if this write is to repeat one, else `None`. Pages are chosen by the
     /// popularity of their address.
     fn live_content(&mut self, known: Known<'_>, random: &mut Xoshiro256PlusPlus) -> Option<u64> {
-        if self.live.wanted == 0 || self.live.left == 0 || !self.live.deal(false, random) {
+        if self.live.wanted_cards == 0 || self.live.cards_left == 0 || !self.live.deal_card(false, random) {
             return None;
         }
         let source = popular(known.ranks, known.overwritten.max(1), random);

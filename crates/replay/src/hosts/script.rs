@@ -14,11 +14,11 @@ use wearwell_trace::{Op, PAGE_BYTES, Request};
 use crate::content_model::ContentModel;
 
 /// Longest request, pages (1 MiB): the largest that a block layer passes on as one request.
-pub(super) const REQUEST_PAGES: u64 = 256;
+pub(super) const MAX_REQUEST_PAGES: u64 = 256;
 
 /// How a host model copies pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Copying {
+pub(super) enum CopyMethod {
     /// Pages are copied by remap requests: no data is read or written.
     Remapped,
     /// Pages are copied by reading the source and writing the target.
@@ -49,7 +49,7 @@ struct Planned {
 
 /// The planned requests of a host model, and what each page of its volume holds.
 #[derive(Debug)]
-pub(super) struct Script {
+pub(super) struct RequestScript {
     ahead: VecDeque<Planned>,
     time_ns: u64,
     content: ContentModel,
@@ -57,7 +57,7 @@ pub(super) struct Script {
     held: Vec<Descriptor>,
 }
 
-impl Script {
+impl RequestScript {
     pub(super) fn new(content: ContentModel) -> Self {
         Self { ahead: VecDeque::new(), time_ns: 0, content, held: Vec::new() }
     }
@@ -71,44 +71,51 @@ impl Script {
     }
 
     /// Sets the arrival time of all requests that are planned from now on.
-    pub(super) fn at(&mut self, time_ns: u64) {
+    pub(super) fn set_arrival_time(&mut self, time_ns: u64) {
         self.time_ns = time_ns;
     }
 
-    pub(super) fn read(&mut self, first: u64, pages: u64) {
+    pub(super) fn plan_read(&mut self, first: u64, pages: u64) {
         self.plan(first, pages, |_| Step::Read);
     }
 
     /// Plans write requests of new contents to `pages` pages from `first` on.
-    pub(super) fn write(&mut self, first: u64, pages: u64) {
+    pub(super) fn plan_write(&mut self, first: u64, pages: u64) {
         self.plan(first, pages, |_| Step::Write);
     }
 
     /// Plans a write request of one page with a content that the host model chooses.
-    pub(super) fn write_known(&mut self, page: u64, content: Fingerprint) {
+    pub(super) fn plan_known_write(&mut self, page: u64, content: Fingerprint) {
         self.plan(page, 1, |_| Step::WriteKnown(content));
     }
 
-    pub(super) fn trim(&mut self, first: u64, pages: u64) {
+    pub(super) fn plan_trim(&mut self, first: u64, pages: u64) {
         self.ahead.push_back(Planned { step: Step::Trim, first, pages, time_ns: self.time_ns });
     }
 
-    pub(super) fn flush(&mut self) {
+    pub(super) fn plan_flush(&mut self) {
         self.ahead.push_back(Planned { step: Step::Flush, first: 0, pages: 0, time_ns: self.time_ns });
     }
 
-    pub(super) fn phase(&mut self) {
+    pub(super) fn plan_phase_mark(&mut self) {
         self.ahead.push_back(Planned { step: Step::Phase, first: 0, pages: 0, time_ns: self.time_ns });
     }
 
     /// Plans the requests that copy `pages` pages from `source` to `target`, which do not overlap. A relocation that is
     /// not done by remaps leaves the source pages unchanged, so the model must trim them.
-    pub(super) fn copy(&mut self, target: u64, source: u64, pages: u64, mode: RemapMode, copying: Copying) {
-        if copying == Copying::Remapped {
+    pub(super) fn plan_copy(
+        &mut self,
+        target: u64,
+        source: u64,
+        pages: u64,
+        mode: RemapMode,
+        copying: CopyMethod,
+    ) {
+        if copying == CopyMethod::Remapped {
             return self.plan(target, pages, |done| Step::Remap { source: source + done, mode });
         }
-        if copying == Copying::ReadAndWritten {
-            self.read(source, pages);
+        if copying == CopyMethod::ReadAndWritten {
+            self.plan_read(source, pages);
         }
         self.plan(target, pages, |done| Step::WriteCopy { source: source + done });
     }
@@ -116,8 +123,8 @@ impl Script {
     /// Divides a range of pages into planned requests of bounded length; `step` receives the number of pages of the
     /// range before each request.
     fn plan(&mut self, first: u64, pages: u64, step: impl Fn(u64) -> Step) {
-        for done in (0..pages).step_by(REQUEST_PAGES as usize) {
-            let pages = (pages - done).min(REQUEST_PAGES);
+        for done in (0..pages).step_by(MAX_REQUEST_PAGES as usize) {
+            let pages = (pages - done).min(MAX_REQUEST_PAGES);
             self.ahead.push_back(Planned {
                 step: step(done),
                 first: first + done,
@@ -128,17 +135,17 @@ impl Script {
     }
 
     /// Converts the next planned step of the host model into a request; returns false if there is none.
-    pub(super) fn next(&mut self, into: &mut Request) -> bool {
+    pub(super) fn next_request(&mut self, into: &mut Request) -> bool {
         let Some(Planned { step, first, pages, time_ns }) = self.ahead.pop_front() else { return false };
         into.clear();
-        into.set(time_ns, op_of(step), first * PAGE_BYTES, pages * PAGE_BYTES);
+        into.set_fields(time_ns, op_of(step), first * PAGE_BYTES, pages * PAGE_BYTES);
         let range = first..first + pages;
         match step {
-            Step::Write => self.content.fill(range.clone(), &mut into.content),
+            Step::Write => self.content.describe_pages(range.clone(), &mut into.content),
             Step::WriteKnown(content) => into.content.push(Descriptor::of_fingerprint(content)),
             Step::WriteCopy { source } => into.content.extend_from_slice(self.held(source..source + pages)),
             Step::Remap { source, .. } => {
-                into.source_bytes = source * PAGE_BYTES;
+                into.source_offset_bytes = source * PAGE_BYTES;
                 let copied = self.held(source..source + pages).to_vec();
                 self.hold(range.clone(), &copied);
             }

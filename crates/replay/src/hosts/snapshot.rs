@@ -8,21 +8,25 @@
 use rand_xoshiro::Xoshiro256PlusPlus;
 use wearwell::address::RemapMode;
 
-use super::keys::Keys;
-use super::script::{Copying, Script};
+use super::keys::SpecValues;
+use super::script::{CopyMethod, RequestScript};
 use super::{Model, REMAP};
 use crate::workload::draw::Zipf;
-use crate::workload::options::{Key, Kind, SpecError};
+use crate::workload::options::{GeneratorKind, SpecError, SpecKey};
 use crate::workload::permutation::Permutation;
 
-pub(super) const KIND: Kind = Kind {
+pub(super) const KIND: GeneratorKind = GeneratorKind {
     name: "snapshot",
     meaning: "a volume is copied whole, then overwritten here and there, in phases",
     keys: &[
-        Key { name: "pages", default: "16384", meaning: "of the volume, 1 to 16777216" },
-        Key { name: "snapshots", default: "4", meaning: "0 to 1000" },
-        Key { name: "overwrites", default: "8192", meaning: "single pages after each snapshot, 0 to 1e9" },
-        Key { name: "theta", default: "0.99", meaning: "zipf exponent of the overwrites, 0 to 2" },
+        SpecKey { name: "pages", default: "16384", meaning: "of the volume, 1 to 16777216" },
+        SpecKey { name: "snapshots", default: "4", meaning: "0 to 1000" },
+        SpecKey {
+            name: "overwrites",
+            default: "8192",
+            meaning: "single pages after each snapshot, 0 to 1e9",
+        },
+        SpecKey { name: "theta", default: "0.99", meaning: "zipf exponent of the overwrites, 0 to 2" },
         REMAP,
     ],
 };
@@ -36,14 +40,14 @@ pub(super) struct Snapshot {
     overwrites: u64,
     ranks: Zipf,
     places: Permutation,
-    copying: Copying,
+    copying: CopyMethod,
     filled: bool,
     taken: u64,
     overwrites_left: u64,
 }
 
 impl Snapshot {
-    pub(super) fn new(keys: &Keys, random: Xoshiro256PlusPlus) -> Result<Self, SpecError> {
+    pub(super) fn new(keys: &SpecValues, random: Xoshiro256PlusPlus) -> Result<Self, SpecError> {
         let pages = keys.integer("pages", 1..=1 << 24)?;
         Ok(Self {
             random,
@@ -52,7 +56,7 @@ impl Snapshot {
             overwrites: keys.integer("overwrites", 0..=1_000_000_000)?,
             ranks: Zipf::new(pages, keys.number("theta", 0.0..=2.0)?),
             places: Permutation::new(pages, keys.integer("seed", 0..=u64::MAX)?),
-            copying: if keys.switch("remap")? { Copying::Remapped } else { Copying::ReadAndWritten },
+            copying: if keys.switch("remap")? { CopyMethod::Remapped } else { CopyMethod::ReadAndWritten },
             filled: false,
             taken: 0,
             overwrites_left: 0,
@@ -61,18 +65,18 @@ impl Snapshot {
 }
 
 impl Model for Snapshot {
-    fn advance(&mut self, script: &mut Script) {
+    fn plan_next_steps(&mut self, script: &mut RequestScript) {
         if !std::mem::replace(&mut self.filled, true) {
-            script.write(0, self.pages);
+            script.plan_write(0, self.pages);
         } else if self.overwrites_left > 0 {
             self.overwrites_left -= 1;
             let rank = self.ranks.draw(&mut self.random) - 1;
-            script.write(self.places.apply(rank), 1);
+            script.plan_write(self.places.apply(rank), 1);
         } else if self.taken < self.snapshots {
             self.taken += 1;
             self.overwrites_left = self.overwrites;
-            script.phase();
-            script.copy(self.taken * self.pages, 0, self.pages, RemapMode::Copy, self.copying);
+            script.plan_phase_mark();
+            script.plan_copy(self.taken * self.pages, 0, self.pages, RemapMode::Copy, self.copying);
         }
     }
 }

@@ -31,40 +31,40 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rustc_hash::FxHashSet;
 use wearwell::address::RemapMode;
 
-use super::keys::Keys;
-use super::script::{Copying, Script};
+use super::keys::SpecValues;
+use super::script::{CopyMethod, RequestScript};
 use super::{Model, REMAP};
-use crate::workload::draw::below;
-use crate::workload::options::{Key, Kind, SpecError};
+use crate::workload::draw::uniform_below;
+use crate::workload::options::{GeneratorKind, SpecError, SpecKey};
 
-pub(super) const KIND: Kind = Kind {
+pub(super) const KIND: GeneratorKind = GeneratorKind {
     name: "sqlite-wal",
     meaning: "SQLite filled by db_bench through a write-ahead log; the paper's runs: entries=1600000 and 1500000,order=sequential",
     keys: &[
-        Key {
+        SpecKey {
             name: "order",
             default: "random",
             meaning: "of keys: random (fillrandom) or sequential (fillseq)",
         },
-        Key {
+        SpecKey {
             name: "entries",
             default: "20000",
             meaning: "values written, and range of random keys, 1 to 1e8",
         },
-        Key { name: "value", default: "16384", meaning: "bytes of a value, 1 to 1048576" },
-        Key { name: "batch", default: "1", meaning: "values per transaction, 1 to 10000" },
-        Key {
+        SpecKey { name: "value", default: "16384", meaning: "bytes of a value, 1 to 1048576" },
+        SpecKey { name: "batch", default: "1", meaning: "values per transaction, 1 to 10000" },
+        SpecKey {
             name: "cache",
             default: "1048576",
             meaning: "pages of the database that the host's caches hold (assumed), 0 to 4294967295",
         },
-        Key {
+        SpecKey {
             name: "checkpoint",
             default: "1000",
             meaning: "frames at which a commit checkpoints, 1 to 1e6",
         },
         REMAP,
-        Key {
+        SpecKey {
             name: "mode",
             default: "copy",
             meaning: "of remaps: copy, or relocate (deallocates the log page)",
@@ -163,7 +163,7 @@ impl Database {
             }
         }
         let leaves = self.index_leaves.len();
-        let leaf = random.map_or(leaves - 1, |random| below(random, leaves as u64) as usize);
+        let leaf = random.map_or(leaves - 1, |random| uniform_below(random, leaves as u64) as usize);
         let index_leaf = self.index_leaves[leaf];
         touched.push(index_leaf);
         [replaced.map(|row| row.leaf), Some(index_leaf)]
@@ -178,7 +178,7 @@ pub(super) struct SqliteWal {
     entries: u64,
     batch: u64,
     checkpoint_frames: u64,
-    copying: Copying,
+    copying: CopyMethod,
     mode: RemapMode,
     done: u64,
     database: Database,
@@ -204,12 +204,14 @@ struct Cache {
 impl Cache {
     fn misses(&self, page: u32, random: &mut Xoshiro256PlusPlus) -> bool {
         let is_only_applied = u64::from(page) < self.applied_pages && !self.logged.contains(&page);
-        is_only_applied && self.pages < self.applied_pages && below(random, self.applied_pages) >= self.pages
+        is_only_applied
+            && self.pages < self.applied_pages
+            && uniform_below(random, self.applied_pages) >= self.pages
     }
 }
 
 impl SqliteWal {
-    pub(super) fn new(keys: &Keys, random: Xoshiro256PlusPlus) -> Result<Self, SpecError> {
+    pub(super) fn new(keys: &SpecValues, random: Xoshiro256PlusPlus) -> Result<Self, SpecError> {
         let is_random = keys.is_first_of("order", ["random", "sequential"], "random or sequential")?;
         let relocates = keys.is_first_of("mode", ["relocate", "copy"], "copy or relocate")?;
         let entries = keys.integer("entries", 1..=100_000_000)?;
@@ -234,7 +236,7 @@ impl SqliteWal {
             entries,
             batch,
             checkpoint_frames,
-            copying: if keys.switch("remap")? { Copying::Remapped } else { Copying::Written },
+            copying: if keys.switch("remap")? { CopyMethod::Remapped } else { CopyMethod::Written },
             mode: if relocates { RemapMode::Relocate } else { RemapMode::Copy },
             done: 0,
             database,
@@ -250,15 +252,15 @@ impl SqliteWal {
         })
     }
 
-    fn transaction(&mut self, script: &mut Script) {
+    fn transaction(&mut self, script: &mut RequestScript) {
         self.touched.clear();
         for _ in 0..self.batch.min(self.entries - self.done) {
-            let key = if self.is_random { below(&mut self.random, self.entries) } else { self.done };
+            let key = if self.is_random { uniform_below(&mut self.random, self.entries) } else { self.done };
             let random = self.is_random.then_some(&mut self.random);
             let leaves = self.database.put(key, random, &mut self.touched);
             for leaf in leaves.into_iter().flatten() {
                 if self.is_random && self.cache.misses(leaf, &mut self.random) {
-                    script.read(self.base + u64::from(leaf), 1);
+                    script.plan_read(self.base + u64::from(leaf), 1);
                 }
                 self.cache.logged.insert(leaf);
             }
@@ -271,27 +273,27 @@ impl SqliteWal {
     }
 
     /// Writes complete groups of log frames (frames whose headers share a page) from the page cache to the log.
-    fn write_full_groups(&mut self, script: &mut Script) {
+    fn write_full_groups(&mut self, script: &mut RequestScript) {
         while self.frames.len() as u64 >= (self.groups + 1) * GROUP_FRAMES {
-            script.write(self.groups * (GROUP_FRAMES + 1), GROUP_FRAMES + 1);
+            script.plan_write(self.groups * (GROUP_FRAMES + 1), GROUP_FRAMES + 1);
             self.groups += 1;
         }
     }
 
-    fn checkpoint(&mut self, script: &mut Script) {
+    fn checkpoint(&mut self, script: &mut RequestScript) {
         let rest = self.frames.len() as u64 - self.groups * GROUP_FRAMES;
         if rest > 0 {
-            script.write(self.groups * (GROUP_FRAMES + 1), rest + 1);
+            script.plan_write(self.groups * (GROUP_FRAMES + 1), rest + 1);
         }
-        script.flush();
+        script.plan_flush();
         let newest: BTreeMap<u64, u64> =
             self.frames.iter().zip(0..).map(|(&page, frame)| (u64::from(page), log_page(frame))).collect();
         let pairs: Vec<(u64, u64)> = newest.into_iter().collect();
         for run in pairs.chunk_by(|a, b| a.0 + 1 == b.0 && a.1 + 1 == b.1) {
             let (page, log) = run[0];
-            script.copy(self.base + page, log, run.len() as u64, self.mode, self.copying);
+            script.plan_copy(self.base + page, log, run.len() as u64, self.mode, self.copying);
         }
-        script.flush();
+        script.plan_flush();
         self.frames.clear();
         self.groups = 0;
         self.cache.logged.clear();
@@ -305,7 +307,7 @@ fn log_page(frame: u64) -> u64 {
 }
 
 impl Model for SqliteWal {
-    fn advance(&mut self, script: &mut Script) {
+    fn plan_next_steps(&mut self, script: &mut RequestScript) {
         while script.is_empty() && self.done < self.entries {
             self.transaction(script);
             self.write_full_groups(script);
@@ -322,7 +324,7 @@ mod tests {
 
     /// Computed by hand from the file format: of 16406 bytes 489 stay in the leaf, and 15917 need four pages of 4092.
     #[test]
-    fn rows_lie_in_pages_as_the_file_format_says() {
+    fn sqlite_rows_per_page_follow_the_file_format() {
         let shape = RowShape::of(16_384);
         assert_eq!((shape.overflow_pages, shape.rows_per_leaf), (4, 8));
         let shape = RowShape::of(100);

@@ -16,31 +16,34 @@
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::Model;
-use super::keys::Keys;
-use super::recurring::Deck;
-use super::script::Script;
-use crate::workload::draw::{Zipf, below};
-use crate::workload::options::{Key, SpecError};
+use super::keys::SpecValues;
+use super::recurring::EventDeck;
+use super::script::RequestScript;
+use crate::workload::draw::{Zipf, uniform_below};
+use crate::workload::options::{SpecError, SpecKey};
 use crate::workload::permutation::Permutation;
 
 /// Published figures of a trace, from which its substitute is generated, or assumed ones where the table of the
 /// substitute says so.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Facts {
+pub(super) struct TraceFacts {
     pub name: &'static str,
     pub reads: f64,
     pub writes: f64,
     /// Number of distinct addresses that the trace writes.
-    pub addresses: f64,
+    pub distinct_addresses: f64,
     pub duration_s: f64,
 }
 
-pub(super) const SCALE: Key =
-    Key { name: "scale", default: "0.01", meaning: "of the trace that is generated, 0.0001 to 1" };
-pub(super) const THETA: Key =
-    Key { name: "theta", default: "0.9", meaning: "zipf exponent of overwrites and reads (assumed), 0 to 2" };
+pub(super) const SCALE_KEY: SpecKey =
+    SpecKey { name: "scale", default: "0.01", meaning: "of the trace that is generated, 0.0001 to 1" };
+pub(super) const THETA_KEY: SpecKey = SpecKey {
+    name: "theta",
+    default: "0.9",
+    meaning: "zipf exponent of overwrites and reads (assumed), 0 to 2",
+};
 
-pub(super) const READS: Key = Key {
+pub(super) const READS_KEY: SpecKey = SpecKey {
     name: "reads",
     default: "popular",
     meaning: "popular: of addresses that are overwritten often (assumed); uniform: of all written addresses alike",
@@ -48,14 +51,14 @@ pub(super) const READS: Key = Key {
 
 /// Generator of a host model that substitutes for a trace that is not available.
 #[derive(Debug)]
-pub(super) struct Substitute {
+pub(super) struct SubstituteGenerator {
     random: Xoshiro256PlusPlus,
     requests: u64,
     interval_ns: f64,
     /// Deals which requests are writes, so that their total is exact.
-    writes: Deck,
+    writes: EventDeck,
     /// Deals which writes are the first of their address, so that their total is exact.
-    first_writes: Deck,
+    first_writes: EventDeck,
     done: u64,
     /// Number of addresses that the substitute has written so far; addresses are numbered in the order of their first
     /// write.
@@ -65,13 +68,17 @@ pub(super) struct Substitute {
     places: Permutation,
 }
 
-impl Substitute {
-    pub(super) fn new(facts: &Facts, keys: &Keys, mut random: Xoshiro256PlusPlus) -> Result<Self, SpecError> {
+impl SubstituteGenerator {
+    pub(super) fn new(
+        facts: &TraceFacts,
+        keys: &SpecValues,
+        mut random: Xoshiro256PlusPlus,
+    ) -> Result<Self, SpecError> {
         let scale = keys.number("scale", 0.0001..=1.0)?;
         let theta = keys.number("theta", 0.0..=2.0)?;
         let scaled = |count: f64| ((count * scale).round() as u64).max(1);
         let (reads, writes) = (scaled(facts.reads), scaled(facts.writes));
-        let addresses = scaled(facts.addresses).min(writes);
+        let addresses = scaled(facts.distinct_addresses).min(writes);
         let requests = reads + writes;
         // Draws and discards one number, so that the requests of a seed stay those of earlier versions, in which
         // contents used it.
@@ -79,8 +86,8 @@ impl Substitute {
         Ok(Self {
             requests,
             interval_ns: facts.duration_s * scale * 1e9 / requests as f64,
-            writes: Deck { wanted: writes, left: requests },
-            first_writes: Deck { wanted: addresses, left: writes },
+            writes: EventDeck { wanted_cards: writes, cards_left: requests },
+            first_writes: EventDeck { wanted_cards: addresses, cards_left: writes },
             done: 0,
             known: 0,
             ranks: Zipf::new(addresses, theta),
@@ -99,32 +106,35 @@ impl Substitute {
                 return rank;
             }
         }
-        below(&mut self.random, self.known)
+        uniform_below(&mut self.random, self.known)
     }
 
-    fn write(&mut self, script: &mut Script) {
-        let is_first = self.first_writes.deal(self.known == 0, &mut self.random);
+    fn write(&mut self, script: &mut RequestScript) {
+        let is_first = self.first_writes.deal_card(self.known == 0, &mut self.random);
         let address = if is_first { self.known } else { self.popular() };
         self.known += u64::from(is_first);
         let page = self.places.apply(address);
-        script.write(page, 1);
+        script.plan_write(page, 1);
     }
 }
 
-impl Model for Substitute {
-    fn advance(&mut self, script: &mut Script) {
+impl Model for SubstituteGenerator {
+    fn plan_next_steps(&mut self, script: &mut RequestScript) {
         if self.done == self.requests {
             return;
         }
-        script.at((self.done as f64 * self.interval_ns) as u64);
+        script.set_arrival_time((self.done as f64 * self.interval_ns) as u64);
         self.done += 1;
         // The first request is a write, because later requests need a written address to read or overwrite.
-        if self.writes.deal(self.known == 0, &mut self.random) {
+        if self.writes.deal_card(self.known == 0, &mut self.random) {
             self.write(script);
         } else {
-            let address =
-                if self.has_popular_reads { self.popular() } else { below(&mut self.random, self.known) };
-            script.read(self.places.apply(address), 1);
+            let address = if self.has_popular_reads {
+                self.popular()
+            } else {
+                uniform_below(&mut self.random, self.known)
+            };
+            script.plan_read(self.places.apply(address), 1);
         }
     }
 }

@@ -15,21 +15,21 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::Model;
 use super::files::for_each_run;
-use super::keys::Keys;
-use super::script::Script;
+use super::keys::SpecValues;
+use super::script::RequestScript;
 use crate::workload::draw::Zipf;
-use crate::workload::options::{Key, Kind, SpecError};
+use crate::workload::options::{GeneratorKind, SpecError, SpecKey};
 use crate::workload::permutation::Permutation;
 
-pub(super) const KIND: Kind = Kind {
+pub(super) const KIND: GeneratorKind = GeneratorKind {
     name: "ycsb",
     meaning: "zipfian updates of 1-KB records in a B-tree that writes dirty leaves elsewhere at checkpoints",
     keys: &[
-        Key { name: "records", default: "200000", meaning: "1 to 1e9" },
-        Key { name: "updates", default: "400000", meaning: "0 to 1e12" },
-        Key { name: "theta", default: "0.99", meaning: "zipf exponent, 0 to 2" },
-        Key { name: "checkpoint", default: "20000", meaning: "updates between checkpoints, 1 to 1e9" },
-        Key { name: "journal", default: "4096", meaning: "pages of the circular journal, 1 to 16777216" },
+        SpecKey { name: "records", default: "200000", meaning: "1 to 1e9" },
+        SpecKey { name: "updates", default: "400000", meaning: "0 to 1e12" },
+        SpecKey { name: "theta", default: "0.99", meaning: "zipf exponent, 0 to 2" },
+        SpecKey { name: "checkpoint", default: "20000", meaning: "updates between checkpoints, 1 to 1e9" },
+        SpecKey { name: "journal", default: "4096", meaning: "pages of the circular journal, 1 to 16777216" },
     ],
 };
 
@@ -53,7 +53,7 @@ pub(super) struct Ycsb {
 }
 
 impl Ycsb {
-    pub(super) fn new(keys: &Keys, random: Xoshiro256PlusPlus) -> Result<Self, SpecError> {
+    pub(super) fn new(keys: &SpecValues, random: Xoshiro256PlusPlus) -> Result<Self, SpecError> {
         let records = keys.integer("records", 1..=1_000_000_000)?;
         let leaves = records.div_ceil(RECORDS_PER_PAGE) as u32;
         Ok(Self {
@@ -72,17 +72,17 @@ impl Ycsb {
         })
     }
 
-    fn update(&mut self, script: &mut Script) {
+    fn update(&mut self, script: &mut RequestScript) {
         let record = self.records.apply(self.ranks.draw(&mut self.random) - 1);
         self.dirty.insert((record / RECORDS_PER_PAGE) as u32);
         self.done += 1;
         if self.done.is_multiple_of(RECORDS_PER_PAGE) {
-            script.write((self.done / RECORDS_PER_PAGE - 1) % self.journal_pages, 1);
-            script.flush();
+            script.plan_write((self.done / RECORDS_PER_PAGE - 1) % self.journal_pages, 1);
+            script.plan_flush();
         }
     }
 
-    fn write_dirty_leaves(&mut self, script: &mut Script) {
+    fn write_dirty_leaves(&mut self, script: &mut RequestScript) {
         let mut freed = Vec::new();
         let mut written = Vec::new();
         for leaf in std::mem::take(&mut self.dirty) {
@@ -90,17 +90,17 @@ impl Ycsb {
             freed.push(std::mem::replace(&mut self.places[leaf as usize], place));
             written.push(place);
         }
-        for_each_run(&written, |first, pages| script.write(self.journal_pages + first, pages));
-        script.flush();
+        for_each_run(&written, |first, pages| script.plan_write(self.journal_pages + first, pages));
+        script.plan_flush();
         self.free.extend(freed);
     }
 }
 
 impl Model for Ycsb {
-    fn advance(&mut self, script: &mut Script) {
+    fn plan_next_steps(&mut self, script: &mut RequestScript) {
         if !std::mem::replace(&mut self.loaded, true) {
-            script.write(self.journal_pages, self.places.len() as u64);
-            return script.phase();
+            script.plan_write(self.journal_pages, self.places.len() as u64);
+            return script.plan_phase_mark();
         }
         while script.is_empty() && self.done < self.updates {
             self.update(script);

@@ -98,7 +98,7 @@ fn spacing_bytes(life: &Life) -> u64 {
 fn point(courses: &mut [Course<'_>], host_bytes: u64) -> CurvePoint {
     let states: Vec<State> = courses.iter_mut().map(|course| course.advance_to(host_bytes)).collect();
     let of = |figure: fn(&State) -> f64| {
-        Estimate::of(states.iter().map(|state| Some(figure(state)))).expect("there is a life")
+        Estimate::of_values(states.iter().map(|state| Some(figure(state)))).expect("there is a life")
     };
     let ended = courses.iter().filter(|course| course.has_ended_by(host_bytes)).count();
     CurvePoint {

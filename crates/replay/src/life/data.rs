@@ -2,10 +2,10 @@
 //! row per moment of a drive's curves.
 
 use super::{CurvePoint, End, Estimate, Life, LifeRecord};
-use crate::data_table::{Cell, DataColumn, DataTable, Kind};
+use crate::data_table::{Cell, CellKind, DataColumn, DataTable};
 
 /// A column of a table of lives: its title and kind, and a function that returns its cell for a life.
-type Column = (&'static str, Kind, fn(&LifeRecord, &Life) -> Cell);
+type Column = (&'static str, CellKind, fn(&LifeRecord, &Life) -> Cell);
 
 /// Returns lives of drives as a typed table. A figure that a life does not have is empty, so that files of any lives can
 /// be joined.
@@ -43,11 +43,11 @@ pub fn curves_data_table(records: &[LifeRecord]) -> DataTable {
 }
 
 fn curve_columns() -> Vec<DataColumn> {
-    let names = ["input", "design", "leveling"].map(|title| DataColumn::new(title, Kind::Text));
-    let counts = ["drives", "host_bytes", "ended"].map(|title| DataColumn::new(title, Kind::Whole));
+    let names = ["input", "design", "leveling"].map(|title| DataColumn::new(title, CellKind::Text));
+    let counts = ["drives", "host_bytes", "ended"].map(|title| DataColumn::new(title, CellKind::Whole));
     let parts = CURVES.iter().flat_map(|(name, _)| {
         ["mean", "half_width", "least", "most"]
-            .map(|part| DataColumn::new(&format!("{name}.{part}"), Kind::Real))
+            .map(|part| DataColumn::new(&format!("{name}.{part}"), CellKind::Real))
     });
     names.into_iter().chain(counts).chain(parts).collect()
 }
@@ -76,52 +76,52 @@ fn name_of<T: serde::Serialize>(value: &T) -> String {
 }
 
 const COLUMNS: &[Column] = &[
-    ("input", Kind::Text, |record, _| record.input.clone().into()),
-    ("design", Kind::Text, |record, _| record.design.clone().into()),
-    ("leveling", Kind::Text, |record, _| record.leveling.name().into()),
-    ("version", Kind::Text, |record, _| record.version.clone().into()),
-    ("seed", Kind::Whole, |_, life| life.seed.into()),
-    ("end", Kind::Text, |_, life| name_of(&life.end).into()),
-    ("partial", Kind::Flag, |_, life| (life.end == End::Interrupted).into()),
-    ("is_filled", Kind::Flag, |record, _| record.is_filled.into()),
-    ("preset", Kind::Text, |record, _| record.config.device.preset.clone().into()),
-    ("page_bytes", Kind::Whole, |record, _| record.config.device.page_bytes.into()),
-    ("pages_per_block", Kind::Whole, |record, _| record.config.device.pages_per_block.into()),
-    ("exported_bytes", Kind::Whole, |record, _| record.exported_bytes.into()),
-    ("physical_bytes", Kind::Whole, |record, _| record.physical_bytes.into()),
-    ("rated_cycles", Kind::Whole, |record, _| record.rated_cycles.into()),
-    ("spread", Kind::Real, |record, _| record.endurance.spread.into()),
-    ("early_share", Kind::Real, |record, _| record.endurance.early_share.into()),
-    ("program_share", Kind::Real, |record, _| record.endurance.program_share.into()),
-    ("spare_minimum", Kind::Real, |record, _| record.endurance.spare_minimum.into()),
-    ("victim_policy", Kind::Text, |record, _| name_of(&record.config.gc.policy).into()),
-    ("gc_low_blocks", Kind::Whole, |record, _| record.config.gc.low_blocks.into()),
-    ("wear_dynamic", Kind::Flag, |record, _| record.config.wear.dynamic.into()),
-    ("wear_static_gap", Kind::Whole, |record, _| record.config.wear.static_gap.into()),
-    ("wear_dual_pool_gap", Kind::Whole, |record, _| record.config.wear.dual_pool_gap.into()),
-    ("wear_scan", Kind::Flag, |record, _| record.config.wear.scan.into()),
-    ("buffer_pages", Kind::Whole, |record, _| record.config.buffer.pages.unwrap_or_default().into()),
-    ("time_scale", Kind::Real, |record, _| record.config.replay.time_scale.into()),
-    ("scale_to_bytes", Kind::Whole, |record, _| record.scale_to_bytes.into()),
-    ("leveling_ram_bytes", Kind::Whole, |record, _| record.leveling_ram_bytes.into()),
-    ("host_bytes", Kind::Whole, |_, life| life.host_bytes.into()),
-    ("media_bytes", Kind::Whole, |_, life| life.media_bytes.into()),
-    ("write_amplification", Kind::Real, |_, life| life.write_amplification().into()),
-    ("passes", Kind::Real, |_, life| life.passes.into()),
-    ("years", Kind::Real, |_, life| life.years.into()),
-    ("scaled_years", Kind::Real, |record, life| record.scaled_years(life).into()),
-    ("drive_writes_per_day", Kind::Real, |record, life| record.drive_writes_per_day(life).into()),
-    ("extrapolated_bytes", Kind::Real, |_, life| life.extrapolated_bytes.into()),
-    ("usable_endurance", Kind::Real, |_, life| life.usable_endurance.into()),
-    ("first_failure_bytes", Kind::Whole, |_, life| life.first_failure_bytes.into()),
-    ("failed_blocks", Kind::Whole, |_, life| life.failed_blocks.into()),
-    ("erases_mean", Kind::Real, |_, life| life.wear.mean.into()),
-    ("erases_least", Kind::Whole, |_, life| life.wear.least.into()),
-    ("erases_p10", Kind::Whole, |_, life| life.wear.p10.into()),
-    ("erases_p50", Kind::Whole, |_, life| life.wear.p50.into()),
-    ("erases_p90", Kind::Whole, |_, life| life.wear.p90.into()),
-    ("erases_most", Kind::Whole, |_, life| life.wear.most.into()),
-    ("leveling_programs", Kind::Whole, |_, life| life.leveling_programs.into()),
-    ("leveling_erases", Kind::Whole, |_, life| life.leveling_erases.into()),
-    ("cpu_seconds", Kind::Real, |_, life| life.cpu_seconds.into()),
+    ("input", CellKind::Text, |record, _| record.input.clone().into()),
+    ("design", CellKind::Text, |record, _| record.design.clone().into()),
+    ("leveling", CellKind::Text, |record, _| record.leveling.name().into()),
+    ("version", CellKind::Text, |record, _| record.version.clone().into()),
+    ("seed", CellKind::Whole, |_, life| life.seed.into()),
+    ("end", CellKind::Text, |_, life| name_of(&life.end).into()),
+    ("partial", CellKind::Flag, |_, life| (life.end == End::Interrupted).into()),
+    ("is_filled", CellKind::Flag, |record, _| record.is_filled.into()),
+    ("preset", CellKind::Text, |record, _| record.config.device.preset.clone().into()),
+    ("page_bytes", CellKind::Whole, |record, _| record.config.device.page_bytes.into()),
+    ("pages_per_block", CellKind::Whole, |record, _| record.config.device.pages_per_block.into()),
+    ("exported_bytes", CellKind::Whole, |record, _| record.exported_bytes.into()),
+    ("physical_bytes", CellKind::Whole, |record, _| record.physical_bytes.into()),
+    ("rated_cycles", CellKind::Whole, |record, _| record.rated_cycles.into()),
+    ("spread", CellKind::Real, |record, _| record.endurance.spread.into()),
+    ("early_share", CellKind::Real, |record, _| record.endurance.early_share.into()),
+    ("program_share", CellKind::Real, |record, _| record.endurance.program_share.into()),
+    ("spare_minimum", CellKind::Real, |record, _| record.endurance.spare_minimum.into()),
+    ("victim_policy", CellKind::Text, |record, _| name_of(&record.config.gc.policy).into()),
+    ("gc_low_blocks", CellKind::Whole, |record, _| record.config.gc.low_blocks.into()),
+    ("wear_dynamic", CellKind::Flag, |record, _| record.config.wear.dynamic.into()),
+    ("wear_static_gap", CellKind::Whole, |record, _| record.config.wear.static_gap.into()),
+    ("wear_dual_pool_gap", CellKind::Whole, |record, _| record.config.wear.dual_pool_gap.into()),
+    ("wear_scan", CellKind::Flag, |record, _| record.config.wear.scan.into()),
+    ("buffer_pages", CellKind::Whole, |record, _| record.config.buffer.pages.unwrap_or_default().into()),
+    ("time_scale", CellKind::Real, |record, _| record.config.replay.time_scale.into()),
+    ("scale_to_bytes", CellKind::Whole, |record, _| record.scale_to_bytes.into()),
+    ("leveling_ram_bytes", CellKind::Whole, |record, _| record.leveling_ram_bytes.into()),
+    ("host_bytes", CellKind::Whole, |_, life| life.host_bytes.into()),
+    ("media_bytes", CellKind::Whole, |_, life| life.media_bytes.into()),
+    ("write_amplification", CellKind::Real, |_, life| life.write_amplification().into()),
+    ("passes", CellKind::Real, |_, life| life.passes.into()),
+    ("years", CellKind::Real, |_, life| life.years.into()),
+    ("scaled_years", CellKind::Real, |record, life| record.scaled_years(life).into()),
+    ("drive_writes_per_day", CellKind::Real, |record, life| record.drive_writes_per_day(life).into()),
+    ("extrapolated_bytes", CellKind::Real, |_, life| life.extrapolated_bytes.into()),
+    ("usable_endurance", CellKind::Real, |_, life| life.usable_endurance.into()),
+    ("first_failure_bytes", CellKind::Whole, |_, life| life.first_failure_bytes.into()),
+    ("failed_blocks", CellKind::Whole, |_, life| life.failed_blocks.into()),
+    ("erases_mean", CellKind::Real, |_, life| life.wear.mean.into()),
+    ("erases_least", CellKind::Whole, |_, life| life.wear.least.into()),
+    ("erases_p10", CellKind::Whole, |_, life| life.wear.p10.into()),
+    ("erases_p50", CellKind::Whole, |_, life| life.wear.p50.into()),
+    ("erases_p90", CellKind::Whole, |_, life| life.wear.p90.into()),
+    ("erases_most", CellKind::Whole, |_, life| life.wear.most.into()),
+    ("leveling_programs", CellKind::Whole, |_, life| life.leveling_programs.into()),
+    ("leveling_erases", CellKind::Whole, |_, life| life.leveling_erases.into()),
+    ("cpu_seconds", CellKind::Real, |_, life| life.cpu_seconds.into()),
 ];

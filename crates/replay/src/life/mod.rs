@@ -22,8 +22,8 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-pub use table::table;
-pub(crate) use table::{Shown, shown};
+pub use table::lives_table;
+pub(crate) use table::{LivesTable, to_lives_table};
 use wearwell::lifetime::YEAR_S;
 use wearwell::nand::{WearFailure, WearLimit};
 use wearwell_config::{Config, ConfigError, Origin};
@@ -49,19 +49,19 @@ pub struct Endurance {
 
 impl Default for Endurance {
     fn default() -> Self {
-        Self::ASSUMED
+        Self::DEFAULT_ASSUMPTION
     }
 }
 
 impl Endurance {
     /// Default distribution of endurance and end of a drive: a standard deviation of a tenth of the rated cycles; one
     /// early failure per thousand blocks; the end when 10 % of the spare blocks are left.
-    pub const ASSUMED: Self =
+    pub const DEFAULT_ASSUMPTION: Self =
         Self { spread: 0.1, early_share: 0.001, program_share: 0.5, spare_minimum: 0.1 };
 
     /// Returns a sentence on the first value of the endurance distribution that is out of its range; `None` if all are
     /// valid.
-    pub fn refusal(&self) -> Option<String> {
+    pub fn first_invalid_value(&self) -> Option<String> {
         let shares = [
             ("spread", self.spread, 0.5),
             ("early share", self.early_share, 1.0),
@@ -74,7 +74,7 @@ impl Endurance {
 
     /// Draws the endurance limit of each block, and whether its end shows as a failed erase or a failed program. A
     /// normal draw of less than one cycle counts as one.
-    pub fn limits(&self, blocks: u32, rated_cycles: u32, seed: u64) -> Vec<WearLimit> {
+    pub fn draw_wear_limits(&self, blocks: u32, rated_cycles: u32, seed: u64) -> Vec<WearLimit> {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let rated = f64::from(rated_cycles);
         let mut limit = |_| {
@@ -154,7 +154,7 @@ pub struct Wear {
 
 impl Wear {
     /// Computes the distribution of wear from the erase counts of all blocks.
-    pub fn of(mut erases: Vec<u32>) -> Self {
+    pub fn of_erase_counts(mut erases: Vec<u32>) -> Self {
         erases.sort_unstable();
         let at = |share: usize| erases.get((erases.len().max(1) - 1) * share / 10).copied().unwrap_or(0);
         let mean = erases.iter().map(|&count| f64::from(count)).sum::<f64>() / erases.len().max(1) as f64;
@@ -227,7 +227,7 @@ pub struct Lives {
 
 impl Lives {
     /// Creates the JSON document for drives in the order of the table's columns, with estimates and curves of each.
-    pub fn of(drives: Vec<LifeRecord>) -> Self {
+    pub fn of_drives(drives: Vec<LifeRecord>) -> Self {
         let drives = drives.into_iter().map(LifeRecord::with_curves).collect();
         Self { schema_version: SCHEMA_VERSION, drives }
     }
@@ -312,17 +312,17 @@ impl Leveling {
     ///
     /// # Errors
     /// [`ConfigError::UnknownName`], with the most similar name as a suggestion.
-    pub fn named(name: &str) -> Result<Self, ConfigError> {
+    pub fn from_name(name: &str) -> Result<Self, ConfigError> {
         let known = [Self::Configured].into_iter().chain(Self::COMPARED);
         let found = known.clone().find(|leveling| leveling.name() == name);
-        found.ok_or_else(|| ConfigError::unknown("wear leveling", name, known.map(Self::name)))
+        found.ok_or_else(|| ConfigError::unknown_name("wear leveling", name, known.map(Self::name)))
     }
 
     /// Returns the settings of this kind of wear leveling for blocks of `rated_cycles`. Static leveling lets a block
     /// lag by a fiftieth of the rated cycles. The threshold of dual-pool leveling is a two-hundredth: a block that
     /// became hot again takes that many erases before it rests again. So a high threshold levels late, whereas even a
     /// low one copies few pages.
-    pub fn settings(self, rated_cycles: u32) -> Vec<String> {
+    pub fn as_settings(self, rated_cycles: u32) -> Vec<String> {
         let (gap, threshold) = ((rated_cycles / 50).max(4), (rated_cycles / 200).max(4));
         let (dynamic, static_gap, dual_pool_gap) = match self {
             Self::Configured => return Vec::new(),
@@ -354,7 +354,7 @@ pub struct Estimate {
 
 impl Estimate {
     /// Computes mean, confidence interval and extremes from one value per seed; `None` if a seed has no value.
-    pub fn of(values: impl Iterator<Item = Option<f64>>) -> Option<Self> {
+    pub fn of_values(values: impl Iterator<Item = Option<f64>>) -> Option<Self> {
         let values: Vec<f64> = values.collect::<Option<_>>()?;
         let count = values.len() as f64;
         let mean = values.iter().sum::<f64>() / count;
@@ -379,7 +379,7 @@ fn student_95(freedom: usize) -> f64 {
 }
 
 /// Returns a sentence on the first section or key of a configuration that a life would ignore; `None` if it uses all.
-pub fn refusal(config: &Config) -> Option<String> {
+pub fn first_ignored_setting(config: &Config) -> Option<String> {
     let ignored = config.ignored_by_life()?;
     Some(format!(
         "{ignored} has no effect on a life, which begins with a new drive, filled or --empty, and has no clock but the \
@@ -399,7 +399,7 @@ impl LifeRecord {
 
     /// Returns the mean of `figure` over the lives of all seeds, with its confidence interval.
     pub fn estimate(&self, figure: impl Fn(&Life) -> Option<f64>) -> Option<Estimate> {
-        Estimate::of(self.lives.iter().map(figure))
+        Estimate::of_values(self.lives.iter().map(figure))
     }
 
     /// Returns the bytes that the host wrote until the end of the drive, as the mean over the lives of all seeds.

@@ -3,24 +3,25 @@
 use std::fmt::Write as _;
 
 use super::{End, Estimate, Leveling, Life, LifeRecord};
-use crate::report::{aligned, digits_of, grouped};
+use crate::report::{aligned_text, decimal_digits, with_thousands_separators};
 
 /// Returns the table of drives' lives: one row per figure, one column per design and wear leveling. With several seeds
 /// a figure is a mean with half of its 95 % interval. Empty without lives.
-pub fn table(records: &[LifeRecord]) -> String {
-    shown(records)
-        .map_or_else(String::new, |Shown { preamble, rows, notes }| preamble + &aligned(&rows) + &notes)
+pub fn lives_table(records: &[LifeRecord]) -> String {
+    to_lives_table(records).map_or_else(String::new, |LivesTable { preamble, rows, notes }| {
+        preamble + &aligned_text(&rows) + &notes
+    })
 }
 
 /// The table of drives' lives, and the lines above and below it.
-pub(crate) struct Shown {
+pub(crate) struct LivesTable {
     pub(crate) preamble: String,
     pub(crate) rows: Vec<Vec<String>>,
     pub(crate) notes: String,
 }
 
 /// Returns the table of drives' lives and the lines around it; `None` without lives.
-pub(crate) fn shown(records: &[LifeRecord]) -> Option<Shown> {
+pub(crate) fn to_lives_table(records: &[LifeRecord]) -> Option<LivesTable> {
     let records: Vec<&LifeRecord> = records.iter().filter(|record| !record.lives.is_empty()).collect();
     let first = records.first()?;
     let mut rows = vec![row("", &records, |record| vec_of(&record.design))];
@@ -38,7 +39,7 @@ pub(crate) fn shown(records: &[LifeRecord]) -> Option<Shown> {
         rows.push(row(figure.title, &records, |record| of_figure(record, figure)));
     }
     rows.push(row("end", &records, ends));
-    Some(Shown { preamble: preamble(first), rows, notes: notes(&records) })
+    Some(LivesTable { preamble: preamble(first), rows, notes: notes(&records) })
 }
 
 fn vec_of(text: &str) -> String {
@@ -56,7 +57,7 @@ fn ratio(record: &LifeRecord, first: &LifeRecord) -> String {
         record.host_bytes().filter(|_| has_ended).map(|estimate| estimate.mean)
     };
     match (bytes(record), bytes(first)) {
-        (Some(bytes), Some(of_first)) => grouped(bytes / of_first, 3),
+        (Some(bytes), Some(of_first)) => with_thousands_separators(bytes / of_first, 3),
         _ => "-".to_owned(),
     }
 }
@@ -131,10 +132,14 @@ fn leveling_ram_kib(record: &LifeRecord, _: &Life) -> Option<f64> {
 
 fn of_figure(record: &LifeRecord, figure: &Figure) -> String {
     let Some(Estimate { mean, half_width, .. }) = estimate(record, figure) else { return "-".to_owned() };
-    let digits = if figure.digits == 0 { 0 } else { figure.digits.max(digits_of(mean)) };
+    let digits = if figure.digits == 0 { 0 } else { figure.digits.max(decimal_digits(mean)) };
     match half_width {
-        None => grouped(mean, digits),
-        Some(half) => format!("{} +- {}", grouped(mean, digits), grouped(half, digits)),
+        None => with_thousands_separators(mean, digits),
+        Some(half) => format!(
+            "{} +- {}",
+            with_thousands_separators(mean, digits),
+            with_thousands_separators(half, digits)
+        ),
     }
 }
 
@@ -215,7 +220,10 @@ fn notes(records: &[&LifeRecord]) -> String {
     }
     for record in records {
         for life in record.lives.iter().filter(|life| life.end == End::Interrupted) {
-            let written = grouped(life.host_bytes as f64 / TB, digits_of(life.host_bytes as f64 / TB).max(3));
+            let written = with_thousands_separators(
+                life.host_bytes as f64 / TB,
+                decimal_digits(life.host_bytes as f64 / TB).max(3),
+            );
             writeln!(
                 text,
                 "PARTIAL: {}, seed {}: interrupted after {written} TB, and still lived",

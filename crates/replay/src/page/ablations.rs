@@ -1,37 +1,38 @@
 //! The HTML page of `wearwell ablate`.
 
-use super::Report;
-use super::markup::{charts_of, details, element, heading, notes, table};
-use super::runs::{FOUNDATIONS, distinct, foundations, listed, titled};
+use super::HtmlReport;
+use super::markup::{charts_element, collapsible, html_element, html_heading, html_table, notes_list};
+use super::runs::{NOTES_TITLE, details_of_runs, distinct_values, join_up_to_three, page_title};
 use crate::ablate::{Ablation, Ablations};
 use crate::record::RunRecord;
 
-impl Report for Ablations {
+impl HtmlReport for Ablations {
     const KIND: &'static str = "ablations";
 
     fn title(&self) -> String {
-        let designs = distinct(self.ablations.iter().map(|ablation| ablation.design.clone()));
-        let what = format!("What mechanisms gain on {}", listed(&designs, "designs"));
-        titled(&what, self.ablations.iter().map(|ablation| ablation.input.clone()))
+        let designs = distinct_values(self.ablations.iter().map(|ablation| ablation.design.clone()));
+        let what = format!("What mechanisms gain on {}", join_up_to_three(&designs, "designs"));
+        page_title(&what, self.ablations.iter().map(|ablation| ablation.input.clone()))
     }
 
-    fn sections(&self) -> String {
+    fn body_html(&self) -> String {
         self.ablations.iter().enumerate().map(|(number, ablation)| section(number, ablation)).collect()
     }
 }
 
 fn section(number: usize, ablation: &Ablation) -> String {
-    let Some(shown) = ablation.shown() else { return String::new() };
+    let Some(shown) = ablation.to_tables() else { return String::new() };
     let runs: Vec<RunRecord> = ablation.subsets.iter().filter_map(|subset| subset.run.clone()).collect();
-    let mut html = heading(&ablation.input)
-        + &element("p", "lead", shown.title.trim_end())
-        + &table("", "What each changes: the change, and % of the baseline", &shown.gains)
-        + &element("p", "facts", shown.preamble.trim_end())
-        + &notes(FOUNDATIONS, shown.sentences.lines())
-        + &charts_of(number)
-        + &table("", "The subsets", &shown.subsets);
+    let mut html = html_heading(&ablation.input)
+        + &html_element("p", "lead", shown.title.trim_end())
+        + &html_table("", "What each changes: the change, and % of the baseline", &shown.gains)
+        + &html_element("p", "facts", shown.preamble.trim_end())
+        + &notes_list(NOTES_TITLE, shown.sentences.lines())
+        + &charts_element(number)
+        + &html_table("", "The subsets", &shown.subsets);
     if let Some(overlaps) = &shown.overlaps {
-        html += &table("", "Overlaps: above 0 both gain the same, below 0 they help each other", overlaps);
+        html +=
+            &html_table("", "Overlaps: above 0 both gain the same, below 0 they help each other", overlaps);
     }
-    html + &details("Runs of the subsets", &foundations(&runs))
+    html + &collapsible("Runs of the subsets", &details_of_runs(&runs))
 }

@@ -1,10 +1,10 @@
 //! The HTML page of `wearwell diff`.
 
-use super::Report;
-use super::markup::{charts_of, details, element, heading, notes, table};
+use super::HtmlReport;
+use super::markup::{charts_element, collapsible, html_element, html_heading, html_table, notes_list};
 use crate::diff::{Diff, Difference, Pair};
 
-impl Report for Diff {
+impl HtmlReport for Diff {
     const KIND: &'static str = "diff";
 
     fn title(&self) -> String {
@@ -14,12 +14,12 @@ impl Report for Diff {
         }
     }
 
-    fn sections(&self) -> String {
+    fn body_html(&self) -> String {
         let only_a = self.only_a.iter().map(|title| format!("only in the first: {title}"));
         let only_b = self.only_b.iter().map(|title| format!("only in the second: {title}"));
         let only: Vec<String> = only_a.chain(only_b).collect();
         let pairs = self.pairs.iter().enumerate().map(|(number, pair)| section(number, pair));
-        notes("Without a partner", only.iter().map(String::as_str)) + &pairs.collect::<String>()
+        notes_list("Without a partner", only.iter().map(String::as_str)) + &pairs.collect::<String>()
     }
 }
 
@@ -31,11 +31,11 @@ fn section(number: usize, pair: &Pair) -> String {
         (_, 0) => format!("{causes} settings differ, and the same came out."),
         _ => format!("{causes} settings and {results} figures differ."),
     };
-    heading(&pair.title)
-        + &element("p", "lead", &lead)
+    html_heading(&pair.title)
+        + &html_element("p", "lead", &lead)
         + &differences("What was run", &pair.causes)
-        + &charts_of(number)
-        + &details("All figures that differ", &differences("What came out", &pair.results))
+        + &charts_element(number)
+        + &collapsible("All figures that differ", &differences("What came out", &pair.results))
 }
 
 fn differences(caption: &str, differences: &[Difference]) -> String {
@@ -44,6 +44,6 @@ fn differences(caption: &str, differences: &[Difference]) -> String {
     }
     let head = ["field", "first", "second", "ratio"].map(str::to_owned).to_vec();
     let rows: Vec<Vec<String>> =
-        std::iter::once(head).chain(differences.iter().map(Difference::row)).collect();
-    table("wrap", caption, &rows)
+        std::iter::once(head).chain(differences.iter().map(Difference::table_row)).collect();
+    html_table("wrap", caption, &rows)
 }

@@ -1,28 +1,28 @@
 //! The HTML page of `wearwell life`.
 
-use super::Report;
-use super::markup::{charts_of_runs, element, heading, notes, table};
-use super::runs::{FOUNDATIONS, distinct, listed, titled};
-use crate::life::{Lives, Shown, shown};
+use super::HtmlReport;
+use super::markup::{charts_element_of_runs, html_element, html_heading, html_table, notes_list};
+use super::runs::{NOTES_TITLE, distinct_values, join_up_to_three, page_title};
+use crate::life::{Lives, LivesTable, to_lives_table};
 
-impl Report for Lives {
+impl HtmlReport for Lives {
     const KIND: &'static str = "lives";
 
     fn title(&self) -> String {
-        let designs = distinct(self.drives.iter().map(|drive| drive.design.clone()));
-        let life = format!("Life of {}", listed(&designs, "designs"));
-        titled(&life, self.drives.iter().map(|drive| drive.input.clone()))
+        let designs = distinct_values(self.drives.iter().map(|drive| drive.design.clone()));
+        let life = format!("Life of {}", join_up_to_three(&designs, "designs"));
+        page_title(&life, self.drives.iter().map(|drive| drive.input.clone()))
     }
 
-    fn sections(&self) -> String {
-        let Some(Shown { preamble, rows, notes: sentences }) = shown(&self.drives) else {
+    fn body_html(&self) -> String {
+        let Some(LivesTable { preamble, rows, notes: sentences }) = to_lives_table(&self.drives) else {
             return String::new();
         };
-        let inputs = distinct(self.drives.iter().map(|drive| drive.input.clone()));
-        heading(&listed(&inputs, "inputs"))
-            + &table("answer", "Means over the seeds; docs/life.md defines each figure", &rows)
-            + &element("p", "facts", preamble.trim_end())
-            + &notes(FOUNDATIONS, sentences.lines())
-            + &charts_of_runs(0..self.drives.len())
+        let inputs = distinct_values(self.drives.iter().map(|drive| drive.input.clone()));
+        html_heading(&join_up_to_three(&inputs, "inputs"))
+            + &html_table("answer", "Means over the seeds; docs/life.md defines each figure", &rows)
+            + &html_element("p", "facts", preamble.trim_end())
+            + &notes_list(NOTES_TITLE, sentences.lines())
+            + &charts_element_of_runs(0..self.drives.len())
     }
 }

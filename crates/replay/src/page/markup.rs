@@ -1,7 +1,7 @@
 //! Functions that build HTML. Parameters are plain texts and are escaped, except parameters called `html`.
 
 /// Returns a text escaped for use between tags and in attributes.
-pub(super) fn escaped(text: &str) -> String {
+pub(super) fn escape_html(text: &str) -> String {
     let mut html = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {
@@ -17,18 +17,18 @@ pub(super) fn escaped(text: &str) -> String {
 }
 
 /// Returns an HTML element of a class that contains a text.
-pub(super) fn element(name: &str, class: &str, text: &str) -> String {
-    format!("<{name} class=\"{class}\">{}</{name}>\n", escaped(text))
+pub(super) fn html_element(name: &str, class: &str, text: &str) -> String {
+    format!("<{name} class=\"{class}\">{}</{name}>\n", escape_html(text))
 }
 
 /// Returns an HTML heading. Its text may be the long specification of a generator, so it can break after commas.
-pub(super) fn heading(text: &str) -> String {
-    format!("<h2>{}</h2>\n", escaped(text).replace(',', ",<wbr>"))
+pub(super) fn html_heading(text: &str) -> String {
+    format!("<h2>{}</h2>\n", escape_html(text).replace(',', ",<wbr>"))
 }
 
 /// Returns a collapsible part of an HTML page that is closed at first.
-pub(super) fn details(summary: &str, html: &str) -> String {
-    format!("<details><summary>{}</summary>\n{html}</details>\n", escaped(summary))
+pub(super) fn collapsible(summary: &str, html: &str) -> String {
+    format!("<details><summary>{}</summary>\n{html}</details>\n", escape_html(summary))
 }
 
 /// Title of a table column that shows ratios, which gets a style of its own.
@@ -36,7 +36,7 @@ const RATIO: &str = "ratio";
 
 /// Returns an HTML table whose first row and first column are titles. Leading blanks of a row's title are its depth of
 /// indentation.
-pub(super) fn table(class: &str, caption: &str, rows: &[Vec<String>]) -> String {
+pub(super) fn html_table(class: &str, caption: &str, rows: &[Vec<String>]) -> String {
     table_of(class, caption, rows, |_| "")
 }
 
@@ -51,24 +51,24 @@ fn table_of(
     let classes: Vec<&str> =
         head.iter().map(|title| if title == RATIO { " class=\"ratio\"" } else { "" }).collect();
     let title =
-        |(title, class): (&String, &&str)| format!("<th scope=\"col\"{class}>{}</th>", escaped(title));
+        |(title, class): (&String, &&str)| format!("<th scope=\"col\"{class}>{}</th>", escape_html(title));
     let titles: String = head.iter().zip(&classes).map(title).collect();
     let lines: String = body.iter().map(|row| line(row, &classes, class_of(row))).collect();
     format!(
         "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{caption}\"><table class=\"{class}\"><caption>{caption}</caption>\
          <thead><tr>{titles}</tr></thead>\n<tbody>\n{lines}</tbody></table></div>\n",
-        caption = escaped(caption)
+        caption = escape_html(caption)
     )
 }
 
-/// Returns an HTML table as [`table`] does, with a switch that hides the rows whose last cell is `common`.
-pub(super) fn filtered_table(class: &str, caption: &str, rows: &[Vec<String>], common: &str) -> String {
+/// Returns an HTML table as [`html_table`] does, with a switch that hides the rows whose last cell is `common`.
+pub(super) fn filterable_table(class: &str, caption: &str, rows: &[Vec<String>], common: &str) -> String {
     let class_of =
         |row: &[String]| if row.last().is_some_and(|last| last == common) { " class=\"common\"" } else { "" };
     let table = table_of(class, caption, rows, class_of);
     format!(
         "<div class=\"filtered\"><label><input type=\"checkbox\"> without rows that are {}</label>\n{table}</div>\n",
-        escaped(common)
+        escape_html(common)
     )
 }
 
@@ -77,33 +77,33 @@ fn line(row: &[String], classes: &[&str], class: &str) -> String {
     let Some((title, cells)) = row.split_first() else { return String::new() };
     let depth = (title.len() - title.trim_start().len()) / 2;
     let blank = classes.len().saturating_sub(row.len());
-    let cell = |(cell, class): (&String, &&str)| format!("<td{class}>{}</td>", escaped(cell));
+    let cell = |(cell, class): (&String, &&str)| format!("<td{class}>{}</td>", escape_html(cell));
     let cells: String = cells.iter().zip(&classes[1..]).map(cell).collect();
     format!(
         "<tr{class}><th scope=\"row\" class=\"in{depth}\">{}</th>{cells}{}</tr>\n",
-        escaped(title.trim_start()).replace('.', ".<wbr>"),
+        escape_html(title.trim_start()).replace('.', ".<wbr>"),
         "<td></td>".repeat(blank)
     )
 }
 
 /// Returns an HTML list of sentences that a reader of the figures must know, below a title; empty without sentences.
-pub(super) fn notes<'a>(title: &str, sentences: impl IntoIterator<Item = &'a str>) -> String {
+pub(super) fn notes_list<'a>(title: &str, sentences: impl IntoIterator<Item = &'a str>) -> String {
     let items: Vec<String> =
-        sentences.into_iter().map(|sentence| format!("<li>{}</li>", escaped(sentence))).collect();
+        sentences.into_iter().map(|sentence| format!("<li>{}</li>", escape_html(sentence))).collect();
     if items.is_empty() {
         return String::new();
     }
-    let (title, items) = (escaped(title), items.join("\n"));
+    let (title, items) = (escape_html(title), items.join("\n"));
     format!("<div class=\"notes\" role=\"note\"><strong>{title}</strong><ul>\n{items}\n</ul></div>\n")
 }
 
 /// Returns the HTML element into which the page's scripts draw the charts of the runs with these numbers.
-pub(super) fn charts_of_runs(numbers: impl IntoIterator<Item = usize>) -> String {
+pub(super) fn charts_element_of_runs(numbers: impl IntoIterator<Item = usize>) -> String {
     let numbers: Vec<String> = numbers.into_iter().map(|number| number.to_string()).collect();
     format!("<div class=\"charts\" data-runs=\"{}\"></div>\n", numbers.join(" "))
 }
 
 /// Returns the HTML element into which the page's scripts draw the charts of one record.
-pub(super) fn charts_of(number: usize) -> String {
+pub(super) fn charts_element(number: usize) -> String {
     format!("<div class=\"charts\" data-number=\"{number}\"></div>\n")
 }

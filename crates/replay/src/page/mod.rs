@@ -8,7 +8,8 @@
 //! without angle brackets in the script element, and are copied from there into text nodes. The page's policy forbids
 //! it to load anything.
 //!
-//! The dashboard of the live device has the same look: the command passes [`style`] and [`drawing_script`] to its server.
+//! The dashboard of the live device has the same look: the command passes [`style_sheet`] and [`drawing_script`] to its
+//! server.
 
 mod ablations;
 mod differences;
@@ -40,7 +41,7 @@ const UPLOT_LICENCE: &str = include_str!("uplot-1.6.32/LICENSE");
 const RECORD_TAGS: [&str; 2] = ["<script type=\"application/json\" id=\"record\">", "</script>"];
 
 /// A result that can be shown as an HTML page.
-pub trait Report: Serialize {
+pub trait HtmlReport: Serialize {
     /// Name of the kind of result; the HTML page selects by it the scripts that draw its charts.
     const KIND: &'static str;
 
@@ -49,17 +50,17 @@ pub trait Report: Serialize {
 
     /// Returns the body of the page as HTML: first the main figures, then the details behind them. The scripts fill
     /// elements of the class `charts`.
-    fn sections(&self) -> String;
+    fn body_html(&self) -> String;
 }
 
 /// Returns the HTML page of a result.
 ///
 /// # Panics
 /// Never: results are plain data.
-pub fn html<T: Report>(result: &T) -> String {
+pub fn html_page<T: HtmlReport>(result: &T) -> String {
     let json = serde_json::to_string(result).expect("results are plain data");
     let scripts = [DRAWING_SCRIPTS.concat(), RESULT_SCRIPTS.concat()].concat();
-    let title = markup::escaped(&result.title());
+    let title = markup::escape_html(&result.title());
     filled(
         TEMPLATE,
         &[
@@ -68,7 +69,7 @@ pub fn html<T: Report>(result: &T) -> String {
             ("kind", T::KIND),
             ("uplot.css", UPLOT_STYLE),
             ("page.css", STYLE),
-            ("sections", &result.sections()),
+            ("sections", &result.body_html()),
             ("record", &without_markup(&json)),
             ("uplot.licence", UPLOT_LICENCE),
             ("uplot.js", UPLOT_SCRIPT),
@@ -78,7 +79,7 @@ pub fn html<T: Report>(result: &T) -> String {
 }
 
 /// Returns the style sheet of the HTML pages, for other pages that look like them.
-pub fn style() -> String {
+pub fn style_sheet() -> String {
     [UPLOT_STYLE, "\n", STYLE].concat()
 }
 
@@ -92,12 +93,12 @@ pub fn drawing_script() -> String {
 }
 
 /// Returns the tables and notes of a result as HTML, without charts, style and script, for a page of others.
-pub fn tables<T: Report>(result: &T) -> String {
-    result.sections()
+pub fn tables_html<T: HtmlReport>(result: &T) -> String {
+    result.body_html()
 }
 
 /// Returns the JSON of the record that an HTML page contains; `None` if the text is not such a page.
-pub fn record_in(page: &str) -> Option<&str> {
+pub fn embedded_record(page: &str) -> Option<&str> {
     let [before, after] = RECORD_TAGS;
     let (_, rest) = page.split_once(before)?;
     rest.split_once(after).map(|(json, _)| json)
@@ -137,12 +138,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_not_searched_for_names() {
+    fn placeholders_inside_embedded_values_are_not_replaced() {
         assert_eq!(filled("a {{b}} c {{d}}", &[("b", "{{d}}"), ("d", "x")]), "a {{d}} c x");
     }
 
     #[test]
-    fn json_without_markup_is_the_same_json() {
+    fn json_escaped_for_html_parses_to_the_same_json() {
         let value = serde_json::json!({ "a": "</script><!-- & \u{2028}\u{2029} ü" });
         let text = without_markup(&value.to_string());
         assert!(!text.contains(['<', '>', '&', '\u{2028}', '\u{2029}']), "{text}");

@@ -1,19 +1,19 @@
 //! The HTML page of `wearwell profile`.
 
-use super::Report;
-use super::markup::{charts_of, element, heading, notes, table};
-use super::runs::{FOUNDATIONS, titled};
+use super::HtmlReport;
+use super::markup::{charts_element, html_element, html_heading, html_table, notes_list};
+use super::runs::{NOTES_TITLE, page_title};
 use crate::profile::{Profile, Profiles};
-use crate::report::grouped;
+use crate::report::with_thousands_separators;
 
-impl Report for Profiles {
+impl HtmlReport for Profiles {
     const KIND: &'static str = "profile";
 
     fn title(&self) -> String {
-        titled("Profile", self.profiles.iter().map(|profile| profile.input.clone()))
+        page_title("Profile", self.profiles.iter().map(|profile| profile.input.clone()))
     }
 
-    fn sections(&self) -> String {
+    fn body_html(&self) -> String {
         self.profiles.iter().enumerate().map(|(number, profile)| section(number, profile)).collect()
     }
 }
@@ -28,12 +28,12 @@ fn section(number: usize, profile: &Profile) -> String {
         .into_iter()
         .filter_map(|(flag, line)| line.as_ref().map(|line| format!("{flag} '{line}'")))
         .collect();
-    heading(&profile.input)
-        + &table("answer", &savings_caption(profile), &profile.savings_rows())
-        + &table("", "docs/profile.md defines each figure", &rows)
-        + &notes(FOUNDATIONS, partial.into_iter().chain(profile.notes.iter().map(String::as_str)))
-        + &element("pre", "", &lines.join("\n"))
-        + &charts_of(number)
+    html_heading(&profile.input)
+        + &html_table("answer", &savings_caption(profile), &profile.savings_rows())
+        + &html_table("", "docs/profile.md defines each figure", &rows)
+        + &notes_list(NOTES_TITLE, partial.into_iter().chain(profile.notes.iter().map(String::as_str)))
+        + &html_element("pre", "", &lines.join("\n"))
+        + &charts_element(number)
 }
 
 /// Returns what the table of savings shows.
@@ -43,8 +43,8 @@ fn savings_caption(profile: &Profile) -> String {
         None => format!("{unit}, at most"),
         Some(runs) => format!(
             "{unit}. Programs and erases: shares of the {} programs and {} erases of the same drive without mechanisms",
-            grouped(runs.programs as f64, 0),
-            grouped(runs.erases as f64, 0)
+            with_thousands_separators(runs.programs as f64, 0),
+            with_thousands_separators(runs.erases as f64, 0)
         ),
     }
 }

@@ -5,49 +5,57 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 use wearwell_config::Config;
 
-use super::Report;
-use super::markup::{charts_of_runs, details, element, filtered_table, heading, notes, table};
+use super::HtmlReport;
+use super::markup::{
+    charts_element_of_runs, collapsible, filterable_table, html_element, html_heading, html_table, notes_list,
+};
 use crate::record::RunRecord;
-use crate::report::{Comparison, all_rows, answer_rows, cell, postscript, preamble};
+use crate::report::{
+    Comparison, all_figure_rows, answer_rows, figure_cell, lines_above_table, lines_below_table,
+};
 
 /// Title of the notes on a result in its HTML page.
-pub(super) const FOUNDATIONS: &str = "What these figures rest on";
+pub(super) const NOTES_TITLE: &str = "What these figures rest on";
 const FIGURES: &str = "Ratios are to the first design; docs/figures.md defines each figure.";
 
-impl Report for Comparison {
+impl HtmlReport for Comparison {
     const KIND: &'static str = "runs";
 
     fn title(&self) -> String {
-        let designs = distinct(self.runs.iter().map(RunRecord::label));
-        titled(&listed(&designs, "designs"), self.runs.iter().map(|run| run.trace.path.clone()))
+        let designs = distinct_values(self.runs.iter().map(RunRecord::label));
+        page_title(&join_up_to_three(&designs, "designs"), self.runs.iter().map(|run| run.trace.path.clone()))
     }
 
-    fn sections(&self) -> String {
+    fn body_html(&self) -> String {
         let mut first = 0;
         let section = |runs: &[RunRecord]| {
             let numbers = first..first + runs.len();
             first += runs.len();
-            format!("<section>\n{}{}</section>\n", answer(runs), charts_of_runs(numbers) + &foundations(runs))
+            format!(
+                "<section>\n{}{}</section>\n",
+                answer(runs),
+                charts_element_of_runs(numbers) + &details_of_runs(runs)
+            )
         };
-        self.groups().map(section).collect()
+        self.groups_by_input().map(section).collect()
     }
 }
 
 /// Returns the different values in their order, each once.
-pub(super) fn distinct(values: impl Iterator<Item = String>) -> Vec<String> {
+pub(super) fn distinct_values(values: impl Iterator<Item = String>) -> Vec<String> {
     let mut seen = BTreeSet::new();
     values.filter(|value| seen.insert(value.clone())).collect()
 }
 
 /// Joins up to three names; of more names returns their number and `what`.
-pub(super) fn listed(names: &[String], what: &str) -> String {
+pub(super) fn join_up_to_three(names: &[String], what: &str) -> String {
     if names.len() > 3 { format!("{} {what}", names.len()) } else { names.join(", ") }
 }
 
 /// Returns the title of a page of runs: what was run and, if there are several inputs, their number. The name of a
 /// single input is in the heading below.
-pub(super) fn titled(what: &str, inputs: impl Iterator<Item = String>) -> String {
-    match distinct(inputs).len() {
+pub(super) fn page_title(what: &str, inputs: impl Iterator<Item = String>) -> String {
+    match distinct_values(inputs).len() {
         0 | 1 => what.to_owned(),
         count => format!("{what} on {count} inputs"),
     }
@@ -57,10 +65,10 @@ pub(super) fn titled(what: &str, inputs: impl Iterator<Item = String>) -> String
 /// between the runs.
 fn answer(runs: &[RunRecord]) -> String {
     let refs: Vec<&RunRecord> = runs.iter().collect();
-    heading(&runs[0].trace.path)
-        + &element("p", "lead", &lead(runs))
-        + &table("answer", FIGURES, &answer_rows(&refs))
-        + &element("p", "facts", preamble(&runs[0]).trim_end())
+    html_heading(&runs[0].trace.path)
+        + &html_element("p", "lead", &lead(runs))
+        + &html_table("answer", FIGURES, &answer_rows(&refs))
+        + &html_element("p", "facts", lines_above_table(&runs[0]).trim_end())
         + &notes_of(runs)
 }
 
@@ -99,25 +107,25 @@ fn lead(runs: &[RunRecord]) -> String {
 }
 
 fn worn(run: &RunRecord) -> String {
-    cell(run, "TB written until worn")
+    figure_cell(run, "TB written until worn")
 }
 
 /// Returns the lines below the terminal's table of runs as notes for the HTML page: steadiness, remarks and partial
 /// runs.
 fn notes_of(runs: &[RunRecord]) -> String {
     let labelled: Vec<(String, &RunRecord)> = runs.iter().map(|run| (run.label(), run)).collect();
-    notes(FOUNDATIONS, postscript(&labelled).lines())
+    notes_list(NOTES_TITLE, lines_below_table(&labelled).lines())
 }
 
 /// Returns the collapsible parts of a page of runs: all figures, the RAM of the controller, and the configuration.
-pub(super) fn foundations(runs: &[RunRecord]) -> String {
+pub(super) fn details_of_runs(runs: &[RunRecord]) -> String {
     if runs.is_empty() {
         return String::new();
     }
     let refs: Vec<&RunRecord> = runs.iter().collect();
-    details("All figures", &table("", FIGURES, &all_rows(&refs)))
-        + &details("RAM of a controller by structure, bytes", &ram(&refs))
-        + &details("Configuration and provenance", &(provenance(&refs) + &configuration(&refs)))
+    collapsible("All figures", &html_table("", FIGURES, &all_figure_rows(&refs)))
+        + &collapsible("RAM of a controller by structure, bytes", &ram(&refs))
+        + &collapsible("Configuration and provenance", &(provenance(&refs) + &configuration(&refs)))
 }
 
 fn titles(first: &str, runs: &[&RunRecord]) -> Vec<String> {
@@ -134,7 +142,7 @@ fn ram(runs: &[&RunRecord]) -> String {
         |name: &String| std::iter::once(name.clone()).chain(runs.iter().map(|run| of(run, name))).collect();
     let rows: Vec<Vec<String>> =
         std::iter::once(titles("", runs)).chain(structures.into_iter().map(row)).collect();
-    table("", "Bytes of controller RAM", &rows)
+    html_table("", "Bytes of controller RAM", &rows)
 }
 
 /// A fact about a run for its HTML page: name, and a function that returns it.
@@ -158,7 +166,7 @@ fn provenance(runs: &[&RunRecord]) -> String {
         std::iter::once((*name).to_owned()).chain(runs.iter().map(|run| value(run))).collect()
     };
     let rows: Vec<Vec<String>> = std::iter::once(titles("", runs)).chain(FACTS.iter().map(row)).collect();
-    table("left wrap", "Where the figures come from", &rows)
+    html_table("left wrap", "Where the figures come from", &rows)
 }
 
 /// Returns an HTML table of every effective setting: its value, or the values of the runs if they differ, and where they
@@ -172,19 +180,19 @@ fn configuration(runs: &[&RunRecord]) -> String {
         run.origins.get(key).map_or_else(|| DEFAULT.to_owned(), ToString::to_string)
     };
     let row = |key: &String| {
-        let values = distinct(configs.iter().map(|config| value(config, key)));
-        let origins = distinct(runs.iter().map(|run| origin(run, key)));
+        let values = distinct_values(configs.iter().map(|config| value(config, key)));
+        let origins = distinct_values(runs.iter().map(|run| origin(run, key)));
         vec![key.clone(), values.join(", "), origins.join(", ")]
     };
     let head = ["key", "value", "from"].map(str::to_owned).to_vec();
     let rows: Vec<Vec<String>> = std::iter::once(head).chain(keys.into_iter().map(row)).collect();
-    let file = element("pre", "", &runs[0].config.to_toml());
-    filtered_table(
+    let file = html_element("pre", "", &runs[0].config.to_toml());
+    filterable_table(
         "left wrap",
         "Settings in effect: with them the same input gives the same run",
         &rows,
         DEFAULT,
-    ) + &details(&format!("As a file, for --config: {}", runs[0].label()), &file)
+    ) + &collapsible(&format!("As a file, for --config: {}", runs[0].label()), &file)
 }
 
 /// Origin of a setting that nothing sets.

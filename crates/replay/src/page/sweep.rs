@@ -1,28 +1,28 @@
 //! The HTML page of `wearwell sweep`.
 
-use super::Report;
-use super::markup::{charts_of_runs, element, heading, notes, table};
-use super::runs::{FOUNDATIONS, distinct, foundations, listed};
+use super::HtmlReport;
+use super::markup::{charts_element_of_runs, html_element, html_heading, html_table, notes_list};
+use super::runs::{NOTES_TITLE, details_of_runs, distinct_values, join_up_to_three};
 use crate::record::RunRecord;
 use crate::sweep::Swept;
 
-impl Report for Swept {
+impl HtmlReport for Swept {
     const KIND: &'static str = "sweep";
 
     fn title(&self) -> String {
-        let designs = distinct(self.comparison.runs.iter().map(|run| run.design.clone()));
-        format!("Sweep of {} runs: {}", self.comparison.runs.len(), listed(&designs, "designs"))
+        let designs = distinct_values(self.comparison.runs.iter().map(|run| run.design.clone()));
+        format!("Sweep of {} runs: {}", self.comparison.runs.len(), join_up_to_three(&designs, "designs"))
     }
 
-    fn sections(&self) -> String {
+    fn body_html(&self) -> String {
         let runs = &self.comparison.runs;
-        let mut html = heading("Result") + &element("p", "lead", &self.lead());
-        html += &notes(FOUNDATIONS, self.failure_lines().lines().chain(self.notes()));
-        html += &charts_of_runs(0..runs.len());
+        let mut html = html_heading("Result") + &html_element("p", "lead", &self.lead());
+        html += &notes_list(NOTES_TITLE, self.failure_lines().lines().chain(self.notes()));
+        html += &charts_element_of_runs(0..runs.len());
         for (input, rows) in self.rows_by_input() {
-            html += &table("", &input, &rows);
+            html += &html_table("", &input, &rows);
         }
-        html + &foundations(runs)
+        html + &details_of_runs(runs)
     }
 }
 

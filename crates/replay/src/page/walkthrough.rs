@@ -1,22 +1,22 @@
 //! The HTML page of `wearwell watch`.
 
-use super::Report;
-use super::markup::{charts_of, details, element, escaped, heading, notes};
+use super::HtmlReport;
+use super::markup::{charts_element, collapsible, escape_html, html_element, html_heading, notes_list};
 use crate::watch::{Drive, Step, Walkthrough};
 
-impl Report for Walkthrough {
+impl HtmlReport for Walkthrough {
     const KIND: &'static str = "walkthrough";
 
     fn title(&self) -> String {
         format!("{}, step by step", self.design)
     }
 
-    fn sections(&self) -> String {
-        heading(&self.input)
-            + &element("p", "facts", &facts(&self.source, &self.drive))
-            + &charts_of(0)
-            + &notes("What to know about this drive", self.notes.iter().map(String::as_str))
-            + &details("All steps as text", &all_steps(&self.steps))
+    fn body_html(&self) -> String {
+        html_heading(&self.input)
+            + &html_element("p", "facts", &facts(&self.source, &self.drive))
+            + &charts_element(0)
+            + &notes_list("What to know about this drive", self.notes.iter().map(String::as_str))
+            + &collapsible("All steps as text", &all_steps(&self.steps))
     }
 }
 
@@ -32,10 +32,10 @@ fn facts(source: &str, drive: &Drive) -> String {
 
 /// Returns the HTML list of all steps with their sentences, for reading without scripts and on paper.
 fn all_steps(steps: &[Step]) -> String {
-    let sentence = |sentence: &String| format!(" {}", escaped(sentence));
+    let sentence = |sentence: &String| format!(" {}", escape_html(sentence));
     let item = |step: &Step| {
         let sentences: String = step.sentences.iter().map(sentence).collect();
-        format!("<li><strong>{}.</strong>{sentences}</li>\n", escaped(&step.title))
+        format!("<li><strong>{}.</strong>{sentences}</li>\n", escape_html(&step.title))
     };
     let items: String = steps.iter().map(item).collect();
     format!("<ol class=\"steps\" start=\"0\">\n{items}</ol>\n")

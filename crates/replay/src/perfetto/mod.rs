@@ -19,19 +19,19 @@ mod wire;
 
 use std::collections::BTreeMap;
 
-use packets::{Argument, Packets, Slice, Track};
+use packets::{Argument, TracePackets, TraceSlice, TrackId};
 use wearwell::nand::PageKind;
 use wearwell::operation::OpKind;
 use wearwell::timing::{RequestKind, TracedOp};
 use wearwell_trace::Op;
 
-use crate::replay::{RunTrace, TapedRequest, TapedState};
+use crate::replay::{FtlStateSample, RunTrace, WindowRequest};
 
 impl RunTrace {
     /// Returns the trace as a file for the Perfetto viewer. Takes less than 300 bytes per operation and request.
     pub fn to_perfetto(&self) -> Vec<u8> {
-        let mut packets = Packets::default();
-        let host = packets.process(&format!("host: {} on {}", self.input, self.design));
+        let mut packets = TracePackets::default();
+        let host = packets.add_process(&format!("host: {} on {}", self.input, self.design));
         self.add_requests(&mut packets, host);
         self.add_counters(&mut packets, host);
         if !self.scans.is_empty() {
@@ -44,64 +44,65 @@ impl RunTrace {
     }
 
     /// Adds the requests, on as many tracks as requests are in flight at most.
-    fn add_requests(&self, packets: &mut Packets, host: Track) {
+    fn add_requests(&self, packets: &mut TracePackets, host: TrackId) {
         let mut caused: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
         for op in &self.ops {
             if let Some(request) = op.request_number {
                 caused.entry(request).or_default().push(op.op_number);
             }
         }
-        let mut requests: Vec<&TapedRequest> = self.requests.iter().collect();
+        let mut requests: Vec<&WindowRequest> = self.requests.iter().collect();
         requests.sort_unstable_by_key(|request| (request.times.arrival_ns, request.times.request_number));
-        let mut lanes: Vec<(u64, Track)> = Vec::new();
+        let mut lanes: Vec<(u64, TrackId)> = Vec::new();
         for request in requests {
-            let TapedRequest { times, .. } = request;
+            let WindowRequest { times, .. } = request;
             let free = lanes.iter().position(|lane| lane.0 <= times.arrival_ns);
             let lane = free.unwrap_or_else(|| {
-                lanes.push((0, packets.track(host, "requests")));
+                lanes.push((0, packets.add_track(host, "requests")));
                 lanes.len() - 1
             });
             lanes[lane].0 = times.answered_ns;
             let flows = caused.get(&times.request_number).map_or(&[][..], Vec::as_slice);
-            packets.slice(lanes[lane].1, &request_slice(request, flows));
+            packets.add_slice(lanes[lane].1, &request_slice(request, flows));
         }
     }
 
     /// Adds the counters: requests in flight, free blocks, and write amplification since the start of the window.
-    fn add_counters(&self, packets: &mut Packets, host: Track) {
-        let depth = packets.counter(host, "queue depth", "requests");
+    fn add_counters(&self, packets: &mut TracePackets, host: TrackId) {
+        let depth = packets.add_counter_track(host, "queue depth", "requests");
         let mut changes: Vec<(u64, i64)> = Vec::new();
-        for TapedRequest { times, .. } in &self.requests {
+        for WindowRequest { times, .. } in &self.requests {
             changes.extend([(times.arrival_ns, 1), (times.answered_ns, -1)]);
         }
         changes.sort_unstable_by_key(|change| change.0);
         let mut in_flight = 0;
         for simultaneous in changes.chunk_by(|a, b| a.0 == b.0) {
             in_flight += simultaneous.iter().map(|change| change.1).sum::<i64>();
-            packets.value(depth, simultaneous[0].0, in_flight as f64);
+            packets.add_counter_value(depth, simultaneous[0].0, in_flight as f64);
         }
-        let free = packets.counter(host, "free blocks", "blocks");
-        let amplification = packets.counter(host, "write amplification", "programs per host page write");
+        let free = packets.add_counter_track(host, "free blocks", "blocks");
+        let amplification =
+            packets.add_counter_track(host, "write amplification", "programs per host page write");
         for state in &self.states {
-            let &TapedState { time_ns, free_blocks, programs, host_page_writes } = state;
-            packets.value(free, time_ns, f64::from(free_blocks));
+            let &FtlStateSample { time_ns, free_blocks, programs, host_page_writes } = state;
+            packets.add_counter_value(free, time_ns, f64::from(free_blocks));
             if host_page_writes > 0 {
-                packets.value(amplification, time_ns, programs as f64 / host_page_writes as f64);
+                packets.add_counter_value(amplification, time_ns, programs as f64 / host_page_writes as f64);
             }
         }
     }
 
-    fn add_scans(&self, packets: &mut Packets, host: Track) {
-        let nvram = packets.track(host, "NVRAM");
+    fn add_scans(&self, packets: &mut TracePackets, host: TrackId) {
+        let nvram = packets.add_track(host, "NVRAM");
         for &(start_ns, end_ns) in &self.scans {
-            packets.slice(nvram, &Slice::of("scan", "remap_log", start_ns, end_ns));
+            packets.add_slice(nvram, &TraceSlice::named("scan", "remap_log", start_ns, end_ns));
         }
     }
 
     /// Adds a channel with its transfers, and its dies (or independent planes) with their operations.
-    fn add_channel(&self, packets: &mut Packets, channel: u32) {
-        let process = packets.process(&format!("channel {channel}"));
-        let transfers = packets.track(process, &format!("channel {channel}"));
+    fn add_channel(&self, packets: &mut TracePackets, channel: u32) {
+        let process = packets.add_process(&format!("channel {channel}"));
+        let transfers = packets.add_track(process, &format!("channel {channel}"));
         let of_channel = |op: &&TracedOp| self.geometry.channel_of(op.op.plane) == channel;
         let mut ops: Vec<&TracedOp> = self.ops.iter().filter(of_channel).collect();
         let dies = self.geometry.dies_per_channel;
@@ -112,20 +113,20 @@ impl RunTrace {
         ops.sort_unstable_by_key(|op| op.transfer_ns);
         for op in ops {
             if let Some((start_ns, end_ns)) = op.transfer_ns {
-                packets.slice(transfers, &self.transfer_slice(op, start_ns, end_ns));
+                packets.add_slice(transfers, &self.transfer_slice(op, start_ns, end_ns));
             }
         }
     }
 
-    fn add_die(&self, packets: &mut Packets, process: Track, die: u32, ops: &[&TracedOp]) {
+    fn add_die(&self, packets: &mut TracePackets, process: TrackId, die: u32, ops: &[&TracedOp]) {
         let planes = self.geometry.planes_per_die;
         let of_die = ops.iter().copied().filter(|op| op.op.plane.0 / planes == die);
         if !self.independent_planes {
-            let track = packets.track(process, &format!("die {die}"));
+            let track = packets.add_track(process, &format!("die {die}"));
             return self.add_array(packets, track, of_die.collect());
         }
         for plane in 0..planes {
-            let track = packets.track(process, &format!("die {die} plane {plane}"));
+            let track = packets.add_track(process, &format!("die {die} plane {plane}"));
             self.add_array(
                 packets,
                 track,
@@ -135,7 +136,7 @@ impl RunTrace {
     }
 
     /// Adds the operations of an array (a die, or an independent plane). A multi-plane group is one slice.
-    fn add_array(&self, packets: &mut Packets, track: Track, mut ops: Vec<&TracedOp>) {
+    fn add_array(&self, packets: &mut TracePackets, track: TrackId, mut ops: Vec<&TracedOp>) {
         // An erase may be suspended when it starts, for a read that then starts at the same time.
         let order = |op: &&TracedOp| (op.start_ns, op.op.kind == OpKind::Read, op.op_number);
         ops.sort_unstable_by_key(order);
@@ -147,15 +148,15 @@ impl RunTrace {
             while let Some(reads) = groups.next_if(|group| group[0].start_ns < slice.end_ns) {
                 meanwhile.push(self.group_slice(reads));
             }
-            packets.slice(track, &slice.around(&group[0].suspended_ns, meanwhile));
+            packets.add_slice(track, &slice.split_by_suspensions(&group[0].suspended_ns, meanwhile));
         }
     }
 
     /// Returns the slice of the operations that an array executes together.
-    fn group_slice(&self, group: &[&TracedOp]) -> Slice {
+    fn group_slice(&self, group: &[&TracedOp]) -> TraceSlice {
         let first = group[0];
         let end_ns = group.iter().map(|op| op.end_ns).max().unwrap_or(first.end_ns);
-        let mut slice = Slice { end_ns, ..self.op_slice(first) };
+        let mut slice = TraceSlice { end_ns, ..self.op_slice(first) };
         if group.len() > 1 {
             slice.name.push_str(" (multi-plane)");
             for other in group[1..].iter().map(|op| self.op_slice(op)) {
@@ -167,8 +168,8 @@ impl RunTrace {
         slice
     }
 
-    fn op_slice(&self, op: &TracedOp) -> Slice {
-        let mut slice = Slice::of(&name_of(op), op.op.cause.name(), op.start_ns, op.end_ns);
+    fn op_slice(&self, op: &TracedOp) -> TraceSlice {
+        let mut slice = TraceSlice::named(&name_of(op), op.op.cause.name(), op.start_ns, op.end_ns);
         slice.arguments.push(("cause", Argument::Text(op.op.cause.name())));
         slice.arguments.extend(op.request_number.map(|request| ("request", Argument::Number(request))));
         slice.arguments.push(("waited_ns", Argument::Number(op.start_ns - op.submitted_ns)));
@@ -182,9 +183,9 @@ impl RunTrace {
         slice
     }
 
-    fn transfer_slice(&self, op: &TracedOp, start_ns: u64, end_ns: u64) -> Slice {
+    fn transfer_slice(&self, op: &TracedOp, start_ns: u64, end_ns: u64) -> TraceSlice {
         let name = format!("{} transfer", name_of(op));
-        let mut slice = Slice::of(&name, op.op.cause.name(), start_ns, end_ns);
+        let mut slice = TraceSlice::named(&name, op.op.cause.name(), start_ns, end_ns);
         slice.arguments.extend([
             ("cause", Argument::Text(op.op.cause.name())),
             ("die", Argument::Number(u64::from(op.op.plane.0 / self.geometry.planes_per_die))),
@@ -235,8 +236,8 @@ fn kind_of_page(kind: PageKind) -> &'static str {
     }
 }
 
-fn request_slice(request: &TapedRequest, flows: &[u64]) -> Slice {
-    let TapedRequest { times, op, offset_bytes, len_bytes } = request;
+fn request_slice(request: &WindowRequest, flows: &[u64]) -> TraceSlice {
+    let WindowRequest { times, op, offset_bytes, len_bytes } = request;
     let name = match (op, times.kind) {
         (Op::Remap(_), _) => "remap",
         (Op::Zero, _) => "zero",
@@ -246,7 +247,7 @@ fn request_slice(request: &TapedRequest, flows: &[u64]) -> Slice {
         (_, RequestKind::Trim) => "trim",
         (_, RequestKind::Flush) => "flush",
     };
-    let mut slice = Slice::of(name, "request", times.arrival_ns, times.answered_ns);
+    let mut slice = TraceSlice::named(name, "request", times.arrival_ns, times.answered_ns);
     slice.arguments.extend([
         ("request", Argument::Number(times.request_number)),
         ("offset_bytes", Argument::Number(*offset_bytes)),

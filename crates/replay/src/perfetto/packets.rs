@@ -5,10 +5,10 @@
 
 use rustc_hash::FxHashMap;
 
-use super::wire::Message;
+use super::wire::ProtobufMessage;
 
-/// Identity of a track: its `uuid`.
-pub(super) type Track = u64;
+/// Identity (`uuid`) of a track of the Perfetto trace: one row in the viewer.
+pub(super) type TrackId = u64;
 
 /// Number of the only sequence of packets.
 const SEQUENCE: u64 = 1;
@@ -22,16 +22,16 @@ const SLICE_BEGIN: u64 = 1;
 const SLICE_END: u64 = 2;
 const COUNTER: u64 = 4;
 
-/// Value of a slice's argument.
+/// Value of a named argument that the viewer shows with a slice.
 #[derive(Clone, Debug)]
 pub(super) enum Argument {
     Number(u64),
     Text(&'static str),
 }
 
-/// A slice: something that lasts, with what runs inside of it.
+/// A slice of the Perfetto trace: an interval on a track, with the slices inside of it.
 #[derive(Clone, Debug)]
-pub(super) struct Slice {
+pub(super) struct TraceSlice {
     pub(super) name: String,
     pub(super) category: &'static str,
     pub(super) start_ns: u64,
@@ -41,12 +41,12 @@ pub(super) struct Slice {
     pub(super) flows: Vec<u64>,
     /// Flows (arrows) that end here.
     pub(super) last_flows: Vec<u64>,
-    /// Slices within this one, in order.
-    pub(super) inner: Vec<Slice>,
+    /// Slices inside of this slice, in order of time.
+    pub(super) inner_slices: Vec<TraceSlice>,
 }
 
-impl Slice {
-    pub(super) fn of(name: &str, category: &'static str, start_ns: u64, end_ns: u64) -> Self {
+impl TraceSlice {
+    pub(super) fn named(name: &str, category: &'static str, start_ns: u64, end_ns: u64) -> Self {
         Self {
             name: name.to_owned(),
             category,
@@ -55,19 +55,23 @@ impl Slice {
             arguments: Vec::new(),
             flows: Vec::new(),
             last_flows: Vec::new(),
-            inner: Vec::new(),
+            inner_slices: Vec::new(),
         }
     }
 
     /// Returns this slice with a slice for each suspension in it, which contains the slices that run meanwhile.
-    pub(super) fn around(mut self, suspended_ns: &[(u64, u64)], meanwhile: Vec<Slice>) -> Self {
+    pub(super) fn split_by_suspensions(
+        mut self,
+        suspended_ns: &[(u64, u64)],
+        meanwhile: Vec<TraceSlice>,
+    ) -> Self {
         let mut meanwhile = meanwhile.into_iter().peekable();
         for &(start_ns, end_ns) in suspended_ns {
-            let mut suspension = Self::of("suspended", self.category, start_ns, end_ns);
+            let mut suspension = Self::named("suspended", self.category, start_ns, end_ns);
             while let Some(slice) = meanwhile.next_if(|slice| slice.start_ns < end_ns) {
-                suspension.inner.push(slice);
+                suspension.inner_slices.push(slice);
             }
-            self.inner.push(suspension);
+            self.inner_slices.push(suspension);
         }
         assert!(meanwhile.next().is_none(), "only host reads interrupt an operation");
         self
@@ -87,86 +91,96 @@ impl Names {
     }
 
     /// Returns the number of a name, and adds it to the interned data if it is new.
-    fn number(&mut self, name: &str, interned: &mut Message) -> u64 {
+    fn number(&mut self, name: &str, interned: &mut ProtobufMessage) -> u64 {
         if let Some(&number) = self.numbers.get(name) {
             return number;
         }
         let number = self.numbers.len() as u64 + 1;
         self.numbers.insert(name.to_owned(), number);
-        let entry = Message::default().number(1, number).text(2, name);
-        *interned = std::mem::take(interned).message(self.field, &entry);
+        let entry = ProtobufMessage::default().with_varint(1, number).with_string(2, name);
+        *interned = std::mem::take(interned).with_message(self.field, &entry);
         number
     }
 }
 
-/// The packets of a trace.
+/// The packets of a Perfetto trace under construction.
 #[derive(Default)]
-pub(super) struct Packets {
-    tracks: Vec<Message>,
+pub(super) struct TracePackets {
+    tracks: Vec<ProtobufMessage>,
     /// Events of all tracks, each with its time; sorted by time when the trace is complete.
     events: Vec<(u64, Event)>,
 }
 
 /// An event of a track.
 enum Event {
-    Begin(Track, Slice),
-    End(Track),
-    Value(Track, f64),
+    Begin(TrackId, TraceSlice),
+    End(TrackId),
+    Value(TrackId, f64),
 }
 
-impl Packets {
-    fn add_track(&mut self, descriptor: impl FnOnce(Message) -> Message) -> Track {
+impl TracePackets {
+    fn append_track_descriptor(
+        &mut self,
+        descriptor: impl FnOnce(ProtobufMessage) -> ProtobufMessage,
+    ) -> TrackId {
         let track = self.tracks.len() as u64 + 1;
-        self.tracks.push(descriptor(Message::default().number(1, track)));
+        self.tracks.push(descriptor(ProtobufMessage::default().with_varint(1, track)));
         track
     }
 
     /// Adds a group of tracks with a name, which the viewer shows as a process.
-    pub(super) fn process(&mut self, name: &str) -> Track {
+    pub(super) fn add_process(&mut self, name: &str) -> TrackId {
         let pid = self.tracks.len() as u64 + 1;
-        let process = Message::default().number(1, pid).text(6, name);
+        let process = ProtobufMessage::default().with_varint(1, pid).with_string(6, name);
         // The tracks of a process are shown in the order of their ranks.
-        self.add_track(|track| track.message(3, &process).number(11, 3))
+        self.append_track_descriptor(|track| track.with_message(3, &process).with_varint(11, 3))
     }
 
-    /// Adds a track for slices to a group.
-    pub(super) fn track(&mut self, process: Track, name: &str) -> Track {
+    /// Adds a track for slices to a group of tracks.
+    pub(super) fn add_track(&mut self, process: TrackId, name: &str) -> TrackId {
         let rank = self.tracks.len() as u64;
-        self.add_track(|track| track.number(5, process).text(2, name).number(12, rank))
+        self.append_track_descriptor(|track| {
+            track.with_varint(5, process).with_string(2, name).with_varint(12, rank)
+        })
     }
 
     /// Adds a track for the values of a counter to a group.
-    pub(super) fn counter(&mut self, process: Track, name: &str, unit: &str) -> Track {
+    pub(super) fn add_counter_track(&mut self, process: TrackId, name: &str, unit: &str) -> TrackId {
         let rank = self.tracks.len() as u64;
-        let counter = Message::default().text(6, unit);
-        self.add_track(|track| track.number(5, process).text(2, name).number(12, rank).message(8, &counter))
+        let counter = ProtobufMessage::default().with_string(6, unit);
+        self.append_track_descriptor(|track| {
+            track.with_varint(5, process).with_string(2, name).with_varint(12, rank).with_message(8, &counter)
+        })
     }
 
     /// Adds a slice, with those within, to a track. Slices of a track are added in order.
-    pub(super) fn slice(&mut self, track: Track, slice: &Slice) {
-        let own = Slice { inner: Vec::new(), ..slice.clone() };
+    pub(super) fn add_slice(&mut self, track: TrackId, slice: &TraceSlice) {
+        let own = TraceSlice { inner_slices: Vec::new(), ..slice.clone() };
         self.events.push((slice.start_ns, Event::Begin(track, own)));
-        slice.inner.iter().for_each(|inner| self.slice(track, inner));
+        slice.inner_slices.iter().for_each(|inner| self.add_slice(track, inner));
         self.events.push((slice.end_ns, Event::End(track)));
     }
 
-    /// Adds the value of a counter from a time on.
-    pub(super) fn value(&mut self, counter: Track, time_ns: u64, value: f64) {
+    /// Adds the value that a counter has from `time_ns` on.
+    pub(super) fn add_counter_value(&mut self, counter: TrackId, time_ns: u64, value: f64) {
         self.events.push((time_ns, Event::Value(counter, value)));
     }
 
     /// Returns the encoded trace.
     pub(super) fn into_bytes(mut self) -> Vec<u8> {
         self.events.sort_by_key(|event| event.0);
-        let mut trace = Message::default();
+        let mut trace = ProtobufMessage::default();
         for (number, descriptor) in self.tracks.iter().enumerate() {
             let flags = if number == 0 { NAMES_START } else { NEEDS_NAMES };
-            let packet = Message::default().number(10, SEQUENCE).number(13, flags).message(60, descriptor);
-            trace = trace.message(1, &packet);
+            let packet = ProtobufMessage::default()
+                .with_varint(10, SEQUENCE)
+                .with_varint(13, flags)
+                .with_message(60, descriptor);
+            trace = trace.with_message(1, &packet);
         }
         let mut writer = EventWriter::default();
         for (time_ns, event) in &self.events {
-            trace = trace.message(1, &writer.packet(*time_ns, event));
+            trace = trace.with_message(1, &writer.packet(*time_ns, event));
         }
         trace.into_bytes()
     }
@@ -192,36 +206,45 @@ impl Default for EventWriter {
 }
 
 impl EventWriter {
-    fn packet(&mut self, time_ns: u64, event: &Event) -> Message {
-        let mut interned = Message::default();
+    fn packet(&mut self, time_ns: u64, event: &Event) -> ProtobufMessage {
+        let mut interned = ProtobufMessage::default();
         let event = match event {
             Event::Begin(track, slice) => self.begin(*track, slice, &mut interned),
-            Event::End(track) => Message::default().number(9, SLICE_END).number(11, *track),
-            Event::Value(track, value) => {
-                Message::default().number(9, COUNTER).number(11, *track).double(44, *value)
-            }
+            Event::End(track) => ProtobufMessage::default().with_varint(9, SLICE_END).with_varint(11, *track),
+            Event::Value(track, value) => ProtobufMessage::default()
+                .with_varint(9, COUNTER)
+                .with_varint(11, *track)
+                .with_double(44, *value),
         };
-        let packet = Message::default().number(8, time_ns).number(10, SEQUENCE).number(13, NEEDS_NAMES);
-        let packet = if interned.is_empty() { packet } else { packet.message(12, &interned) };
-        packet.message(11, &event)
+        let packet = ProtobufMessage::default()
+            .with_varint(8, time_ns)
+            .with_varint(10, SEQUENCE)
+            .with_varint(13, NEEDS_NAMES);
+        let packet = if interned.is_empty() { packet } else { packet.with_message(12, &interned) };
+        packet.with_message(11, &event)
     }
 
-    fn begin(&mut self, track: Track, slice: &Slice, interned: &mut Message) -> Message {
-        let mut event = Message::default()
-            .number(9, SLICE_BEGIN)
-            .number(11, track)
-            .number(3, self.categories.number(slice.category, interned))
-            .number(10, self.names.number(&slice.name, interned));
+    fn begin(
+        &mut self,
+        track: TrackId,
+        slice: &TraceSlice,
+        interned: &mut ProtobufMessage,
+    ) -> ProtobufMessage {
+        let mut event = ProtobufMessage::default()
+            .with_varint(9, SLICE_BEGIN)
+            .with_varint(11, track)
+            .with_varint(3, self.categories.number(slice.category, interned))
+            .with_varint(10, self.names.number(&slice.name, interned));
         for (key, argument) in &slice.arguments {
-            let annotation = Message::default().number(1, self.keys.number(key, interned));
+            let annotation = ProtobufMessage::default().with_varint(1, self.keys.number(key, interned));
             let annotation = match argument {
-                Argument::Number(value) => annotation.number(3, *value),
-                Argument::Text(text) => annotation.number(17, self.texts.number(text, interned)),
+                Argument::Number(value) => annotation.with_varint(3, *value),
+                Argument::Text(text) => annotation.with_varint(17, self.texts.number(text, interned)),
             };
-            event = event.message(4, &annotation);
+            event = event.with_message(4, &annotation);
         }
         // Numbers of flows begin with 1.
-        event = slice.flows.iter().fold(event, |event, flow| event.fixed(47, flow + 1));
-        slice.last_flows.iter().fold(event, |event, flow| event.fixed(48, flow + 1))
+        event = slice.flows.iter().fold(event, |event, flow| event.with_fixed64(47, flow + 1));
+        slice.last_flows.iter().fold(event, |event, flow| event.with_fixed64(48, flow + 1))
     }
 }

@@ -1,8 +1,8 @@
 //! The wire format of protocol buffers, as far as a trace needs it: fields that are numbers, texts or messages.
 
-/// A message under construction.
+/// A protobuf message under construction.
 #[derive(Clone, Default, Debug)]
-pub(super) struct Message(Vec<u8>);
+pub(super) struct ProtobufMessage(Vec<u8>);
 
 /// How the value of a field is stored.
 #[derive(Clone, Copy)]
@@ -12,7 +12,7 @@ enum WireType {
     Bytes = 2,
 }
 
-impl Message {
+impl ProtobufMessage {
     /// Appends seven bits per byte, the lowest first; the high bit is set in all bytes but the last.
     fn put(&mut self, mut value: u64) {
         while value >= 0x80 {
@@ -27,31 +27,31 @@ impl Message {
     }
 
     /// Appends a field of a type that is stored as a varint: an unsigned integer or an enumeration.
-    pub(super) fn number(mut self, field: u32, value: u64) -> Self {
+    pub(super) fn with_varint(mut self, field: u32, value: u64) -> Self {
         self.tag(field, WireType::Varint);
         self.put(value);
         self
     }
 
-    /// Appends a field of type `fixed64`.
-    pub(super) fn fixed(mut self, field: u32, value: u64) -> Self {
+    /// Appends a protobuf field of type `fixed64`.
+    pub(super) fn with_fixed64(mut self, field: u32, value: u64) -> Self {
         self.tag(field, WireType::Fixed64);
         self.0.extend_from_slice(&value.to_le_bytes());
         self
     }
 
-    /// Appends a field of type `double`.
-    pub(super) fn double(self, field: u32, value: f64) -> Self {
-        self.fixed(field, value.to_bits())
+    /// Appends a protobuf field of type `double`.
+    pub(super) fn with_double(self, field: u32, value: f64) -> Self {
+        self.with_fixed64(field, value.to_bits())
     }
 
-    /// Appends a field of type `string`.
-    pub(super) fn text(self, field: u32, text: &str) -> Self {
+    /// Appends a protobuf field of type `string`.
+    pub(super) fn with_string(self, field: u32, text: &str) -> Self {
         self.bytes(field, text.as_bytes())
     }
 
-    /// Appends a field that is a message itself.
-    pub(super) fn message(self, field: u32, message: &Self) -> Self {
+    /// Appends a protobuf field that is a message itself.
+    pub(super) fn with_message(self, field: u32, message: &Self) -> Self {
         self.bytes(field, &message.0)
     }
 
@@ -74,16 +74,22 @@ impl Message {
 
 #[cfg(test)]
 mod tests {
-    use super::Message;
+    use super::ProtobufMessage;
 
     /// The examples of the format's public description.
     #[test]
-    fn fields_are_encoded_as_the_format_says() {
-        assert_eq!(Message::default().number(1, 150).into_bytes(), [0x08, 0x96, 0x01]);
-        assert_eq!(Message::default().text(2, "testing").into_bytes(), b"\x12\x07testing");
-        let inner = Message::default().number(1, 150);
-        assert_eq!(Message::default().message(3, &inner).into_bytes(), [0x1a, 0x03, 0x08, 0x96, 0x01]);
-        assert_eq!(Message::default().double(1, 1.0).into_bytes(), [9, 0, 0, 0, 0, 0, 0, 0xf0, 0x3f]);
-        assert_eq!(Message::default().number(47, u64::MAX).into_bytes().len(), 12);
+    fn protobuf_fields_are_encoded_as_the_format_defines() {
+        assert_eq!(ProtobufMessage::default().with_varint(1, 150).into_bytes(), [0x08, 0x96, 0x01]);
+        assert_eq!(ProtobufMessage::default().with_string(2, "testing").into_bytes(), b"\x12\x07testing");
+        let inner = ProtobufMessage::default().with_varint(1, 150);
+        assert_eq!(
+            ProtobufMessage::default().with_message(3, &inner).into_bytes(),
+            [0x1a, 0x03, 0x08, 0x96, 0x01]
+        );
+        assert_eq!(
+            ProtobufMessage::default().with_double(1, 1.0).into_bytes(),
+            [9, 0, 0, 0, 0, 0, 0, 0xf0, 0x3f]
+        );
+        assert_eq!(ProtobufMessage::default().with_varint(47, u64::MAX).into_bytes().len(), 12);
     }
 }

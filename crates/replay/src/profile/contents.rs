@@ -6,8 +6,8 @@
 use rustc_hash::FxHashMap;
 use wearwell::data::{Descriptor, Fingerprint};
 
-use super::distribution::{SizeShares, Sizes};
-use super::sample::{GROUPS, Sample, error_of, group};
+use super::distribution::{SizeHistogram, SizeShares};
+use super::sample::{ERROR_GROUPS, HashSample, error_group, standard_error_of_quotient};
 use super::skew::zipf_theta_of_growing_items;
 
 /// Figures on the contents of pages: duplicates and compressibility.
@@ -66,14 +66,14 @@ impl Copies {
 
 /// Shares of the page writes that perfect content mechanisms would not program, if contents were not sampled.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct IdealShares {
+pub(super) struct IdealSavings {
     /// Writes of a content that some page holds.
-    pub(super) held: f64,
+    pub(super) held_content_share: f64,
     /// Writes of a content of which there is a dead page, if no dead page is ever erased.
-    pub(super) dead: f64,
+    pub(super) dead_content_share: f64,
     /// What compression of each page by itself leaves out, if it could be packed without loss; `None` if no compressed
     /// size is known.
-    pub(super) compressed: Option<f64>,
+    pub(super) compression_share: Option<f64>,
 }
 
 struct Entry {
@@ -85,9 +85,9 @@ struct Entry {
 }
 
 /// Counts of the page contents in a sample.
-pub(super) struct Contents {
+pub(super) struct ContentCounts {
     entries: FxHashMap<u64, Entry>,
-    pub(super) sample: Sample,
+    pub(super) sample: HashSample,
     entries_max: usize,
     pages: u64,
     zero: u64,
@@ -98,8 +98,8 @@ pub(super) struct Contents {
     repeats: [u64; 32],
 }
 
-impl Contents {
-    pub(super) fn new(sample: Sample, entries_max: usize) -> Self {
+impl ContentCounts {
+    pub(super) fn new(sample: HashSample, entries_max: usize) -> Self {
         Self {
             entries: FxHashMap::default(),
             sample,
@@ -113,7 +113,7 @@ impl Contents {
     }
 
     /// Counts a page and its content; `compressed_bytes` is called only if the content is new and in the sample.
-    pub(super) fn add(&mut self, content: Fingerprint, compressed_bytes: impl FnOnce() -> u16) {
+    pub(super) fn add_page(&mut self, content: Fingerprint, compressed_bytes: impl FnOnce() -> u16) {
         self.pages += 1;
         if content == Fingerprint::ZERO_PAGE {
             self.zero += 1;
@@ -157,7 +157,7 @@ impl Contents {
 
     /// Returns what perfect mechanisms would not program. Of sampled pages the first two are wrong, because not every
     /// page that loses a content is seen.
-    pub(super) fn ideal(&self, figures: &ContentFigures) -> IdealShares {
+    pub(super) fn ideal_savings(&self, figures: &ContentFigures) -> IdealSavings {
         let (mut seen, mut known, mut first, mut most_live) = (0, 0, 0, 0);
         for entry in self.entries.values() {
             seen += u64::from(entry.seen);
@@ -173,10 +173,10 @@ impl Contents {
             (nonzero_share * of_nonzero + of_zero).clamp(0.0, 1.0)
         };
         let known_share = known as f64 / seen.max(1) as f64;
-        IdealShares {
-            held: saved(first, self.zero_copies.first),
-            dead: saved(most_live, self.zero_copies.most_live),
-            compressed: figures
+        IdealSavings {
+            held_content_share: saved(first, self.zero_copies.first),
+            dead_content_share: saved(most_live, self.zero_copies.most_live),
+            compression_share: figures
                 .compressed
                 .as_ref()
                 .map(|sizes| figures.zero_share + nonzero_share * known_share * (1.0 - sizes.mean)),
@@ -187,27 +187,27 @@ impl Contents {
         if self.pages == 0 {
             return None;
         }
-        let mut seen = [0.0; GROUPS];
-        let mut repeated = [0.0; GROUPS];
-        let mut known = [0.0; GROUPS];
-        let mut bytes = [0.0; GROUPS];
-        let (mut sizes, mut sizes_distinct) = (Sizes::default(), Sizes::default());
+        let mut seen = [0.0; ERROR_GROUPS];
+        let mut repeated = [0.0; ERROR_GROUPS];
+        let mut known = [0.0; ERROR_GROUPS];
+        let mut bytes = [0.0; ERROR_GROUPS];
+        let (mut sizes, mut sizes_distinct) = (SizeHistogram::default(), SizeHistogram::default());
         for (&content, entry) in &self.entries {
-            let part = group(content);
+            let part = error_group(content);
             seen[part] += f64::from(entry.seen);
             repeated[part] += f64::from(entry.seen - 1);
             if entry.compressed_bytes != Descriptor::UNKNOWN_SIZE {
                 known[part] += f64::from(entry.seen);
                 bytes[part] += f64::from(entry.seen) * f64::from(entry.compressed_bytes) / 4096.0;
-                sizes.add(entry.compressed_bytes, u64::from(entry.seen));
-                sizes_distinct.add(entry.compressed_bytes, 1);
+                sizes.add_pages(entry.compressed_bytes, u64::from(entry.seen));
+                sizes_distinct.add_pages(entry.compressed_bytes, 1);
             }
         }
         let nonzero_share = (self.pages - self.zero) as f64 / self.pages as f64;
         let total: f64 = seen.iter().sum();
         let duplicate_share = repeated.iter().sum::<f64>() / total.max(1.0) * nonzero_share;
         let is_sampled = self.sample.sampled_one_of > 1;
-        let error = |parts, wholes| if is_sampled { error_of(parts, wholes) } else { 0.0 };
+        let error = |parts, wholes| if is_sampled { standard_error_of_quotient(parts, wholes) } else { 0.0 };
         let (duplicate_theta, duplicate_pool) = self.popularity();
         Some(ContentFigures {
             pages: self.pages,
@@ -217,9 +217,9 @@ impl Contents {
             distinct: self.entries.len() as u64 * self.sample.sampled_one_of,
             duplicate_theta,
             duplicate_pool,
-            compressed: sizes.shares(),
+            compressed: sizes.size_shares(),
             compressed_mean_error: error(&bytes, &known),
-            compressed_distinct_mean: sizes_distinct.shares().map(|shares| shares.mean),
+            compressed_distinct_mean: sizes_distinct.size_shares().map(|shares| shares.mean),
         })
     }
 

@@ -26,22 +26,22 @@ pub struct SizeShares {
 
 /// Histogram of compressed sizes (or delta sizes): the number of pages for each size in bytes.
 #[derive(Clone, Debug)]
-pub(super) struct Sizes(Vec<u64>);
+pub(super) struct SizeHistogram(Vec<u64>);
 
-impl Default for Sizes {
+impl Default for SizeHistogram {
     fn default() -> Self {
         Self(vec![0; PAGE_BYTES as usize + 1])
     }
 }
 
-impl Sizes {
+impl SizeHistogram {
     /// Counts `pages` pages of this compressed size. A size greater than a page counts as a page, because such a page
     /// would be stored uncompressed.
-    pub(super) fn add(&mut self, bytes: u16, pages: u64) {
+    pub(super) fn add_pages(&mut self, bytes: u16, pages: u64) {
         self.0[usize::from(bytes).min(PAGE_BYTES as usize)] += pages;
     }
 
-    pub(super) fn shares(&self) -> Option<SizeShares> {
+    pub(super) fn size_shares(&self) -> Option<SizeShares> {
         let pages: u64 = self.0.iter().sum();
         if pages == 0 {
             return None;
@@ -84,13 +84,13 @@ const BINS_PER_OCTAVE: u64 = 16;
 
 /// Histogram of values (such as intervals) in logarithmic bins.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Intervals {
+pub(super) struct LogHistogram {
     bins: Vec<u64>,
     total: u64,
 }
 
-impl Intervals {
-    pub(super) fn add(&mut self, value: u64, weight: u64) {
+impl LogHistogram {
+    pub(super) fn add_value(&mut self, value: u64, weight: u64) {
         let bin = bin_of(value);
         if self.bins.len() <= bin {
             self.bins.resize(bin + 1, 0);

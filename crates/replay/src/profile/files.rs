@@ -24,21 +24,21 @@ type OnPage<'a> = &'a mut dyn FnMut(&[u8], Option<&[u8]>);
 
 /// The files to profile; all are found before the first is read.
 #[derive(Clone, Debug, Default)]
-pub struct Files {
+pub struct ProfiledFiles {
     /// Path of each file to profile, with the path of its old version if there is one.
     found: Vec<(PathBuf, Option<PathBuf>)>,
     /// Total bytes of all files to profile.
-    pub bytes: u64,
+    pub total_bytes: u64,
     /// Paths that could not be read, with the reason.
-    pub unreadable: Vec<String>,
+    pub unreadable_paths: Vec<String>,
     seen: HashSet<(u64, u64)>,
 }
 
-impl Files {
+impl ProfiledFiles {
     /// Finds a file, or all files below a directory; `against` is the path of its old version.
     ///
     /// # Errors
-    /// The path itself cannot be read. Unreadable paths below it are listed in [`Self::unreadable`] instead.
+    /// The path itself cannot be read. Unreadable paths below it are listed in [`Self::unreadable_paths`] instead.
     pub fn find(path: &Path, against: Option<&Path>) -> io::Result<Self> {
         let mut files = Self::default();
         let is_directory = fs::metadata(path)?.is_dir();
@@ -58,8 +58,8 @@ impl Files {
         Ok(files)
     }
 
-    /// Returns the number of files that were found.
-    pub fn count(&self) -> usize {
+    /// Returns the number of files found for the profile.
+    pub fn file_count(&self) -> usize {
         self.found.len()
     }
 
@@ -67,7 +67,7 @@ impl Files {
         if found.nlink() > 1 && !self.seen.insert((found.dev(), found.ino())) {
             return;
         }
-        self.bytes += found.len();
+        self.total_bytes += found.len();
         self.found.push((path, old));
     }
 
@@ -82,12 +82,12 @@ impl Files {
                 Ok(found) if found.is_dir() => {
                     let old = old.filter(|old| old.is_dir());
                     if let Err(error) = self.walk(&path, old.as_deref()) {
-                        self.unreadable.push(format!("{}: {error}", path.display()));
+                        self.unreadable_paths.push(format!("{}: {error}", path.display()));
                     }
                 }
                 Ok(found) if found.is_file() => self.add(path, old.filter(|old| old.is_file()), &found),
                 Ok(_) => {}
-                Err(error) => self.unreadable.push(format!("{}: {error}", path.display())),
+                Err(error) => self.unreadable_paths.push(format!("{}: {error}", path.display())),
             }
         }
         Ok(())
@@ -100,7 +100,7 @@ impl Files {
         profiler: &mut Profiler,
         progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
     ) -> bool {
-        self.visit(&mut |page, old| profiler.page(page, old), progress)
+        self.visit(&mut |page, old| profiler.add_page(page, old), progress)
     }
 
     /// Writes a trace in the native format that writes the pages of all files once, one file after the other, with their
@@ -142,7 +142,7 @@ impl Files {
             match read_file(&path, old.as_deref(), on_page, &mut done, progress) {
                 Ok(ControlFlow::Continue(())) => {}
                 Ok(ControlFlow::Break(())) => return false,
-                Err(error) => self.unreadable.push(format!("{}: {error}", path.display())),
+                Err(error) => self.unreadable_paths.push(format!("{}: {error}", path.display())),
             }
         }
         true

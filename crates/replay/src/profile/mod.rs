@@ -3,13 +3,13 @@
 //!
 //! For each mechanism of the designs, a property of the input decides whether it pays: duplicate pages,
 //! compressibility, similarity of versions, and rewrites. [`Profiler`] measures these on requests
-//! ([`Profiler::request`]) or on pages of files ([`Profiler::page`]); [`files`] finds the pages of a directory tree.
-//! Pages are 4 KiB, and codecs are those of the engine (`wearwell::content`), so that a profile and a replay of the
-//! same bytes agree.
+//! ([`Profiler::add_request`]) or on pages of files ([`Profiler::add_page`]); [`files`] finds the pages of a directory
+//! tree. Pages are 4 KiB, and codecs are those of the engine (`wearwell::content`), so that a profile and a replay of
+//! the same bytes agree.
 //!
-//! Memory is bounded: two tables of at most [`ENTRIES_MAX`] entries, about 0.6 GB together at their largest, and 1.0 GB
-//! while they grow. If an input has more pages or contents it is sampled, and the figures have their standard errors.
-//! The price of the bound: a sample of contents shows nothing about a single page.
+//! Memory is bounded: two tables of at most [`MAX_TABLE_ENTRIES`] entries, about 0.6 GB together at their largest, and
+//! 1.0 GB while they grow. If an input has more pages or contents it is sampled, and the figures have their standard
+//! errors. The price of the bound: a sample of contents shows nothing about a single page.
 
 mod contents;
 mod distribution;
@@ -23,17 +23,17 @@ mod spell;
 mod table;
 mod traffic;
 
+use contents::ContentCounts;
 pub use contents::ContentFigures;
-use contents::Contents;
+use distribution::SizeHistogram;
 pub use distribution::SizeShares;
-use distribution::Sizes;
-use pages::Pages;
+use pages::PageWriteCounts;
 pub use pages::{RewriteFigures, SkewFigures};
-use sample::Sample;
-use savings::LastPages;
-pub use savings::{DESIGN, MeasuredSaving, Saving, SavingRuns, with_every_mechanism};
-pub use source::{OnRead, ProfileError, is_trace, of_files, of_requests};
-use traffic::Traffic;
+use sample::HashSample;
+use savings::RecentlyWrittenPages;
+pub use savings::{BASE_DESIGN, MeasuredSaving, Saving, SavingRuns, with_every_mechanism};
+pub use source::{OnRead, ProfileError, is_profiled_as_trace, profile_files, profile_requests};
+use traffic::TrafficCounts;
 pub use traffic::{SizeShare, TrafficFigures};
 use wearwell::data::{Descriptor, Fingerprint, compressed_len, delta_len, fingerprint_of};
 use wearwell_config::ContentName;
@@ -43,7 +43,7 @@ use crate::report::SCHEMA_VERSION;
 
 /// Largest number of entries in a profiler's table of pages or contents; when it is exceeded the sample is halved.
 /// Covers 28 GB of distinct pages.
-pub const ENTRIES_MAX: usize = 7 << 20;
+pub const MAX_TABLE_ENTRIES: usize = 7 << 20;
 
 /// Properties of an input's data and traffic. Names are stable; figures that the input cannot have are null.
 #[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
@@ -95,20 +95,20 @@ pub struct Profiles {
 
 impl Profiles {
     /// Creates the JSON document for profiles in the order of their paths.
-    pub fn of(profiles: Vec<Profile>) -> Self {
+    pub fn of_profiles(profiles: Vec<Profile>) -> Self {
         Self { schema_version: SCHEMA_VERSION, profiles }
     }
 }
 
 /// Measures an input, request by request or page by page, and computes its [`Profile`].
 pub struct Profiler {
-    contents: Contents,
-    pages: Pages,
-    traffic: Traffic,
-    deltas: Sizes,
+    contents: ContentCounts,
+    pages: PageWriteCounts,
+    traffic: TrafficCounts,
+    deltas: SizeHistogram,
     /// Number of page writes whose known difference to the old content is empty.
     empty_deltas: u64,
-    last_pages: LastPages,
+    last_pages: RecentlyWrittenPages,
     /// Number of page writes that a buffer of compression might drop, because their page is written again at once.
     replaced_in_buffer: u64,
     /// Whether the input moves contents by remap requests, which are not followed.
@@ -134,23 +134,23 @@ impl Profiler {
     /// # Panics
     /// Panics if `sampled_one_of` is 0.
     pub fn new(sampled_one_of: u64) -> Self {
-        Self::bounded(sampled_one_of, ENTRIES_MAX)
+        Self::with_table_limit(sampled_one_of, MAX_TABLE_ENTRIES)
     }
 
     /// Creates a profiler as [`Self::new`], with tables of at most `entries_max` entries.
     ///
     /// # Panics
     /// Panics if `sampled_one_of` or `entries_max` is 0.
-    pub fn bounded(sampled_one_of: u64, entries_max: usize) -> Self {
+    pub fn with_table_limit(sampled_one_of: u64, entries_max: usize) -> Self {
         assert!(sampled_one_of > 0 && entries_max > 0, "a sample has pages");
-        let sample = Sample { sampled_one_of };
+        let sample = HashSample { sampled_one_of };
         Self {
-            contents: Contents::new(sample, entries_max),
-            pages: Pages::new(sample, entries_max),
-            traffic: Traffic::default(),
-            deltas: Sizes::default(),
+            contents: ContentCounts::new(sample, entries_max),
+            pages: PageWriteCounts::new(sample, entries_max),
+            traffic: TrafficCounts::default(),
+            deltas: SizeHistogram::default(),
             empty_deltas: 0,
-            last_pages: LastPages::default(),
+            last_pages: RecentlyWrittenPages::default(),
             replaced_in_buffer: 0,
             has_remaps: false,
             versions: 0,
@@ -160,14 +160,14 @@ impl Profiler {
     }
 
     /// Counts a request of a trace or of a generator in the profile.
-    pub fn request(&mut self, request: &Request) {
-        self.traffic.add(request);
+    pub fn add_request(&mut self, request: &Request) {
+        self.traffic.add_request(request);
         match request.op {
-            Op::Read => request.pages().for_each(|page| self.pages.read(request.device, page)),
+            Op::Read => request.pages().for_each(|page| self.pages.add_read(request.device, page)),
             Op::Write => self.write(request),
             Op::Trim | Op::Zero => {
                 for page in request.whole_pages() {
-                    let content = self.pages.trim(request.device, page);
+                    let content = self.pages.add_trim(request.device, page);
                     self.remove_copy(content);
                 }
             }
@@ -177,23 +177,24 @@ impl Profiler {
     }
 
     fn write(&mut self, request: &Request) {
-        let has_bytes = !request.bytes.is_empty() && request.offset_bytes.is_multiple_of(PAGE_BYTES);
-        let whole = request.bytes.as_chunks::<{ PAGE_BYTES as usize }>().0;
+        let has_bytes = !request.payload.is_empty() && request.offset_bytes.is_multiple_of(PAGE_BYTES);
+        let whole = request.payload.as_chunks::<{ PAGE_BYTES as usize }>().0;
         for (index, page) in request.pages().enumerate() {
             let bytes = whole.get(index).filter(|_| has_bytes);
             let descriptor = request.content.get(index).copied();
             let fingerprint = descriptor
                 .map(|descriptor| descriptor.fingerprint)
                 .or_else(|| bytes.map(|bytes| fingerprint_of(bytes)));
-            let before = self.pages.write(request.device, page, request.time_ns, fingerprint);
-            self.replaced_in_buffer += u64::from(self.last_pages.add(pages::key_of(request.device, page)));
+            let before = self.pages.add_write(request.device, page, request.time_ns, fingerprint);
+            self.replaced_in_buffer +=
+                u64::from(self.last_pages.add_page(pages::page_key(request.device, page)));
             let Some(fingerprint) = fingerprint else {
                 self.unknown_pages += 1;
                 self.remove_copy(before);
                 continue;
             };
             let size = descriptor.map_or(Descriptor::UNKNOWN_SIZE, |descriptor| descriptor.compressed_bytes);
-            self.contents.add(fingerprint, || match bytes {
+            self.contents.add_page(fingerprint, || match bytes {
                 Some(bytes) if size == Descriptor::UNKNOWN_SIZE => compressed_len(bytes) as u16,
                 _ => size,
             });
@@ -203,7 +204,7 @@ impl Profiler {
             match delta {
                 Descriptor::UNKNOWN_SIZE => {}
                 0 => self.empty_deltas += 1,
-                _ => self.deltas.add(delta, 1),
+                _ => self.deltas.add_pages(delta, 1),
             }
         }
     }
@@ -215,25 +216,26 @@ impl Profiler {
     }
 
     /// Counts a page of a file in the profile, and its difference to the old version of the page if there is one.
-    pub fn page(&mut self, page: &[u8], old: Option<&[u8]>) {
+    pub fn add_page(&mut self, page: &[u8], old: Option<&[u8]>) {
         let fingerprint = fingerprint_of(page);
-        self.contents.add(fingerprint, || compressed_len(page) as u16);
+        self.contents.add_page(fingerprint, || compressed_len(page) as u16);
         let Some(old) = old else { return };
         self.versions += 1;
         if page == old {
             self.unchanged += 1;
         } else if self.contents.sample.contains(fingerprint.0) {
-            self.deltas.add(delta_len(page, old) as u16, 1);
+            self.deltas.add_pages(delta_len(page, old) as u16, 1);
         }
     }
 
     /// Returns the profile of everything counted so far, for the input called `input`.
-    pub fn profile(&self, input: String) -> Profile {
+    pub fn to_profile(&self, input: String) -> Profile {
         let content = self.contents.figures();
-        let delta = self.deltas.shares();
-        let is_trace = self.traffic.figures(0, 0).requests > 0;
-        let traffic = is_trace.then(|| self.traffic.figures(self.pages.touched(), self.pages.written()));
-        let rewrites = self.pages.rewrites(self.traffic.has_times());
+        let delta = self.deltas.size_shares();
+        let is_trace = self.traffic.traffic_figures(0, 0).requests > 0;
+        let traffic = is_trace
+            .then(|| self.traffic.traffic_figures(self.pages.touched_pages(), self.pages.written_pages()));
+        let rewrites = self.pages.rewrite_figures(self.traffic.has_times());
         let unchanged_share = match self.versions {
             0 => self.pages.silent_share(),
             versions => Some(self.unchanged as f64 / versions as f64),
@@ -242,7 +244,7 @@ impl Profiler {
         let content_line = content
             .as_ref()
             .map(|content| spell::content_line(content, delta.as_ref(), silent, rewrites.as_ref()));
-        let skew = self.pages.skew();
+        let skew = self.pages.skew_figures();
         let workload_line = traffic
             .as_ref()
             .map(|traffic| spell::workload_line(traffic, skew.as_ref(), content_line.as_deref()));
@@ -278,16 +280,19 @@ impl Profiler {
         delta: Option<&SizeShares>,
         rewrites: Option<&RewriteFigures>,
     ) -> Vec<Saving> {
-        let ideal = self.contents.ideal(content);
+        let ideal = self.contents.ideal_savings(content);
         let is_sampled = self.contents.sample.sampled_one_of.max(self.pages.sample.sampled_one_of) > 1;
         // Of a sample, and where contents are moved unseen, every content that was seen before counts.
         let seen_before =
             content.duplicate_share + (content.zero_share - 1.0 / content.pages as f64).max(0.0);
-        let [held, dead] =
-            if is_sampled || self.has_remaps { [seen_before; 2] } else { [ideal.held, ideal.dead] };
+        let [held, dead] = if is_sampled || self.has_remaps {
+            [seen_before; 2]
+        } else {
+            [ideal.held_content_share, ideal.dead_content_share]
+        };
         let pages = content.pages as f64;
         let replaced = self.replaced_in_buffer as f64 / pages;
-        let compressed = ideal.compressed.map(|packed| savings::compression_bound(packed, replaced));
+        let compressed = ideal.compression_share.map(|packed| savings::compression_bound(packed, replaced));
         let saving = |mechanism, at_most: Option<f64>, at_most_error: f64| Saving {
             mechanism,
             at_most: at_most.map(|share| share.clamp(0.0, 1.0)),

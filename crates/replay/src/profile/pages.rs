@@ -8,9 +8,9 @@
 use rustc_hash::FxHashMap;
 use wearwell::data::{Fingerprint, mix_bits};
 
-use super::distribution::Intervals;
-use super::sample::{GROUPS, Sample, error_of, group};
-use super::skew::{harmonic, zipf_theta_of_counts};
+use super::distribution::LogHistogram;
+use super::sample::{ERROR_GROUPS, HashSample, error_group, standard_error_of_quotient};
+use super::skew::{harmonic_sum, zipf_theta_of_counts};
 
 /// Figures on repeated writes of the same pages.
 #[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
@@ -65,28 +65,28 @@ struct Entry {
 }
 
 /// Counts of the writes of each page in a sample.
-pub(super) struct Pages {
+pub(super) struct PageWriteCounts {
     entries: FxHashMap<u64, Entry>,
-    pub(super) sample: Sample,
+    pub(super) sample: HashSample,
     entries_max: usize,
     writes: u64,
-    intervals: Intervals,
-    intervals_ns: Intervals,
+    intervals: LogHistogram,
+    intervals_ns: LogHistogram,
     /// Overwrites of sampled pages whose old and new content are known.
     overwrites: u64,
     /// Overwrites of sampled pages that write the content that the page already holds.
     silent: u64,
 }
 
-impl Pages {
-    pub(super) fn new(sample: Sample, entries_max: usize) -> Self {
+impl PageWriteCounts {
+    pub(super) fn new(sample: HashSample, entries_max: usize) -> Self {
         Self {
             entries: FxHashMap::default(),
             sample,
             entries_max,
             writes: 0,
-            intervals: Intervals::default(),
-            intervals_ns: Intervals::default(),
+            intervals: LogHistogram::default(),
+            intervals_ns: LogHistogram::default(),
             overwrites: 0,
             silent: 0,
         }
@@ -94,14 +94,14 @@ impl Pages {
 
     /// Counts a page write in the sample of pages; `content` is its content if that is known. Returns the content that
     /// the page held, if that is known.
-    pub(super) fn write(
+    pub(super) fn add_write(
         &mut self,
         device: u32,
         page: u64,
         time_ns: u64,
         content: Option<Fingerprint>,
     ) -> Option<Fingerprint> {
-        let key = key_of(device, page);
+        let key = page_key(device, page);
         let now = self.writes;
         self.writes += 1;
         if !self.sample.contains(key) {
@@ -115,8 +115,8 @@ impl Pages {
         let entry = self.entries.get_mut(&key).expect("it is in the table");
         let before = entry.held;
         if entry.writes > 0 {
-            self.intervals.add(now - entry.last_write, weight);
-            self.intervals_ns.add(time_ns.saturating_sub(entry.last_ns), weight);
+            self.intervals.add_value(now - entry.last_write, weight);
+            self.intervals_ns.add_value(time_ns.saturating_sub(entry.last_ns), weight);
             let is_known = held != 0 && before != 0;
             self.overwrites += weight * u64::from(is_known);
             self.silent += weight * u64::from(is_known && held == before);
@@ -126,14 +126,14 @@ impl Pages {
     }
 
     /// Forgets the content of a page that was trimmed. Returns the content that it held, if that is known.
-    pub(super) fn trim(&mut self, device: u32, page: u64) -> Option<Fingerprint> {
-        let entry = self.entries.get_mut(&key_of(device, page))?;
+    pub(super) fn add_trim(&mut self, device: u32, page: u64) -> Option<Fingerprint> {
+        let entry = self.entries.get_mut(&page_key(device, page))?;
         fingerprint_of(std::mem::take(&mut entry.held))
     }
 
     /// Counts a page as touched by a read request.
-    pub(super) fn read(&mut self, device: u32, page: u64) {
-        let key = key_of(device, page);
+    pub(super) fn add_read(&mut self, device: u32, page: u64) {
+        let key = page_key(device, page);
         if self.sample.contains(key) && !self.entries.contains_key(&key) {
             self.insert(key);
         }
@@ -155,7 +155,7 @@ impl Pages {
     }
 
     /// Returns the number of distinct pages read or written, extrapolated if sampled.
-    pub(super) fn touched(&self) -> u64 {
+    pub(super) fn touched_pages(&self) -> u64 {
         self.entries.len() as u64 * self.sample.sampled_one_of
     }
 
@@ -164,7 +164,7 @@ impl Pages {
     }
 
     /// Returns the number of distinct pages written, extrapolated if sampled.
-    pub(super) fn written(&self) -> u64 {
+    pub(super) fn written_pages(&self) -> u64 {
         self.written_entries().count() as u64 * self.sample.sampled_one_of
     }
 
@@ -174,22 +174,22 @@ impl Pages {
         (self.overwrites > 0).then(|| self.silent as f64 / self.overwrites as f64)
     }
 
-    pub(super) fn rewrites(&self, has_times: bool) -> Option<RewriteFigures> {
-        let (mut pages, mut writes) = ([0.0; GROUPS], [0.0; GROUPS]);
-        let (mut once, mut again) = ([0.0; GROUPS], [0.0; GROUPS]);
+    pub(super) fn rewrite_figures(&self, has_times: bool) -> Option<RewriteFigures> {
+        let (mut pages, mut writes) = ([0.0; ERROR_GROUPS], [0.0; ERROR_GROUPS]);
+        let (mut once, mut again) = ([0.0; ERROR_GROUPS], [0.0; ERROR_GROUPS]);
         for (key, times) in self.written_entries() {
-            let part = group(key);
+            let part = error_group(key);
             pages[part] += 1.0;
             writes[part] += f64::from(times);
             again[part] += f64::from(times - 1);
             once[part] += f64::from(u8::from(times == 1));
         }
-        let sum = |values: &[f64; GROUPS]| values.iter().sum::<f64>();
+        let sum = |values: &[f64; ERROR_GROUPS]| values.iter().sum::<f64>();
         if sum(&pages) == 0.0 {
             return None;
         }
         let is_sampled = self.sample.sampled_one_of > 1;
-        let error = |parts, wholes| if is_sampled { error_of(parts, wholes) } else { 0.0 };
+        let error = |parts, wholes| if is_sampled { standard_error_of_quotient(parts, wholes) } else { 0.0 };
         let after = |share| self.intervals.quantile(share);
         Some(RewriteFigures {
             rewrite_share: sum(&again) / sum(&writes),
@@ -205,7 +205,7 @@ impl Pages {
         })
     }
 
-    pub(super) fn skew(&self) -> Option<SkewFigures> {
+    pub(super) fn skew_figures(&self) -> Option<SkewFigures> {
         let mut counts: Vec<u32> = self.written_entries().map(|(_, writes)| writes).collect();
         if counts.is_empty() {
             return None;
@@ -213,12 +213,12 @@ impl Pages {
         counts.sort_unstable_by(|a, b| b.cmp(a));
         let items = counts.len() as u64;
         let theta = zipf_theta_of_counts(&counts, items);
-        let all = harmonic(items, theta);
+        let all = harmonic_sum(items, theta);
         let misfit = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5]
             .into_iter()
             .map(|share| {
                 let hottest = (share * items as f64).ceil();
-                (top_share(&counts, share) - harmonic(hottest as u64, theta) / all).abs()
+                (top_share(&counts, share) - harmonic_sum(hottest as u64, theta) / all).abs()
             })
             .fold(0.0, f64::max);
         Some(SkewFigures {
@@ -234,9 +234,9 @@ impl Pages {
     /// Returns the standard error of the share of writes that the most written `share` of the pages receives, from its
     /// spread between the parts of the sample.
     fn top_error(&self, share: f64) -> f64 {
-        let mut parts: [Vec<u32>; GROUPS] = Default::default();
+        let mut parts: [Vec<u32>; ERROR_GROUPS] = Default::default();
         for (key, writes) in self.written_entries() {
-            parts[group(key)].push(writes);
+            parts[error_group(key)].push(writes);
         }
         let shares: Vec<f64> = parts
             .iter_mut()
@@ -245,7 +245,7 @@ impl Pages {
                 top_share(counts, share)
             })
             .collect();
-        let groups = GROUPS as f64;
+        let groups = ERROR_GROUPS as f64;
         let mean = shares.iter().sum::<f64>() / groups;
         let variance = shares.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (groups - 1.0);
         (variance / groups).sqrt()
@@ -253,7 +253,7 @@ impl Pages {
 }
 
 /// Returns the key of a page in tables: a hash of its device and number.
-pub(super) fn key_of(device: u32, page: u64) -> u64 {
+pub(super) fn page_key(device: u32, page: u64) -> u64 {
     mix_bits(page ^ mix_bits(u64::from(device)))
 }
 

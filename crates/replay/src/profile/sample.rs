@@ -3,22 +3,22 @@
 //!
 //! The choice depends on the page number or the content, not on time, so that every write of a chosen page and every
 //! repetition of a chosen content is counted (spatial sampling, as SHARDS does for cache curves: Waldspurger et al.,
-//! FAST 2015). Shares are then unbiased estimates. The price is their error, which [`error_of`] computes from the
-//! spread between [`GROUPS`] independent parts of the sample.
+//! FAST 2015). Shares are then unbiased estimates. The price is their error, which [`standard_error_of_quotient`]
+//! computes from the spread between [`ERROR_GROUPS`] independent parts of the sample.
 
 use wearwell::data::mix_bits;
 
 /// Number of independent parts of a sample of pages or contents, whose spread gives the standard error.
-pub(super) const GROUPS: usize = 16;
+pub(super) const ERROR_GROUPS: usize = 16;
 const SALT: u64 = 0x7072_6f66_696c_6573;
 
 /// A sample of pages or contents: one of `sampled_one_of` is examined.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Sample {
+pub(super) struct HashSample {
     pub(super) sampled_one_of: u64,
 }
 
-impl Sample {
+impl HashSample {
     pub(super) fn contains(self, key: u64) -> bool {
         self.sampled_one_of == 1 || mix_bits(key ^ SALT) <= u64::MAX / self.sampled_one_of
     }
@@ -30,19 +30,19 @@ impl Sample {
 }
 
 /// Returns the part of the sample to which a page or content, given by its key, belongs.
-pub(super) fn group(key: u64) -> usize {
-    (mix_bits(!key ^ SALT) as usize) % GROUPS
+pub(super) fn error_group(key: u64) -> usize {
+    (mix_bits(!key ^ SALT) as usize) % ERROR_GROUPS
 }
 
 /// Returns the standard error of the quotient of two sums over a sample, by leaving out one part at a time (jackknife).
-pub(super) fn error_of(parts: &[f64; GROUPS], wholes: &[f64; GROUPS]) -> f64 {
+pub(super) fn standard_error_of_quotient(parts: &[f64; ERROR_GROUPS], wholes: &[f64; ERROR_GROUPS]) -> f64 {
     let (part, whole): (f64, f64) = (parts.iter().sum(), wholes.iter().sum());
     let without: Vec<f64> = parts
         .iter()
         .zip(wholes)
         .map(|(p, w)| if whole - w > 0.0 { (part - p) / (whole - w) } else { 0.0 })
         .collect();
-    let groups = GROUPS as f64;
+    let groups = ERROR_GROUPS as f64;
     let mean = without.iter().sum::<f64>() / groups;
     let squares: f64 = without.iter().map(|value| (value - mean).powi(2)).sum();
     (squares * (groups - 1.0) / groups).sqrt()

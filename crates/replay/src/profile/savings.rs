@@ -19,7 +19,7 @@ use crate::record::{DeviceRecord, RunRecord};
 use crate::replay::{OnProgress, Plan, ReplayError};
 
 /// Design on which each mechanism runs: a map in RAM and no content mechanism of its own.
-pub const DESIGN: &str = "page-map";
+pub const BASE_DESIGN: &str = "page-map";
 
 /// What one content mechanism by itself can save of an input's page writes.
 #[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
@@ -64,11 +64,11 @@ pub struct SavingRuns {
 /// The last different pages that were written. As many wait at most in the buffer of compression, where a further write
 /// replaces them without a program.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct LastPages([Option<u64>; wearwell::content::compress::CHUNK_MEMBERS - 1]);
+pub(super) struct RecentlyWrittenPages([Option<u64>; wearwell::content::compress::CHUNK_MEMBERS - 1]);
 
-impl LastPages {
+impl RecentlyWrittenPages {
     /// Adds a written page as the last one. Returns whether it was among the last ones before.
-    pub(super) fn add(&mut self, page: u64) -> bool {
+    pub(super) fn add_page(&mut self, page: u64) -> bool {
         let known = self.0.iter().position(|&last| last == Some(page));
         let replaced = known.unwrap_or(self.0.len() - 1);
         self.0[..=replaced].rotate_right(1);
@@ -97,7 +97,7 @@ pub fn with_every_mechanism(config: &Config) -> Config {
 /// Returns the configuration with these content mechanisms.
 fn config_with(config: &Config, mechanisms: &[ContentName]) -> Config {
     let mut config = config.clone();
-    config.parts.content = Some(ContentList::of(mechanisms));
+    config.parts.content = Some(ContentList::of_names(mechanisms));
     config
 }
 
@@ -130,7 +130,7 @@ impl Profile {
         if config.parts.content.is_some() {
             let sentence = "parts.content is set, and a profile runs each content mechanism by itself: leave \
                             parts.content out";
-            return Err(ConfigError::Value(sentence.into()).into());
+            return Err(ConfigError::InvalidValue(sentence.into()).into());
         }
         if !self.savings.iter().any(Saving::is_worth_a_run) {
             self.notes.push("nothing was run: no content mechanism can save anything of this input".into());
@@ -138,21 +138,21 @@ impl Profile {
         }
         let without = config_with(config, &[]);
         let plan = Plan::new(&without, input)?;
-        plan.check(&[DESIGN.to_owned()])?;
+        plan.check_designs(&[BASE_DESIGN.to_owned()])?;
         let is_interrupted = Cell::new(false);
         let mut watched = |progress| {
             let flow = on_progress(progress);
             is_interrupted.set(is_interrupted.get() || flow.is_break());
             flow
         };
-        let baseline = plan.run(DESIGN, &mut watched)?;
+        let baseline = plan.run(BASE_DESIGN, &mut watched)?;
         self.runs = (!is_interrupted.get()).then(|| SavingRuns::of(baseline.clone()));
         for saving in self.savings.iter_mut().filter(|saving| saving.is_worth_a_run()) {
             if is_interrupted.get() {
                 break;
             }
             let config = config_with(config, &[saving.mechanism]);
-            match plan.with(&config).and_then(|plan| plan.run(DESIGN, &mut watched)) {
+            match plan.with_config(&config).and_then(|plan| plan.run(BASE_DESIGN, &mut watched)) {
                 Ok(run) if is_interrupted.get() => drop(run),
                 Ok(run) => saving.when_run = Some(MeasuredSaving::of(&run, &baseline)),
                 Err(error) if error.is_of_device() => {
@@ -187,14 +187,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_three_pages_may_wait_in_the_buffer() {
-        let mut last = LastPages::default();
-        let found = [1, 2, 3, 1, 4, 2, 1, 5, 2].map(|page| last.add(page));
+    fn the_compression_bound_allows_three_pages_in_the_chunk_buffer() {
+        let mut last = RecentlyWrittenPages::default();
+        let found = [1, 2, 3, 1, 4, 2, 1, 5, 2].map(|page| last.add_page(page));
         assert_eq!(found, [false, false, false, true, false, false, true, false, true]);
     }
 
     #[test]
-    fn a_page_of_flash_holds_four_members_at_most() {
+    fn the_compression_bound_packs_at_most_four_pages_into_a_flash_page() {
         assert!((compression_bound(0.9, 0.0) - 0.75).abs() < 1e-12);
         assert!((compression_bound(0.4, 0.0) - 0.4).abs() < 1e-12);
         assert!((compression_bound(0.9, 0.2) - 0.8).abs() < 1e-12);

@@ -41,7 +41,9 @@ pub(super) fn zipf_theta_of_growing_items(counts: &[u32], stages: &[(u64, f64)])
 fn coincidence(theta: f64, stages: &[(u64, f64)]) -> f64 {
     let sums: Vec<(f64, f64, f64)> = stages
         .iter()
-        .map(|&(items, share)| (share / harmonic(items, theta), harmonic(items, 2.0 * theta), items as f64))
+        .map(|&(items, share)| {
+            (share / harmonic_sum(items, theta), harmonic_sum(items, 2.0 * theta), items as f64)
+        })
         .collect();
     let with = |one: &(f64, f64, f64), other: &(f64, f64, f64)| {
         one.0 * other.0 * if one.2 < other.2 { one.1 } else { other.1 }
@@ -51,7 +53,7 @@ fn coincidence(theta: f64, stages: &[(u64, f64)]) -> f64 {
 
 /// Returns the sum of `k^-theta` for `k` from 1 to `items`: exact for the first thousand terms, by an integral for the
 /// others.
-pub(super) fn harmonic(items: u64, theta: f64) -> f64 {
+pub(super) fn harmonic_sum(items: u64, theta: f64) -> f64 {
     const TERMS: u64 = 1000;
     let sum: f64 = (1..=items.min(TERMS)).map(|k| (k as f64).powf(-theta)).sum();
     if items <= TERMS {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use wearwell_trace::{OpenOptions, Request, TraceError};
 
-use super::files::Files;
+use super::files::ProfiledFiles;
 use super::{Profile, Profiler};
 use crate::input::Input;
 
@@ -47,13 +47,13 @@ pub type OnRead<'a> = &'a mut dyn FnMut(u64, u64) -> ControlFlow<()>;
 ///
 /// # Errors
 /// The file cannot be opened, or is a damaged trace.
-pub fn is_trace(path: &Path, options: &OpenOptions) -> Result<bool, ProfileError> {
+pub fn is_profiled_as_trace(path: &Path, options: &OpenOptions) -> Result<bool, ProfileError> {
     if path.is_dir() {
         return Ok(false);
     }
     let is_format_given = options.format.is_some() || options.columns.is_some();
     match wearwell_trace::open(path, options) {
-        Err(TraceError::Unknown { .. }) if !is_format_given => Ok(false),
+        Err(TraceError::UnknownFormat { .. }) if !is_format_given => Ok(false),
         opened => Ok(opened.map(|_| true)?),
     }
 }
@@ -63,14 +63,18 @@ pub fn is_trace(path: &Path, options: &OpenOptions) -> Result<bool, ProfileError
 ///
 /// # Errors
 /// The input cannot be read, or has no requests.
-pub fn of_requests(input: &Input, sampled_one_of: u64, on_read: OnRead<'_>) -> Result<Profile, ProfileError> {
+pub fn profile_requests(
+    input: &Input,
+    sampled_one_of: u64,
+    on_read: OnRead<'_>,
+) -> Result<Profile, ProfileError> {
     let mut requests = input.open()?;
     let mut profiler = Profiler::new(sampled_one_of);
     let mut request = Request::default();
     let (mut done, mut notes, mut partial) = (0, Vec::new(), false);
     loop {
-        match requests.next(&mut request) {
-            Ok(true) => profiler.request(&request),
+        match requests.next_request(&mut request) {
+            Ok(true) => profiler.add_request(&request),
             Ok(false) => break,
             Err(error) if error.requests_before().is_some_and(|before| before > 0) => {
                 notes.push(format!("DAMAGED: {error}"));
@@ -88,10 +92,10 @@ pub fn of_requests(input: &Input, sampled_one_of: u64, on_read: OnRead<'_>) -> R
     if done == 0 {
         return Err(ProfileError::of(input.name(), io::Error::other("there is no request in it")));
     }
-    if requests.rejected() > 0 {
-        notes.push(format!("{} bad lines skipped", requests.rejected()));
+    if requests.rejected_lines() > 0 {
+        notes.push(format!("{} bad lines skipped", requests.rejected_lines()));
     }
-    Ok(with_notes(profiler.profile(input.name()), notes, partial))
+    Ok(with_notes(profiler.to_profile(input.name()), notes, partial))
 }
 
 /// Profiles the pages of a file, or of all files of a directory, with their differences to those of the old version
@@ -99,24 +103,25 @@ pub fn of_requests(input: &Input, sampled_one_of: u64, on_read: OnRead<'_>) -> R
 ///
 /// # Errors
 /// The path cannot be read, or has no page.
-pub fn of_files(
+pub fn profile_files(
     path: &Path,
     against: Option<&Path>,
     sampled_one_of: u64,
     on_read: OnRead<'_>,
 ) -> Result<Profile, ProfileError> {
     let name = path.display().to_string();
-    let mut files = Files::find(path, against).map_err(|error| ProfileError::of(name.clone(), error))?;
-    let (total, count) = (files.bytes, files.count());
+    let mut files =
+        ProfiledFiles::find(path, against).map_err(|error| ProfileError::of(name.clone(), error))?;
+    let (total, count) = (files.total_bytes, files.file_count());
     let mut profiler = Profiler::new(sampled_one_of);
     let is_whole = files.read_into(&mut profiler, &mut |done| on_read(done, total));
     let mut notes = vec![format!("{count} files, {total} bytes")];
-    let unreadable = files.unreadable.len();
+    let unreadable = files.unreadable_paths.len();
     if unreadable > 0 {
-        let named = files.unreadable[..unreadable.min(UNREADABLE_NAMED)].join("; ");
+        let named = files.unreadable_paths[..unreadable.min(UNREADABLE_NAMED)].join("; ");
         notes.push(format!("{unreadable} could not be read: {named}"));
     }
-    let profile = profiler.profile(name.clone());
+    let profile = profiler.to_profile(name.clone());
     if profile.content.is_none() {
         return Err(ProfileError::of(name, io::Error::other("there is no page in it")));
     }

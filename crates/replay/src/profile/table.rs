@@ -6,7 +6,7 @@ use wearwell_config::ContentName;
 
 use super::distribution::SizeShares;
 use super::{Profile, Saving};
-use crate::report::grouped;
+use crate::report::with_thousands_separators;
 
 const COLUMNS: usize = 80;
 
@@ -104,7 +104,7 @@ impl Profile {
             "pages touched / written (footprint)",
             format!("{} / {}", count(traffic.footprint_pages), count(traffic.written_pages)),
         );
-        row("duration, s", grouped(traffic.duration_s, 3));
+        row("duration, s", with_thousands_separators(traffic.duration_s, 3));
     }
 
     fn rewrite_rows(&self, rows: &mut Vec<(String, String)>) {
@@ -118,12 +118,13 @@ impl Profile {
                 rewrites.interval_p75_pages,
                 rewrites.interval_p99_pages,
             ];
-            let shown: Vec<String> = quantiles.iter().flatten().map(|pages| grouped(*pages, 0)).collect();
+            let shown: Vec<String> =
+                quantiles.iter().flatten().map(|pages| with_thousands_separators(*pages, 0)).collect();
             if !shown.is_empty() {
                 row("again after, pages: 25/50/75/99 %", shown.join(" / "));
             }
             if let Some(seconds) = rewrites.interval_p50_s {
-                row("again after, s: median", grouped(seconds, 3));
+                row("again after, s: median", with_thousands_separators(seconds, 3));
             }
         }
         if let Some(skew) = &self.skew {
@@ -207,11 +208,11 @@ fn within(share: f64, error: f64) -> String {
 }
 
 fn count(n: u64) -> String {
-    grouped(n as f64, 0)
+    with_thousands_separators(n as f64, 0)
 }
 
 fn mib(bytes: u64) -> String {
-    grouped(bytes as f64 / 1_048_576.0, 1)
+    with_thousands_separators(bytes as f64 / 1_048_576.0, 1)
 }
 
 /// Breaks a sentence into lines at blanks, with further lines indented.

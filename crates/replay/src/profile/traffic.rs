@@ -84,7 +84,7 @@ impl Kind {
 
 /// Counters of one pass over the requests of an input.
 #[derive(Default)]
-pub(super) struct Traffic {
+pub(super) struct TrafficCounts {
     requests: u64,
     reads: Kind,
     writes: Kind,
@@ -101,8 +101,8 @@ pub(super) struct Traffic {
     unsorted: u64,
 }
 
-impl Traffic {
-    pub(super) fn add(&mut self, request: &Request) {
+impl TrafficCounts {
+    pub(super) fn add_request(&mut self, request: &Request) {
         self.requests += 1;
         self.unsorted += u64::from(request.time_ns < self.before_ns);
         self.before_ns = request.time_ns;
@@ -134,7 +134,7 @@ impl Traffic {
         self.latest_ns > 0
     }
 
-    pub(super) fn figures(&self, footprint_pages: u64, written_pages: u64) -> TrafficFigures {
+    pub(super) fn traffic_figures(&self, footprint_pages: u64, written_pages: u64) -> TrafficFigures {
         let transfers = self.reads.requests + self.writes.requests;
         let (sizes, other_sizes) = self.commonest_sizes();
         TrafficFigures {

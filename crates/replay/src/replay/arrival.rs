@@ -11,7 +11,7 @@ use super::Run;
 
 #[derive(Clone, Copy, Debug, Default)]
 #[expect(clippy::struct_field_names, reason = "units stand last in names")]
-pub(super) struct Clock {
+pub(super) struct RequestClock {
     pub(super) arrival_ns: u64,
     pub(super) previous_trace_ns: u64,
     pub(super) completed_ns: u64,
@@ -20,7 +20,7 @@ pub(super) struct Clock {
 /// How requests of a replay follow each other in time: arrival mode, requests in flight, and scale of the trace's
 /// times.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pace {
+pub(super) struct ArrivalPace {
     arrival: Arrival,
     /// Largest number of requests in flight; not used in open loop.
     depth: usize,
@@ -28,7 +28,7 @@ pub(super) struct Pace {
     scale: f64,
 }
 
-impl Pace {
+impl ArrivalPace {
     pub(super) fn new(config: &ReplayConfig, arrival: Arrival) -> Self {
         let depth = match arrival {
             Arrival::Auto | Arrival::Open => usize::MAX,
@@ -44,11 +44,17 @@ impl Pace {
     }
 }
 
-impl Clock {
+impl RequestClock {
     /// Sets the arrival time of a request whose time in the trace is `trace_ns`, and completes the requests that it
     /// must wait for.
     #[inline]
-    pub(super) fn set_arrival(&mut self, pace: Pace, timing: &mut Timing, trace_ns: u64, first_ns: u64) {
+    pub(super) fn set_arrival(
+        &mut self,
+        pace: ArrivalPace,
+        timing: &mut Timing,
+        trace_ns: u64,
+        first_ns: u64,
+    ) {
         let gap_ns = trace_ns.saturating_sub(self.previous_trace_ns);
         self.previous_trace_ns = trace_ns;
         let arrival_ns = match pace.arrival {
@@ -75,7 +81,7 @@ impl Clock {
 impl Run<'_> {
     /// Sets the arrival time of the next request, and runs the background garbage collection that fits into the idle
     /// time before it.
-    pub(super) fn arrive(&mut self, trace_ns: u64) -> Result<(), Error> {
+    pub(super) fn set_next_arrival(&mut self, trace_ns: u64) -> Result<(), Error> {
         let before = self.clock.arrival_ns;
         let timing = self.timing.as_mut().expect("arrival needs a timing engine");
         self.clock.set_arrival(self.pace, timing, trace_ns, self.asked.first_ns.unwrap_or(0));
@@ -90,7 +96,7 @@ impl Run<'_> {
         let zeroes_are_written = self.plan.config.replay.zeroes == Zeroes::Write;
         let is_write = request.op == Op::Write || request.op == Op::Zero && zeroes_are_written;
         let arrival_ns = self.clock.arrival_ns.max(timing.now_ns());
-        let start_ns = managed.start_ns(&mut self.device, arrival_ns, is_write)?;
+        let start_ns = managed.start_of_request_ns(&mut self.device, arrival_ns, is_write)?;
         if start_ns > arrival_ns {
             timing.submit_background(start_ns, &[]);
             self.clock.completed_ns = self.clock.completed_ns.max(start_ns);
@@ -101,7 +107,7 @@ impl Run<'_> {
     /// Runs background GC in the gap before the new arrival, as far as its operations fit. The gap begins when the
     /// device has answered every request.
     fn collect_while_idle(&mut self, since_ns: u64) -> Result<(), Error> {
-        if self.plan.resolved.gc.background_blocks == 0 {
+        if self.plan.resolved.gc_options.background_blocks == 0 {
             return Ok(());
         }
         let until_ns = self.clock.arrival_ns;
@@ -111,7 +117,7 @@ impl Run<'_> {
         }
         let since_ns = since_ns.max(timing.now_ns());
         let mut idle_ns = until_ns.saturating_sub(since_ns);
-        let flash = self.plan.resolved.timing;
+        let flash = self.plan.resolved.flash_timing;
         let dies = self.plan.resolved.geometry.dies() as u64;
         let line_read_ps = self.plan.timing_options().nvram_line_read_ps;
         let cost = |op: &FlashOp| match op.kind {

@@ -14,8 +14,8 @@ use super::Run;
 impl Run<'_> {
     /// Whether consecutive writes of whole pages can be executed in one call of the FTL, because nothing acts between
     /// them, and no trace records the state after each.
-    pub(super) fn writes_together(&self) -> bool {
-        let collects_between = self.timing.is_some() && self.plan.resolved.gc.background_blocks > 0;
+    pub(super) fn can_batch_writes(&self) -> bool {
+        let collects_between = self.timing.is_some() && self.plan.resolved.gc_options.background_blocks > 0;
         self.device.supports_write_batches()
             && self.managed.is_none()
             && !collects_between
@@ -32,7 +32,7 @@ impl Run<'_> {
     }
 
     fn execute_some(&mut self, batch: &[Request]) -> (usize, Result<(), Error>) {
-        if self.writes_together() && batch.iter().all(|request| self.as_page_write(request).is_some()) {
+        if self.can_batch_writes() && batch.iter().all(|request| self.as_page_write(request).is_some()) {
             return self.write_batch(batch);
         }
         self.device.ftl().prefetch_writes(&self.ahead.writes, &self.ahead.contents);

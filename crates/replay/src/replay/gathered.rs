@@ -24,7 +24,7 @@ impl ChunkResponseTimes {
     /// Records a write (number `request`), with the number of pages in the compression buffer before and after it.
     /// `gathers` is whether the write was buffered for a compressed chunk. An emptied buffer means that this write
     /// completed the chunk.
-    pub(super) fn note(&mut self, request: u64, (before, pages): (usize, usize), gathers: bool) {
+    pub(super) fn add_write(&mut self, request: u64, (before, pages): (usize, usize), gathers: bool) {
         if pages == 0 && before > 0 {
             self.completing.insert(request, std::mem::take(&mut self.waiting));
         } else if gathers && pages > 0 {
@@ -39,7 +39,7 @@ impl ChunkResponseTimes {
 
     /// Charges each write whose compressed chunk was completed by one of these requests with the latency of that
     /// request.
-    pub(super) fn complete(&mut self, completions: &[Completion]) {
+    pub(super) fn charge_completions(&mut self, completions: &[Completion]) {
         for completion in completions {
             if let Some(writes) = self.completing.remove(&completion.request_number) {
                 self.charged_ns += writes as f64 * completion.latency_ns as f64;

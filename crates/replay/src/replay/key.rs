@@ -18,7 +18,7 @@ use crate::life::LifeRecord;
 impl Plan<'_> {
     /// Returns the digest of everything that a run of `design` depends on: code, input, design and settings.
     pub fn run_key(&self, design: &str) -> String {
-        self.key(design, &self.config.effective(&self.resolved, self.arrival()), "")
+        self.key(design, &self.config.with_effective_values(&self.resolved, self.arrival()), "")
     }
 
     /// Returns the digest of everything that the life of `record`'s drive depends on: code, input, design, settings,
@@ -29,7 +29,7 @@ impl Plan<'_> {
     }
 
     fn key(&self, design: &str, config: &Config, more: &str) -> String {
-        let (made_by, input, read) = (code::of_runs(), self.input.name(), self.read());
+        let (made_by, input, read) = (code::code_digest_of_runs(), self.input.name(), self.read());
         let settings = config.to_toml();
         code::digest(&format!("{made_by}\n{input}\n{read}\n{design}\n{more}\n{settings}"))
     }
@@ -39,12 +39,12 @@ impl Plan<'_> {
     fn read(&self) -> String {
         let input = match self.input {
             Input::Trace { path, options } => {
-                let beside: Vec<_> = trace::files_beside(path).iter().map(|file| stamp(file)).collect();
+                let beside: Vec<_> = trace::sidecar_files_of(path).iter().map(|file| stamp(file)).collect();
                 format!("{options:?} {:?} {beside:?}", self.sha256)
             }
             Input::Workload(_) | Input::Host(_) => String::new(),
         };
-        match &self.aging {
+        match &self.aging_input {
             Some(Input::Trace { path, options }) => format!("{input} after {options:?} {:?}", stamp(path)),
             _ => input,
         }

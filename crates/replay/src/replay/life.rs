@@ -9,11 +9,11 @@ use wearwell::data::mix_bits;
 use wearwell::lifetime::YEAR_S;
 use wearwell::nand::Nand as _;
 use wearwell::operation::Cause;
-use wearwell_config::{Config, Origin, Resolved};
+use wearwell_config::{Config, Origin, ResolvedDevice};
 use wearwell_trace::Request;
 
 use super::batch::written_bytes;
-use super::{BATCH, OnProgress, Phase, Plan, Progress, REPORT_EVERY, ReplayError, Run, WRITES_PER_BATCH};
+use super::{BATCH, OnProgress, Plan, Progress, REPORT_EVERY, ReplayError, Run, RunPhase, WRITES_PER_BATCH};
 use crate::life::{self, End, Endurance, Leveling, Life, LifePoint, LifeRecord, Wear};
 use crate::record::SeriesPoint;
 use crate::{precondition, process};
@@ -31,7 +31,7 @@ const EXTRAPOLATION_SHARES: [f64; 2] = [0.1, 0.2];
 impl Plan<'_> {
     /// Creates a record without lives, for drives of `design` that are filled before the first request.
     pub fn life_record(&self, design: &str, leveling: Leveling, endurance: Endurance) -> LifeRecord {
-        let Resolved { geometry, logical_pages, endurance_cycles, .. } = &self.resolved;
+        let ResolvedDevice { geometry, logical_pages, endurance_cycles, .. } = &self.resolved;
         let page_bytes = u64::from(geometry.page_bytes);
         LifeRecord {
             input: self.input.name(),
@@ -59,12 +59,13 @@ impl Plan<'_> {
     ///
     /// # Errors
     /// [`ReplayError`] if the drive cannot be built or filled, or the input cannot be read to its end.
-    pub fn live(&self, record: &mut LifeRecord, on_progress: OnProgress<'_>) -> Result<(), ReplayError> {
+    pub fn run_life(&self, record: &mut LifeRecord, on_progress: OnProgress<'_>) -> Result<(), ReplayError> {
         let started = process::thread_cpu_seconds();
         let run = Run::new(self, &record.design)?;
         let resolved = &self.resolved;
         let seed = mix_bits(self.config.seed() ^ SEED_OF_LIMITS);
-        let limits = record.endurance.limits(resolved.geometry.blocks(), resolved.endurance_cycles, seed);
+        let limits =
+            record.endurance.draw_wear_limits(resolved.geometry.blocks(), resolved.endurance_cycles, seed);
         let mut living = LifeSimulation::new(run, &record.endurance);
         living.usable_endurance =
             life::usable_endurance(&limits, living.most_failed, resolved.endurance_cycles);
@@ -85,16 +86,16 @@ impl Plan<'_> {
 
 impl Plan<'_> {
     /// Returns where the values of the configuration of simulated lives of `design` come from, without the seed
-    /// ([`Plan::origins`]).
+    /// ([`Plan::setting_origins`]).
     pub fn origins_of_lives(&self, design: &str) -> BTreeMap<String, Origin> {
-        let mut origins = self.origins(design);
+        let mut origins = self.setting_origins(design);
         origins.remove("replay.seed");
         origins
     }
 
     /// Returns the configuration of the simulated lives with every effective value, but without the seed.
     pub(super) fn config_of_lives(&self) -> Config {
-        let mut config = self.effective();
+        let mut config = self.effective_config();
         config.replay.seed = None;
         config
     }
@@ -193,8 +194,14 @@ impl<'a> LifeSimulation<'a> {
     /// Writes all exported pages once, as a part of the drive's life. Returns [`End::Interrupted`] if the user
     /// interrupts, otherwise `None`.
     fn fill(&mut self, on_progress: OnProgress<'_>) -> Result<Option<End>, ReplayError> {
-        let mut step = |done, total| on_progress(Progress { phase: Phase::Precondition, done, total });
-        let filled = precondition::fill(&mut self.run.device, &mut step)?;
+        let mut step = |done, total| {
+            on_progress(Progress {
+                phase: RunPhase::Precondition,
+                done_requests: done,
+                total_requests: total,
+            })
+        };
+        let filled = precondition::fill_sequentially(&mut self.run.device, &mut step)?;
         self.host_bytes += self.run.device.capacity_bytes();
         self.look();
         self.offer_to_timeline();
@@ -203,7 +210,7 @@ impl<'a> LifeSimulation<'a> {
 
     /// Replays the input once on the drive that is being worn out; returns why the drive ended, if it did.
     fn pass(&mut self, on_progress: OnProgress<'_>) -> Result<Option<End>, ReplayError> {
-        let ahead = if self.run.writes_together() { WRITES_PER_BATCH } else { BATCH };
+        let ahead = if self.run.can_batch_writes() { WRITES_PER_BATCH } else { BATCH };
         let mut batch = vec![Request::default(); ahead];
         loop {
             let (read, damage) = self.run.read_batch(&mut batch);
@@ -239,7 +246,11 @@ impl<'a> LifeSimulation<'a> {
     /// the user ends the run.
     fn report_progress(&self, on_progress: OnProgress<'_>) -> bool {
         let done = self.run.device.ftl().stats().total_erases().min(self.rated_erases as u64);
-        let flow = on_progress(Progress { phase: Phase::Life, done, total: self.rated_erases as u64 });
+        let flow = on_progress(Progress {
+            phase: RunPhase::Life,
+            done_requests: done,
+            total_requests: self.rated_erases as u64,
+        });
         match flow {
             Break(()) => true,
             Continue(()) => false,
@@ -284,7 +295,7 @@ impl<'a> LifeSimulation<'a> {
 
     /// Returns the counters of the drive's life so far, with the bytes of the first fill.
     fn counters(&self) -> SeriesPoint {
-        SeriesPoint { requests: self.requests, host_bytes: self.host_bytes, ..self.run.counters() }
+        SeriesPoint { requests: self.requests, host_bytes: self.host_bytes, ..self.run.current_counters() }
     }
 
     fn offer_to_timeline(&mut self) {
@@ -331,11 +342,11 @@ impl<'a> LifeSimulation<'a> {
             usable_endurance: self.usable_endurance,
             first_failure_bytes: self.first_failure_bytes,
             failed_blocks: self.failed_blocks(),
-            wear: Wear::of(self.erases().collect()),
+            wear: Wear::of_erase_counts(self.erases().collect()),
             leveling_programs: self.run.device.ftl().stats().programs[Cause::Wear as usize],
             leveling_erases: self.run.device.ftl().stats().erases[Cause::Wear as usize],
             series: std::mem::take(&mut self.series),
-            timeline: self.run.timeline(&self.counters()),
+            timeline: self.run.finish_timeline(&self.counters()),
             cpu_seconds: 0.0,
         }
     }

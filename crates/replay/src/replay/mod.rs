@@ -34,12 +34,12 @@ mod tape;
 
 use std::ops::ControlFlow::{self, Break, Continue};
 
-use arrival::{Clock, Pace};
+use arrival::{ArrivalPace, RequestClock};
 use gathered::ChunkResponseTimes;
-pub(crate) use perform::Host;
-pub use plan::{Plan, Surveyed};
-use tape::Tape;
-pub use tape::{MOST_TRACED, RunTrace, TapedRequest, TapedState, TraceWindow};
+pub(crate) use perform::RequestExecutor;
+pub use plan::{Plan, SurveyResults};
+use tape::RunTraceRecorder;
+pub use tape::{FtlStateSample, MAX_TRACED_OPS, RunTrace, TraceWindow, WindowRequest};
 use wearwell::address::Lpn;
 use wearwell::data::{Fingerprint, mix_bits};
 use wearwell::device::PartialWrites;
@@ -52,12 +52,12 @@ use wearwell_config::{Arrival, ConfigError, Precondition};
 use wearwell_trace::{Op, Request, TraceError};
 
 use crate::content_model::ContentModel;
-use crate::input::{Input, Requests};
-use crate::lifetime::Managed;
+use crate::input::{Input, OpenInput};
+use crate::lifetime::LifetimeManagement;
 use crate::precondition;
 use crate::record::{RecoveryRecord, SeriesPoint};
 use crate::steadiness::Steadiness;
-use crate::timeline::Recorder;
+use crate::timeline::TimelineRecorder;
 
 /// Why a run could not start, or ended without a result.
 #[derive(Debug, thiserror::Error)]
@@ -95,7 +95,7 @@ impl ReplayError {
 
 /// Phases of a run (one design on one input), or of a drive's life until it is worn out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Phase {
+pub enum RunPhase {
     /// Preconditioning: bringing the device into its initial state.
     Precondition,
     /// Replay of requests that age the device before the measured part.
@@ -110,11 +110,11 @@ pub enum Phase {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Progress {
     /// The current phase of the run.
-    pub phase: Phase,
-    /// Requests done in this phase of the run; erases in [`Phase::Life`].
-    pub done: u64,
-    /// Expected requests of this phase of the run; erases in [`Phase::Life`].
-    pub total: u64,
+    pub phase: RunPhase,
+    /// Requests done in this phase of the run; erases in [`RunPhase::Life`].
+    pub done_requests: u64,
+    /// Expected requests of this phase of the run; erases in [`RunPhase::Life`].
+    pub total_requests: u64,
 }
 
 /// Progress callback; `Break` ends the run with a partial result.
@@ -137,24 +137,24 @@ type Ended = Option<String>;
 struct Run<'a> {
     plan: &'a Plan<'a>,
     device: Device<SimNand>,
-    requests: Requests,
+    requests: OpenInput,
     content: ContentModel,
     ahead: Lookahead,
     /// Executes all requests that are not writes of one whole page.
-    host: Host,
+    host: RequestExecutor,
     timing: Option<Timing>,
-    pace: Pace,
+    pace: ArrivalPace,
     /// Arrival time of the current request and completion time of the last one, nanoseconds.
-    clock: Clock,
+    clock: RequestClock,
     /// Response times of writes that are buffered for compressed chunks; `None` without timing or on a design without
     /// such chunks.
     gathered: Option<ChunkResponseTimes>,
     /// Recorder of single flash operations; `None` unless the run is traced.
-    tape: Option<Tape>,
+    tape: Option<RunTraceRecorder>,
     /// Options of lifetime management, which starts with the measured part.
     management: Option<LifetimeOptions>,
     /// Lifetime management of the run, if the configuration enables it.
-    managed: Option<Managed>,
+    managed: Option<LifetimeManagement>,
     compacts: bool,
     has_content_stage: bool,
     page_bytes: u64,
@@ -200,7 +200,7 @@ struct Observed {
     /// added.
     phases: Vec<SeriesPoint>,
     /// Recorder of the run's timeline, if the configuration sets one.
-    timeline: Option<Recorder>,
+    timeline: Option<TimelineRecorder>,
     /// Cost of the recovery from a loss of power in the middle of the run.
     recovery: Option<RecoveryRecord>,
     /// Time at which the last request was answered, nanoseconds, without the background work after it.
@@ -221,8 +221,8 @@ struct Before {
 impl<'a> Run<'a> {
     fn new(plan: &'a Plan<'a>, design: &str) -> Result<Self, ReplayError> {
         let resolved = &plan.resolved;
-        let parts = plan.config.parts(design, resolved)?;
-        let carries_bytes = matches!(plan.input, Input::Trace { options, .. } if options.bytes);
+        let parts = plan.config.design_parts(design, resolved)?;
+        let carries_bytes = matches!(plan.input, Input::Trace { options, .. } if options.reads_payloads);
         let sequence = plan.config.recovery.is_executed();
         let generation = sequence && parts.content.delta.is_some();
         let packed = sequence && parts.recovers_packed_pages();
@@ -235,28 +235,28 @@ impl<'a> Run<'a> {
         };
         let mut nand = SimNand::new(resolved.geometry.clone(), retain)
             .with_nvram(parts.nvram_bytes_with_map(&resolved.geometry, resolved.logical_pages))
-            .with_factory_bad(plan.config.factory_bad(&resolved.geometry));
+            .with_factory_bad(plan.config.factory_bad_blocks(&resolved.geometry));
         if plan.config.device.wear_out == Some(true) {
             nand = nand.with_endurance(resolved.endurance_cycles);
         }
-        let options = DeviceOptions { buffer: plan.config.buffer(&resolved.geometry) };
+        let options = DeviceOptions { buffer: plan.config.write_buffer_options(&resolved.geometry) };
         let mut device = Device::new(nand, resolved.logical_pages, &parts, options).map_err(refused)?;
         device.ftl_mut().store_mut().set_striping(plan.config.striping_name().into());
-        device.ftl_mut().set_user_victim_policy(plan.own_policy.clone());
+        device.ftl_mut().set_user_victim_policy(plan.user_policy.clone());
         Ok(Self {
             has_content_stage: device.ftl().has_content_stage(),
             page_bytes: resolved.geometry.page_bytes as u64,
             requests: plan.input.open()?,
-            content: ContentModel::new(&plan.content, plan.config.seed()),
+            content: ContentModel::new(&plan.content_spec, plan.config.seed()),
             timing: None,
             managed: None,
             gathered: None,
             tape: None,
-            management: plan.config.managed(design, &parts.content),
-            compacts: plan.compacts(),
-            pace: Pace::new(&plan.config.replay, plan.arrival()),
-            clock: Clock::default(),
-            host: Host::of(&device, plan.config.replay.zeroes),
+            management: plan.config.lifetime_options(design, &parts.content),
+            compacts: plan.compacts_addresses(),
+            pace: ArrivalPace::new(&plan.config.replay, plan.arrival()),
+            clock: RequestClock::default(),
+            host: RequestExecutor::of_device(&device, plan.config.replay.zeroes),
             ahead: Lookahead::default(),
             asked: Asked::default(),
             observed: Observed::default(),
@@ -272,20 +272,30 @@ impl<'a> Run<'a> {
         let config = &self.plan.config.precondition;
         let seed = mix_bits(self.plan.config.seed());
         let device = &mut self.device;
-        let mut step = |done, total| on_progress(Progress { phase: Phase::Precondition, done, total });
-        let capacities = config.overwrite();
+        let mut step = |done, total| {
+            on_progress(Progress {
+                phase: RunPhase::Precondition,
+                done_requests: done,
+                total_requests: total,
+            })
+        };
+        let capacities = config.overwrite_capacities();
         let flow = match config.mode {
-            Precondition::Aged if config.filled == Some(true) => precondition::fill(device, &mut step)?,
+            Precondition::Aged if config.filled == Some(true) => {
+                precondition::fill_sequentially(device, &mut step)?
+            }
             Precondition::None | Precondition::Aged => Continue(()),
-            Precondition::Fill => precondition::fill(device, &mut step)?,
+            Precondition::Fill => precondition::fill_sequentially(device, &mut step)?,
             Precondition::Steady => {
-                let flow = precondition::steady(device, capacities, seed, &mut step)?;
+                let flow = precondition::write_to_steady_state(device, capacities, seed, &mut step)?;
                 flow.map_continue(|settled| self.observed.settled = Some(settled))
             }
-            Precondition::Random => precondition::overwrite(device, capacities, seed, &mut step)?,
-            Precondition::Constructed => precondition::constructed(device, capacities, seed, &mut step)?,
+            Precondition::Random => precondition::overwrite_at_random(device, capacities, seed, &mut step)?,
+            Precondition::Constructed => {
+                precondition::construct_and_overwrite(device, capacities, seed, &mut step)?
+            }
             Precondition::InUse => {
-                let flow = precondition::in_use(device, capacities, seed, &mut step)?;
+                let flow = precondition::bring_into_use(device, capacities, seed, &mut step)?;
                 flow.map_continue(|settled| self.observed.settled = settled)
             }
         };
@@ -314,9 +324,15 @@ impl<'a> Run<'a> {
         let config = self.plan.config;
         let Some(share) = config.precondition.bound_share else { return Ok(()) };
         let entries = config.remap.sized_entries(&self.plan.resolved.geometry) as f64 * share;
-        let mut step = |done, total| on_progress(Progress { phase: Phase::Precondition, done, total });
+        let mut step = |done, total| {
+            on_progress(Progress {
+                phase: RunPhase::Precondition,
+                done_requests: done,
+                total_requests: total,
+            })
+        };
         // An interruption is noticed in the next phase.
-        let _ = precondition::bind(
+        let _ = precondition::bind_at_random(
             &mut self.device,
             entries as u64,
             mix_bits(mix_bits(config.seed())),
@@ -327,16 +343,16 @@ impl<'a> Run<'a> {
 
     /// Ages the device with another trace, or with the first part of the input.
     fn age(&mut self, on_progress: OnProgress<'_>) -> Result<Ended, ReplayError> {
-        let ended = if let Some(input) = &self.plan.aging {
+        let ended = if let Some(input) = &self.plan.aging_input {
             let measured = std::mem::replace(&mut self.requests, input.open()?);
             let ended =
-                self.execute_requests(None, self.plan.survey.aging_requests, Phase::Aging, on_progress)?;
+                self.execute_requests(None, self.plan.survey.aging_requests, RunPhase::Aging, on_progress)?;
             self.requests = measured;
             ended
         } else {
-            let share = self.plan.config.precondition.share();
+            let share = self.plan.config.precondition.aging_share();
             let count = (self.plan.survey.requests as f64 * share) as u64;
-            self.execute_requests(Some(count), count, Phase::Aging, on_progress)?
+            self.execute_requests(Some(count), count, RunPhase::Aging, on_progress)?
         };
         self.aged = std::mem::take(&mut self.asked).requests;
         self.observed.series.clear();
@@ -347,7 +363,7 @@ impl<'a> Run<'a> {
     /// Replays the measured part of the input: the requests after preconditioning and aging.
     fn replay(&mut self, on_progress: OnProgress<'_>) -> Result<Ended, ReplayError> {
         let config = self.plan.config;
-        if config.timing.engine() != TimingMode::None {
+        if config.timing.timing_mode() != TimingMode::None {
             let resolved = &self.plan.resolved;
             let open_loop = self.plan.arrival() == Arrival::Open;
             self.gathered = self.device.ftl().chunk_statistics().map(|_| ChunkResponseTimes::default());
@@ -359,38 +375,43 @@ impl<'a> Run<'a> {
                 records_trace: trace,
                 ..self.plan.timing_options()
             };
-            self.timing =
-                Some(Timing::new(config.timing.engine(), &resolved.geometry, resolved.timing, options));
+            self.timing = Some(Timing::new(
+                config.timing.timing_mode(),
+                &resolved.geometry,
+                resolved.flash_timing,
+                options,
+            ));
             self.device.ftl_mut().store_mut().flash_ops.set_collecting_ops(true);
             self.device.ftl_mut().store_mut().flash_ops.set_recording_pages(trace);
         }
         let endurance_cycles = self.plan.resolved.endurance_cycles;
         let options = self.management.take();
-        self.managed = options.map(|options| Managed::new(options, &self.device, endurance_cycles));
+        self.managed =
+            options.map(|options| LifetimeManagement::new(options, &self.device, endurance_cycles));
         self.start_timeline();
-        self.sample_timeline(&self.counters());
-        let aged = if self.plan.aging.is_some() { 0 } else { self.aged };
+        self.sample_timeline(&self.current_counters());
+        let aged = if self.plan.aging_input.is_some() { 0 } else { self.aged };
         let left = self.plan.survey.requests.saturating_sub(aged);
         let limit = config.replay.requests;
         let total = limit.map_or(left, |limit| limit.min(left));
         let ended = match config.recovery.after_requests.filter(|&cut| cut < total) {
             Some(cut) => self.replay_with_cut(cut, total, on_progress)?,
-            None => self.execute_requests(limit, total, Phase::Replay, on_progress)?,
+            None => self.execute_requests(limit, total, RunPhase::Replay, on_progress)?,
         };
         if let Some(timing) = &mut self.timing {
             timing.complete_until(u64::MAX);
             self.observed.answered_ns = timing.now_ns();
             timing.run_to_completion();
             if let Some(gathered) = &mut self.gathered {
-                gathered.complete(&timing.take_completions());
+                gathered.charge_completions(&timing.take_completions());
             }
         }
         let ended = ended.or(self.empty_buffer());
         if let (Some(tape), Some(timing)) = (&mut self.tape, &mut self.timing) {
-            tape.add(timing.take_trace());
+            tape.add_ended(timing.take_trace());
         }
         if !self.observed.phases.is_empty() {
-            self.observed.phases.push(self.counters());
+            self.observed.phases.push(self.current_counters());
         }
         Ok(ended)
     }
@@ -411,7 +432,7 @@ impl<'a> Run<'a> {
         }
         self.device.ftl_mut().store_mut().flash_ops.clear();
         if self.observed.series.pop_if(|last| last.requests == self.asked.requests).is_some() {
-            self.observed.series.push(self.counters());
+            self.observed.series.push(self.current_counters());
         }
         emptied.err().map(|error| error.to_string())
     }
@@ -423,12 +444,12 @@ impl<'a> Run<'a> {
         total: u64,
         on_progress: OnProgress<'_>,
     ) -> Result<Ended, ReplayError> {
-        let ended = self.execute_requests(Some(cut), cut, Phase::Replay, on_progress)?;
+        let ended = self.execute_requests(Some(cut), cut, RunPhase::Replay, on_progress)?;
         if ended.is_some() {
             return Ok(ended);
         }
         self.observed.recovery = Some(self.recover()?);
-        self.execute_requests(Some(total - cut), total - cut, Phase::Replay, on_progress)
+        self.execute_requests(Some(total - cut), total - cut, RunPhase::Replay, on_progress)
     }
 
     /// Executes requests up to `limit`, or to the end of the input; `total` requests are expected. The survey of the
@@ -437,10 +458,10 @@ impl<'a> Run<'a> {
         &mut self,
         limit: Option<u64>,
         total: u64,
-        phase: Phase,
+        phase: RunPhase,
         on_progress: OnProgress<'_>,
     ) -> Result<Ended, ReplayError> {
-        let ahead = if self.writes_together() { WRITES_PER_BATCH } else { BATCH };
+        let ahead = if self.can_batch_writes() { WRITES_PER_BATCH } else { BATCH };
         let mut batch: Vec<Request> = vec![Request::default(); ahead];
         let series_every = total.div_ceil(SERIES_POINTS).max(1);
         let limit = limit.unwrap_or(u64::MAX);
@@ -452,7 +473,7 @@ impl<'a> Run<'a> {
             done += executed as u64;
             if done == sample_at {
                 sample_at += series_every;
-                self.sample();
+                self.add_sample();
             }
             match outcome {
                 Err(error @ Error::VictimPolicyFailed { .. }) => return Err(error.into()),
@@ -465,7 +486,9 @@ impl<'a> Run<'a> {
             if read < wanted {
                 return Ok(None);
             }
-            if done % REPORT_EVERY < ahead as u64 && on_progress(Progress { phase, done, total }).is_break() {
+            if done % REPORT_EVERY < ahead as u64
+                && on_progress(Progress { phase, done_requests: done, total_requests: total }).is_break()
+            {
                 return Ok(Some("interrupted".into()));
             }
         }
@@ -499,7 +522,7 @@ impl<'a> Run<'a> {
     /// Fills a batch with requests, up to the end of the input or to the place where it is damaged.
     fn read_requests(&mut self, batch: &mut [Request]) -> (usize, Option<TraceError>) {
         for (k, request) in batch.iter_mut().enumerate() {
-            match self.requests.next(request) {
+            match self.requests.next_request(request) {
                 Ok(true) => {}
                 Ok(false) => return (k, None),
                 Err(error) => return (k, Some(error)),
@@ -518,13 +541,13 @@ impl<'a> Run<'a> {
         if self.compacts
             && let Some(footprint) = &self.plan.survey.footprint
         {
-            footprint.compact(request);
+            footprint.compact_request(request);
         }
     }
 
     /// Adds content from the content model to a write that has none, and notes the content of writes.
     fn give_content(&mut self, request: &mut Request) {
-        self.content.complete(request);
+        self.content.complete_request(request);
         if request.op == Op::Write {
             self.ahead.contents.extend(request.content.first().map(|content| content.fingerprint));
         }
@@ -541,11 +564,11 @@ impl<'a> Run<'a> {
         let time_ns = request.time_ns;
         self.note_time(time_ns);
         if request.op == Op::Phase {
-            self.observed.phases.push(self.counters());
+            self.observed.phases.push(self.current_counters());
             return Ok(());
         }
         if self.timing.is_some() {
-            self.arrive(time_ns)?;
+            self.set_next_arrival(time_ns)?;
         }
         if self.managed.is_some() {
             self.throttle_request(request)?;
@@ -553,13 +576,13 @@ impl<'a> Run<'a> {
         let gathering = self.device.ftl().buffered_chunk_pages();
         let packed = self.device.ftl().stats().packed_writes;
         let reads = self.page_reads();
-        let kind = match self.perform(request)? {
+        let kind = match self.perform_request(request)? {
             RequestKind::Read if self.were_unwritten(reads) => RequestKind::UnwrittenRead,
             kind => kind,
         };
         if let Some(timing) = &mut self.timing {
             let work = self.device.ftl().stats().controller_work;
-            let price = || self.plan.config.timing.price(&work.since(&self.before.work));
+            let price = || self.plan.config.timing.controller_work(&work.since(&self.before.work));
             let priced = if self.has_content_stage { price() } else { ControllerWork::default() };
             self.before.work = work;
             timing.set_op_pages(self.device.ftl().store().flash_ops.op_pages());
@@ -573,8 +596,8 @@ impl<'a> Run<'a> {
             if let Some(gathered) = &mut self.gathered {
                 let ftl = self.device.ftl();
                 let gathers = ftl.stats().packed_writes > packed;
-                gathered.note(number, (gathering, ftl.buffered_chunk_pages()), gathers);
-                gathered.complete(&timing.take_completions());
+                gathered.add_write(number, (gathering, ftl.buffered_chunk_pages()), gathers);
+                gathered.charge_completions(&timing.take_completions());
             }
             if self.tape.is_some() {
                 self.tape(number, request);
@@ -585,10 +608,10 @@ impl<'a> Run<'a> {
 
     /// Records a request that was just submitted, and what has ended since the one before, for the trace of the run.
     fn tape(&mut self, number: u64, request: &Request) {
-        let counters = self.counters();
+        let counters = self.current_counters();
         if let (Some(tape), Some(timing)) = (&mut self.tape, &mut self.timing) {
-            tape.submitted(number, self.clock.arrival_ns, request, &counters);
-            tape.add(timing.take_trace());
+            tape.record_submitted(number, self.clock.arrival_ns, request, &counters);
+            tape.add_ended(timing.take_trace());
         }
     }
 
@@ -611,7 +634,9 @@ impl<'a> Run<'a> {
 /// Converts the error of a device that cannot be built as configured into an error of the configuration.
 fn refused(error: Error) -> ReplayError {
     match error {
-        Error::NoSpareSpace { .. } | Error::InvalidOptions(_) => ConfigError::Value(error.to_string()).into(),
+        Error::NoSpareSpace { .. } | Error::InvalidOptions(_) => {
+            ConfigError::InvalidValue(error.to_string()).into()
+        }
         other => other.into(),
     }
 }

@@ -7,23 +7,23 @@ use wearwell::operation::Cause;
 use wearwell::recovery::RecoveryStepCost;
 use wearwell::stats::{Stats, nonzero_counts_by_cause};
 use wearwell::timing::{LatencySummary, RequestKind, TimingMode};
-use wearwell_config::{Arrival, Precondition, Resolved};
+use wearwell_config::{Arrival, Precondition, ResolvedDevice};
 use wearwell_trace::PAGE_BYTES;
 
 use super::{Ended, ReplayError, Run, part_figures};
-use crate::input::Requests;
+use crate::input::OpenInput;
 use crate::lifetime;
 use crate::record::{
-    BytesRecord, DeviceRecord, Latency, LatencyRecord, LayoutRecord, LifetimeRecord, RecoveryCosts,
+    BytesRecord, DeviceRecord, Latency, LatencyRecord, LayoutRecord, LifetimeRecord, RecoveryOpTimes,
     RecoveryRecord, RunRecord, SeriesPoint, ServiceRecord, TimeRecord, TraceRecord,
 };
-use crate::report::grouped;
+use crate::report::with_thousands_separators;
 use crate::steadiness::Steadiness;
-use crate::timeline::{Recorder, Timeline};
+use crate::timeline::{Timeline, TimelineRecorder};
 
 impl Run<'_> {
-    pub(super) fn sample(&mut self) {
-        let counters = self.counters();
+    pub(super) fn add_sample(&mut self) {
+        let counters = self.current_counters();
         self.observed.series.push(counters);
         self.sample_timeline(&counters);
     }
@@ -32,23 +32,23 @@ impl Run<'_> {
     pub(super) fn start_timeline(&mut self) {
         let blocks = self.device.ftl().store().blocks().len();
         self.observed.timeline =
-            self.plan.config.replay.timeline_cells.map(|cells| Recorder::new(cells, blocks));
+            self.plan.config.replay.timeline_cells.map(|cells| TimelineRecorder::new(cells, blocks));
     }
 
     /// Samples the present state of the drive for the timeline; does nothing without a timeline.
     pub(super) fn sample_timeline(&mut self, counters: &SeriesPoint) {
         if let Some(recorder) = &mut self.observed.timeline {
-            recorder.sample(counters, self.device.ftl(), self.timing.as_ref());
+            recorder.add_sample(counters, self.device.ftl(), self.timing.as_ref());
         }
     }
 
     /// Returns the timeline, with the present state of the drive as its last sample; `None` without a timeline.
-    pub(super) fn timeline(&mut self, counters: &SeriesPoint) -> Option<Timeline> {
+    pub(super) fn finish_timeline(&mut self, counters: &SeriesPoint) -> Option<Timeline> {
         let recorder = self.observed.timeline.take()?;
-        Some(recorder.finish(counters, self.device.ftl(), self.timing.as_ref()))
+        Some(recorder.into_timeline(counters, self.device.ftl(), self.timing.as_ref()))
     }
 
-    pub(super) fn counters(&self) -> SeriesPoint {
+    pub(super) fn current_counters(&self) -> SeriesPoint {
         let ftl = self.device.ftl();
         let stats = ftl.stats();
         SeriesPoint {
@@ -66,7 +66,7 @@ impl Run<'_> {
 
     /// Executes a recovery as after a loss of power at this moment, and returns its cost.
     pub(super) fn recover(&mut self) -> Result<RecoveryRecord, ReplayError> {
-        let costs = RecoveryCosts::of(&self.plan.resolved.timing);
+        let costs = RecoveryOpTimes::of_flash(&self.plan.resolved.flash_timing);
         let before = self.device.ftl().stats().clone();
         let report = self.device.recover()?;
         // No request waits for them: the time of a recovery is a figure of its own.
@@ -84,17 +84,17 @@ impl Run<'_> {
         let steps =
             report.steps.by_name().into_iter().filter(|(_, cost)| *cost != RecoveryStepCost::default());
         Ok(RecoveryRecord {
-            total: costs.price(&total),
+            total: costs.cost_with_time(&total),
             battery_programs: report.battery_programs,
-            steps: steps.map(|(name, cost)| (name.to_owned(), costs.price(&cost))).collect(),
+            steps: steps.map(|(name, cost)| (name.to_owned(), costs.cost_with_time(&cost))).collect(),
         })
     }
 
-    pub(super) fn record(&mut self, design: &str, ended: Ended) -> RunRecord {
+    pub(super) fn to_record(&mut self, design: &str, ended: Ended) -> RunRecord {
         let stats = self.device.ftl().stats().clone();
         let ram = self.device.ram_bytes();
         let host_writes = stats.host_page_writes;
-        let steady = Steadiness::of(&self.series_to_the_end(), self.device.capacity_bytes());
+        let steady = Steadiness::of_samples(&self.series_to_the_end(), self.device.capacity_bytes());
         RunRecord {
             design: design.to_owned(),
             variant: String::new(),
@@ -128,26 +128,26 @@ impl Run<'_> {
             timing: self.time_record(),
             lifetime: self.lifetime_record(&steady),
             steady,
-            parts: part_figures::of(self.device.ftl()),
+            parts: part_figures::figures_of_parts(self.device.ftl()),
             ram_bytes: ram.iter().map(|(_, bytes)| bytes).sum(),
             ram_bytes_by_structure: ram.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect(),
             notes: self.notes(),
             series: std::mem::take(&mut self.observed.series),
-            timeline: self.timeline(&self.counters()),
+            timeline: self.finish_timeline(&self.current_counters()),
             phases: std::mem::take(&mut self.observed.phases),
             recovery: self.observed.recovery.take(),
             peak_rss_bytes: 0,
             cpu_seconds: 0.0,
             precondition_cpu_seconds: 0.0,
-            config: self.plan.effective(),
-            origins: self.plan.origins(design),
+            config: self.plan.effective_config(),
+            origins: self.plan.setting_origins(design),
         }
     }
 
     /// Returns the run's time series of counters with a last point at the end of the run, which the regular samples may
     /// have missed.
     fn series_to_the_end(&self) -> Vec<SeriesPoint> {
-        let end = self.counters();
+        let end = self.current_counters();
         let is_missing = self.observed.series.last().is_none_or(|last| last.requests < end.requests);
         self.observed.series.iter().copied().chain(is_missing.then_some(end)).collect()
     }
@@ -184,7 +184,7 @@ impl Run<'_> {
             sha256: self.plan.sha256.clone(),
             requests: self.asked.requests,
             aging_requests: self.aged,
-            rejected: self.requests.rejected(),
+            rejected: self.requests.rejected_lines(),
             footprint_pages: self.plan.survey.footprint_pages,
             duration_s: self.duration_s(),
         }
@@ -195,8 +195,15 @@ impl Run<'_> {
     }
 
     fn device_record(&self) -> DeviceRecord {
-        let Resolved { preset, geometry, endurance_cycles, logical_pages, reserve_blocks, gc, .. } =
-            &self.plan.resolved;
+        let ResolvedDevice {
+            preset_name: preset,
+            geometry,
+            endurance_cycles,
+            logical_pages,
+            reserve_blocks,
+            gc_options: gc,
+            ..
+        } = &self.plan.resolved;
         DeviceRecord {
             preset: preset.clone(),
             layout: LayoutRecord {
@@ -290,10 +297,10 @@ impl Run<'_> {
 
     fn lifetime_record(&self, steady: &Steadiness) -> LifetimeRecord {
         let cycles = self.plan.resolved.endurance_cycles;
-        let mut record = lifetime::record(&self.device, cycles, self.elapsed_s());
-        lifetime::extrapolate(&mut record, &self.device, cycles, steady, self.asked.written_bytes);
+        let mut record = lifetime::lifetime_record(&self.device, cycles, self.elapsed_s());
+        lifetime::extrapolate_lifetime(&mut record, &self.device, cycles, steady, self.asked.written_bytes);
         if let Some(managed) = &self.managed {
-            managed.report(&self.device, &mut record);
+            managed.add_to_record(&self.device, &mut record);
         }
         record.write_until_programmed_us = self.write_until_programmed_us();
         record.energy_uj_per_page = self.energy_uj() / record_pages(self.device.ftl().stats());
@@ -322,7 +329,7 @@ impl Run<'_> {
     }
 
     fn energy_uj(&self) -> f64 {
-        let energy = self.plan.config.lifetime.energy();
+        let energy = self.plan.config.lifetime.energy_model();
         let stats = self.device.ftl().stats();
         let in_programs = stats.total_programs() as f64
             + stats.controller_work.hashed_pages as f64 * energy.dedup_overhead()
@@ -336,7 +343,7 @@ impl Run<'_> {
             notes
                 .push(format!("figures that depend on content rest on a model: {}", self.content.describe()));
         }
-        if let Requests::Host(generator) = &self.requests {
+        if let OpenInput::Host(generator) = &self.requests {
             notes.push(format!("requests come from a host model; {}", generator.describe_content()));
         }
         if self.compacts {
@@ -358,7 +365,7 @@ impl Run<'_> {
         notes.extend(self.note_of_gathering_pages());
         notes.extend(self.note_of_overload());
         notes.extend(self.note_of_unwritten_pages());
-        if self.plan.config.timing.engine() == TimingMode::Timeline {
+        if self.plan.config.timing.timing_mode() == TimingMode::Timeline {
             notes.push(
                 "timelines price operations in order: latencies under GC are not meaningful".to_owned(),
             );
@@ -369,7 +376,7 @@ impl Run<'_> {
 
 impl Run<'_> {
     fn note_of_own_policy(&self) -> Option<String> {
-        let name = self.plan.own_policy.as_ref()?.name();
+        let name = self.plan.user_policy.as_ref()?.name();
         Some(format!("victims were chosen by {name}, a policy from outside the engine, and not by gc.policy"))
     }
 
@@ -404,7 +411,7 @@ impl Run<'_> {
     /// Returns a note if host writes can be smaller than a page, with the RAM that a map of 4-KiB units would need.
     fn note_of_page_size(&self) -> Option<String> {
         let page_bytes = self.page_bytes;
-        let mib = |bytes: u64| grouped(bytes as f64 / 1_048_576.0, 2);
+        let mib = |bytes: u64| with_thousands_separators(bytes as f64 / 1_048_576.0, 2);
         let table = self.device.ram_bytes().into_iter().find(|&(name, _)| name == "l2p table");
         let ram = table.map(|(_, bytes)| {
             let finer = mib(bytes * page_bytes / PAGE_BYTES);
@@ -413,7 +420,7 @@ impl Run<'_> {
                 mib(bytes)
             )
         });
-        let joined = match self.plan.config.buffer(&self.plan.resolved.geometry).pages {
+        let joined = match self.plan.config.write_buffer_options(&self.plan.resolved.geometry).pages {
             0 => String::new(),
             pages => format!(
                 ", unless its neighbours come while it is among the {pages} pages of the write buffer"
@@ -430,7 +437,7 @@ impl Run<'_> {
     /// Returns a note, for a full write buffer, on how long a host write waits for its answer.
     fn note_of_buffered_writes(&self) -> Option<String> {
         let config = self.plan.config;
-        let has_buffer = config.buffer(&self.plan.resolved.geometry).pages > 0;
+        let has_buffer = config.write_buffer_options(&self.plan.resolved.geometry).pages > 0;
         (has_buffer && self.timing.is_some() && config.timing.buffered_writes == 0).then(|| {
             "a write that finds the write buffer full is answered when the page that leaves it is programmed; \
              timing.buffered_writes answers it before"

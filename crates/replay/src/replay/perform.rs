@@ -13,14 +13,14 @@ use super::Run;
 
 impl Run<'_> {
     #[inline]
-    pub(super) fn perform(&mut self, request: &Request) -> Result<RequestKind, Error> {
+    pub(super) fn perform_request(&mut self, request: &Request) -> Result<RequestKind, Error> {
         if let Some((lpn, descriptor)) = self.as_page_write(request) {
             return self.device.write_page(lpn, descriptor).map(|()| RequestKind::Write);
         }
         if matches!(request.op, Op::Remap(_)) {
             self.asked.remapped_pages += request.len_bytes / self.page_bytes;
         }
-        self.host.perform(&mut self.device, request)
+        self.host.perform_request(&mut self.device, request)
     }
 
     /// Returns page and content of a write that covers exactly one page; `None` for any other request. Such writes are
@@ -31,7 +31,7 @@ impl Run<'_> {
             && request.len_bytes == self.page_bytes
             && request.offset_bytes & (self.page_bytes - 1) == 0
             && request.offset_bytes < self.device.capacity_bytes()
-            && request.bytes.is_empty();
+            && request.payload.is_empty();
         let descriptor = match (self.has_content_stage, &request.content[..]) {
             (false, _) => Descriptor::of_fingerprint(Fingerprint::ZERO_PAGE),
             (true, [one]) if self.page_bytes == PAGE_BYTES => *one,
@@ -41,9 +41,9 @@ impl Run<'_> {
     }
 }
 
-/// The host of a drive: executes requests of an input on it.
+/// Executes the requests of an input on a drive, as its host does.
 #[derive(Debug)]
-pub(crate) struct Host {
+pub(crate) struct RequestExecutor {
     has_content_stage: bool,
     page_bytes: u64,
     zeroes: Zeroes,
@@ -52,9 +52,9 @@ pub(crate) struct Host {
     bytes_read: Vec<u8>,
 }
 
-impl Host {
+impl RequestExecutor {
     /// Creates the host of `device`; `zeroes` is what its write-zeroes requests do.
-    pub(crate) fn of<N: Nand>(device: &Device<N>, zeroes: Zeroes) -> Self {
+    pub(crate) fn of_device<N: Nand>(device: &Device<N>, zeroes: Zeroes) -> Self {
         Self {
             has_content_stage: device.ftl().has_content_stage(),
             page_bytes: u64::from(device.ftl().store().geometry().page_bytes),
@@ -71,7 +71,7 @@ impl Host {
     ///
     /// # Panics
     /// On a phase, which asks nothing of a drive.
-    pub(crate) fn perform<N: Nand>(
+    pub(crate) fn perform_request<N: Nand>(
         &mut self,
         device: &mut Device<N>,
         request: &Request,
@@ -89,7 +89,7 @@ impl Host {
             Op::Trim | Op::Zero => device.trim(offset, len).map(|()| RequestKind::Trim),
             Op::Flush => device.flush().map(|()| RequestKind::Flush),
             Op::Remap(mode) => {
-                device.remap(offset, request.source_bytes, len, mode).map(|()| RequestKind::Write)
+                device.remap(offset, request.source_offset_bytes, len, mode).map(|()| RequestKind::Write)
             }
             Op::Phase => unreachable!("a phase asks nothing of the device"),
         }
@@ -120,8 +120,8 @@ impl Host {
         offset: u64,
         len: u64,
     ) -> Result<(), Error> {
-        if !request.bytes.is_empty() {
-            return device.write(offset, len, HostData::Bytes(&request.bytes));
+        if !request.payload.is_empty() {
+            return device.write(offset, len, HostData::Bytes(&request.payload));
         }
         self.descriptors.clear();
         if !self.has_content_stage || request.content.is_empty() {

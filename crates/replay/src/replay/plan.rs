@@ -4,34 +4,34 @@ use std::collections::BTreeMap;
 
 use wearwell::gc::UserVictimPolicy;
 use wearwell::timing::{TimingMode, TimingOptions};
-use wearwell_config::{Addresses, Arrival, Config, ConfigError, Origin, Precondition, Resolved};
+use wearwell_config::{Addresses, Arrival, Config, ConfigError, Origin, Precondition, ResolvedDevice};
 use wearwell_trace::{Format, OpenOptions, PAGE_BYTES};
 
-use super::{OnProgress, ReplayError, Run, RunTrace, Tape, TraceWindow};
-use crate::content_model::Spec as ContentSpec;
-use crate::input::{Input, Requests, Survey};
+use super::{OnProgress, ReplayError, Run, RunTrace, RunTraceRecorder, TraceWindow};
+use crate::content_model::ContentModelSpec;
+use crate::input::{Input, InputSurvey, OpenInput};
 use crate::process;
 use crate::record::RunRecord;
-use crate::report::grouped;
+use crate::report::with_thousands_separators;
 
 /// What all designs of a comparison share: the surveyed input and the resolved device.
 #[derive(Debug)]
 pub struct Plan<'a> {
     pub(super) config: &'a Config,
     pub(super) input: &'a Input,
-    pub(super) aging: Option<Input>,
-    pub(super) survey: Survey,
-    pub(super) resolved: Resolved,
-    pub(super) content: ContentSpec,
+    pub(super) aging_input: Option<Input>,
+    pub(super) survey: InputSurvey,
+    pub(super) resolved: ResolvedDevice,
+    pub(super) content_spec: ContentModelSpec,
     pub(super) sha256: Option<String>,
-    pub(super) own_policy: Option<UserVictimPolicy>,
+    pub(super) user_policy: Option<UserVictimPolicy>,
 }
 
 /// Results of surveying an input (a pass over all of its requests), for use in further plans.
 #[derive(Clone, Debug)]
-pub struct Surveyed {
+pub struct SurveyResults {
     aging: Option<Input>,
-    survey: Survey,
+    survey: InputSurvey,
     sha256: Option<String>,
 }
 
@@ -47,7 +47,7 @@ impl<'a> Plan<'a> {
             return Err(ReplayError::NoRequests { input: input.name(), hint: hint_of_stage(input) });
         }
         let sha256 = match input {
-            Input::Trace { path, .. } => wearwell_trace::sha256(path).ok(),
+            Input::Trace { path, .. } => wearwell_trace::file_sha256(path).ok(),
             Input::Workload(_) | Input::Host(_) => None,
         };
         Self::of_survey(config, input, (aging, survey), sha256)
@@ -58,20 +58,24 @@ impl<'a> Plan<'a> {
     ///
     /// # Errors
     /// As [`Plan::new`].
-    pub fn with(&self, config: &'a Config) -> Result<Self, ReplayError> {
-        Self::of_surveyed(config, self.input, self.surveyed())
+    pub fn with_config(&self, config: &'a Config) -> Result<Self, ReplayError> {
+        Self::from_survey_results(config, self.input, self.survey_results())
     }
 
     /// Lets `policy` choose the GC victims of every run instead of `gc.policy`, in preconditioning too; run records
     /// contain a note on it.
     #[must_use]
-    pub fn with_own_policy(self, policy: UserVictimPolicy) -> Self {
-        Self { own_policy: Some(policy), ..self }
+    pub fn with_user_policy(self, policy: UserVictimPolicy) -> Self {
+        Self { user_policy: Some(policy), ..self }
     }
 
-    /// Returns the results of surveying the input, for [`Self::of_surveyed`].
-    pub fn surveyed(&self) -> Surveyed {
-        Surveyed { aging: self.aging.clone(), survey: self.survey.clone(), sha256: self.sha256.clone() }
+    /// Returns the results of surveying the input, for [`Self::from_survey_results`].
+    pub fn survey_results(&self) -> SurveyResults {
+        SurveyResults {
+            aging: self.aging_input.clone(),
+            survey: self.survey.clone(),
+            sha256: self.sha256.clone(),
+        }
     }
 
     /// Plans the replay of an input as [`Self::new`] does, but with the results of an earlier survey; the input must
@@ -79,12 +83,12 @@ impl<'a> Plan<'a> {
     ///
     /// # Errors
     /// As [`Plan::new`].
-    pub fn of_surveyed(
+    pub fn from_survey_results(
         config: &'a Config,
         input: &'a Input,
-        surveyed: Surveyed,
+        surveyed: SurveyResults,
     ) -> Result<Self, ReplayError> {
-        let Surveyed { aging: before, survey, sha256 } = surveyed;
+        let SurveyResults { aging: before, survey, sha256 } = surveyed;
         let aging = aging_input(config, input);
         if aging.as_ref().map(Input::name) != before.as_ref().map(Input::name) {
             return Self::new(config, input);
@@ -97,28 +101,37 @@ impl<'a> Plan<'a> {
     ///
     /// # Errors
     /// [`ReplayError::Config`].
-    pub fn check(&self, designs: &[String]) -> Result<(), ReplayError> {
+    pub fn check_designs(&self, designs: &[String]) -> Result<(), ReplayError> {
         if self.config.content.model.is_some() && !self.survey.lacks_content {
             let message =
                 format!("{}: content.model has no effect: every write has content", self.input.name());
-            return Err(ConfigError::Value(message).into());
+            return Err(ConfigError::InvalidValue(message).into());
         }
-        designs.iter().try_for_each(|design| self.config.parts(design, &self.resolved).map(drop))?;
+        designs.iter().try_for_each(|design| self.config.design_parts(design, &self.resolved).map(drop))?;
         Ok(())
     }
 
     fn of_survey(
         config: &'a Config,
         input: &'a Input,
-        (aging, survey): (Option<Input>, Survey),
+        (aging, survey): (Option<Input>, InputSurvey),
         sha256: Option<String>,
     ) -> Result<Self, ReplayError> {
-        let resolved = config.resolve(survey.footprint_pages)?;
+        let resolved = config.resolve_device(survey.footprint_pages)?;
         let model = config.content.model.as_deref().unwrap_or("unique");
         let content = model
             .parse()
             .map_err(|error: crate::workload::SpecError| ReplayError::Content(error.to_string()))?;
-        let plan = Self { config, input, aging, survey, resolved, content, sha256, own_policy: None };
+        let plan = Self {
+            config,
+            input,
+            aging_input: aging,
+            survey,
+            resolved,
+            content_spec: content,
+            sha256,
+            user_policy: None,
+        };
         plan.require_input_fits()?;
         plan.refuse_unused_queue_depth()?;
         Ok(plan)
@@ -134,26 +147,26 @@ impl<'a> Plan<'a> {
     }
 
     /// Returns the configuration with every value that a run uses.
-    pub(super) fn effective(&self) -> Config {
-        self.config.effective(&self.resolved, self.arrival())
+    pub(super) fn effective_config(&self) -> Config {
+        self.config.with_effective_values(&self.resolved, self.arrival())
     }
 
     /// Returns where the values of the configuration of a run of `design` come from, by key ([`Config::origins`]). A
     /// result that was kept may have been made with equal values from other places.
-    pub fn origins(&self, design: &str) -> BTreeMap<String, Origin> {
-        self.config.origins(&self.effective(), design)
+    pub fn setting_origins(&self, design: &str) -> BTreeMap<String, Origin> {
+        self.config.origins(&self.effective_config(), design)
     }
 
     /// Returns the options of the timing engine for this device.
     pub(super) fn timing_options(&self) -> TimingOptions {
-        self.config.timing.options(&self.resolved.geometry, self.resolved.gc.low_blocks)
+        self.config.timing.timing_options(&self.resolved.geometry, self.resolved.gc_options.low_blocks)
     }
 
     /// Refuses a queue depth if requests arrive at the times of the input, where the depth would have no effect.
     fn refuse_unused_queue_depth(&self) -> Result<(), ConfigError> {
         let is_auto = self.config.replay.arrival == Arrival::Auto;
         if is_auto && self.survey.is_timed && self.config.replay.queue_depth.is_some() {
-            return Err(ConfigError::Value(
+            return Err(ConfigError::InvalidValue(
                 "replay.queue_depth has no effect: the input has times, and requests come at them; replay.arrival=closed \
                  ignores the times"
                     .into(),
@@ -163,12 +176,12 @@ impl<'a> Plan<'a> {
     }
 
     /// Returns the device on which every design runs.
-    pub fn resolved(&self) -> &Resolved {
+    pub fn resolved(&self) -> &ResolvedDevice {
         &self.resolved
     }
 
     /// Returns the extent of the input: its requests, and the pages that they touch.
-    pub fn survey(&self) -> &Survey {
+    pub fn survey(&self) -> &InputSurvey {
         &self.survey
     }
 
@@ -178,7 +191,7 @@ impl<'a> Plan<'a> {
 
     /// Whether only touched pages of the input exist on the device, numbered densely. Never for generators, whose
     /// addresses are dense already.
-    pub(super) fn compacts(&self) -> bool {
+    pub(super) fn compacts_addresses(&self) -> bool {
         let too_far = || self.survey.end_bytes > self.exported_bytes();
         match self.config.replay.addresses {
             _ if self.survey.footprint.is_none() => false,
@@ -190,7 +203,7 @@ impl<'a> Plan<'a> {
 
     /// Refuses an input that does not fit the device, before hours are spent on its beginning.
     fn require_input_fits(&self) -> Result<(), ConfigError> {
-        let (touched, how) = if self.compacts() {
+        let (touched, how) = if self.compacts_addresses() {
             (self.survey.footprint_pages * PAGE_BYTES, "")
         } else {
             (self.survey.end_bytes, " at its addresses")
@@ -199,8 +212,8 @@ impl<'a> Plan<'a> {
         if touched <= exported {
             return Ok(());
         }
-        let mib = |bytes: u64| grouped(bytes as f64 / 1_048_576.0, 1);
-        Err(ConfigError::Value(format!(
+        let mib = |bytes: u64| with_thousands_separators(bytes as f64 / 1_048_576.0, 1);
+        Err(ConfigError::InvalidValue(format!(
             "the input needs {} MiB{how} and the device exports {} MiB: choose a larger device, or device.fit to size it \
              to the input",
             mib(touched),
@@ -228,10 +241,10 @@ impl<'a> Plan<'a> {
         window: TraceWindow,
         on_progress: OnProgress<'_>,
     ) -> Result<(RunRecord, RunTrace), ReplayError> {
-        self.require_events()?;
+        self.require_event_timing()?;
         process::reset_peak_rss();
         let mut run = Run::new(self, design)?;
-        run.tape = Some(Tape::new(window, self.empty_trace(design)));
+        run.tape = Some(RunTraceRecorder::new(window, self.empty_trace(design)));
         let (record, trace) = self.execute(run, design, on_progress)?;
         Ok((record, trace.expect("the run had a tape")))
     }
@@ -239,12 +252,12 @@ impl<'a> Plan<'a> {
     /// Refuses a trace of single operations without the engine that computes their times.
     ///
     /// # Errors
-    /// [`ConfigError::Value`].
-    pub fn require_events(&self) -> Result<(), ConfigError> {
-        if self.config.timing.engine() == TimingMode::Event {
+    /// [`ConfigError::InvalidValue`].
+    pub fn require_event_timing(&self) -> Result<(), ConfigError> {
+        if self.config.timing.timing_mode() == TimingMode::Event {
             return Ok(());
         }
-        Err(ConfigError::Value(
+        Err(ConfigError::InvalidValue(
             "a trace needs the times of single flash operations, which only timing.mode=event computes (--timing event)".into(),
         ))
     }
@@ -260,7 +273,7 @@ impl<'a> Plan<'a> {
             requests: Vec::new(),
             scans: Vec::new(),
             states: Vec::new(),
-            is_cut: false,
+            is_truncated: false,
         }
     }
 
@@ -277,25 +290,25 @@ impl<'a> Plan<'a> {
             ended = run.replay(on_progress)?;
         }
         let finished = process::thread_cpu_seconds();
-        let mut record = run.record(design, ended);
+        let mut record = run.to_record(design, ended);
         if self.config.recovery.after_run && !record.partial {
             record.recovery = Some(run.recover()?);
         }
         record.precondition_cpu_seconds = conditioned - started;
         record.cpu_seconds = finished - conditioned;
         record.peak_rss_bytes = process::peak_rss_bytes();
-        Ok((record, run.tape.map(Tape::finish)))
+        Ok((record, run.tape.map(RunTraceRecorder::into_run_trace)))
     }
 }
 
 /// Returns a hint for the error of an empty input, if its trace records several stages of each request (queued, issued,
 /// completed), of which only one is read.
 fn hint_of_stage(input: &Input) -> String {
-    let (Input::Trace { options, .. }, Ok(Requests::Trace(reader))) = (input, input.open()) else {
+    let (Input::Trace { options, .. }, Ok(OpenInput::Trace(reader))) = (input, input.open()) else {
         return String::new();
     };
     let has_stages = matches!(reader.format(), Format::Blkparse | Format::Blktrace | Format::Wiscsee);
-    let stage = options.action.letter();
+    let stage = options.block_layer_stage.blkparse_letter();
     if has_stages {
         format!(" at stage {stage}; --action D, Q or C reads another stage")
     } else {

@@ -1,7 +1,7 @@
 //! Collects the flash operations and requests of a part of a run, for a trace viewer.
 //!
 //! The timing engine reports everything that ends, and the tape keeps what overlaps its window. So the trace also has
-//! the operations that were running when the window opened. Memory is bounded: after [`MOST_TRACED`] operations and
+//! the operations that were running when the window opened. Memory is bounded: after [`MAX_TRACED_OPS`] operations and
 //! requests the window closes.
 
 use std::ops::Range;
@@ -16,9 +16,9 @@ use crate::record::SeriesPoint;
 
 /// Largest number of flash operations and requests in a trace; below 30 MB as a file. What is running when it is
 /// reached is added.
-pub const MOST_TRACED: usize = 100_000;
+pub const MAX_TRACED_OPS: usize = 100_000;
 
-/// The part of a run that is traced.
+/// The part of a run of which every flash operation is recorded: a range of requests, or of time.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum TraceWindow {
     /// Requests with these numbers, from the arrival of the first to the answer of the last. The first request of the
@@ -71,12 +71,12 @@ impl FromStr for TraceWindow {
     }
 }
 
-/// One host request of a trace.
+/// One host request in the recorded window of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct TapedRequest {
+pub struct WindowRequest {
     /// Number, kind and times of the request.
     pub times: TracedRequest,
-    /// What the request asked for.
+    /// Operation of the request: read, write, trim and so on.
     pub op: Op,
     /// Address of the first byte of the request, as the device sees it.
     pub offset_bytes: u64,
@@ -84,12 +84,12 @@ pub struct TapedRequest {
     pub len_bytes: u64,
 }
 
-/// State of the FTL after a request.
+/// Free blocks and counters of the FTL after a request in the recorded window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct TapedState {
+pub struct FtlStateSample {
     /// Time at which the request was submitted, nanoseconds since the start of the run.
     pub time_ns: u64,
-    /// Free blocks of the device.
+    /// Number of free blocks of the device.
     pub free_blocks: u32,
     /// Page programs of all causes since the start of the window.
     pub programs: u64,
@@ -97,12 +97,12 @@ pub struct TapedState {
     pub host_page_writes: u64,
 }
 
-/// What ran in the window of a traced run.
+/// Flash operations, host requests and NVRAM scans in the recorded window of a run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RunTrace {
-    /// Name of the design.
+    /// Name of the design that was run.
     pub design: String,
-    /// Name of the input.
+    /// Name of the trace or workload that was replayed.
     pub input: String,
     /// Layout of the device.
     pub geometry: Geometry,
@@ -111,18 +111,18 @@ pub struct RunTrace {
     /// Flash operations that overlap the window, in order of their end.
     pub ops: Vec<TracedOp>,
     /// Requests that overlap the window, in order of their answer.
-    pub requests: Vec<TapedRequest>,
+    pub requests: Vec<WindowRequest>,
     /// Start and end of each scan of NVRAM, nanoseconds.
     pub scans: Vec<(u64, u64)>,
     /// State of the FTL after each request that arrived in the window.
-    pub states: Vec<TapedState>,
+    pub states: Vec<FtlStateSample>,
     /// Whether the window was closed early because the trace had reached its largest size.
-    pub is_cut: bool,
+    pub is_truncated: bool,
 }
 
 /// Recorder of a [`RunTrace`] during a run.
 #[derive(Debug)]
-pub(super) struct Tape {
+pub(super) struct RunTraceRecorder {
     window: TraceWindow,
     /// Period of simulated time that the window covers, as far as it is known, nanoseconds.
     span_ns: Range<u64>,
@@ -135,7 +135,7 @@ pub(super) struct Tape {
     trace: RunTrace,
 }
 
-impl Tape {
+impl RunTraceRecorder {
     pub(super) fn new(window: TraceWindow, trace: RunTrace) -> Self {
         let (span_ns, unanswered) = match &window {
             TraceWindow::Requests(numbers) => (u64::MAX..u64::MAX, Some(numbers.end - numbers.start)),
@@ -145,7 +145,7 @@ impl Tape {
     }
 
     /// Records a request that was submitted under `number` and arrived at `arrival_ns`, and the counters after it.
-    pub(super) fn submitted(
+    pub(super) fn record_submitted(
         &mut self,
         number: u64,
         arrival_ns: u64,
@@ -160,7 +160,7 @@ impl Tape {
         }
         let [programs, writes] = self.before;
         if self.span_ns.contains(&arrival_ns) {
-            self.trace.states.push(TapedState {
+            self.trace.states.push(FtlStateSample {
                 time_ns: arrival_ns,
                 free_blocks: counters.free_blocks,
                 programs: counters.programs - programs,
@@ -172,7 +172,7 @@ impl Tape {
     }
 
     /// Adds what the timing engine reports to have ended.
-    pub(super) fn add(&mut self, ended: TimingTrace) {
+    pub(super) fn add_ended(&mut self, ended: TimingTrace) {
         for times in ended.requests {
             self.answered(times);
         }
@@ -181,8 +181,8 @@ impl Tape {
         self.trace.ops.extend(ended.ops.into_iter().filter(|op| overlaps(op.start_ns, op.end_ns)));
         self.trace.scans.extend(ended.scans.into_iter().filter(|&(from, to)| overlaps(from, to)));
         let size = self.trace.ops.len() + self.trace.requests.len();
-        if size >= MOST_TRACED && !self.trace.is_cut {
-            self.trace.is_cut = true;
+        if size >= MAX_TRACED_OPS && !self.trace.is_truncated {
+            self.trace.is_truncated = true;
             let last = self.trace.ops.iter().map(|op| op.end_ns);
             self.close(
                 last.chain(self.trace.requests.iter().map(|r| r.times.answered_ns)).max().unwrap_or(end),
@@ -196,7 +196,7 @@ impl Tape {
         };
         let TracedRequest { request_number: number, arrival_ns, answered_ns, .. } = times;
         if arrival_ns < self.span_ns.end && answered_ns >= self.span_ns.start {
-            self.trace.requests.push(TapedRequest { times, op, offset_bytes, len_bytes });
+            self.trace.requests.push(WindowRequest { times, op, offset_bytes, len_bytes });
         }
         if let (TraceWindow::Requests(numbers), Some(unanswered)) = (&self.window, &mut self.unanswered)
             && numbers.contains(&number)
@@ -218,7 +218,7 @@ impl Tape {
         self.trace.states.retain(|state| state.time_ns < end_ns);
     }
 
-    pub(super) fn finish(self) -> RunTrace {
+    pub(super) fn into_run_trace(self) -> RunTrace {
         self.trace
     }
 }

@@ -4,7 +4,7 @@ use wearwell::gc::VictimPolicy;
 use wearwell::store::TieBreak;
 
 use super::record::{CandidateRow, EventRow};
-use super::sentences::{Scene, counted, in_block, listed};
+use super::sentences::{BeforeAndAfter, joined_list, to_blocks, with_plural};
 
 /// Returns the name of a victim policy, as in the setting `gc.policy`.
 pub(super) fn policy_name(policy: VictimPolicy) -> &'static str {
@@ -19,7 +19,7 @@ pub(super) fn policy_name(policy: VictimPolicy) -> &'static str {
     }
 }
 
-/// Returns what the figure is by which a policy ranks a candidate.
+/// Returns the name of the figure by which a victim policy ranks a candidate block.
 pub(super) fn figure_name(policy: VictimPolicy) -> &'static str {
     match policy {
         VictimPolicy::Greedy | VictimPolicy::DChoices { .. } => "valid pages",
@@ -47,8 +47,8 @@ fn criterion(policy: &str) -> &'static str {
     }
 }
 
-/// A victim and what was done to it.
-pub(super) struct Collection<'a> {
+/// One garbage collection in a step: the victim, and the events of emptying and erasing it.
+pub(super) struct GcCollection<'a> {
     pool: u32,
     free: u32,
     block: u32,
@@ -58,8 +58,8 @@ pub(super) struct Collection<'a> {
     events: &'a [EventRow],
 }
 
-/// Divides the events of a step into collections and the others.
-pub(super) fn divided(events: &[EventRow]) -> (Vec<Collection<'_>>, Vec<&EventRow>) {
+/// Divides the events of a step into garbage collections and events of other causes.
+pub(super) fn split_collections(events: &[EventRow]) -> (Vec<GcCollection<'_>>, Vec<&EventRow>) {
     let (mut collections, mut others, mut at) = (Vec::new(), Vec::new(), 0);
     while at < events.len() {
         if let EventRow::Victim { pool, free, block, rule, candidates } = &events[at] {
@@ -67,7 +67,7 @@ pub(super) fn divided(events: &[EventRow]) -> (Vec<Collection<'_>>, Vec<&EventRo
                 |event: &EventRow| matches!(event, EventRow::Erase { block: erased, .. } if erased == block);
             let end = events[at..].iter().position(erases_it).map_or(events.len(), |end| at + end + 1);
             let events = &events[at + 1..end];
-            collections.push(Collection {
+            collections.push(GcCollection {
                 pool: *pool,
                 free: *free,
                 block: *block,
@@ -84,14 +84,15 @@ pub(super) fn divided(events: &[EventRow]) -> (Vec<Collection<'_>>, Vec<&EventRo
     (collections, others)
 }
 
-impl Collection<'_> {
+impl GcCollection<'_> {
     /// Returns the sentences about this collection; `again`: whether another one came before it in the step.
-    pub(super) fn tell(&self, scene: &Scene<'_>, again: bool) -> Vec<String> {
+    pub(super) fn sentences(&self, scene: &BeforeAndAfter<'_>, again: bool) -> Vec<String> {
         vec![self.why(scene, again), self.choice(scene), self.moves(scene)]
     }
 
-    fn why(&self, scene: &Scene<'_>, again: bool) -> String {
-        let (pool, free) = (&scene.drive.pools[self.pool as usize], counted(self.free.into(), "free block"));
+    fn why(&self, scene: &BeforeAndAfter<'_>, again: bool) -> String {
+        let (pool, free) =
+            (&scene.drive.pools[self.pool as usize], with_plural(self.free.into(), "free block"));
         if again && self.free <= scene.drive.low_blocks {
             return format!("GC again: {pool} still has {free}.");
         }
@@ -104,7 +105,7 @@ impl Collection<'_> {
         format!("Garbage collection (GC) makes room for metadata, deltas or chunks: {pool} has {free}.")
     }
 
-    fn choice(&self, scene: &Scene<'_>) -> String {
+    fn choice(&self, scene: &BeforeAndAfter<'_>) -> String {
         let policy = &scene.drive.policy;
         let rule = match self.rule {
             "own-policy" => "The user's policy chooses the victim.".to_owned(),
@@ -130,7 +131,7 @@ impl Collection<'_> {
     }
 
     /// Returns which block the victim is, and how many others had as few valid pages.
-    fn victim(&self, scene: &Scene<'_>) -> String {
+    fn victim(&self, scene: &BeforeAndAfter<'_>) -> String {
         let valid_of = |row: &CandidateRow| row.1;
         let Some(victim) = self.candidates.iter().find(|row| row.0 == self.block) else {
             return String::new();
@@ -141,7 +142,7 @@ impl Collection<'_> {
             String::new()
         } else {
             let which = if scene.ties == TieBreak::Oldest { "first" } else { "last" };
-            let others = counted(equal as u64, "other block");
+            let others = with_plural(equal as u64, "other block");
             let verb = if equal == 1 { "has" } else { "have" };
             format!(" ({others} {verb} as few; of equal blocks GC takes the one whose count fell {which})")
         };
@@ -157,7 +158,7 @@ impl Collection<'_> {
         )
     }
 
-    fn moves(&self, scene: &Scene<'_>) -> String {
+    fn moves(&self, scene: &BeforeAndAfter<'_>) -> String {
         let copies: Vec<u32> = self
             .events
             .iter()
@@ -173,22 +174,29 @@ impl Collection<'_> {
         }
         let mut done = Vec::new();
         if !copies.is_empty() {
-            done.push(format!("copies {} to {}", counted(copies.len() as u64, "page"), in_block(&blocks)));
+            done.push(format!(
+                "copies {} to {}",
+                with_plural(copies.len() as u64, "page"),
+                to_blocks(&blocks)
+            ));
         }
         if programs > 0 {
-            done.push(format!("programs {} (deltas or chunks are packed anew)", counted(programs, "page")));
+            done.push(format!(
+                "programs {} (deltas or chunks are packed anew)",
+                with_plural(programs, "page")
+            ));
         }
         done.push(if erased {
             format!("erases block {}", self.block)
         } else {
             "does not come to the erase".to_owned()
         });
-        format!("GC {}.", listed(&done))
+        format!("GC {}.", joined_list(&done))
     }
 }
 
-/// Returns the sentences about blocks that wear leveling moved: copies and erases of cause `wear`.
-pub(super) fn wear(others: &[&EventRow], scene: &Scene<'_>) -> Vec<String> {
+/// Returns the sentences about blocks that wear leveling moved: copies and erases of cause `wear_leveling_sentences`.
+pub(super) fn wear_leveling_sentences(others: &[&EventRow], scene: &BeforeAndAfter<'_>) -> Vec<String> {
     let copies =
         others.iter().filter(|event| matches!(event, EventRow::Copy { cause: "wear", .. })).count() as u64;
     let erased = others.iter().filter_map(|event| match event {
@@ -201,8 +209,8 @@ pub(super) fn wear(others: &[&EventRow], scene: &Scene<'_>) -> Vec<String> {
             format!(
                 "Wear leveling: block {block} was erased only {}, fewer than others, so its data is cold. It is moved ({}), and \
                  the block is used again.",
-                counted(erases.into(), "time"),
-                counted(copies, "copy")
+                with_plural(erases.into(), "time"),
+                with_plural(copies, "copy")
             )
         })
         .collect()

@@ -8,7 +8,7 @@ use wearwell_config::{Config, ConfigError};
 use wearwell_trace::{FootprintBuilder, Op, PAGE_BYTES, Request, SECTOR_BYTES};
 
 use super::FLASH_PAGES_MAX;
-use crate::content_model::{ContentModel, Spec};
+use crate::content_model::{ContentModel, ContentModelSpec};
 use crate::input::Input;
 use crate::replay::ReplayError;
 
@@ -48,26 +48,26 @@ pub fn workload_for(parts: &Parts) -> String {
     format!("zipf:theta=0.8,pages={pages},read=0.08,trim=0.04{model}")
 }
 
-/// The requests of a walk, and how many pages they concern.
-pub(super) struct Load {
+/// The requests of a step-by-step run (`wearwell watch`), and how many pages they concern.
+pub(super) struct WatchedRequests {
     pub(super) requests: Vec<Request>,
     /// Pages that the drive has to export for these requests.
-    pub(super) pages: u32,
+    pub(super) exported_pages: u32,
     /// Whether only touched pages exist on the drive, numbered densely.
     pub(super) is_compact: bool,
     /// Number of requests of a trace that are left out, because they are longer than [`REQUEST_PAGES_MAX`].
-    pub(super) left_out: u64,
+    pub(super) skipped_requests: u64,
     /// Whether the input brings no content for its writes, so that a model gave it.
     pub(super) lacks_content: bool,
 }
 
-impl Load {
+impl WatchedRequests {
     /// Reads the first `count` requests of an input, gives them content, and numbers their pages.
     ///
     /// # Errors
     /// Errors of the input; no request; pages that are too many to look at.
-    pub(super) fn of(input: &Input, count: u64, config: &Config) -> Result<Self, ReplayError> {
-        let model: Spec = config
+    pub(super) fn read_from(input: &Input, count: u64, config: &Config) -> Result<Self, ReplayError> {
+        let model: ContentModelSpec = config
             .content
             .model
             .as_deref()
@@ -79,7 +79,7 @@ impl Load {
         let mut left_out = 0;
         let (mut builder, mut end) = (FootprintBuilder::default(), 0);
         let mut request = Request::default();
-        while (requests.len() as u64) < count && reader.next(&mut request)? {
+        while (requests.len() as u64) < count && reader.next_request(&mut request)? {
             if request.op == Op::Phase {
                 continue;
             }
@@ -90,9 +90,9 @@ impl Load {
             let source_end = request.source_pages().end * PAGE_BYTES;
             end = end.max(request.end_bytes()).max(source_end);
             lacks_content |=
-                request.op == Op::Write && request.content.is_empty() && request.bytes.is_empty();
-            builder.add(&request);
-            model.complete(&mut request);
+                request.op == Op::Write && request.content.is_empty() && request.payload.is_empty();
+            builder.add_request(&request);
+            model.complete_request(&mut request);
             requests.push(request.clone());
         }
         if requests.is_empty() {
@@ -100,29 +100,35 @@ impl Load {
             let hint = if left_out > 0 { hint } else { String::new() };
             return Err(ReplayError::NoRequests { input: input.name(), hint });
         }
-        let footprint = builder.finish()?;
+        let footprint = builder.into_footprint()?;
         let pages = match input {
-            Input::Workload(spec) => spec.pages,
+            Input::Workload(spec) => spec.working_set_pages,
             Input::Host(_) => end.div_ceil(PAGE_BYTES),
             Input::Trace { .. } => u64::MAX,
         };
         let is_compact = pages > u64::from(FLASH_PAGES_MAX) / 2;
-        let pages = if is_compact { u64::from(footprint.pages()) } else { pages };
+        let pages = if is_compact { u64::from(footprint.page_count()) } else { pages };
         if is_compact {
             for request in &mut requests {
-                footprint.compact(request);
+                footprint.compact_request(request);
             }
         }
         require_visible(pages, count)?;
-        Ok(Self { requests, pages: (pages as u32).max(1), is_compact, left_out, lacks_content })
+        Ok(Self {
+            requests,
+            exported_pages: (pages as u32).max(1),
+            is_compact,
+            skipped_requests: left_out,
+            lacks_content,
+        })
     }
 
-    /// Gives writes that only describe their content the bytes of such content. Needed where recovery reads what the FTL
-    /// packs, because the medium of a page keeps that only for bytes.
-    pub(super) fn give_bytes(&mut self) {
+    /// Gives writes that only describe their content the bytes of such content. Needed where recovery reads what the
+    /// FTL packs, because the medium of a page keeps that only for bytes.
+    pub(super) fn add_page_bytes(&mut self) {
         let mut made = PageBytes::default();
         for request in &mut self.requests {
-            let is_described = request.bytes.is_empty() && !request.content.is_empty();
+            let is_described = request.payload.is_empty() && !request.content.is_empty();
             let is_whole = (request.offset_bytes | request.len_bytes).is_multiple_of(SECTOR_BYTES);
             if request.op != Op::Write || !is_described || !is_whole {
                 continue;
@@ -130,18 +136,18 @@ impl Load {
             let pages = request.pages().zip(&request.content);
             let pages: Vec<u8> = pages.flat_map(|(page, content)| made.written(page, content)).collect();
             let from = (request.offset_bytes % PAGE_BYTES) as usize;
-            request.bytes = pages[from..from + request.len_bytes as usize].to_vec();
+            request.payload = pages[from..from + request.len_bytes as usize].to_vec();
         }
     }
 
     /// Makes every page of the requests a page of `page_bytes` bytes.
-    pub(super) fn scale(&mut self, page_bytes: u32) {
+    pub(super) fn scale_to_page_bytes(&mut self, page_bytes: u32) {
         let scaled = |bytes: u64| bytes / PAGE_BYTES * u64::from(page_bytes);
         for request in &mut self.requests {
             let end = request.end_bytes().div_ceil(PAGE_BYTES) * PAGE_BYTES;
             request.len_bytes = scaled(end) - scaled(request.offset_bytes);
             request.offset_bytes = scaled(request.offset_bytes);
-            request.source_bytes = scaled(request.source_bytes);
+            request.source_offset_bytes = scaled(request.source_offset_bytes);
         }
     }
 }
@@ -196,7 +202,7 @@ fn require_visible(pages: u64, requests: u64) -> Result<(), ConfigError> {
     if pages <= most {
         return Ok(());
     }
-    Err(ConfigError::Value(format!(
+    Err(ConfigError::InvalidValue(format!(
         "the first {requests} requests touch {pages} pages, and a page shows a drive of at most {most}: choose fewer requests"
     )))
 }

@@ -23,7 +23,7 @@ mod sentences;
 mod small_drive;
 
 pub use record::{
-    BlockRow, CandidateRow, Counters, Drive, EventRow, MapRow, Mark, Names, PageRow, Picture, Step,
+    BlockRow, CandidateRow, Counters, Drive, DriveState, EventRow, MapRow, Mark, Names, PageRow, Step,
     Walkthrough,
 };
 use small_drive::SmallDrive;
@@ -33,16 +33,16 @@ use wearwell_config::{Config, ConfigError, ContentConfig, DeviceConfig, ReplayCo
 use crate::input::Input;
 use crate::replay::ReplayError;
 
-/// Most requests of a walk.
+/// Maximum number of requests in a step-by-step run (`wearwell watch`).
 pub const REQUESTS_MAX: u64 = 2000;
-/// Most flash pages of the drive of a walk.
+/// Maximum number of flash pages of the drive in a step-by-step run (`wearwell watch`).
 pub const FLASH_PAGES_MAX: u32 = 2048;
-/// Most bytes of the record of a walk, as JSON.
+/// Maximum size of the record of a step-by-step run (`wearwell watch`), bytes of JSON.
 pub const RECORD_BYTES_MAX: usize = 16 << 20;
 
-/// What of an input is executed.
+/// The part of an input that a step-by-step run executes, and after which request power is lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Extent {
+pub struct WatchedExtent {
     /// Number of requests of the input that are executed.
     pub requests: u64,
     /// Number of requests after which power is lost, at the next program, erase or NVRAM store; `None` = never.
@@ -50,20 +50,20 @@ pub struct Extent {
 }
 
 /// Called with the drive after each step, and with the step's number; see [`walkthrough_with`].
-pub type OnStep<'a> = &'a mut dyn FnMut(&Step, &mut SmallDrive);
+pub type OnWatchStep<'a> = &'a mut dyn FnMut(&Step, &mut SmallDrive);
 
 /// Returns the specification of a workload that shows what a design does on a small drive.
 ///
 /// # Errors
 /// Those of the configuration; an unknown design.
-pub fn workload_of(config: &Config, design: &str) -> Result<String, ConfigError> {
+pub fn default_workload(config: &Config, design: &str) -> Result<String, ConfigError> {
     Ok(load::workload_for(&any_parts(config, design)?))
 }
 
 /// Returns the parts of a design on a drive of any size, to see which mechanisms it has.
 fn any_parts(config: &Config, design: &str) -> Result<Parts, ConfigError> {
     let drive = Config { device: DeviceConfig::default(), ..config.clone() };
-    config.parts(design, &drive.resolve(1 << 16)?)
+    config.design_parts(design, &drive.resolve_device(1 << 16)?)
 }
 
 /// Executes the first requests of an input on a small drive of `design`, and records every step.
@@ -75,7 +75,7 @@ pub fn walkthrough(
     config: &Config,
     design: &str,
     input: &Input,
-    extent: Extent,
+    extent: WatchedExtent,
 ) -> Result<Walkthrough, ReplayError> {
     walkthrough_with(config, design, input, extent, &mut |_, _| ())
 }
@@ -88,15 +88,15 @@ pub fn walkthrough_with(
     config: &Config,
     design: &str,
     input: &Input,
-    extent: Extent,
-    on_step: OnStep<'_>,
+    extent: WatchedExtent,
+    on_step: OnWatchStep<'_>,
 ) -> Result<Walkthrough, ReplayError> {
     refuse_ignored(config)?;
     require_extent(extent)?;
-    let walk = recorder::record(config, design, input, extent, on_step)?;
+    let walk = recorder::record_walkthrough(config, design, input, extent, on_step)?;
     let bytes = serde_json::to_vec(&walk).expect("a record is plain data").len();
     if bytes > RECORD_BYTES_MAX {
-        return Err(ConfigError::Value(format!(
+        return Err(ConfigError::InvalidValue(format!(
             "the record of {} steps has {} MiB, and a page holds at most {} MiB: choose fewer requests or a smaller drive",
             walk.steps.len(),
             bytes >> 20,
@@ -119,21 +119,21 @@ fn refuse_ignored(config: &Config) -> Result<(), ConfigError> {
     let rest = Config { replay, content: ContentConfig::default(), ..config.clone() };
     match rest.ignored_by_steps() {
         None => Ok(()),
-        Some(name) => Err(ConfigError::Value(format!(
+        Some(name) => Err(ConfigError::InvalidValue(format!(
             "{name} has no effect on a drive that is followed step by step: leave it out"
         ))),
     }
 }
 
-fn require_extent(extent: Extent) -> Result<(), ConfigError> {
-    let Extent { requests, cut_after } = extent;
+fn require_extent(extent: WatchedExtent) -> Result<(), ConfigError> {
+    let WatchedExtent { requests, cut_after } = extent;
     if requests == 0 || requests > REQUESTS_MAX {
-        return Err(ConfigError::Value(format!(
+        return Err(ConfigError::InvalidValue(format!(
             "{requests} requests: a page shows from 1 to {REQUESTS_MAX}, because a reader steps through them"
         )));
     }
     match cut_after.filter(|&cut| cut > requests) {
-        Some(cut) => Err(ConfigError::Value(format!(
+        Some(cut) => Err(ConfigError::InvalidValue(format!(
             "power is to be lost after {cut} requests, but only {requests} are executed"
         ))),
         None => Ok(()),

@@ -1,9 +1,9 @@
 //! The record of a walk through a drive: what its page shows, as plain data.
 //!
 //! The record holds the new drive and, for each step, what the engine did (in its order) and which flash pages, blocks
-//! and logical pages it changed. So a reader can rebuild the state of the drive at any step; [`Picture`] is that state.
-//! Rows are arrays in JSON, because a step changes dozens of pages: the order of their columns is that of the fields.
-//! States and kinds are codes: indexes into the lists of [`Names`].
+//! and logical pages it changed. So a reader can rebuild the state of the drive at any step; [`DriveState`] is that
+//! state. Rows are arrays in JSON, because a step changes dozens of pages: the order of their columns is that of the
+//! fields. States and kinds are codes: indexes into the lists of [`Names`].
 
 use serde::Serialize;
 use wearwell::flash_view::{FlashPageState, FlashView};
@@ -223,12 +223,12 @@ pub struct Counters {
 
 /// State of a drive at a step: all of its flash pages, blocks and logical pages.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Picture {
-    /// All flash pages, by PPN.
+pub struct DriveState {
+    /// All flash pages of the drive, by PPN.
     pub pages: Vec<PageRow>,
-    /// All blocks, by number.
+    /// All blocks of the drive, by number.
     pub blocks: Vec<BlockRow>,
-    /// All logical pages, by LPN.
+    /// All logical pages of the drive, by LPN.
     pub map: Vec<MapRow>,
 }
 
@@ -237,12 +237,12 @@ fn code<T: PartialEq>(all: &[T], value: &T, first: u8) -> u8 {
     first + all.iter().position(|each| each == value).expect("every value is in the list of all values") as u8
 }
 
-/// Returns the code of a kind of page; 0 for none.
+/// Returns the code that stands for a kind of flash page in the record; 0 for none.
 pub(super) fn code_of_kind(kind: Option<PageKind>) -> u8 {
     kind.map_or(0, |kind| code(&PageKind::ALL, &kind, 1))
 }
 
-impl Picture {
+impl DriveState {
     /// Returns the state of a drive without content: every page free, every logical page a hole.
     pub fn blank(drive: &Drive) -> Self {
         Self {
@@ -252,7 +252,7 @@ impl Picture {
         }
     }
 
-    /// Returns the state that the engine reports.
+    /// Returns the state of the drive that a snapshot of the engine reports.
     pub fn of(view: &FlashView) -> Self {
         let pages = (0..).zip(&view.pages).map(|(ppn, page)| {
             let state = code(&FlashPageState::ALL, &page.state, 0);
@@ -283,12 +283,12 @@ impl Picture {
     }
 
     /// Returns the form in which a logical page is stored.
-    pub(super) fn form(&self, lpn: u32) -> PageState {
+    pub(super) fn form_of(&self, lpn: u32) -> PageState {
         PageState::ALL[self.map[lpn as usize].1 as usize]
     }
 
-    /// Changes this state to that after `step`.
-    pub fn apply(&mut self, step: &Step) {
+    /// Changes this state of the drive to its state after `step`.
+    pub fn apply_step(&mut self, step: &Step) {
         step.pages.iter().for_each(|row| self.pages[row.0 as usize] = *row);
         step.blocks.iter().for_each(|row| self.blocks[row.0 as usize] = *row);
         step.map.iter().for_each(|row| self.map[row.0 as usize] = row.clone());

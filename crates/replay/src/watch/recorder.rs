@@ -6,42 +6,43 @@ use wearwell::events::{CandidateFigures, FtlEvent};
 use wearwell::mapping::Identification;
 use wearwell::nand::{CutOutcome, Geometry};
 use wearwell::operation::Cause;
-use wearwell_config::{Config, Resolved};
+use wearwell_config::{Config, ResolvedDevice};
 use wearwell_trace::Request;
 
-use super::load::{Load, REQUEST_PAGES_MAX};
+use super::load::{REQUEST_PAGES_MAX, WatchedRequests};
 use super::record::{
-    CandidateRow, Counters, Drive, EventRow, Names, Picture, Step, Walkthrough, code_of_kind,
+    CandidateRow, Counters, Drive, DriveState, EventRow, Names, Step, Walkthrough, code_of_kind,
 };
-use super::sentences::{Scene, Told, counted, tell};
-use super::small_drive::{self, Form, Made, SmallDrive};
-use super::{Extent, OnStep, any_parts, collection, recovery};
+use super::sentences::{BeforeAndAfter, StepKind, describe_step, with_plural};
+use super::small_drive::{self, DriveSizes, SmallDrive, SmallDriveSetup};
+use super::{OnWatchStep, WatchedExtent, any_parts, collection, recovery};
 use crate::input::Input;
-use crate::replay::{Host, ReplayError};
+use crate::replay::{ReplayError, RequestExecutor};
 
-/// Records the walk of a design over the first requests of an input.
-pub(super) fn record(
+/// Executes the first requests of an input on a small drive of a design, and records every step.
+pub(super) fn record_walkthrough(
     config: &Config,
     design: &str,
     input: &Input,
-    extent: Extent,
-    on_step: OnStep<'_>,
+    extent: WatchedExtent,
+    on_step: OnWatchStep<'_>,
 ) -> Result<Walkthrough, ReplayError> {
-    let form = Form::of(&any_parts(config, design)?, !matches!(input, Input::Trace { .. }));
-    let config = small_drive::small(config, form);
-    let mut load = Load::of(input, extent.requests, &config)?;
-    let Made { device, resolved, parts } = small_drive::drive(&config, design, load.pages)?;
+    let form = DriveSizes::for_parts(&any_parts(config, design)?, !matches!(input, Input::Trace { .. }));
+    let config = small_drive::with_small_values(config, form);
+    let mut load = WatchedRequests::read_from(input, extent.requests, &config)?;
+    let SmallDriveSetup { device, resolved, parts } =
+        small_drive::new_small_drive(&config, design, load.exported_pages)?;
     if !matches!(input, Input::Trace { .. }) {
-        load.scale(resolved.geometry.page_bytes);
+        load.scale_to_page_bytes(resolved.geometry.page_bytes);
     }
     if parts.content.chunks.is_some() && parts.persistence == Persistence::NvramMap {
-        load.give_bytes();
+        load.add_page_bytes();
     }
     let drive = described(&device, &resolved, &parts);
     let notes = notes(&load, input, &config, &resolved, &parts);
     let mut recorder = Recorder {
-        host: Host::of(&device, config.replay.zeroes),
-        picture: Picture::blank(&drive),
+        host: RequestExecutor::of_device(&device, config.replay.zeroes),
+        picture: DriveState::blank(&drive),
         persistence: parts.persistence,
         steps: Vec::new(),
         device,
@@ -62,7 +63,7 @@ pub(super) fn record(
     })
 }
 
-fn described(device: &SmallDrive, resolved: &Resolved, parts: &Parts) -> Drive {
+fn described(device: &SmallDrive, resolved: &ResolvedDevice, parts: &Parts) -> Drive {
     let geometry = &resolved.geometry;
     Drive {
         dies: geometry.channels * geometry.dies_per_channel,
@@ -92,8 +93,14 @@ fn pool_names(geometry: &Geometry) -> Vec<String> {
 }
 
 /// Returns what a reader must know about the drive and the input, a sentence each.
-fn notes(load: &Load, input: &Input, config: &Config, resolved: &Resolved, parts: &Parts) -> Vec<String> {
-    let mut notes = vec![recovery::survives(parts.persistence).to_owned()];
+fn notes(
+    load: &WatchedRequests,
+    input: &Input,
+    config: &Config,
+    resolved: &ResolvedDevice,
+    parts: &Parts,
+) -> Vec<String> {
+    let mut notes = vec![recovery::survival_sentence(parts.persistence).to_owned()];
     if let MappingPart::Cached(options) | MappingPart::Journalled { cache: options, .. } = &parts.mapping {
         notes.push(format!(
             "The map is on flash in translation pages; RAM caches {} of its {} entries.",
@@ -114,8 +121,8 @@ fn notes(load: &Load, input: &Input, config: &Config, resolved: &Resolved, parts
                 .to_owned(),
         );
     }
-    if load.left_out > 0 {
-        let requests = counted(load.left_out, "request");
+    if load.skipped_requests > 0 {
+        let requests = with_plural(load.skipped_requests, "request");
         notes.push(format!(
             "{requests} of more than {REQUEST_PAGES_MAX} pages before the last step: left out."
         ));
@@ -136,19 +143,19 @@ fn notes(load: &Load, input: &Input, config: &Config, resolved: &Resolved, parts
 
 struct Recorder<'a> {
     device: SmallDrive,
-    host: Host,
+    host: RequestExecutor,
     drive: Drive,
     persistence: Persistence,
     /// State of the drive after the last step.
-    picture: Picture,
+    picture: DriveState,
     steps: Vec<Step>,
-    on_step: OnStep<'a>,
+    on_step: OnWatchStep<'a>,
 }
 
 impl Recorder<'_> {
     fn run(&mut self, requests: &[Request], cut_after: Option<u64>) -> Result<(), ReplayError> {
         self.device.ftl_mut().store_mut().flash_ops.enable_event_recording();
-        self.finish_step(&Told::New)?;
+        self.finish_step(&StepKind::NewDrive)?;
         for (number, request) in (0..).zip(requests) {
             if cut_after == Some(number) {
                 self.device.ftl_mut().store_mut().nand_mut().cut_after(0, CutOutcome::Torn);
@@ -170,31 +177,35 @@ impl Recorder<'_> {
 
     /// Executes a request as one step, or as two if power is lost in it. Returns `false` if the drive refused it.
     fn execute(&mut self, request: &Request) -> Result<bool, ReplayError> {
-        match self.host.perform(&mut self.device, request) {
-            Ok(_) => self.finish_step(&Told::Request(request)).map(|()| true),
+        match self.host.perform_request(&mut self.device, request) {
+            Ok(_) => self.finish_step(&StepKind::Request(request)).map(|()| true),
             Err(error) if error.is_power_loss() => self.recover(Some(request)).map(|()| true),
-            Err(error) => self.finish_step(&Told::Refused(request, error.to_string())).map(|()| false),
+            Err(error) => self.finish_step(&StepKind::Refused(request, error.to_string())).map(|()| false),
         }
     }
 
     /// Records the loss of power, during a request or after the last one, and the recovery after it.
     fn recover(&mut self, request: Option<&Request>) -> Result<(), ReplayError> {
         self.device.ftl_mut().store_mut().nand_mut().restore_power(None);
-        self.finish_step(&Told::Cut(request))?;
+        self.finish_step(&StepKind::PowerLost(request))?;
         let report = self.device.recover()?;
-        self.finish_step(&Told::Recovered(&report, self.persistence))
+        self.finish_step(&StepKind::Recovered(&report, self.persistence))
     }
 
     /// Records what happened since the last step.
-    fn finish_step(&mut self, told: &Told<'_>) -> Result<(), ReplayError> {
+    fn finish_step(&mut self, told: &StepKind<'_>) -> Result<(), ReplayError> {
         let store = self.device.ftl().store();
         let events: Vec<EventRow> = store.flash_ops.events().iter().map(row).collect();
         let ties = self.device.ftl().gc_options().tie_break;
         let counters = self.counters();
-        let after = Picture::of(&self.device.flash_view()?);
+        let after = DriveState::of(&self.device.flash_view()?);
         let mut step = Step { events, counters, ..Step::default() };
         self.picture.differences_to(&after, &mut step);
-        tell(&mut step, told, &Scene { drive: &self.drive, before: &self.picture, after: &after, ties });
+        describe_step(
+            &mut step,
+            told,
+            &BeforeAndAfter { drive: &self.drive, before: &self.picture, after: &after, ties },
+        );
         self.picture = after;
         self.device.ftl_mut().store_mut().flash_ops.clear();
         (self.on_step)(&step, &mut self.device);

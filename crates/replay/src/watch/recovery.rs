@@ -5,10 +5,10 @@ use wearwell::page_state::PageState;
 use wearwell::recovery::RecoveryReport;
 
 use super::record::EventRow;
-use super::sentences::{Scene, counted, listed, numbers};
+use super::sentences::{BeforeAndAfter, joined_list, noun_with_numbers, with_plural};
 
 /// Returns what a design keeps over a loss of power, and how it finds the rest again.
-pub(super) fn survives(persistence: Persistence) -> &'static str {
+pub(super) fn survival_sentence(persistence: Persistence) -> &'static str {
     match persistence {
         Persistence::OobScan => {
             "Only flash survives a loss of power. Recovery rebuilds the map from the spare areas of all programmed pages: each names its \
@@ -37,7 +37,7 @@ pub(super) fn survives(persistence: Persistence) -> &'static str {
 }
 
 /// Returns the sentences about a loss of power: what was interrupted, and what is lost with RAM.
-pub(super) fn cut(scene: &Scene<'_>, events: &[EventRow]) -> Vec<String> {
+pub(super) fn power_loss_sentences(scene: &BeforeAndAfter<'_>, events: &[EventRow]) -> Vec<String> {
     let is_torn = |ppn: u32| scene.after.page_state(ppn) == "torn";
     let last = events.iter().rev().find(|event| {
         matches!(event, EventRow::Program { .. } | EventRow::Copy { .. } | EventRow::Erase { .. })
@@ -46,7 +46,7 @@ pub(super) fn cut(scene: &Scene<'_>, events: &[EventRow]) -> Vec<String> {
         Some(EventRow::Program { page, .. } | EventRow::Copy { to: page, .. }) if is_torn(*page) => {
             format!(
                 "Power is lost during the program of {}: the page is torn, neither its data nor its spare area can be read.",
-                scene.place(*page)
+                scene.page_location(*page)
             )
         }
         Some(EventRow::Erase { block, .. }) if is_torn(block * scene.drive.block_pages) => {
@@ -60,7 +60,7 @@ pub(super) fn cut(scene: &Scene<'_>, events: &[EventRow]) -> Vec<String> {
     if !waiting.is_empty() {
         sentences.push(format!(
             "{} waited in RAM for the next chunk or in the write buffer. Such pages are durable only after a flush.",
-            numbers("Logical page", &waiting)
+            noun_with_numbers("Logical page", &waiting)
         ));
     }
     sentences.push(
@@ -71,8 +71,8 @@ pub(super) fn cut(scene: &Scene<'_>, events: &[EventRow]) -> Vec<String> {
 }
 
 /// Returns the sentences about a recovery: what it read, what it wrote, and which logical pages are different.
-pub(super) fn recovered(
-    scene: &Scene<'_>,
+pub(super) fn recovery_sentences(
+    scene: &BeforeAndAfter<'_>,
     report: &RecoveryReport,
     persistence: Persistence,
     events: &[EventRow],
@@ -82,18 +82,18 @@ pub(super) fn recovered(
     let whole_pages = count(|event| matches!(event, EventRow::Read { spare: false, .. }));
     let programs = count(|event| matches!(event, EventRow::Program { .. }));
     let mut did = Vec::new();
-    did.extend((spare_areas > 0).then(|| format!("reads {}", counted(spare_areas, "spare area"))));
-    did.extend((whole_pages > 0).then(|| format!("reads {}", counted(whole_pages, "whole page"))));
-    did.extend((programs > 0).then(|| format!("programs {}", counted(programs, "page"))));
+    did.extend((spare_areas > 0).then(|| format!("reads {}", with_plural(spare_areas, "spare area"))));
+    did.extend((whole_pages > 0).then(|| format!("reads {}", with_plural(whole_pages, "whole page"))));
+    did.extend((programs > 0).then(|| format!("programs {}", with_plural(programs, "page"))));
     did.extend(
         (report.repeated_erases > 0)
-            .then(|| format!("erases {} again", counted(report.repeated_erases, "block"))),
+            .then(|| format!("erases {} again", with_plural(report.repeated_erases, "block"))),
     );
-    let mut sentences = vec![survives(persistence).to_owned()];
+    let mut sentences = vec![survival_sentence(persistence).to_owned()];
     sentences.push(if did.is_empty() {
         "Recovery needs no flash operation.".to_owned()
     } else {
-        format!("Recovery {}.", listed(&did))
+        format!("Recovery {}.", joined_list(&did))
     });
     sentences.extend(steps(report));
     if report.mapped_pages > 0 {
@@ -104,10 +104,10 @@ pub(super) fn recovered(
 }
 
 /// Returns the sentences about logical pages that are stored differently after a recovery, by the reason.
-fn changes(scene: &Scene<'_>) -> Vec<String> {
+fn changes(scene: &BeforeAndAfter<'_>) -> Vec<String> {
     let (mut trimmed, mut waited, mut moved) = (Vec::new(), Vec::new(), Vec::new());
     for lpn in scene.changed_lpns() {
-        match scene.before.form(lpn) {
+        match scene.before.form_of(lpn) {
             PageState::Hole => trimmed.push(lpn),
             PageState::Waiting => waited.push(lpn),
             _ if scene.before.map[lpn as usize].2 == scene.after.map[lpn as usize].2 => waited.push(lpn),
@@ -115,7 +115,7 @@ fn changes(scene: &Scene<'_>) -> Vec<String> {
         }
     }
     let told = |lpns: &[u32], what: &str| {
-        (!lpns.is_empty()).then(|| format!("{} {what}", numbers("Logical page", lpns)))
+        (!lpns.is_empty()).then(|| format!("{} {what}", noun_with_numbers("Logical page", lpns)))
     };
     let sentences = [
         told(
@@ -140,7 +140,7 @@ fn changes(scene: &Scene<'_>) -> Vec<String> {
 }
 
 fn is_or_are(pages: u64) -> String {
-    format!("{} {}", counted(pages, "logical page"), if pages == 1 { "is" } else { "are" })
+    format!("{} {}", with_plural(pages, "logical page"), if pages == 1 { "is" } else { "are" })
 }
 
 /// Returns the costs of the single steps of a recovery that has steps.
@@ -151,7 +151,7 @@ fn steps(report: &RecoveryReport) -> Vec<String> {
         let parts: Vec<String> = parts
             .into_iter()
             .filter(|(count, _)| *count > 0)
-            .map(|(count, what)| counted(count, what))
+            .map(|(count, what)| with_plural(count, what))
             .collect();
         (!parts.is_empty()).then(|| format!("{name}: {}", parts.join(", ")))
     };

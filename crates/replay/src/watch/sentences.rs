@@ -10,8 +10,8 @@ use wearwell::recovery::RecoveryReport;
 use wearwell::store::TieBreak;
 use wearwell_trace::{Op, Request};
 
-use super::collection::{self, Collection};
-use super::record::{Drive, EventRow, Mark, Picture, Step};
+use super::collection::{self, GcCollection};
+use super::record::{Drive, DriveState, EventRow, Mark, Step};
 use super::recovery;
 
 /// Most logical pages of a request that get sentences of their own.
@@ -19,30 +19,30 @@ const LPNS_IN_DETAIL: usize = 3;
 /// Most numbers in a list of numbers.
 const NUMBERS_SHOWN: usize = 10;
 
-/// What a step was.
-pub(super) enum Told<'a> {
-    /// The drive is new.
-    New,
+/// What happened in a step: a request, a refused request, a power loss, a recovery.
+pub(super) enum StepKind<'a> {
+    /// First step: the drive is new.
+    NewDrive,
     /// A request was executed.
     Request(&'a Request),
     /// The drive refused a request, with this error.
     Refused(&'a Request, String),
     /// Power was lost, during a request or after the last one.
-    Cut(Option<&'a Request>),
-    /// The drive recovered.
+    PowerLost(Option<&'a Request>),
+    /// The drive recovered after a power loss; the report has its costs.
     Recovered(&'a RecoveryReport, Persistence),
 }
 
-/// The drive before and after a step.
-pub(super) struct Scene<'a> {
+/// State of the drive before and after a step, from which the step is described.
+pub(super) struct BeforeAndAfter<'a> {
     pub(super) drive: &'a Drive,
-    pub(super) before: &'a Picture,
-    pub(super) after: &'a Picture,
+    pub(super) before: &'a DriveState,
+    pub(super) after: &'a DriveState,
     pub(super) ties: TieBreak,
 }
 
 /// Returns a number with its noun, in the plural if need be.
-pub(super) fn counted(count: u64, noun: &str) -> String {
+pub(super) fn with_plural(count: u64, noun: &str) -> String {
     match (count, noun.strip_suffix('y')) {
         (1, _) => format!("1 {noun}"),
         (_, Some(stem)) if !noun.ends_with("ay") => format!("{count} {stem}ies"),
@@ -50,8 +50,8 @@ pub(super) fn counted(count: u64, noun: &str) -> String {
     }
 }
 
-/// Joins texts to a list in a sentence.
-pub(super) fn listed(texts: &[String]) -> String {
+/// Joins texts with commas and "and", for a sentence.
+pub(super) fn joined_list(texts: &[String]) -> String {
     match texts {
         [] => String::new(),
         [only] => only.clone(),
@@ -60,36 +60,36 @@ pub(super) fn listed(texts: &[String]) -> String {
 }
 
 /// Returns a noun with the numbers of what it stands for; a long list is cut short.
-pub(super) fn numbers(noun: &str, all: &[u32]) -> String {
+pub(super) fn noun_with_numbers(noun: &str, all: &[u32]) -> String {
     let shown: Vec<String> = all.iter().take(NUMBERS_SHOWN).map(u32::to_string).collect();
     let noun = if all.len() == 1 { noun.to_owned() } else { format!("{noun}s") };
     if all.len() > NUMBERS_SHOWN {
         return format!("{noun} {} and {} more", shown.join(", "), all.len() - NUMBERS_SHOWN);
     }
-    format!("{noun} {}", listed(&shown))
+    format!("{noun} {}", joined_list(&shown))
 }
 
-/// Returns blocks by number, after "to".
-pub(super) fn in_block(blocks: &[u32]) -> String {
-    numbers("block", blocks)
+/// Returns the phrase "to block 3" (or "to blocks 3 and 4") for a sentence.
+pub(super) fn to_blocks(blocks: &[u32]) -> String {
+    noun_with_numbers("block", blocks)
 }
 
-impl Scene<'_> {
-    /// Returns where a flash page is, by block and page.
-    pub(super) fn place(&self, ppn: u32) -> String {
+impl BeforeAndAfter<'_> {
+    /// Returns the location of a flash page as text: block, and page in the block.
+    pub(super) fn page_location(&self, ppn: u32) -> String {
         format!("block {}, page {}", ppn / self.drive.block_pages, ppn % self.drive.block_pages)
     }
 
     fn places(&self, pages: &[u32]) -> String {
         match pages {
-            [only] => self.place(*only),
-            _ => listed(&pages.iter().map(|&ppn| self.place(ppn)).collect::<Vec<_>>()),
+            [only] => self.page_location(*only),
+            _ => joined_list(&pages.iter().map(|&ppn| self.page_location(ppn)).collect::<Vec<_>>()),
         }
     }
 
     /// Returns the logical pages that are stored in the form of this name.
-    pub(super) fn lpns_of_form(&self, picture: &Picture, name: &str) -> Vec<u32> {
-        let is_of = |lpn: &u32| picture.form(*lpn).name() == name;
+    pub(super) fn lpns_of_form(&self, picture: &DriveState, name: &str) -> Vec<u32> {
+        let is_of = |lpn: &u32| picture.form_of(*lpn).name() == name;
         (0..self.drive.logical_pages).filter(is_of).collect()
     }
 
@@ -105,29 +105,29 @@ impl Scene<'_> {
     }
 }
 
-/// Writes title, sentences and marks of a step.
-pub(super) fn tell(step: &mut Step, told: &Told<'_>, scene: &Scene<'_>) {
+/// Writes the title, the explaining sentences and the marks of a step into the record.
+pub(super) fn describe_step(step: &mut Step, told: &StepKind<'_>, scene: &BeforeAndAfter<'_>) {
     let events = std::mem::take(&mut step.events);
     let mut teller = Teller { scene, events: &events, sentences: Vec::new(), marks: BTreeSet::new() };
     step.title = match told {
-        Told::New => {
+        StepKind::NewDrive => {
             teller.new_drive();
             "The drive is new".to_owned()
         }
-        Told::Request(request) => teller.request(request),
-        Told::Refused(request, error) => {
+        StepKind::Request(request) => teller.request(request),
+        StepKind::Refused(request, error) => {
             let title = teller.title(request);
             teller.sentences.push(format!("The drive refuses the request: {error}. The walk ends here."));
             format!("Refused: {title}")
         }
-        Told::Cut(request) => {
+        StepKind::PowerLost(request) => {
             teller.marks.insert(Mark::Cut);
             teller.cut(*request)
         }
-        Told::Recovered(report, persistence) => {
+        StepKind::Recovered(report, persistence) => {
             teller.marks.insert(Mark::Recovery);
             teller.mark();
-            teller.sentences.extend(recovery::recovered(scene, report, *persistence, &events));
+            teller.sentences.extend(recovery::recovery_sentences(scene, report, *persistence, &events));
             "Power is back, and the drive recovers".to_owned()
         }
     };
@@ -137,7 +137,7 @@ pub(super) fn tell(step: &mut Step, told: &Told<'_>, scene: &Scene<'_>) {
 }
 
 struct Teller<'a> {
-    scene: &'a Scene<'a>,
+    scene: &'a BeforeAndAfter<'a>,
     events: &'a [EventRow],
     sentences: Vec<String>,
     marks: BTreeSet<Mark>,
@@ -167,9 +167,9 @@ impl Teller<'_> {
         let Drive { blocks, block_pages, dies, logical_pages, .. } = *self.scene.drive;
         self.say(format!(
             "{} of {} in {}: {} flash pages, of which the host sees {}. All blocks are erased.",
-            counted(blocks.into(), "block"),
-            counted(block_pages.into(), "page"),
-            counted(dies.into(), "die"),
+            with_plural(blocks.into(), "block"),
+            with_plural(block_pages.into(), "page"),
+            with_plural(dies.into(), "die"),
             blocks * block_pages,
             logical_pages
         ));
@@ -185,7 +185,7 @@ impl Teller<'_> {
             Op::Trim => format!("The host trims {pages}"),
             Op::Flush => "The host flushes".to_owned(),
             Op::Remap(_) => {
-                let from = (request.source_bytes / u64::from(self.scene.drive.page_bytes)) as u32;
+                let from = (request.source_offset_bytes / u64::from(self.scene.drive.page_bytes)) as u32;
                 format!("The host remaps {pages} to the content of {}", named(from, from + end - first))
             }
             Op::Phase => unreachable!("phases are left out"),
@@ -195,9 +195,9 @@ impl Teller<'_> {
     fn request(&mut self, request: &Request) -> String {
         let title = self.title(request);
         self.mark();
-        let (collections, others) = collection::divided(self.events);
+        let (collections, others) = collection::split_collections(self.events);
         self.collections(&collections);
-        self.sentences.extend(collection::wear(&others, self.scene));
+        self.sentences.extend(collection::wear_leveling_sentences(&others, self.scene));
         self.metadata(&others);
         let (first, end) = lpns_of(request, self.scene.drive.page_bytes);
         match request.op {
@@ -212,19 +212,19 @@ impl Teller<'_> {
     }
 
     fn cut(&mut self, request: Option<&Request>) -> String {
-        let (collections, _) = collection::divided(self.events);
+        let (collections, _) = collection::split_collections(self.events);
         self.mark();
         self.collections(&collections);
-        self.sentences.extend(recovery::cut(self.scene, self.events));
+        self.sentences.extend(recovery::power_loss_sentences(self.scene, self.events));
         let Some(request) = request else { return "Power is lost".to_owned() };
         self.say("The request is not acknowledged.");
         let title = self.title(request);
         format!("Power is lost while {}", title.replacen("The host", "the host", 1))
     }
 
-    fn collections(&mut self, collections: &[Collection<'_>]) {
+    fn collections(&mut self, collections: &[GcCollection<'_>]) {
         for (number, collection) in collections.iter().enumerate() {
-            self.sentences.extend(collection.tell(self.scene, number > 0));
+            self.sentences.extend(collection.sentences(self.scene, number > 0));
         }
     }
 
@@ -257,11 +257,11 @@ impl Teller<'_> {
         if translation > 0 {
             self.say(format!(
                 "Map entries are read from flash: {} of translation pages.",
-                counted(translation, "read")
+                with_plural(translation, "read")
             ));
         }
         if validity > 0 {
-            self.say(format!("Page validity is read from flash: {}.", counted(validity, "read")));
+            self.say(format!("Page validity is read from flash: {}.", with_plural(validity, "read")));
         }
         let mut why = "";
         let mut written: Vec<(&str, &str, Vec<u32>)> = Vec::new();
@@ -315,7 +315,7 @@ impl Teller<'_> {
             _ => "metadata changed",
         };
         match pages {
-            [page] => format!("The drive writes a {what} to {}: {reason}.", self.scene.place(*page)),
+            [page] => format!("The drive writes a {what} to {}: {reason}.", self.scene.page_location(*page)),
             _ => format!(
                 "The drive writes a {what} {} times, to {}: {reason}.",
                 pages.len(),
@@ -346,7 +346,7 @@ impl Teller<'_> {
         self.say(if before.is_empty() {
             "Nothing waits in RAM: all acknowledged writes are durable already.".to_owned()
         } else {
-            format!("{} waited in RAM and must be durable now.", numbers("Logical page", &before))
+            format!("{} waited in RAM and must be durable now.", noun_with_numbers("Logical page", &before))
         });
     }
 
@@ -361,7 +361,7 @@ impl Teller<'_> {
         if rest > 0 {
             self.say(format!(
                 "The other {} of the request are handled in the same way.",
-                counted(rest as u64, "page")
+                with_plural(rest as u64, "page")
             ));
         }
         for lpn in (first..end).skip(LPNS_IN_DETAIL) {
@@ -374,7 +374,7 @@ impl Teller<'_> {
         if self.is_bound(lpn) {
             self.marks.insert(Mark::Bind);
         }
-        if self.scene.after.form(lpn) == PageState::Delta && self.scene.before.map[lpn as usize] != *row {
+        if self.scene.after.form_of(lpn) == PageState::Delta && self.scene.before.map[lpn as usize] != *row {
             self.marks.insert(Mark::Delta);
         }
     }
@@ -398,7 +398,7 @@ impl Teller<'_> {
         self.mark_place(lpn);
         let scene = self.scene;
         let row = &scene.after.map[lpn as usize];
-        let sentence = match (scene.after.form(lpn), row.2.as_slice()) {
+        let sentence = match (scene.after.form_of(lpn), row.2.as_slice()) {
             (PageState::Hole, _) => format!("Logical page {lpn} holds nothing now; it reads as zeros."),
             (PageState::Waiting, _) => {
                 format!(
@@ -411,11 +411,14 @@ impl Teller<'_> {
             (_, [place, ..]) if scene.before.map[lpn as usize] == *row => {
                 format!(
                     "Logical page {lpn} already has this content in {}: its map entry stays, and nothing is programmed.",
-                    scene.place(*place)
+                    scene.page_location(*place)
                 )
             }
             (_, [place, ..]) => {
-                format!("The drive programs {} and maps logical page {lpn} to it.", scene.place(*place))
+                format!(
+                    "The drive programs {} and maps logical page {lpn} to it.",
+                    scene.page_location(*place)
+                )
             }
             (_, []) => String::new(),
         };
@@ -430,7 +433,7 @@ impl Teller<'_> {
         format!(
             "Only the difference (delta) of logical page {lpn} to its stored version is kept. That version in {} stays valid as the base; a \
              read needs both. {at}",
-            self.scene.place(base)
+            self.scene.page_location(base)
         )
     }
 
@@ -439,7 +442,7 @@ impl Teller<'_> {
         let with = if members.is_empty() {
             String::new()
         } else {
-            format!(" with {}", numbers("logical page", &members))
+            format!(" with {}", noun_with_numbers("logical page", &members))
         };
         format!(
             "Logical page {lpn} is compressed together{with} into a chunk in {}.",
@@ -450,12 +453,12 @@ impl Teller<'_> {
     fn bind(&self, lpn: u32, place: u32) -> String {
         let (scene, sharers) = (self.scene, self.scene.sharers(lpn, place));
         let state = scene.before.page_state(place);
-        let at = scene.place(place);
+        let at = scene.page_location(place);
         if scene.after.kind(place) == Some(PageKind::Chunk) {
             return format!(
                 "The content is stored already, as a member of the chunk that begins in {at}: logical page {lpn} is mapped to that member (a \
                  bind), and nothing is programmed. The chunk also serves {}.",
-                numbers("logical page", &sharers)
+                noun_with_numbers("logical page", &sharers)
             );
         }
         if state == "recyclable" || state == "invalid" {
@@ -466,7 +469,7 @@ impl Teller<'_> {
         }
         let with = match sharers.as_slice() {
             [] => "no other logical page refers to it".to_owned(),
-            others => format!("it is shared with {}", numbers("logical page", others)),
+            others => format!("it is shared with {}", noun_with_numbers("logical page", others)),
         };
         format!(
             "The content is stored already, in {at}: logical page {lpn} is mapped to it (a bind), and nothing is programmed; {with}."
@@ -478,7 +481,7 @@ impl Teller<'_> {
         let scene = self.scene;
         let now = &scene.after.map[lpn as usize].2;
         for &old in scene.before.map[lpn as usize].2.iter().filter(|old| !now.contains(old)) {
-            let at = scene.place(old);
+            let at = scene.page_location(old);
             let others = scene.sharers(lpn, old);
             let sentence = match scene.after.page_state(old) {
                 "invalid" => format!("The old version in {at} is invalid now."),
@@ -487,7 +490,10 @@ impl Teller<'_> {
                      erased, the page can be recycled."
                 ),
                 "valid" if !others.is_empty() => {
-                    format!("The old version in {at} stays valid for {}.", numbers("logical page", &others))
+                    format!(
+                        "The old version in {at} stays valid for {}.",
+                        noun_with_numbers("logical page", &others)
+                    )
                 }
                 "valid" => match scene.after.kind(old) {
                     Some(PageKind::Delta) => {
@@ -506,14 +512,15 @@ impl Teller<'_> {
         let scene = self.scene;
         let is_of_request = |lpn: u32| (first..end).contains(&lpn) && op != Op::Flush;
         let was_waiting = |lpn: &u32| {
-            scene.before.form(*lpn) == PageState::Waiting && scene.after.form(*lpn) != PageState::Waiting
+            scene.before.form_of(*lpn) == PageState::Waiting
+                && scene.after.form_of(*lpn) != PageState::Waiting
         };
         let stored: Vec<u32> =
             scene.changed_lpns().filter(|&lpn| !is_of_request(lpn)).filter(was_waiting).collect();
         if !stored.is_empty() {
             self.say(format!(
                 "{} waited in RAM and {} on flash now.",
-                numbers("Logical page", &stored),
+                noun_with_numbers("Logical page", &stored),
                 is_are(stored.len())
             ));
         }
@@ -534,8 +541,8 @@ impl Teller<'_> {
                     .collect();
                 self.say(format!(
                     "A page of deltas is full and is written to {}: deltas of {}.",
-                    scene.place(*page),
-                    numbers("logical page", &lpns)
+                    scene.page_location(*page),
+                    noun_with_numbers("logical page", &lpns)
                 ));
             }
         }

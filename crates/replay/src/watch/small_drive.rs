@@ -7,12 +7,12 @@
 use wearwell::design::{ContentParts, MappingPart, Parts};
 use wearwell::nand::{PowerCut, SimNand};
 use wearwell::{Device, Error};
-use wearwell_config::{Config, ConfigError, Resolved};
+use wearwell_config::{Config, ConfigError, ResolvedDevice};
 
 use super::FLASH_PAGES_MAX;
 use crate::step;
 
-/// The drive that a walk follows.
+/// The small drive that a step-by-step run follows (`wearwell watch`); its power can be cut.
 pub(super) type SmallDrive = Device<PowerCut<SimNand>>;
 
 /// Fewest blocks of a plane that are tried.
@@ -27,17 +27,17 @@ const RECYCLE_ENTRIES: u32 = 24;
 /// entries fit into a translation page.
 const SMALLEST_PAGE_BYTES: u32 = 512;
 
-/// Sizes of pages and blocks that suit a design.
+/// Page size, block size and number of blocks of a small drive that suit a design.
 #[derive(Clone, Copy)]
-pub(super) struct Form {
+pub(super) struct DriveSizes {
     page_bytes: u32,
     block_pages: u32,
 }
 
-impl Form {
+impl DriveSizes {
     /// Returns the sizes that suit a design of these parts. Pages may be smaller than those of the input only if
     /// `is_scaled`.
-    pub(super) fn of(parts: &Parts, is_scaled: bool) -> Self {
+    pub(super) fn for_parts(parts: &Parts, is_scaled: bool) -> Self {
         let content = &parts.content;
         let is_small =
             is_scaled && !matches!(parts.mapping, MappingPart::Flat) && *content == ContentParts::default();
@@ -49,8 +49,8 @@ impl Form {
     }
 }
 
-/// Returns the configuration with small values where it sets none.
-pub(super) fn small(config: &Config, form: Form) -> Config {
+/// Returns the configuration with the sizes of a small drive where the user set none.
+pub(super) fn with_small_values(config: &Config, form: DriveSizes) -> Config {
     let mut config = config.clone();
     if config.device.preset.is_none() {
         let device = &mut config.device;
@@ -66,9 +66,9 @@ pub(super) fn small(config: &Config, form: Form) -> Config {
 }
 
 /// The drive of a walk, with the device and the parts of which it was made.
-pub(super) struct Made {
+pub(super) struct SmallDriveSetup {
     pub(super) device: SmallDrive,
-    pub(super) resolved: Resolved,
+    pub(super) resolved: ResolvedDevice,
     pub(super) parts: Parts,
 }
 
@@ -76,7 +76,11 @@ pub(super) struct Made {
 ///
 /// # Errors
 /// Those of the configuration; a drive with more flash pages than a person can look at.
-pub(super) fn drive(config: &Config, design: &str, pages: u32) -> Result<Made, ConfigError> {
+pub(super) fn new_small_drive(
+    config: &Config,
+    design: &str,
+    pages: u32,
+) -> Result<SmallDriveSetup, ConfigError> {
     let mut config = config.clone();
     let is_sized = config.device.preset.is_some() || config.device.blocks_per_plane.is_some();
     if config.device.preset.is_none() {
@@ -85,7 +89,7 @@ pub(super) fn drive(config: &Config, design: &str, pages: u32) -> Result<Made, C
     if !is_sized {
         config.device.blocks_per_plane = Some(fewest_blocks(&config, design, pages)? + SPARE_BLOCKS);
     }
-    made(&config, design, pages)?.map_err(|error| ConfigError::Value(error.to_string()))
+    made(&config, design, pages)?.map_err(|error| ConfigError::InvalidValue(error.to_string()))
 }
 
 /// Returns the fewest blocks of a plane with which the engine accepts the drive.
@@ -99,7 +103,7 @@ fn fewest_blocks(config: &Config, design: &str, pages: u32) -> Result<u32, Confi
             match made(&config, design, pages)? {
                 Ok(_) => return Ok(blocks),
                 Err(Error::NoSpareSpace { .. }) => {}
-                Err(error) => return Err(ConfigError::Value(error.to_string())),
+                Err(error) => return Err(ConfigError::InvalidValue(error.to_string())),
             }
         }
         blocks += 1;
@@ -120,21 +124,21 @@ fn flash_pages(config: &Config) -> u64 {
 }
 
 /// Creates the drive that the configuration describes; the inner error is the engine's.
-fn made(config: &Config, design: &str, pages: u32) -> Result<wearwell::Result<Made>, ConfigError> {
-    let resolved = config.resolve(pages.into())?;
+fn made(config: &Config, design: &str, pages: u32) -> Result<wearwell::Result<SmallDriveSetup>, ConfigError> {
+    let resolved = config.resolve_device(pages.into())?;
     require_visible(&resolved)?;
-    let parts = config.parts(design, &resolved)?;
-    let device = step::built(config, &resolved, &parts);
-    Ok(device.map(|device| Made { device, resolved, parts }))
+    let parts = config.design_parts(design, &resolved)?;
+    let device = step::drive_of_parts(config, &resolved, &parts);
+    Ok(device.map(|device| SmallDriveSetup { device, resolved, parts }))
 }
 
 /// Refuses a drive with more flash pages than a person can look at.
-fn require_visible(resolved: &Resolved) -> Result<(), ConfigError> {
+fn require_visible(resolved: &ResolvedDevice) -> Result<(), ConfigError> {
     let pages = resolved.geometry.pages();
     if pages <= u64::from(FLASH_PAGES_MAX) {
         return Ok(());
     }
-    Err(ConfigError::Value(format!(
+    Err(ConfigError::InvalidValue(format!(
         "the drive has {pages} flash pages, and a page shows at most {FLASH_PAGES_MAX}: set fewer pages for the workload or fewer \
          requests, or leave device settings out"
     )))

@@ -15,25 +15,25 @@ use rand::Rng;
 
 /// Returns a uniform random integer in `0..n`.
 #[inline]
-pub fn below(rng: &mut impl Rng, n: u64) -> u64 {
+pub fn uniform_below(rng: &mut impl Rng, n: u64) -> u64 {
     ((u128::from(rng.next_u64()) * u128::from(n)) >> 64) as u64
 }
 
 /// Returns a uniform random number in `[0, 1)`, a multiple of 2^-53.
 #[inline]
-pub fn unit(rng: &mut impl Rng) -> f64 {
+pub fn uniform_unit(rng: &mut impl Rng) -> f64 {
     (rng.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
 }
 
 /// Returns an exponentially distributed random number with mean `mean`, in the unit of `mean`.
 #[inline]
-pub fn exponential(rng: &mut impl Rng, mean: f64) -> f64 {
-    -mean * libm::log1p(-unit(rng))
+pub fn exponential_draw(rng: &mut impl Rng, mean: f64) -> f64 {
+    -mean * libm::log1p(-uniform_unit(rng))
 }
 
 /// A random event of fixed probability, such as whether a request reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Chance {
+pub enum EventProbability {
     /// The event has probability 0; deciding it draws no random word.
     Never,
     /// The event happens if a random word is less than this threshold.
@@ -42,10 +42,10 @@ pub enum Chance {
     Always,
 }
 
-impl Chance {
+impl EventProbability {
     /// Creates a random event of probability `p`, which is clamped to `[0, 1]`.
     pub fn new(p: f64) -> Self {
-        match threshold(p) {
+        match probability_threshold(p) {
             _ if p >= 1.0 => Self::Always,
             0 => Self::Never,
             threshold => Self::Below(threshold),
@@ -65,7 +65,7 @@ impl Chance {
 
 /// Returns `p 2^64`, saturating: a share `p` of all 64-bit random words is less than this threshold.
 #[expect(clippy::cast_sign_loss, reason = "the cast saturates at 0 and 2^64 - 1, as it should")]
-pub fn threshold(p: f64) -> u64 {
+pub fn probability_threshold(p: f64) -> u64 {
     (p * 2f64.powi(64)) as u64
 }
 
@@ -110,7 +110,7 @@ impl Zipf {
     #[inline]
     pub fn draw(&self, rng: &mut impl Rng) -> u64 {
         loop {
-            let height = self.high - unit(rng) * self.range;
+            let height = self.high - uniform_unit(rng) * self.range;
             let x = self.inverse(height);
             let rank = nearest_rank(x).clamp(1, self.n);
             if rank as f64 - x <= self.sure || self.holds(rank as f64, height) {
@@ -231,7 +231,7 @@ mod tests {
     use super::{exp2, log2};
 
     #[test]
-    fn fast_logarithm_and_exponential_agree_with_the_standard_ones() {
+    fn fast_logarithm_and_exponential_agree_with_the_standard_library() {
         for i in 1..200_000_u32 {
             let v = f64::from(i) * 1.37e-3;
             assert!((log2(v) - v.log2()).abs() < 1e-14, "log2({v})");

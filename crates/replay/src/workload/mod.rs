@@ -17,12 +17,12 @@ pub mod options;
 pub mod permutation;
 mod spec;
 
-use draw::{Chance, Zipf, below};
+use draw::{EventProbability, Zipf, uniform_below};
 pub use options::SpecError;
 use permutation::Permutation;
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
-pub use spec::{Arrival, GRAMMAR, Pattern, Size, Spec, Zone};
+pub use spec::{ArrivalProcess, Pattern, RequestSize, WORKLOAD_GRAMMAR, WorkloadSpec, Zone};
 use wearwell::data::mix_bits;
 use wearwell_trace::{Op, Request};
 
@@ -38,34 +38,35 @@ const ARRIVAL_STREAM: u64 = 0x6172_7269_7661_6c73;
 const CONTENT_STREAM: u64 = 0x636f_6e74_656e_7473;
 const SCRAMBLE_STREAM: u64 = 0x7363_7261_6d62_6c65;
 
-/// Generates the requests that a [`Spec`] describes.
+/// Generates the requests that a [`WorkloadSpec`] describes.
 #[derive(Clone, Debug)]
-pub struct Generator {
+pub struct WorkloadGenerator {
     rng: Xoshiro256PlusPlus,
     left: u64,
     pages: u64,
     operations: Weighted<Op>,
     sizes: Weighted<u32>,
     places: Places,
-    partial: Chance,
+    partial: EventProbability,
     clock: Clock,
     content: Option<ContentModel>,
 }
 
-impl Generator {
+impl WorkloadGenerator {
     /// Creates the generator at its first request. Panics if the values of a hand-made `spec` exceed the bounds of
-    /// [`GRAMMAR`].
-    pub fn new(spec: &Spec) -> Self {
+    /// [`WORKLOAD_GRAMMAR`].
+    pub fn new(spec: &WorkloadSpec) -> Self {
         let content_seed = mix_bits(spec.seed ^ CONTENT_STREAM);
-        let operations = [(Op::Read, spec.read), (Op::Trim, spec.trim), (Op::Write, spec.write())];
+        let operations =
+            [(Op::Read, spec.read_share), (Op::Trim, spec.trim_share), (Op::Write, spec.write_share())];
         Self {
             rng: Xoshiro256PlusPlus::seed_from_u64(spec.seed),
             left: spec.requests,
-            pages: spec.pages,
+            pages: spec.working_set_pages,
             operations: Weighted::new(operations),
             sizes: sizes_of(spec),
             places: Places::new(spec),
-            partial: Chance::new(spec.partial),
+            partial: EventProbability::new(spec.partial_share),
             clock: Clock::new(spec.arrival, spec.seed),
             content: spec.content.as_ref().map(|content| ContentModel::new(content, content_seed)),
         }
@@ -77,7 +78,7 @@ impl Generator {
     /// Requests lie inside the working set. A multi-page request whose drawn page is too close to the end starts
     /// earlier. Reads and trims carry no content. Allocates nothing once `into.content` has capacity for a request.
     #[inline]
-    pub fn next(&mut self, into: &mut Request) -> bool {
+    pub fn next_request(&mut self, into: &mut Request) -> bool {
         if self.left == 0 {
             return false;
         }
@@ -92,8 +93,8 @@ impl Generator {
         }
         into.time_ns = self.clock.next();
         into.device = 0;
-        into.source_bytes = 0;
-        into.bytes.clear();
+        into.source_offset_bytes = 0;
+        into.payload.clear();
         into.content.clear();
         if self.content.is_some() {
             self.attach_content(into);
@@ -110,8 +111,8 @@ impl Generator {
     /// full length, but is never a whole number of aligned pages.
     fn shift_off_the_page_grid(&mut self, request: &mut Request) {
         let full_sectors = request.len_bytes / SECTOR_BYTES;
-        let start = below(&mut self.rng, SECTORS_PER_PAGE);
-        let mut sectors = 1 + below(&mut self.rng, full_sectors - 1);
+        let start = uniform_below(&mut self.rng, SECTORS_PER_PAGE);
+        let mut sectors = 1 + uniform_below(&mut self.rng, full_sectors - 1);
         if start == 0 && sectors.is_multiple_of(SECTORS_PER_PAGE) {
             sectors -= 1;
         }
@@ -126,22 +127,26 @@ impl Generator {
         match request.op {
             Op::Write => {
                 let touched = request.offset_bytes / PAGE_BYTES..end.div_ceil(PAGE_BYTES);
-                model.fill(touched, &mut request.content);
+                model.describe_pages(touched, &mut request.content);
             }
             // A page that is deallocated only in part keeps its content.
-            Op::Trim => model.forget(request.offset_bytes.div_ceil(PAGE_BYTES)..end / PAGE_BYTES),
+            Op::Trim => model.trim(request.offset_bytes.div_ceil(PAGE_BYTES)..end / PAGE_BYTES),
             Op::Read | Op::Zero | Op::Flush | Op::Remap(_) | Op::Phase => {}
         }
     }
 }
 
-fn sizes_of(spec: &Spec) -> Weighted<u32> {
-    let items = match &spec.size {
-        Size::Fixed(pages) => vec![(*pages, 1.0)],
-        Size::Weighted(items) => items.clone(),
+fn sizes_of(spec: &WorkloadSpec) -> Weighted<u32> {
+    let items = match &spec.request_size {
+        RequestSize::Fixed(pages) => vec![(*pages, 1.0)],
+        RequestSize::Weighted(items) => items.clone(),
     };
-    let fits = items.iter().all(|(pages, _)| (1..=spec.pages).contains(&u64::from(*pages)));
-    assert!(fits, "requests have at least one page and fit the working set of {} pages", spec.pages);
+    let fits = items.iter().all(|(pages, _)| (1..=spec.working_set_pages).contains(&u64::from(*pages)));
+    assert!(
+        fits,
+        "requests have at least one page and fit the working set of {} pages",
+        spec.working_set_pages
+    );
     Weighted::new(items)
 }
 
@@ -161,7 +166,7 @@ impl<T: Copy> Weighted<T> {
         let mut bounds = Vec::new();
         for (item, weight) in &items {
             sum += weight;
-            bounds.push((draw::threshold(sum / total), *item));
+            bounds.push((draw::probability_threshold(sum / total), *item));
         }
         let (_, last) = bounds.pop().expect("one item has a weight");
         Self { bounds, last }
@@ -187,18 +192,21 @@ enum Places {
 }
 
 impl Places {
-    fn new(spec: &Spec) -> Self {
-        let permutation =
-            |wanted: bool| wanted.then(|| Permutation::new(spec.pages, spec.seed ^ SCRAMBLE_STREAM));
+    fn new(spec: &WorkloadSpec) -> Self {
+        let permutation = |wanted: bool| {
+            wanted.then(|| Permutation::new(spec.working_set_pages, spec.seed ^ SCRAMBLE_STREAM))
+        };
         match &spec.pattern {
             Pattern::Sequential => Self::Sequential { at: 0 },
             Pattern::Uniform => Self::Uniform,
-            Pattern::Zipf { theta, scramble } => {
-                Self::Zipf { ranks: Zipf::new(spec.pages, *theta), scramble: permutation(*scramble) }
-            }
-            Pattern::HotCold { zones, scramble } => {
-                Self::HotCold { zones: zone_pages(zones, spec.pages), scramble: permutation(*scramble) }
-            }
+            Pattern::Zipf { theta, scramble } => Self::Zipf {
+                ranks: Zipf::new(spec.working_set_pages, *theta),
+                scramble: permutation(*scramble),
+            },
+            Pattern::HotCold { zones, scramble } => Self::HotCold {
+                zones: zone_pages(zones, spec.working_set_pages),
+                scramble: permutation(*scramble),
+            },
         }
     }
 
@@ -206,12 +214,12 @@ impl Places {
     #[inline]
     fn draw(&mut self, rng: &mut Xoshiro256PlusPlus, size: u64, pages: u64) -> (u64, u64) {
         let page = match self {
-            Self::Uniform => return (below(rng, pages - size + 1), size),
+            Self::Uniform => return (uniform_below(rng, pages - size + 1), size),
             Self::Sequential { at } => return advance(at, size, pages),
             Self::Zipf { ranks, scramble } => scattered(scramble.as_ref(), ranks.draw(rng) - 1),
             Self::HotCold { zones, scramble } => {
                 let (start, len) = zones.draw(rng);
-                scattered(scramble.as_ref(), start + below(rng, len))
+                scattered(scramble.as_ref(), start + uniform_below(rng, len))
             }
         };
         (page.min(pages - size), size)
@@ -233,14 +241,15 @@ fn advance(at: &mut u64, size: u64, pages: u64) -> (u64, u64) {
 /// Returns first page and number of pages of every zone of the working set, weighted by the zone's accesses; the
 /// remaining space is the last zone.
 fn zone_pages(zones: &[Zone], pages: u64) -> Weighted<(u64, u64)> {
-    let taken = zones.iter().fold((0.0, 0.0), |sum, zone| (sum.0 + zone.space, sum.1 + zone.access));
-    let rest = Zone { space: 1.0 - taken.0, access: 1.0 - taken.1 };
+    let taken =
+        zones.iter().fold((0.0, 0.0), |sum, zone| (sum.0 + zone.page_share, sum.1 + zone.access_share));
+    let rest = Zone { page_share: 1.0 - taken.0, access_share: 1.0 - taken.1 };
     let mut space = 0.0;
     let placed = zones.iter().chain([&rest]).map(|zone| {
         let start = boundary(space, pages).min(pages - 1);
-        space += zone.space;
+        space += zone.page_share;
         // A zone whose size rounds to zero still receives its accesses, on one page.
-        ((start, boundary(space, pages).saturating_sub(start).max(1)), clean(zone.access))
+        ((start, boundary(space, pages).saturating_sub(start).max(1)), clean(zone.access_share))
     });
     Weighted::new(placed)
 }
@@ -260,13 +269,13 @@ fn boundary(space: f64, pages: u64) -> u64 {
 #[derive(Clone, Debug)]
 struct Clock {
     rng: Xoshiro256PlusPlus,
-    arrival: Arrival,
+    arrival: ArrivalProcess,
     issued: u64,
     busy_ns: f64,
 }
 
 impl Clock {
-    fn new(arrival: Arrival, seed: u64) -> Self {
+    fn new(arrival: ArrivalProcess, seed: u64) -> Self {
         let rng = Xoshiro256PlusPlus::seed_from_u64(mix_bits(seed ^ ARRIVAL_STREAM));
         Self { rng, arrival, issued: 0, busy_ns: 0.0 }
     }
@@ -276,13 +285,13 @@ impl Clock {
     #[expect(clippy::cast_sign_loss, reason = "time runs forward")]
     fn next(&mut self) -> u64 {
         match self.arrival {
-            Arrival::Untimed => 0,
-            Arrival::Fixed { rate } => {
+            ArrivalProcess::Untimed => 0,
+            ArrivalProcess::Fixed { rate } => {
                 self.issued += 1;
                 ((self.issued - 1) as f64 * (1e9 / rate)) as u64
             }
-            Arrival::Poisson { rate } => self.exponential(rate) as u64,
-            Arrival::Bursty { rate, on_ms, off_ms } => {
+            ArrivalProcess::Poisson { rate } => self.exponential(rate) as u64,
+            ArrivalProcess::Bursty { rate, on_ms, off_ms } => {
                 let busy = self.exponential(rate * (on_ms + off_ms) / on_ms);
                 (busy + (busy / (on_ms * 1e6)).floor() * off_ms * 1e6) as u64
             }
@@ -293,7 +302,7 @@ impl Clock {
     /// distributed gap for the next request.
     fn exponential(&mut self, rate: f64) -> f64 {
         let now = self.busy_ns;
-        self.busy_ns += draw::exponential(&mut self.rng, 1e9 / rate);
+        self.busy_ns += draw::exponential_draw(&mut self.rng, 1e9 / rate);
         now
     }
 }

@@ -10,7 +10,7 @@ use std::str::FromStr;
 
 /// One key of a specification string.
 #[derive(Clone, Copy, Debug)]
-pub struct Key {
+pub struct SpecKey {
     /// Name of the key, before `=`.
     pub name: &'static str,
     /// Value that is used if the key is absent.
@@ -21,41 +21,41 @@ pub struct Key {
 
 /// One kind of generator or model: the word before the colon.
 #[derive(Clone, Copy, Debug)]
-pub struct Kind {
-    /// Name of the kind, as written.
+pub struct GeneratorKind {
+    /// Name of the kind of generator or model, the word before the colon.
     pub name: &'static str,
     /// What the kind of generator or model stands for.
     pub meaning: &'static str,
     /// Keys that only this kind accepts.
-    pub keys: &'static [Key],
+    pub keys: &'static [SpecKey],
 }
 
 /// All kinds and keys that a specification string may contain.
 #[derive(Clone, Copy, Debug)]
-pub struct Grammar {
+pub struct SpecGrammar {
     /// What the kinds of the grammar are, for error messages, such as "generator".
-    pub what: &'static str,
+    pub kind_noun: &'static str,
     /// The kinds of generator or model that the grammar accepts.
-    pub kinds: &'static [Kind],
+    pub kinds: &'static [GeneratorKind],
     /// Keys that every kind accepts.
-    pub common: &'static [Key],
+    pub common_keys: &'static [SpecKey],
 }
 
-impl Grammar {
+impl SpecGrammar {
     /// Returns the table of names for `--help`: kinds with their keys, then the common keys.
-    pub fn help(&self) -> String {
+    pub fn help_text(&self) -> String {
         let mut text = String::new();
         for kind in self.kinds {
             let _ = writeln!(text, "{:<12} {}", kind.name, kind.meaning);
             kind.keys.iter().for_each(|key| help_line(&mut text, key));
         }
-        let _ = writeln!(text, "every {}:", self.what);
-        self.common.iter().for_each(|key| help_line(&mut text, key));
+        let _ = writeln!(text, "every {}:", self.kind_noun);
+        self.common_keys.iter().for_each(|key| help_line(&mut text, key));
         text
     }
 }
 
-fn help_line(text: &mut String, key: &Key) {
+fn help_line(text: &mut String, key: &SpecKey) {
     let _ = writeln!(text, "  {:<15} {} [{}]", key.name, key.meaning, key.default);
 }
 
@@ -91,8 +91,8 @@ pub enum SpecError {
     #[error("`{0}` is not of the form key=value")]
     NotAPair(String),
     /// A key appears twice in a specification string.
-    #[error("`{0}` is given twice")]
-    Repeated(String),
+    #[error("key `{0}` is given twice: leave one out")]
+    RepeatedKey(String),
     /// A value in a specification string that cannot be parsed.
     #[error("{key}={value}: expected {expected}")]
     BadValue {
@@ -115,18 +115,18 @@ pub enum SpecError {
     },
     /// Values in a specification string that are valid individually but contradict each other.
     #[error("{0}")]
-    Conflict(String),
+    ConflictingKeys(String),
 }
 
 /// A specification string split into its pairs, with every name checked and no value parsed yet.
 #[derive(Debug)]
-pub(crate) struct Options<'a> {
+pub(crate) struct SpecOptions<'a> {
     pub kind: &'static str,
     pairs: Vec<(&'static str, &'a str)>,
 }
 
-impl<'a> Options<'a> {
-    pub fn parse(text: &'a str, grammar: &Grammar) -> Result<Self, SpecError> {
+impl<'a> SpecOptions<'a> {
+    pub fn parse(text: &'a str, grammar: &SpecGrammar) -> Result<Self, SpecError> {
         let (name, rest) = text.split_once(':').unwrap_or((text, ""));
         let kind = find_kind(name.trim(), grammar)?;
         let mut pairs: Vec<(&'static str, &str)> = Vec::new();
@@ -134,7 +134,7 @@ impl<'a> Options<'a> {
             let (key, value) = part.split_once('=').ok_or_else(|| SpecError::NotAPair(part.into()))?;
             let key = find_key(key.trim(), kind, grammar)?;
             if pairs.iter().any(|(seen, _)| *seen == key) {
-                return Err(SpecError::Repeated(key.into()));
+                return Err(SpecError::RepeatedKey(key.into()));
             }
             pairs.push((key, value.trim()));
         }
@@ -142,25 +142,35 @@ impl<'a> Options<'a> {
     }
 
     /// Returns the value of `key` as written; `None` if the key is absent.
-    pub fn text(&self, key: &'static str) -> Option<&'a str> {
+    pub fn text_value(&self, key: &'static str) -> Option<&'a str> {
         self.pairs.iter().find(|(name, _)| *name == key).map(|(_, value)| *value)
     }
 
     /// Returns the value of `key` as a number within `bounds`; `None` if the key is absent.
-    pub fn number(&self, key: &'static str, bounds: RangeInclusive<f64>) -> Result<Option<f64>, SpecError> {
-        self.text(key).map(|value| within(key, value, parsed(key, value, "a number")?, &bounds)).transpose()
+    pub fn number_value(
+        &self,
+        key: &'static str,
+        bounds: RangeInclusive<f64>,
+    ) -> Result<Option<f64>, SpecError> {
+        self.text_value(key)
+            .map(|value| require_within(key, value, parse_value(key, value, "a number")?, &bounds))
+            .transpose()
     }
 
     /// Returns the value of `key` as a whole number within `bounds`; `None` if the key is absent.
-    pub fn integer(&self, key: &'static str, bounds: RangeInclusive<u64>) -> Result<Option<u64>, SpecError> {
-        self.text(key)
-            .map(|value| within(key, value, parsed(key, value, "a whole number")?, &bounds))
+    pub fn integer_value(
+        &self,
+        key: &'static str,
+        bounds: RangeInclusive<u64>,
+    ) -> Result<Option<u64>, SpecError> {
+        self.text_value(key)
+            .map(|value| require_within(key, value, parse_value(key, value, "a whole number")?, &bounds))
             .transpose()
     }
 
     /// Returns whether the value of `key` is `yes`; the only other value is `no`. `None` if the key is absent.
-    pub fn switch(&self, key: &'static str) -> Result<Option<bool>, SpecError> {
-        match self.text(key) {
+    pub fn switch_value(&self, key: &'static str) -> Result<Option<bool>, SpecError> {
+        match self.text_value(key) {
             None => Ok(None),
             Some("yes") => Ok(Some(true)),
             Some("no") => Ok(Some(false)),
@@ -170,17 +180,17 @@ impl<'a> Options<'a> {
 
     /// Returns the value of `key` as a list of pairs `a:b/a:b`; `None` if the key is absent. A single `a` is read as
     /// `a:1`.
-    pub fn weighted(&self, key: &'static str) -> Result<Option<Vec<(f64, f64)>>, SpecError> {
+    pub fn weighted_values(&self, key: &'static str) -> Result<Option<Vec<(f64, f64)>>, SpecError> {
         let expected = "value:weight, several of them separated by /";
         let read = |item: &str| {
             let (value, weight) = item.split_once(':').unwrap_or((item, "1"));
-            Ok((parsed(key, value, expected)?, parsed(key, weight, expected)?))
+            Ok((parse_value(key, value, expected)?, parse_value(key, weight, expected)?))
         };
-        self.text(key).map(|list| list.split('/').map(read).collect()).transpose()
+        self.text_value(key).map(|list| list.split('/').map(read).collect()).transpose()
     }
 }
 
-pub(crate) fn parsed<T: FromStr>(
+pub(crate) fn parse_value<T: FromStr>(
     key: &'static str,
     value: &str,
     expected: &'static str,
@@ -188,7 +198,7 @@ pub(crate) fn parsed<T: FromStr>(
     value.trim().parse().map_err(|_| SpecError::BadValue { key, value: value.into(), expected })
 }
 
-pub(crate) fn within<T: PartialOrd + std::fmt::Display>(
+pub(crate) fn require_within<T: PartialOrd + std::fmt::Display>(
     key: &'static str,
     value: &str,
     number: T,
@@ -201,30 +211,34 @@ pub(crate) fn within<T: PartialOrd + std::fmt::Display>(
     Err(SpecError::OutOfRange { key, value: value.into(), bound })
 }
 
-fn find_kind(name: &str, grammar: &Grammar) -> Result<&'static Kind, SpecError> {
+fn find_kind(name: &str, grammar: &SpecGrammar) -> Result<&'static GeneratorKind, SpecError> {
     grammar.kinds.iter().find(|kind| kind.name == name).ok_or_else(|| {
         let valid: Vec<_> = grammar.kinds.iter().map(|kind| kind.name).collect();
         SpecError::UnknownKind {
-            what: grammar.what,
+            what: grammar.kind_noun,
             name: name.into(),
-            nearest: nearest(name, &valid),
+            nearest: most_similar(name, &valid),
             valid: valid.join(", "),
         }
     })
 }
 
-fn find_key(key: &str, kind: &'static Kind, grammar: &Grammar) -> Result<&'static str, SpecError> {
-    let valid: Vec<_> = kind.keys.iter().chain(grammar.common).map(|key| key.name).collect();
+fn find_key(
+    key: &str,
+    kind: &'static GeneratorKind,
+    grammar: &SpecGrammar,
+) -> Result<&'static str, SpecError> {
+    let valid: Vec<_> = kind.keys.iter().chain(grammar.common_keys).map(|key| key.name).collect();
     valid.iter().find(|name| **name == key).copied().ok_or_else(|| SpecError::UnknownKey {
         kind: kind.name,
         key: key.into(),
-        nearest: nearest(key, &valid),
+        nearest: most_similar(key, &valid),
         valid: valid.join(", "),
     })
 }
 
 /// Returns the most similar of the `valid` names; the first one if several are equally similar.
-pub(crate) fn nearest(name: &str, valid: &[&'static str]) -> &'static str {
+pub(crate) fn most_similar(name: &str, valid: &[&'static str]) -> &'static str {
     let similarity = |candidate: &str| strsim::jaro_winkler(name, candidate);
     valid
         .iter()

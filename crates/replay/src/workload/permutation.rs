@@ -40,7 +40,7 @@ impl Permutation {
     }
 
     /// Returns `n`, the number of permuted numbers.
-    pub fn domain(&self) -> u64 {
+    pub fn domain_size(&self) -> u64 {
         self.n
     }
 

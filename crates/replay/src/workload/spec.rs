@@ -1,117 +1,117 @@
 //! Specification of a generated workload: one line of text that is parsed and printed without loss.
 //!
 //! `zipf:theta=0.9,read=0.3,pages=100000,trim=0.05,size=4,rate=50000,arrival=poisson+dup:share=0.2` is a generator with
-//! its keys and, after `+`, the content model of its writes. The tables [`GRAMMAR`] and [`content_model::GRAMMAR`] list
-//! all valid names.
+//! its keys and, after `+`, the content model of its writes. The tables [`WORKLOAD_GRAMMAR`] and
+//! [`content_model::CONTENT_MODEL_GRAMMAR`] list all valid names.
 
 use std::fmt;
 use std::str::FromStr;
 
-use super::options::{Grammar, Key, Kind, Options, SpecError, within};
+use super::options::{GeneratorKind, SpecError, SpecGrammar, SpecKey, SpecOptions, require_within};
 use crate::content_model;
 
 const SCRAMBLE: &str =
     "yes: a seeded permutation scatters the popular pages; no: they lie in order from page 0";
 
 /// Workload generators and their keys, for parsing and help.
-pub const GRAMMAR: Grammar = Grammar {
-    what: "generator",
+pub const WORKLOAD_GRAMMAR: SpecGrammar = SpecGrammar {
+    kind_noun: "generator",
     kinds: &[
-        Kind {
+        GeneratorKind {
             name: "sequential",
             meaning: "page after page, from the start again at the end; the request that meets the end is cut short",
             keys: &[],
         },
-        Kind { name: "uniform", meaning: "every first page with equal probability", keys: &[] },
-        Kind {
+        GeneratorKind { name: "uniform", meaning: "every first page with equal probability", keys: &[] },
+        GeneratorKind {
             name: "zipf",
             meaning: "the k-th most popular page with probability proportional to k^-theta",
             keys: &[
-                Key { name: "theta", default: "0.99", meaning: "skew, 0 (uniform) to 2" },
-                Key { name: "scramble", default: "yes", meaning: SCRAMBLE },
+                SpecKey { name: "theta", default: "0.99", meaning: "skew, 0 (uniform) to 2" },
+                SpecKey { name: "scramble", default: "yes", meaning: SCRAMBLE },
             ],
         },
-        Kind {
+        GeneratorKind {
             name: "hotcold",
             meaning: "zones of equal popularity inside; what the zones leave over is one more zone",
             keys: &[
-                Key {
+                SpecKey {
                     name: "zones",
                     default: "0.2:0.8",
                     meaning: "share of space:share of accesses, several separated by /",
                 },
-                Key { name: "scramble", default: "no", meaning: SCRAMBLE },
+                SpecKey { name: "scramble", default: "no", meaning: SCRAMBLE },
             ],
         },
     ],
-    common: &[
-        Key { name: "pages", default: "262144", meaning: "working set, 4 KiB pages, 1 to 4294967295" },
-        Key { name: "requests", default: "1000000", meaning: "how many requests, from 0 on" },
-        Key { name: "write", default: "the rest", meaning: "share of requests that write, 0 to 1" },
-        Key { name: "read", default: "0", meaning: "share that read; the rest if only write is given" },
-        Key { name: "trim", default: "0", meaning: "share that deallocate" },
-        Key {
+    common_keys: &[
+        SpecKey { name: "pages", default: "262144", meaning: "working set, 4 KiB pages, 1 to 4294967295" },
+        SpecKey { name: "requests", default: "1000000", meaning: "how many requests, from 0 on" },
+        SpecKey { name: "write", default: "the rest", meaning: "share of requests that write, 0 to 1" },
+        SpecKey { name: "read", default: "0", meaning: "share that read; the rest if only write is given" },
+        SpecKey { name: "trim", default: "0", meaning: "share that deallocate" },
+        SpecKey {
             name: "size",
             default: "1",
             meaning: "pages per request, 1 to 65536, or pages:weight/pages:weight",
         },
-        Key {
+        SpecKey {
             name: "partial",
             default: "0",
             meaning: "share of requests aligned to 512-byte sectors, not pages",
         },
-        Key {
+        SpecKey {
             name: "arrival",
             default: "untimed",
             meaning: "untimed (no times: as replay.arrival says), fixed, poisson or bursty",
         },
-        Key {
+        SpecKey {
             name: "rate",
             default: "-",
             meaning: "requests per second on average, 0.001 to 1e9; alone: fixed",
         },
-        Key {
+        SpecKey {
             name: "on_ms",
             default: "100",
             meaning: "bursty: length of a burst, milliseconds, 0.001 to 1e9",
         },
-        Key {
+        SpecKey {
             name: "off_ms",
             default: "900",
             meaning: "bursty: silence after a burst, milliseconds, 0 to 1e9",
         },
-        Key {
+        SpecKey {
             name: "dup",
             default: "-",
             meaning: "duplicate share of writes, 0 to 1; short for +dup:share=",
         },
-        Key { name: "seed", default: "1", meaning: "equal seeds give equal requests" },
+        SpecKey { name: "seed", default: "1", meaning: "equal seeds give equal requests" },
     ],
 };
 
 /// Specification of a generated workload.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Spec {
+pub struct WorkloadSpec {
     /// How the first page of each request of the workload is chosen.
     pub pattern: Pattern,
     /// Working set of the workload, 4 KiB pages; all requests lie inside it.
-    pub pages: u64,
+    pub working_set_pages: u64,
     /// Number of requests of the workload.
     pub requests: u64,
     /// Share of the workload's requests that read.
-    pub read: f64,
+    pub read_share: f64,
     /// Share of the workload's requests that deallocate (trim). All other requests that do not read are writes.
-    pub trim: f64,
+    pub trim_share: f64,
     /// Length of the workload's requests, in pages of 4 KiB.
-    pub size: Size,
+    pub request_size: RequestSize,
     /// Share of the workload's requests that are aligned to 512-byte sectors instead of pages.
-    pub partial: f64,
+    pub partial_share: f64,
     /// Distribution of the arrival times of the workload's requests.
-    pub arrival: Arrival,
+    pub arrival: ArrivalProcess,
     /// Seed of every random draw of the workload.
     pub seed: u64,
     /// Content model of the writes; `None` if writes bring no content.
-    pub content: Option<content_model::Spec>,
+    pub content: Option<content_model::ContentModelSpec>,
 }
 
 /// How the first page of each request of a workload is chosen.
@@ -142,14 +142,14 @@ pub enum Pattern {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Zone {
     /// Share of the working set's pages that belong to the zone (r in models of hot and cold data).
-    pub space: f64,
+    pub page_share: f64,
     /// Share of the requests that access the zone (f in models of hot and cold data).
-    pub access: f64,
+    pub access_share: f64,
 }
 
 /// Length of a workload's requests, in pages of 4 KiB.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Size {
+pub enum RequestSize {
     /// All requests have this many pages.
     Fixed(u32),
     /// Lengths of requests with their weights, as (pages, weight); weights need not sum to one.
@@ -158,7 +158,7 @@ pub enum Size {
 
 /// Distribution of a workload's arrival times. Rates are requests per second, averaged over the whole run.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Arrival {
+pub enum ArrivalProcess {
     /// Requests have no times; `replay.arrival` decides when they arrive.
     Untimed,
     /// Requests arrive with equal gaps.
@@ -182,26 +182,26 @@ pub enum Arrival {
     },
 }
 
-impl Spec {
+impl WorkloadSpec {
     /// Creates a workload of one-page writes without times and without content, with seed 1.
     pub fn new(pattern: Pattern, pages: u64, requests: u64) -> Self {
         Self {
             pattern,
-            pages,
+            working_set_pages: pages,
             requests,
-            read: 0.0,
-            trim: 0.0,
-            size: Size::Fixed(1),
-            partial: 0.0,
-            arrival: Arrival::Untimed,
+            read_share: 0.0,
+            trim_share: 0.0,
+            request_size: RequestSize::Fixed(1),
+            partial_share: 0.0,
+            arrival: ArrivalProcess::Untimed,
             seed: 1,
             content: None,
         }
     }
 
     /// Returns the share of the workload's requests that write.
-    pub fn write(&self) -> f64 {
-        rest_of(self.read + self.trim)
+    pub fn write_share(&self) -> f64 {
+        rest_of(self.read_share + self.trim_share)
     }
 }
 
@@ -210,7 +210,7 @@ fn rest_of(share: f64) -> f64 {
     ((1.0 - share) * 1e12).round() / 1e12
 }
 
-impl FromStr for Spec {
+impl FromStr for WorkloadSpec {
     type Err = SpecError;
 
     fn from_str(text: &str) -> Result<Self, SpecError> {
@@ -218,46 +218,46 @@ impl FromStr for Spec {
             Some((generator, content)) => (generator, Some(content.parse()?)),
             None => (text, None),
         };
-        let options = Options::parse(generator, &GRAMMAR)?;
-        let pages = options.integer("pages", 1..=u64::from(u32::MAX))?.unwrap_or(262_144);
+        let options = SpecOptions::parse(generator, &WORKLOAD_GRAMMAR)?;
+        let pages = options.integer_value("pages", 1..=u64::from(u32::MAX))?.unwrap_or(262_144);
         let (read, trim) = read_shares(&options)?;
         Ok(Self {
             pattern: read_pattern(&options)?,
-            pages,
-            requests: options.integer("requests", 0..=u64::MAX)?.unwrap_or(1_000_000),
-            read,
-            trim,
-            size: read_size(&options, pages)?,
-            partial: options.number("partial", 0.0..=1.0)?.unwrap_or(0.0),
+            working_set_pages: pages,
+            requests: options.integer_value("requests", 0..=u64::MAX)?.unwrap_or(1_000_000),
+            read_share: read,
+            trim_share: trim,
+            request_size: read_size(&options, pages)?,
+            partial_share: options.number_value("partial", 0.0..=1.0)?.unwrap_or(0.0),
             arrival: read_arrival(&options)?,
-            seed: options.integer("seed", 0..=u64::MAX)?.unwrap_or(1),
+            seed: options.integer_value("seed", 0..=u64::MAX)?.unwrap_or(1),
             content: read_content(&options, content)?,
         })
     }
 }
 
-fn read_pattern(options: &Options) -> Result<Pattern, SpecError> {
+fn read_pattern(options: &SpecOptions) -> Result<Pattern, SpecError> {
     Ok(match options.kind {
         "sequential" => Pattern::Sequential,
         "uniform" => Pattern::Uniform,
         "zipf" => Pattern::Zipf {
-            theta: options.number("theta", 0.0..=2.0)?.unwrap_or(0.99),
-            scramble: options.switch("scramble")?.unwrap_or(true),
+            theta: options.number_value("theta", 0.0..=2.0)?.unwrap_or(0.99),
+            scramble: options.switch_value("scramble")?.unwrap_or(true),
         },
         "hotcold" => Pattern::HotCold {
             zones: read_zones(options)?,
-            scramble: options.switch("scramble")?.unwrap_or(false),
+            scramble: options.switch_value("scramble")?.unwrap_or(false),
         },
         other => unreachable!("the grammar lists generator {other}, which nobody reads"),
     })
 }
 
-fn read_zones(options: &Options) -> Result<Vec<Zone>, SpecError> {
-    let pairs = options.weighted("zones")?.unwrap_or_else(|| vec![(0.2, 0.8)]);
-    let text = options.text("zones").unwrap_or_default();
+fn read_zones(options: &SpecOptions) -> Result<Vec<Zone>, SpecError> {
+    let pairs = options.weighted_values("zones")?.unwrap_or_else(|| vec![(0.2, 0.8)]);
+    let text = options.text_value("zones").unwrap_or_default();
     for (space, access) in &pairs {
-        within("zones", text, *space, &(0.0..=1.0))?;
-        within("zones", text, *access, &(0.0..=1.0))?;
+        require_within("zones", text, *space, &(0.0..=1.0))?;
+        require_within("zones", text, *access, &(0.0..=1.0))?;
     }
     let total: (f64, f64) = pairs.iter().fold((0.0, 0.0), |sum, pair| (sum.0 + pair.0, sum.1 + pair.1));
     let bound =
@@ -267,37 +267,39 @@ fn read_zones(options: &Options) -> Result<Vec<Zone>, SpecError> {
     if rest_of(total.0) < 0.0 || rest_of(total.1) < 0.0 || homeless {
         return Err(SpecError::OutOfRange { key: "zones", value: text.into(), bound: bound.into() });
     }
-    Ok(pairs.into_iter().map(|(space, access)| Zone { space, access }).collect())
+    Ok(pairs.into_iter().map(|(space, access)| Zone { page_share: space, access_share: access }).collect())
 }
 
 /// Returns the shares of reads and trims; a missing read share is the remainder if a write share is given, else 0.
-fn read_shares(options: &Options) -> Result<(f64, f64), SpecError> {
-    let write = options.number("write", 0.0..=1.0)?;
-    let read = options.number("read", 0.0..=1.0)?;
-    let trim = options.number("trim", 0.0..=1.0)?.unwrap_or(0.0);
+fn read_shares(options: &SpecOptions) -> Result<(f64, f64), SpecError> {
+    let write = options.number_value("write", 0.0..=1.0)?;
+    let read = options.number_value("read", 0.0..=1.0)?;
+    let trim = options.number_value("trim", 0.0..=1.0)?.unwrap_or(0.0);
     let read = read.unwrap_or_else(|| write.map_or(0.0, |write| rest_of(write + trim)));
     let total = write.unwrap_or(0.0) + read.max(0.0) + trim;
     let complete = write.is_none() && total <= 1.0 + 1e-9 || (total - 1.0).abs() <= 1e-9;
     if !complete {
-        return Err(SpecError::Conflict(format!("the shares write, read and trim sum to {total}, not to 1")));
+        return Err(SpecError::ConflictingKeys(format!(
+            "the shares write, read and trim sum to {total}, not to 1"
+        )));
     }
     Ok((read, trim))
 }
 
-fn read_size(options: &Options, pages: u64) -> Result<Size, SpecError> {
-    let Some(pairs) = options.weighted("size")? else { return Ok(Size::Fixed(1)) };
-    let text = options.text("size").unwrap_or_default();
+fn read_size(options: &SpecOptions, pages: u64) -> Result<RequestSize, SpecError> {
+    let Some(pairs) = options.weighted_values("size")? else { return Ok(RequestSize::Fixed(1)) };
+    let text = options.text_value("size").unwrap_or_default();
     let largest = pages.min(65_536) as f64;
     for (size, weight) in &pairs {
-        within("size", text, *size, &(1.0..=largest))?;
-        within("size", text, *weight, &(1e-9..=1e9))?;
+        require_within("size", text, *size, &(1.0..=largest))?;
+        require_within("size", text, *weight, &(1e-9..=1e9))?;
         if size.fract() != 0.0 {
             return Err(SpecError::BadValue { key: "size", value: text.into(), expected: "whole pages" });
         }
     }
     Ok(match pairs[..] {
-        [(size, _)] => Size::Fixed(whole(size)),
-        _ => Size::Weighted(pairs.into_iter().map(|(size, weight)| (whole(size), weight)).collect()),
+        [(size, _)] => RequestSize::Fixed(whole(size)),
+        _ => RequestSize::Weighted(pairs.into_iter().map(|(size, weight)| (whole(size), weight)).collect()),
     })
 }
 
@@ -306,25 +308,27 @@ fn whole(pages: f64) -> u32 {
     pages as u32
 }
 
-fn read_arrival(options: &Options) -> Result<Arrival, SpecError> {
-    let rate = options.number("rate", 0.001..=1e9)?;
-    let on_ms = options.number("on_ms", 0.001..=1e9)?;
-    let off_ms = options.number("off_ms", 0.0..=1e9)?;
-    let name = options.text("arrival").unwrap_or(if rate.is_some() { "fixed" } else { "untimed" });
+fn read_arrival(options: &SpecOptions) -> Result<ArrivalProcess, SpecError> {
+    let rate = options.number_value("rate", 0.001..=1e9)?;
+    let on_ms = options.number_value("on_ms", 0.001..=1e9)?;
+    let off_ms = options.number_value("off_ms", 0.0..=1e9)?;
+    let name = options.text_value("arrival").unwrap_or(if rate.is_some() { "fixed" } else { "untimed" });
     if name != "bursty" && (on_ms.is_some() || off_ms.is_some()) {
-        return Err(SpecError::Conflict("on_ms and off_ms belong to arrival=bursty".into()));
+        return Err(SpecError::ConflictingKeys("on_ms and off_ms belong to arrival=bursty".into()));
     }
     match (name, rate) {
-        ("untimed", None) => Ok(Arrival::Untimed),
-        ("untimed", Some(_)) => Err(SpecError::Conflict("arrival=untimed has no rate".into())),
+        ("untimed", None) => Ok(ArrivalProcess::Untimed),
+        ("untimed", Some(_)) => Err(SpecError::ConflictingKeys("arrival=untimed has no rate".into())),
         ("fixed" | "poisson" | "bursty", None) => {
-            Err(SpecError::Conflict(format!("arrival={name} needs a rate")))
+            Err(SpecError::ConflictingKeys(format!("arrival={name} needs a rate")))
         }
-        ("fixed", Some(rate)) => Ok(Arrival::Fixed { rate }),
-        ("poisson", Some(rate)) => Ok(Arrival::Poisson { rate }),
-        ("bursty", Some(rate)) => {
-            Ok(Arrival::Bursty { rate, on_ms: on_ms.unwrap_or(100.0), off_ms: off_ms.unwrap_or(900.0) })
-        }
+        ("fixed", Some(rate)) => Ok(ArrivalProcess::Fixed { rate }),
+        ("poisson", Some(rate)) => Ok(ArrivalProcess::Poisson { rate }),
+        ("bursty", Some(rate)) => Ok(ArrivalProcess::Bursty {
+            rate,
+            on_ms: on_ms.unwrap_or(100.0),
+            off_ms: off_ms.unwrap_or(900.0),
+        }),
         (other, _) => Err(SpecError::BadValue {
             key: "arrival",
             value: other.into(),
@@ -334,25 +338,29 @@ fn read_arrival(options: &Options) -> Result<Arrival, SpecError> {
 }
 
 fn read_content(
-    options: &Options,
-    content: Option<content_model::Spec>,
-) -> Result<Option<content_model::Spec>, SpecError> {
-    match (options.number("dup", 0.0..=1.0)?, content) {
-        (Some(_), Some(_)) => Err(SpecError::Conflict("give either dup= or a content model after +".into())),
-        (Some(share), None) => Ok(Some(content_model::Spec::duplicates(share))),
+    options: &SpecOptions,
+    content: Option<content_model::ContentModelSpec>,
+) -> Result<Option<content_model::ContentModelSpec>, SpecError> {
+    match (options.number_value("dup", 0.0..=1.0)?, content) {
+        (Some(_), Some(_)) => {
+            Err(SpecError::ConflictingKeys("give either dup= or a content model after +".into()))
+        }
+        (Some(share), None) => Ok(Some(content_model::ContentModelSpec::duplicates(share))),
         (None, content) => Ok(content),
     }
 }
 
-impl fmt::Display for Spec {
+impl fmt::Display for WorkloadSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}pages={},requests={}", self.pattern, self.pages, self.requests)?;
-        for (name, share) in [("read", self.read), ("trim", self.trim), ("partial", self.partial)] {
+        write!(f, "{}pages={},requests={}", self.pattern, self.working_set_pages, self.requests)?;
+        for (name, share) in
+            [("read", self.read_share), ("trim", self.trim_share), ("partial", self.partial_share)]
+        {
             if share > 0.0 {
                 write!(f, ",{name}={share}")?;
             }
         }
-        write!(f, "{}{},seed={}", self.size, self.arrival, self.seed)?;
+        write!(f, "{}{},seed={}", self.request_size, self.arrival, self.seed)?;
         self.content.as_ref().map_or(Ok(()), |content| write!(f, "+{content}"))
     }
 }
@@ -366,14 +374,14 @@ impl fmt::Display for Pattern {
             Self::Zipf { theta, scramble } => write!(f, "zipf:theta={theta},scramble={},", word(scramble)),
             Self::HotCold { zones, scramble } => {
                 let zones: Vec<_> =
-                    zones.iter().map(|zone| format!("{}:{}", zone.space, zone.access)).collect();
+                    zones.iter().map(|zone| format!("{}:{}", zone.page_share, zone.access_share)).collect();
                 write!(f, "hotcold:zones={},scramble={},", zones.join("/"), word(scramble))
             }
         }
     }
 }
 
-impl fmt::Display for Size {
+impl fmt::Display for RequestSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Fixed(1) => Ok(()),
@@ -386,7 +394,7 @@ impl fmt::Display for Size {
     }
 }
 
-impl fmt::Display for Arrival {
+impl fmt::Display for ArrivalProcess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Untimed => Ok(()),

@@ -6,7 +6,7 @@ use wearwell_config::Config;
 use wearwell_replay::input::Input;
 use wearwell_replay::record::RunRecord;
 use wearwell_replay::replay::Plan;
-use wearwell_replay::workload::Generator;
+use wearwell_replay::workload::WorkloadGenerator;
 use wearwell_trace::Request;
 
 /// Four dies on two channels, 64 blocks of 64 pages each: 64 MiB; 45/400/3500 us, 400 MB/s.
@@ -39,9 +39,9 @@ pub fn generated(spec: &str) -> Input {
 
 /// The requests of a generated input.
 pub fn requests_of(spec: &str) -> Vec<Request> {
-    let mut generator = Generator::new(&spec.parse().unwrap());
+    let mut generator = WorkloadGenerator::new(&spec.parse().unwrap());
     let mut request = Request::default();
-    std::iter::from_fn(|| generator.next(&mut request).then(|| request.clone())).collect()
+    std::iter::from_fn(|| generator.next_request(&mut request).then(|| request.clone())).collect()
 }
 
 /// One run to its end.

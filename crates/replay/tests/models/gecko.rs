@@ -309,7 +309,7 @@ fn assert_close(what: &str, program: f64, model: f64, tolerance: f64) {
 }
 
 #[test]
-fn validity_amplification_over_size_ratios_is_that_of_the_model() {
+fn gecko_write_amplification_over_size_ratios_is_that_of_the_model() {
     let ratios = [2, 4, 16];
     let models = model(ratios.map(|ratio| LogarithmicGecko::new(ratio, 4, true)).into());
     for (ratio, model) in ratios.into_iter().zip(models) {
@@ -320,7 +320,7 @@ fn validity_amplification_over_size_ratios_is_that_of_the_model() {
 }
 
 #[test]
-fn validity_amplification_over_partitions_is_that_of_the_model() {
+fn gecko_write_amplification_over_bitmap_partitions_is_that_of_the_model() {
     let parts = [1, 16, 32];
     let models = model(parts.map(|parts| LogarithmicGecko::new(2, parts, true)).into());
     for (parts, model) in parts.into_iter().zip(models) {
@@ -330,7 +330,7 @@ fn validity_amplification_over_partitions_is_that_of_the_model() {
 }
 
 #[test]
-fn pairwise_merging_writes_what_the_model_writes() {
+fn pairwise_gecko_merging_writes_what_the_model_writes() {
     let [multi_way, pairwise] = [true, false].map(|is_multi_way| LogarithmicGecko::new(2, 4, is_multi_way));
     let models = model(vec![multi_way, pairwise]);
     let programs = [MergeMode::MultiWay, MergeMode::Pairwise].map(|merge| program(2, 4, merge));

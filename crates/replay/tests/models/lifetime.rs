@@ -56,7 +56,7 @@ fn algorithm_1(dedup: Ratios, comp: Ratios, demand: f64, capacity: f64) -> [bool
 
 /// Every outcome that the listing can have must occur, or the grid says too little.
 #[test]
-fn decisions_are_those_of_the_listing() {
+fn scheme_decisions_are_those_of_the_papers_algorithm_listing() {
     let ratios: Vec<Ratios> = [0.27, 0.44, 0.73, 0.92, 0.9999, 1.0, 1.04]
         .into_iter()
         .flat_map(|d| [0.0, 0.0145, 0.132, 0.264, 0.6].map(|overhead| Ratios { d, e: d + overhead }))
@@ -108,7 +108,7 @@ fn predicted_demand_is_the_linear_average_of_ten_epochs() {
 
 /// 64 GiB, 3,000 cycles, five years: what remains over the epochs that remain, at the start and on the way.
 #[test]
-fn capacity_of_an_epoch_is_what_remains_over_the_epochs_that_remain() {
+fn the_write_budget_of_an_epoch_is_the_remaining_budget_over_the_remaining_epochs() {
     let (block_bytes, blocks, cycles) = (128 * 4096, 64 * 1024 * 1024 * 1024 / (128 * 4096), 3_000);
     let epochs = 5 * 365 * 24 * 12;
     let fresh = epoch_capacity_bytes(remaining_endurance_bytes(blocks, cycles, 0, block_bytes), epochs);
@@ -157,7 +157,7 @@ const HASH_UJ: f64 = 8.6 * 49.0 / 1e3;
 const PROGRAM_UJ: f64 = 600.0 * 48.5 / 1e3;
 
 #[test]
-fn energies_of_a_page_are_time_times_power() {
+fn the_energy_of_a_page_operation_is_time_times_power() {
     let energy = EnergyModel::STATED_IN_PAPER;
     let uj = |cost: wearwell::lifetime::PageCost| cost.energy_pj() as f64 / 1e6;
     assert_eq!((uj(energy.compress), uj(energy.hash), uj(energy.program)), (COMPRESS_UJ, 0.4214, PROGRAM_UJ));

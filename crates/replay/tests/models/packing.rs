@@ -141,7 +141,7 @@ fn measure(ratio: f64) -> (f64, f64) {
 /// Every page of deltas is programmed exactly when the model closes it. Over many deltas their number is what the
 /// stationary form says, within four standard errors of the sample (one sample in 16,000 is farther off).
 #[test]
-fn pages_of_deltas_are_those_of_next_fit() {
+fn delta_pages_written_are_those_of_next_fit_packing() {
     // The second figures: an audit's simulation with a generator of its own.
     for (ratio, audited) in [(0.50, 0.709), (0.35, 0.434), (0.20, 0.226)] {
         let form = pages_per_delta(&sizes(ratio));
@@ -155,7 +155,7 @@ fn pages_of_deltas_are_those_of_next_fit() {
 /// `1 - Pc + Pc Rc` (section 3.5) counts bytes; pages hold whole deltas. What is written for the host is `1 - Pc + Pc p`
 /// with p pages per delta, and well above the paper's form.
 #[test]
-fn foreground_writes_follow_packed_pages_and_not_the_papers_form() {
+fn delta_foreground_writes_follow_packed_pages_and_not_the_papers_formula() {
     for ratio in [0.50, 0.35, 0.20] {
         let sizes = sizes(ratio);
         let packed = pages_per_delta(&sizes);
@@ -173,7 +173,7 @@ fn foreground_writes_follow_packed_pages_and_not_the_papers_form() {
 
 /// The largest delta fills a page of its own; one byte more, and the page is stored as it is.
 #[test]
-fn a_delta_that_fits_no_page_is_no_delta() {
+fn a_delta_larger_than_a_page_is_stored_as_a_full_page() {
     let mut drive = drive();
     drive.write_as(0, page(1, None));
     for (number, bytes, delta_writes) in [(2, LARGEST + 1, 0), (3, LARGEST, 1)] {

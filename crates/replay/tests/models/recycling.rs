@@ -296,27 +296,27 @@ fn assert_binds_are_those_of_the_model(policy: Policy, entries: Option<u32>, see
 }
 
 #[test]
-fn binds_of_an_unbounded_store_are_those_of_the_model() {
+fn recycled_writes_with_an_unbounded_fingerprint_store_are_those_of_the_model() {
     let all = [Policy::Lru, Policy::Prob].map(|policy| assert_binds_are_those_of_the_model(policy, None, 1));
     assert_eq!(all[0], all[1], "a store of everything has no order");
 }
 
 #[test]
-fn binds_of_an_lru_store_are_those_of_the_model() {
+fn recycled_writes_with_an_lru_fingerprint_store_are_those_of_the_model() {
     for entries in [564, 1_000, 5_000, 20_000] {
         assert_binds_are_those_of_the_model(Policy::Lru, Some(entries), 2);
     }
 }
 
 #[test]
-fn binds_of_a_store_by_probability_are_those_of_the_model() {
+fn recycled_writes_with_a_probability_ordered_store_are_those_of_the_model() {
     for entries in [564, 1_000, 5_000, 20_000] {
         assert_binds_are_those_of_the_model(Policy::Prob, Some(entries), 2);
     }
 }
 
 #[test]
-fn binds_with_fast_loading_are_those_of_the_model() {
+fn recycled_writes_with_fast_loading_are_those_of_the_model() {
     for entries in [564, 5_000] {
         assert_binds_are_those_of_the_model(Policy::FastLoading, Some(entries), 2);
     }
@@ -324,7 +324,7 @@ fn binds_with_fast_loading_are_those_of_the_model() {
 
 /// On a drive that collects all the time: every program, read and erase.
 #[test]
-fn a_store_without_entries_is_the_page_map() {
+fn recycling_with_an_empty_fingerprint_store_equals_the_page_map() {
     let options = RecycleOptions { capacity_entries: Some(0), ..RecycleOptions::default() };
     let recycling = recyclable(GcOptions::default(), RecycleDesign { options, verify_on_hit: false });
     let [recycling, page_map] = [recycling, page_map(GcOptions::default())].map(|parts| {

@@ -145,13 +145,13 @@ fn run_both(reverse_map: ReverseMapPart, blocks: u32, commands: bool, seed: u64)
 }
 
 #[test]
-fn binds_and_full_counters_are_those_of_the_model() {
+fn deduplicated_writes_and_saturated_counters_are_those_of_the_model() {
     let drive = run_both(ReverseMapPart::Ideal, 2 * REQUESTS / 64, false, 1);
     assert_eq!(drive.stats().total_erases(), 0);
 }
 
 #[test]
-fn collection_changes_no_bind() {
+fn gc_changes_no_bind_of_a_shared_page() {
     let drive = run_both(ReverseMapPart::Ideal, LOGICAL / 64 + 20, true, 2);
     assert!(drive.stats().total_erases() > 2_000, "{} erases", drive.stats().total_erases());
 }

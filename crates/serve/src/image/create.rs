@@ -54,7 +54,7 @@ impl Specification {
         superblock.nvram_words = nvram_bytes / 8;
         // The device is built once in RAM, so that a design that does not fit is refused before files are created.
         let trial = SimNand::new(geometry, RetainedFields::default()).with_nvram(nvram_bytes);
-        let options = DeviceOptions { buffer: config.named_buffer() };
+        let options = DeviceOptions { buffer: config.configured_buffer() };
         Device::new(trial, superblock.logical_pages, &parts, options)?;
         Ok(superblock)
     }

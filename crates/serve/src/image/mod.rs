@@ -222,7 +222,7 @@ fn config_of(superblock: &Superblock) -> Result<Config, ImageError> {
 /// # Errors
 /// [`ImageError::Config`], and [`ImageError::Device`] for a design that needs a battery.
 fn parts_of(config: &Config, superblock: &Superblock) -> Result<(Parts, u32), ImageError> {
-    let resolved = config.resolve(u64::from(superblock.logical_pages))?;
+    let resolved = config.resolve_device(u64::from(superblock.logical_pages))?;
     if resolved.geometry != superblock.geometry || resolved.logical_pages != superblock.logical_pages {
         return Err(ImageError::Setting(
             "the superblock's geometry is not that of its configuration: it was written by another version; restore the \
@@ -230,7 +230,7 @@ fn parts_of(config: &Config, superblock: &Superblock) -> Result<(Parts, u32), Im
                 .into(),
         ));
     }
-    let parts = config.parts(&superblock.design, &resolved)?.without_battery()?;
+    let parts = config.design_parts(&superblock.design, &resolved)?.without_battery()?;
     Ok((parts, resolved.endurance_cycles))
 }
 
@@ -267,7 +267,7 @@ fn recover<B: Backing>(mut nand: FileNand<B>, superblock: &Superblock) -> Result
         config.gc.low_blocks = Some(parts.gc.low_blocks);
         nand.group_erases(parts.gc.low_blocks.saturating_sub(GC_RESERVE_BLOCKS));
     }
-    let options = DeviceOptions { buffer: config.named_buffer() };
+    let options = DeviceOptions { buffer: config.configured_buffer() };
     let mut device = Device::new(nand, superblock.logical_pages, &parts, options)?;
     let recovery = device.recover().map_err(|error| match device.ftl().store().nand().failure() {
         Some(failure) => ImageError::Setting(failure.to_owned()),

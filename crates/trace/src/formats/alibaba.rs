@@ -1,7 +1,7 @@
 //! Parser of the Alibaba block traces: `device_id,opcode,offset,length,timestamp`, in bytes and microseconds.
 
-use crate::error::Bad;
-use crate::read::fields::{Commas, times};
+use crate::error::ParseRefusal;
+use crate::read::fields::{CommaFields, checked_product};
 use crate::read::{LineFormat, Parsed};
 use crate::{Format, Op, Request};
 
@@ -11,21 +11,26 @@ impl LineFormat for Alibaba {
     const FORMAT: Format = Format::Alibaba;
     const MAY_HAVE_HEADER: bool = true;
 
-    fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<Parsed, Bad> {
-        let mut fields = Commas::new(line);
-        into.device = fields.small("a device number")?;
-        let opcode = fields.field();
+    fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<Parsed, ParseRefusal> {
+        let mut fields = CommaFields::new(line);
+        into.device = fields.next_u32("a device number")?;
+        let opcode = fields.next_field();
         let op = match opcode.text {
             b"R" => Op::Read,
             b"W" => Op::Write,
-            _ => return opcode.bad("opcode R or W"),
+            _ => return opcode.refuse("opcode R or W"),
         };
-        let offset = fields.number("an offset in bytes")?;
-        let len = fields.number("a length in bytes")?;
-        let time = fields.word("a time in microseconds")?;
-        fields.finish("five columns")?;
-        let time_us = time.number("a time in microseconds")?;
-        into.set(times(time_us, 1000, time.at, "a time that fits")?, op, offset, len);
+        let offset = fields.next_number("an offset in bytes")?;
+        let len = fields.next_number("a length in bytes")?;
+        let time = fields.next_word("a time in microseconds")?;
+        fields.require_end("five columns")?;
+        let time_us = time.parse_number("a time in microseconds")?;
+        into.set_fields(
+            checked_product(time_us, 1000, time.byte_offset, "a time that fits")?,
+            op,
+            offset,
+            len,
+        );
         Ok(Parsed::Request)
     }
 }

@@ -4,19 +4,19 @@
 //! driver) unless the user chooses Q (queued) or C (completed). Messages, and the summary after the events, are
 //! skipped. `rwbs` consists of an optional F (flush before the operation), the operation and modifiers, in this order.
 
-use crate::error::Bad;
-use crate::read::fields::{Blanks, Field};
-use crate::read::open::Action;
+use crate::error::ParseRefusal;
+use crate::read::fields::{BlankFields, Field};
+use crate::read::open::BlockLayerStage;
 use crate::read::{LineFormat, Parsed};
 use crate::{Format, Op, Request};
 
 pub(crate) struct Blkparse {
-    action: Action,
+    action: BlockLayerStage,
     events_seen: bool,
 }
 
 impl Blkparse {
-    pub(crate) fn new(action: Action) -> Self {
+    pub(crate) fn new(action: BlockLayerStage) -> Self {
         Self { action, events_seen: false }
     }
 }
@@ -24,35 +24,35 @@ impl Blkparse {
 impl LineFormat for Blkparse {
     const FORMAT: Format = Format::Blkparse;
 
-    fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<Parsed, Bad> {
-        let mut fields = Blanks::new(line);
-        let device = fields.field();
+    fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<Parsed, ParseRefusal> {
+        let mut fields = BlankFields::new(line);
+        let device = fields.next_field();
         if self.events_seen && !device.text.contains(&b',') {
             return Ok(Parsed::Other); // the summary
         }
         into.device = device_number(device)?;
-        fields.number("a processor number")?;
-        fields.number("a sequence number")?;
-        into.time_ns = fields.word("a time in seconds")?.decimal(9, "a time in seconds")?;
-        fields.number("a process number")?;
-        let action = fields.word("an action letter")?;
+        fields.next_number("a processor number")?;
+        fields.next_number("a sequence number")?;
+        into.time_ns = fields.next_word("a time in seconds")?.parse_decimal(9, "a time in seconds")?;
+        fields.next_number("a process number")?;
+        let action = fields.next_word("an action letter")?;
         self.events_seen = true;
-        if action.text != self.action.letter().as_bytes() {
+        if action.text != self.action.blkparse_letter().as_bytes() {
             return Ok(Parsed::Other);
         }
         parse_event(&mut fields, into)
     }
 }
 
-fn parse_event(fields: &mut Blanks<'_>, into: &mut Request) -> Result<Parsed, Bad> {
-    let rwbs = fields.word("operation letters")?;
-    let sector = fields.field();
-    let plus = fields.field();
+fn parse_event(fields: &mut BlankFields<'_>, into: &mut Request) -> Result<Parsed, ParseRefusal> {
+    let rwbs = fields.next_word("operation letters")?;
+    let sector = fields.next_field();
+    let plus = fields.next_field();
     if plus.text == b"+" {
-        into.offset_bytes = sector.sectors("a sector number")?;
-        into.len_bytes = fields.field().sectors("a number of sectors")?;
+        into.offset_bytes = sector.parse_sectors("a sector number")?;
+        into.len_bytes = fields.next_field().parse_sectors("a number of sectors")?;
     } else if !(sector.text.is_empty() || sector.text.starts_with(b"[") || plus.text.starts_with(b"[")) {
-        return plus.bad("`sector + sectors`");
+        return plus.refuse("`sector + sectors`");
     } else {
         into.offset_bytes = 0;
         into.len_bytes = 0;
@@ -87,15 +87,18 @@ fn operation(rwbs: &[u8], len_bytes: u64) -> Option<Op> {
 
 /// Parses a device number `major,minor` and packs it as the kernel does, so that text and binary traces number a device
 /// alike.
-fn device_number(field: Field<'_>) -> Result<u32, Bad> {
-    let (major, minor) = field.split(b',');
-    pack_device(major.small("major,minor")?, minor.small("major,minor")?, field.at)
+fn device_number(field: Field<'_>) -> Result<u32, ParseRefusal> {
+    let (major, minor) = field.split_at(b',');
+    pack_device(major.parse_u32("major,minor")?, minor.parse_u32("major,minor")?, field.byte_offset)
 }
 
 /// Packs a device number: 12 bits of major and 20 bits of minor number.
-pub(crate) fn pack_device(major: u32, minor: u32, at: usize) -> Result<u32, Bad> {
+pub(crate) fn pack_device(major: u32, minor: u32, at: usize) -> Result<u32, ParseRefusal> {
     if major >= 1 << 12 || minor >= 1 << 20 {
-        return Err(Bad { at, expected: "a major number below 4096 and a minor number below 2^20" });
+        return Err(ParseRefusal {
+            byte_offset: at,
+            expected: "a major number below 4096 and a minor number below 2^20",
+        });
     }
     Ok(major << 20 | minor)
 }

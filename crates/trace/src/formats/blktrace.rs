@@ -5,9 +5,9 @@
 //! stage of the request; events of one stage are taken, as in [`super::blkparse`]. The high half is a set of
 //! categories.
 
-use crate::error::Bad;
-use crate::read::fields::times;
-use crate::read::open::Action;
+use crate::error::ParseRefusal;
+use crate::read::fields::checked_product;
+use crate::read::open::BlockLayerStage;
 use crate::read::{Parsed, RecordFormat};
 use crate::{Format, Op, Request, SECTOR_BYTES};
 
@@ -22,15 +22,15 @@ const CATEGORY_NOTIFY: u32 = 1 << 26;
 const CATEGORY_DISCARD: u32 = 1 << 29;
 
 pub(crate) struct Blktrace {
-    action: Action,
+    action: BlockLayerStage,
 }
 
 impl Blktrace {
-    pub(crate) fn new(action: Action) -> Self {
+    pub(crate) fn new(action: BlockLayerStage) -> Self {
         Self { action }
     }
 
-    pub(crate) fn fits(head: &[u8]) -> bool {
+    pub(crate) fn matches_signature(head: &[u8]) -> bool {
         head.len() >= HEADER_BYTES && Order::of(head).is_some()
     }
 }
@@ -67,13 +67,13 @@ impl RecordFormat for Blktrace {
     const FORMAT: Format = Format::Blktrace;
     const HEAD_BYTES: usize = HEADER_BYTES;
 
-    fn len(&mut self, head: &[u8]) -> Result<usize, Bad> {
-        let order = Order::of(head).ok_or(Bad::whole("the magic number 0x656174xx"))?;
+    fn record_len(&mut self, head: &[u8]) -> Result<usize, ParseRefusal> {
+        let order = Order::of(head).ok_or(ParseRefusal::of_whole_record("the magic number 0x656174xx"))?;
         Ok(HEADER_BYTES + order.number(head, 46, 2) as usize)
     }
 
-    fn parse(&mut self, record: &[u8], into: &mut Request) -> Result<Parsed, Bad> {
-        let order = Order::of(record).ok_or(Bad::whole("the magic number 0x656174xx"))?;
+    fn parse(&mut self, record: &[u8], into: &mut Request) -> Result<Parsed, ParseRefusal> {
+        let order = Order::of(record).ok_or(ParseRefusal::of_whole_record("the magic number 0x656174xx"))?;
         let action = order.number(record, 28, 4) as u32;
         let len = order.number(record, 24, 4);
         let notice = action & (CATEGORY_NOTIFY | CATEGORY_PASS_THROUGH) != 0;
@@ -82,19 +82,23 @@ impl RecordFormat for Blktrace {
             return Ok(Parsed::Other);
         };
         let sector = order.number(record, 16, 8);
-        let offset = if op == Op::Flush { 0 } else { times(sector, SECTOR_BYTES, 0, "a sector below 2^55")? };
-        into.set(order.number(record, 8, 8), op, offset, len);
+        let offset = if op == Op::Flush {
+            0
+        } else {
+            checked_product(sector, SECTOR_BYTES, 0, "a sector below 2^55")?
+        };
+        into.set_fields(order.number(record, 8, 8), op, offset, len);
         into.device = order.number(record, 36, 4) as u32;
         Ok(Parsed::Request)
     }
 }
 
 /// Returns the blktrace action code (`__BLK_TA_*`) for a stage of a request: queued, issued or completed.
-fn stage(action: Action) -> u32 {
+fn stage(action: BlockLayerStage) -> u32 {
     match action {
-        Action::Queue => 1,
-        Action::Issue => 7,
-        Action::Complete => 8,
+        BlockLayerStage::Queue => 1,
+        BlockLayerStage::Issue => 7,
+        BlockLayerStage::Complete => 8,
     }
 }
 

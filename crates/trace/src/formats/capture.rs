@@ -6,9 +6,9 @@
 
 use wearwell::data::{Descriptor, Fingerprint};
 
-use crate::error::Bad;
-use crate::read::fields::{Blanks, Field, times};
-use crate::read::sidecar::Sidecars;
+use crate::error::ParseRefusal;
+use crate::read::fields::{BlankFields, Field, checked_product};
+use crate::read::sidecar::CaptureSidecars;
 use crate::read::{LineFormat, Parsed};
 use crate::request::REQUEST_MAX_BYTES;
 use crate::{Format, Op, PAGE_BYTES, Request};
@@ -20,58 +20,70 @@ const PAGE_SIZE: &[u8] = b"page=4096";
 #[derive(Default)]
 pub(crate) struct Capture {
     titled: bool,
-    sidecars: Sidecars,
+    sidecars: CaptureSidecars,
 }
 
 impl Capture {
-    pub(crate) fn new(sidecars: Sidecars) -> Self {
+    pub(crate) fn new(sidecars: CaptureSidecars) -> Self {
         Self { titled: false, sidecars }
     }
 
-    fn header(&mut self, line: &[u8]) -> Result<Parsed, Bad> {
+    fn header(&mut self, line: &[u8]) -> Result<Parsed, ParseRefusal> {
         if !self.titled {
             let page_size = line.strip_prefix(TITLE).and_then(|rest| rest.split(|&byte| byte == b' ').next());
             if page_size != Some(PAGE_SIZE) {
-                return Err(Bad::whole("`# blkcap v1 page=4096`"));
+                return Err(ParseRefusal::of_whole_record("`# blkcap v1 page=4096`"));
             }
             self.titled = true;
         }
         Ok(Parsed::Other)
     }
 
-    fn address(fields: &mut Blanks<'_>, into: &mut Request) -> Result<u64, Bad> {
-        let first = fields.word("a page number")?;
-        into.offset_bytes =
-            times(first.number("a page number")?, PAGE_BYTES, first.at, "a page number below 2^52")?;
-        let count = fields.word("a number of pages")?;
-        let pages = count.number("a number of pages")?;
-        into.len_bytes = times(pages, PAGE_BYTES, count.at, "a number of pages below 2^52")?;
+    fn address(fields: &mut BlankFields<'_>, into: &mut Request) -> Result<u64, ParseRefusal> {
+        let first = fields.next_word("a page number")?;
+        into.offset_bytes = checked_product(
+            first.parse_number("a page number")?,
+            PAGE_BYTES,
+            first.byte_offset,
+            "a page number below 2^52",
+        )?;
+        let count = fields.next_word("a number of pages")?;
+        let pages = count.parse_number("a number of pages")?;
+        into.len_bytes =
+            checked_product(pages, PAGE_BYTES, count.byte_offset, "a number of pages below 2^52")?;
         Ok(pages)
     }
 
     /// Parses the content ids of a write request in a capture; there must be exactly one per page.
-    fn content(&mut self, fields: &mut Blanks<'_>, pages: u64, into: &mut Request) -> Result<(), Bad> {
+    fn content(
+        &mut self,
+        fields: &mut BlankFields<'_>,
+        pages: u64,
+        into: &mut Request,
+    ) -> Result<(), ParseRefusal> {
         if pages > REQUEST_MAX_BYTES / PAGE_BYTES {
-            return Err(Bad::whole("a write of at most 1 GiB"));
+            return Err(ParseRefusal::of_whole_record("a write of at most 1 GiB"));
         }
         while (into.content.len() as u64) < pages {
-            let field = fields.word("one content id for every page")?;
+            let field = fields.next_word("one content id for every page")?;
             let left = pages - into.content.len() as u64;
             push_run(field, left, &mut into.content)?;
         }
-        fields.finish("one content id for every page")?;
-        self.sidecars.describe(&mut into.content, &mut into.bytes).map_err(Bad::whole)
+        fields.require_end("one content id for every page")?;
+        self.sidecars
+            .add_sizes_and_bytes(&mut into.content, &mut into.payload)
+            .map_err(ParseRefusal::of_whole_record)
     }
 }
 
 /// Parses one field of content ids and appends them to `into`: `id` is one page, `id+k` is `k + 1` pages with
 /// consecutive ids. An error if these are more than `left` pages.
-fn push_run(field: Field<'_>, left: u64, into: &mut Vec<Descriptor>) -> Result<(), Bad> {
-    let (first, more) = field.split(b'+');
-    let first = first.number("a content id")?;
-    let more = if more.text.is_empty() { 0 } else { more.number("a count of further ids")? };
+fn push_run(field: Field<'_>, left: u64, into: &mut Vec<Descriptor>) -> Result<(), ParseRefusal> {
+    let (first, more) = field.split_at(b'+');
+    let first = first.parse_number("a content id")?;
+    let more = if more.text.is_empty() { 0 } else { more.parse_number("a count of further ids")? };
     if more >= left || first > u64::from(u32::MAX) {
-        return field.bad("one content id below 2^32 for every page");
+        return field.refuse("one content id below 2^32 for every page");
     }
     into.extend((first..=first + more).map(|id| Descriptor::of_fingerprint(Fingerprint(id))));
     Ok(())
@@ -80,12 +92,12 @@ fn push_run(field: Field<'_>, left: u64, into: &mut Vec<Descriptor>) -> Result<(
 impl LineFormat for Capture {
     const FORMAT: Format = Format::Capture;
 
-    fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<Parsed, Bad> {
+    fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<Parsed, ParseRefusal> {
         if line.starts_with(b"#") || !self.titled {
             return self.header(line);
         }
-        let mut fields = Blanks::new(line);
-        let kind = fields.field();
+        let mut fields = BlankFields::new(line);
+        let kind = fields.next_field();
         into.op = match kind.text {
             b"W" => Op::Write,
             b"R" => Op::Read,
@@ -93,10 +105,10 @@ impl LineFormat for Capture {
             b"D" => Op::Trim,
             b"F" => Op::Flush,
             b"M" => return Ok(Parsed::Other),
-            _ => return kind.bad("W, R, Z, D, F or M"),
+            _ => return kind.refuse("W, R, Z, D, F or M"),
         };
-        let time_us = fields.number("a time in microseconds")?;
-        into.time_ns = times(time_us, 1000, 0, "a time that fits")?;
+        let time_us = fields.next_number("a time in microseconds")?;
+        into.time_ns = checked_product(time_us, 1000, 0, "a time that fits")?;
         (into.offset_bytes, into.len_bytes) = (0, 0);
         if into.op != Op::Flush {
             let pages = Self::address(&mut fields, into)?;
@@ -104,7 +116,7 @@ impl LineFormat for Capture {
                 self.content(&mut fields, pages, into)?;
             }
         }
-        fields.finish("no further columns")?;
+        fields.require_end("no further columns")?;
         Ok(Parsed::Request)
     }
 }

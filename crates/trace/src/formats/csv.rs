@@ -11,8 +11,8 @@ use std::io::Write;
 use wearwell::address::RemapMode;
 use wearwell::data::{Descriptor, Fingerprint};
 
-use crate::error::{Bad, TraceError};
-use crate::read::fields::{Blanks, Commas, Field};
+use crate::error::{ParseRefusal, TraceError};
+use crate::read::fields::{BlankFields, CommaFields, Field};
 use crate::read::{LineFormat, Parsed};
 use crate::write::{TraceWriter, check_writable};
 use crate::{Format, Op, Request};
@@ -33,11 +33,11 @@ enum Columns {
 }
 
 impl Columns {
-    fn of(title: &[u8]) -> Result<Self, Bad> {
+    fn of(title: &[u8]) -> Result<Self, ParseRefusal> {
         match title {
             _ if title == HEADER.as_bytes() => Ok(Self::All),
             _ if title == HEADER_WITHOUT_SOURCE.as_bytes() => Ok(Self::WithoutSource),
-            _ => Err(Bad::whole(HEADER)),
+            _ => Err(ParseRefusal::of_whole_record(HEADER)),
         }
     }
 }
@@ -45,7 +45,7 @@ impl Columns {
 impl Csv {
     /// Returns whether a file that begins with this line is Wearwell's CSV. Later lines are not examined here, so that
     /// a bad line is reported as an error with its number.
-    pub(crate) fn begins_with(line: &[u8]) -> bool {
+    pub(crate) fn matches_header(line: &[u8]) -> bool {
         Columns::of(line).is_ok()
     }
 }
@@ -53,26 +53,31 @@ impl Csv {
 impl LineFormat for Csv {
     const FORMAT: Format = Format::Csv;
 
-    fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<Parsed, Bad> {
+    fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<Parsed, ParseRefusal> {
         let Some(columns) = self.columns else {
             self.columns = Some(Columns::of(line)?);
             return Ok(Parsed::Other);
         };
-        let mut fields = Commas::new(line);
-        into.time_ns = fields.number("a time in nanoseconds")?;
-        let op = fields.field();
-        into.op = Op::from_letter(op.text).ok_or(Bad { at: op.at, expected: "R, W, T, Z, F, C, M or P" })?;
-        into.offset_bytes = fields.number("an offset in bytes")?;
-        into.len_bytes = fields.number("a length in bytes")?;
-        into.device = fields.small("a device number")?;
-        let fingerprints = fields.field();
-        let source = if columns == Columns::All { fields.field() } else { Field { text: b"", at: op.at } };
+        let mut fields = CommaFields::new(line);
+        into.time_ns = fields.next_number("a time in nanoseconds")?;
+        let op = fields.next_field();
+        into.op = Op::from_letter(op.text)
+            .ok_or(ParseRefusal { byte_offset: op.byte_offset, expected: "R, W, T, Z, F, C, M or P" })?;
+        into.offset_bytes = fields.next_number("an offset in bytes")?;
+        into.len_bytes = fields.next_number("a length in bytes")?;
+        into.device = fields.next_u32("a device number")?;
+        let fingerprints = fields.next_field();
+        let source = if columns == Columns::All {
+            fields.next_field()
+        } else {
+            Field { text: b"", byte_offset: op.byte_offset }
+        };
         if matches!(into.op, Op::Remap(_)) {
-            into.source_bytes = source.number("a source in bytes")?;
+            into.source_offset_bytes = source.parse_number("a source in bytes")?;
         } else if !source.text.is_empty() {
-            return source.bad("no source, since this is no remap");
+            return source.refuse("no source, since this is no remap");
         }
-        fields.finish("as many columns as the header")?;
+        fields.require_end("as many columns as the header")?;
         parse_content(fingerprints, into)?;
         Ok(Parsed::Request)
     }
@@ -80,7 +85,7 @@ impl LineFormat for Csv {
 
 impl Op {
     /// Returns the letter that stands for this operation in Wearwell's CSV.
-    pub fn letter(self) -> char {
+    pub fn csv_letter(self) -> char {
         match self {
             Self::Read => 'R',
             Self::Write => 'W',
@@ -96,15 +101,15 @@ impl Op {
     fn from_letter(text: &[u8]) -> Option<Self> {
         let plain = [Self::Read, Self::Write, Self::Trim, Self::Zero, Self::Flush, Self::Phase];
         let remaps = [RemapMode::Copy, RemapMode::Relocate].map(Self::Remap);
-        plain.into_iter().chain(remaps).find(|op| text == [op.letter() as u8])
+        plain.into_iter().chain(remaps).find(|op| text == [op.csv_letter() as u8])
     }
 }
 
-fn parse_content(items: Field<'_>, into: &mut Request) -> Result<(), Bad> {
-    let mut cursor = Blanks::new(items.text);
+fn parse_content(items: Field<'_>, into: &mut Request) -> Result<(), ParseRefusal> {
+    let mut cursor = BlankFields::new(items.text);
     loop {
-        let item = cursor.field();
-        let item = Field { text: item.text, at: items.at + item.at };
+        let item = cursor.next_field();
+        let item = Field { text: item.text, byte_offset: items.byte_offset + item.byte_offset };
         if item.text.is_empty() {
             break;
         }
@@ -113,13 +118,13 @@ fn parse_content(items: Field<'_>, into: &mut Request) -> Result<(), Bad> {
     let pages = into.pages();
     let complete =
         into.content.is_empty() || into.content.len() as u64 == pages.end.saturating_sub(pages.start);
-    if complete { Ok(()) } else { items.bad("one fingerprint for every page touched, or none") }
+    if complete { Ok(()) } else { items.refuse("one fingerprint for every page touched, or none") }
 }
 
-fn parse_item(item: Field<'_>) -> Result<Descriptor, Bad> {
-    let (fingerprint, sizes) = item.split(b':');
-    let (compressed, delta) = sizes.split(b':');
-    let value = fingerprint.hex("a hexadecimal fingerprint")?;
+fn parse_item(item: Field<'_>) -> Result<Descriptor, ParseRefusal> {
+    let (fingerprint, sizes) = item.split_at(b':');
+    let (compressed, delta) = sizes.split_at(b':');
+    let value = fingerprint.parse_hex("a hexadecimal fingerprint")?;
     Ok(Descriptor {
         fingerprint: Fingerprint(value),
         compressed_bytes: parse_size(compressed)?,
@@ -127,12 +132,13 @@ fn parse_item(item: Field<'_>) -> Result<Descriptor, Bad> {
     })
 }
 
-fn parse_size(field: Field<'_>) -> Result<u16, Bad> {
+fn parse_size(field: Field<'_>) -> Result<u16, ParseRefusal> {
     if field.text.is_empty() {
         return Ok(Descriptor::UNKNOWN_SIZE);
     }
     let expected = "a size in bytes below 65535";
-    u16::try_from(field.number(expected)?).map_err(|_| Bad { at: field.at, expected })
+    u16::try_from(field.parse_number(expected)?)
+        .map_err(|_| ParseRefusal { byte_offset: field.byte_offset, expected })
 }
 
 /// Writer of traces in Wearwell's CSV.
@@ -157,13 +163,13 @@ impl<W: Write> TraceWriter for CsvWriter<W> {
         self.requests += 1;
         check_writable(request, self.requests)?;
         let Request { time_ns, op, offset_bytes, len_bytes, device, content, .. } = request;
-        write!(self.out, "{time_ns},{},{offset_bytes},{len_bytes},{device},", op.letter())?;
+        write!(self.out, "{time_ns},{},{offset_bytes},{len_bytes},{device},", op.csv_letter())?;
         for (index, descriptor) in content.iter().enumerate() {
             let blank = if index == 0 { "" } else { " " };
             write!(self.out, "{blank}{:x}{}", descriptor.fingerprint.0, sizes(*descriptor))?;
         }
         match op {
-            Op::Remap(_) => writeln!(self.out, ",{}", request.source_bytes)?,
+            Op::Remap(_) => writeln!(self.out, ",{}", request.source_offset_bytes)?,
             _ => writeln!(self.out, ",")?,
         }
         Ok(())

@@ -4,8 +4,8 @@
 //! The flags are hexadecimal, and bit 0 marks a read. The columns are those of `MQSim`, except that `MQSim`'s times are
 //! integers.
 
-use crate::error::Bad;
-use crate::read::fields::Blanks;
+use crate::error::ParseRefusal;
+use crate::read::fields::BlankFields;
 use crate::read::{LineFormat, Parsed};
 use crate::{Format, Op, Request};
 
@@ -14,12 +14,14 @@ pub(crate) struct DiskSim;
 impl LineFormat for DiskSim {
     const FORMAT: Format = Format::DiskSim;
 
-    fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<Parsed, Bad> {
-        let mut fields = Blanks::new(line);
-        let time_ns = fields.word("a time in milliseconds")?.decimal(6, "a time in milliseconds")?;
+    fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<Parsed, ParseRefusal> {
+        let mut fields = BlankFields::new(line);
+        let time_ns =
+            fields.next_word("a time in milliseconds")?.parse_decimal(6, "a time in milliseconds")?;
         parse_address(&mut fields, into)?;
-        let flags = fields.word("flags, bit 0 set for a read")?.hex("flags, bit 0 set for a read")?;
-        fields.finish("five columns")?;
+        let flags =
+            fields.next_word("flags, bit 0 set for a read")?.parse_hex("flags, bit 0 set for a read")?;
+        fields.require_end("five columns")?;
         into.op = if flags & 1 == 1 { Op::Read } else { Op::Write };
         into.time_ns = time_ns;
         Ok(Parsed::Request)
@@ -27,9 +29,9 @@ impl LineFormat for DiskSim {
 }
 
 /// Parses the three columns of a trace line between time and operation: device, address and length.
-pub(crate) fn parse_address(fields: &mut Blanks<'_>, into: &mut Request) -> Result<(), Bad> {
-    into.device = fields.small("a device number")?;
-    into.offset_bytes = fields.field().sectors("an address in sectors")?;
-    into.len_bytes = fields.field().sectors("a size in sectors")?;
+pub(crate) fn parse_address(fields: &mut BlankFields<'_>, into: &mut Request) -> Result<(), ParseRefusal> {
+    into.device = fields.next_u32("a device number")?;
+    into.offset_bytes = fields.next_field().parse_sectors("an address in sectors")?;
+    into.len_bytes = fields.next_field().parse_sectors("a size in sectors")?;
     Ok(())
 }

@@ -6,8 +6,8 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::error::Bad;
-use crate::read::fields::{Blanks, Field, times};
+use crate::error::ParseRefusal;
+use crate::read::fields::{BlankFields, Field, checked_product};
 use crate::read::{LineFormat, Parsed};
 use crate::{Format, Op, Request};
 
@@ -25,30 +25,33 @@ pub(crate) struct FioLog {
 }
 
 impl FioLog {
-    fn header(&mut self, line: &[u8]) -> Result<Parsed, Bad> {
+    fn header(&mut self, line: &[u8]) -> Result<Parsed, ParseRefusal> {
         self.version = match line.trim_ascii() {
             b"fio version 2 iolog" => 2,
             b"fio version 3 iolog" => 3,
-            _ => return Err(Bad::whole("`fio version 2 iolog` or `fio version 3 iolog`")),
+            _ => return Err(ParseRefusal::of_whole_record("`fio version 2 iolog` or `fio version 3 iolog`")),
         };
         Ok(Parsed::Other)
     }
 
-    fn device(&mut self, name: Field<'_>) -> Result<u32, Bad> {
+    fn device(&mut self, name: Field<'_>) -> Result<u32, ParseRefusal> {
         if let Some(&device) = self.files.get(name.text) {
             return Ok(device);
         }
         if self.files.len() == FILES_MAX || name.text.len() > NAME_MAX_BYTES {
-            return name.bad("at most 4096 files with names of at most 4096 bytes");
+            return name.refuse("at most 4096 files with names of at most 4096 bytes");
         }
         let device = self.files.len() as u32;
         self.files.insert(name.text.to_vec(), device);
         Ok(device)
     }
 
-    fn wait(&mut self, fields: &mut Blanks<'_>) -> Result<Parsed, Bad> {
-        let waited = fields.number("a wait in microseconds")?;
-        self.waited_us = self.waited_us.checked_add(waited).ok_or(Bad::whole("waits whose sum fits"))?;
+    fn wait(&mut self, fields: &mut BlankFields<'_>) -> Result<Parsed, ParseRefusal> {
+        let waited = fields.next_number("a wait in microseconds")?;
+        self.waited_us = self
+            .waited_us
+            .checked_add(waited)
+            .ok_or(ParseRefusal::of_whole_record("waits whose sum fits"))?;
         Ok(Parsed::Other)
     }
 }
@@ -56,18 +59,18 @@ impl FioLog {
 impl LineFormat for FioLog {
     const FORMAT: Format = Format::Fio;
 
-    fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<Parsed, Bad> {
+    fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<Parsed, ParseRefusal> {
         if self.version == 0 {
             return self.header(line);
         }
-        let mut fields = Blanks::new(line);
+        let mut fields = BlankFields::new(line);
         let time_us = match self.version {
-            3 => fields.number("a timestamp in microseconds")?,
+            3 => fields.next_number("a timestamp in microseconds")?,
             _ => self.waited_us,
         };
-        into.time_ns = times(time_us, 1000, 0, "a time that fits")?;
-        let file = fields.word("a file name")?;
-        let action = fields.word("an action")?;
+        into.time_ns = checked_product(time_us, 1000, 0, "a time that fits")?;
+        let file = fields.next_word("a file name")?;
+        let action = fields.next_word("an action")?;
         into.op = match action.text {
             b"add" | b"open" | b"close" => return Ok(Parsed::Other),
             b"wait" if self.version == 2 => return self.wait(&mut fields),
@@ -75,13 +78,13 @@ impl LineFormat for FioLog {
             b"write" => Op::Write,
             b"trim" => Op::Trim,
             b"sync" | b"datasync" => Op::Flush,
-            _ => return action.bad("read, write, trim, sync, datasync, wait, add, open or close"),
+            _ => return action.refuse("read, write, trim, sync, datasync, wait, add, open or close"),
         };
         into.device = self.device(file)?;
         (into.offset_bytes, into.len_bytes) = (0, 0);
         if into.op != Op::Flush {
-            into.offset_bytes = fields.number("an offset in bytes")?;
-            into.len_bytes = fields.number("a length in bytes")?;
+            into.offset_bytes = fields.next_number("an offset in bytes")?;
+            into.len_bytes = fields.next_number("a length in bytes")?;
         }
         Ok(Parsed::Request)
     }

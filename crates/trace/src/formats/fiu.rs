@@ -11,8 +11,8 @@
 use wearwell::data::{Descriptor, Fingerprint};
 
 use super::blkparse::pack_device;
-use crate::error::Bad;
-use crate::read::fields::{Blanks, Field, Fields, Tabs};
+use crate::error::ParseRefusal;
+use crate::read::fields::{BlankFields, Field, Fields, TabFields};
 use crate::read::{LineFormat, Parsed};
 use crate::{Format, Op, PAGE_BYTES, Request, SECTOR_BYTES};
 
@@ -31,15 +31,15 @@ pub(crate) struct Fiu {
 impl LineFormat for Fiu {
     const FORMAT: Format = Format::Fiu;
 
-    fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<Parsed, Bad> {
+    fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<Parsed, ParseRefusal> {
         let first = !std::mem::replace(&mut self.started, true);
         if first && line.starts_with(b"\t") {
             return Ok(Parsed::Other); // the header of the tab-separated variant
         }
         if memchr::memchr(b'\t', line).is_some() {
-            self.columns(Tabs::new(line), into)
+            self.columns(TabFields::new(line), into)
         } else {
-            self.columns(Blanks::new(line), into)
+            self.columns(BlankFields::new(line), into)
         }
     }
 }
@@ -49,19 +49,19 @@ impl Fiu {
         &mut self,
         mut fields: Fields<'_, SEPARATOR>,
         into: &mut Request,
-    ) -> Result<Parsed, Bad> {
-        let digests = fields.last();
-        let minor = fields.last().small("a minor device number")?;
-        let major = fields.last().small("a major device number")?;
+    ) -> Result<Parsed, ParseRefusal> {
+        let digests = fields.last_field();
+        let minor = fields.last_field().parse_u32("a minor device number")?;
+        let major = fields.last_field().parse_u32("a major device number")?;
         into.device = pack_device(major, minor, 0)?;
-        let kind = fields.last();
+        let kind = fields.last_field();
         into.op = match kind.text {
             b"R" => Op::Read,
             b"W" => Op::Write,
-            _ => return kind.bad("R or W"),
+            _ => return kind.refuse("R or W"),
         };
-        into.len_bytes = fields.last().sectors("a size in sectors")?;
-        into.offset_bytes = fields.last().sectors("an address in sectors")?;
+        into.len_bytes = fields.last_field().parse_sectors("a size in sectors")?;
+        into.offset_bytes = fields.last_field().parse_sectors("an address in sectors")?;
         into.time_ns = time_ns(fields)?;
         let unit_bytes = self.parse_digests(digests, into.len_bytes)?;
         self.describe(unit_bytes, into);
@@ -70,17 +70,20 @@ impl Fiu {
 
     /// Parses the MD5 digests of a request into `self.digests` and returns how many bytes each digest covers (4096 or
     /// 512).
-    fn parse_digests(&mut self, field: Field<'_>, len_bytes: u64) -> Result<u64, Bad> {
+    fn parse_digests(&mut self, field: Field<'_>, len_bytes: u64) -> Result<u64, ParseRefusal> {
         let digits = field.text.len();
         let count = (digits / DIGEST_DIGITS) as u64;
         let unit_bytes =
             [PAGE_BYTES, SECTOR_BYTES].into_iter().find(|unit| count.checked_mul(*unit) == Some(len_bytes));
         let (Some(unit_bytes), 0) = (unit_bytes.filter(|_| count > 0), digits % DIGEST_DIGITS) else {
-            return field.bad("one MD5 of 32 digits for every 4096 or every 512 bytes");
+            return field.refuse("one MD5 of 32 digits for every 4096 or every 512 bytes");
         };
         self.digests.clear();
         for start in (0..digits).step_by(DIGEST_DIGITS) {
-            let digest = Field { text: &field.text[start..start + DIGEST_DIGITS], at: field.at + start };
+            let digest = Field {
+                text: &field.text[start..start + DIGEST_DIGITS],
+                byte_offset: field.byte_offset + start,
+            };
             self.digests.push(digest_word(digest)?);
         }
         Ok(unit_bytes)
@@ -108,24 +111,24 @@ impl Fiu {
 
 /// Parses the columns of an FIU line that are left after the others were split off, `[index] time pid process`, and
 /// returns the time, nanoseconds. With tabs an index may come first. With blanks the process name may contain blanks.
-fn time_ns<const SEPARATOR: u8>(mut fields: Fields<'_, SEPARATOR>) -> Result<u64, Bad> {
+fn time_ns<const SEPARATOR: u8>(mut fields: Fields<'_, SEPARATOR>) -> Result<u64, ParseRefusal> {
     let expected = "a time in nanoseconds";
     if SEPARATOR == b'\t' {
-        fields.last();
-        fields.last().number("a process number")?;
-        return fields.last().number(expected);
+        fields.last_field();
+        fields.last_field().parse_number("a process number")?;
+        return fields.last_field().parse_number(expected);
     }
-    let time_ns = fields.number(expected)?;
-    fields.number("a process number")?;
-    fields.word("a process name")?;
+    let time_ns = fields.next_number(expected)?;
+    fields.next_number("a process number")?;
+    fields.next_word("a process name")?;
     Ok(time_ns)
 }
 
 /// Returns the first half of an MD5 digest as a number. The value 0 is reserved for data of zeroes.
-fn digest_word(digest: Field<'_>) -> Result<u64, Bad> {
+fn digest_word(digest: Field<'_>) -> Result<u64, ParseRefusal> {
     let expected = "an MD5 in hexadecimal";
-    let high = Field { text: &digest.text[..16], at: digest.at }.hex(expected)?;
-    let low = digest.after(16).hex(expected)?;
+    let high = Field { text: &digest.text[..16], byte_offset: digest.byte_offset }.parse_hex(expected)?;
+    let low = digest.skip_bytes(16).parse_hex(expected)?;
     Ok(match u128::from(high) << 64 | u128::from(low) {
         ZERO_PAGE_MD5 | ZERO_SECTOR_MD5 => 0,
         _ => high.swap_bytes().max(1),

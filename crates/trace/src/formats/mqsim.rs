@@ -5,31 +5,31 @@
 //! traces have the same columns.
 
 use super::disksim::parse_address;
-use crate::error::Bad;
-use crate::read::fields::Blanks;
+use crate::error::ParseRefusal;
+use crate::read::fields::BlankFields;
 use crate::read::open::TimeUnit;
 use crate::read::{LineFormat, Parsed};
 use crate::{Format, Op, Request};
 
 pub(crate) struct MqSim {
-    pub unit: TimeUnit,
+    pub time_unit: TimeUnit,
 }
 
 impl LineFormat for MqSim {
     const FORMAT: Format = Format::MqSim;
 
-    fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<Parsed, Bad> {
-        let mut fields = Blanks::new(line);
-        let time = fields.number("an integer time")?;
-        into.time_ns = self.unit.to_ns(time).ok_or(Bad::whole("a time that fits"))?;
+    fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<Parsed, ParseRefusal> {
+        let mut fields = BlankFields::new(line);
+        let time = fields.next_number("an integer time")?;
+        into.time_ns = self.time_unit.to_ns(time).ok_or(ParseRefusal::of_whole_record("a time that fits"))?;
         parse_address(&mut fields, into)?;
-        let kind = fields.field();
+        let kind = fields.next_field();
         into.op = match kind.text {
             b"0" => Op::Write,
             b"1" => Op::Read,
-            _ => return kind.bad("type 0 (write) or 1 (read)"),
+            _ => return kind.refuse("type 0 (write) or 1 (read)"),
         };
-        fields.finish("five columns")?;
+        fields.require_end("five columns")?;
         Ok(Parsed::Request)
     }
 }

@@ -3,7 +3,7 @@
 //! A request is `magic u32, flags u16, command u16, handle u64, offset u64, length u32`. Replies are skipped. The log
 //! contains neither times nor payload, so every request gets time 0. Flags for forced unit access are ignored.
 
-use crate::error::Bad;
+use crate::error::ParseRefusal;
 use crate::read::{Parsed, RecordFormat};
 use crate::{Format, Op, Request};
 
@@ -15,7 +15,7 @@ const REPLY_BYTES: usize = 16;
 pub(crate) struct Nbd;
 
 impl Nbd {
-    pub(crate) fn fits(head: &[u8]) -> bool {
+    pub(crate) fn matches_signature(head: &[u8]) -> bool {
         head.starts_with(&REQUEST_MAGIC)
     }
 }
@@ -24,15 +24,15 @@ impl RecordFormat for Nbd {
     const FORMAT: Format = Format::Nbd;
     const HEAD_BYTES: usize = REPLY_BYTES;
 
-    fn len(&mut self, head: &[u8]) -> Result<usize, Bad> {
+    fn record_len(&mut self, head: &[u8]) -> Result<usize, ParseRefusal> {
         match head[..4].try_into().expect("four bytes") {
             REQUEST_MAGIC => Ok(REQUEST_BYTES),
             REPLY_MAGIC => Ok(REPLY_BYTES),
-            _ => Err(Bad::whole("the magic number of a request or a reply")),
+            _ => Err(ParseRefusal::of_whole_record("the magic number of a request or a reply")),
         }
     }
 
-    fn parse(&mut self, record: &[u8], into: &mut Request) -> Result<Parsed, Bad> {
+    fn parse(&mut self, record: &[u8], into: &mut Request) -> Result<Parsed, ParseRefusal> {
         if record.len() == REPLY_BYTES {
             return Ok(Parsed::Other);
         }
@@ -46,11 +46,11 @@ impl RecordFormat for Nbd {
             4 => Op::Trim,
             6 => Op::Zero,
             2 | 5 | 7 | 8 => return Ok(Parsed::Other), // disconnect, cache, block status, resize
-            _ => return Err(Bad::whole("a command number of at most 8")),
+            _ => return Err(ParseRefusal::of_whole_record("a command number of at most 8")),
         };
         match op {
-            Op::Flush => into.set(0, op, 0, 0),
-            _ => into.set(0, op, be(16, 8), be(24, 4)),
+            Op::Flush => into.set_fields(0, op, 0, 0),
+            _ => into.set_fields(0, op, be(16, 8), be(24, 4)),
         }
         Ok(Parsed::Request)
     }

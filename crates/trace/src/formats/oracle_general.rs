@@ -5,32 +5,42 @@
 //! requests are reads or writes. The object number is taken as the address of a 512-byte block, which is true of traces
 //! that were made from block traces. Object numbers that are hashes are refused because they are too large.
 
-use super::vscsi::le;
-use crate::error::Bad;
-use crate::read::fields::times;
-use crate::read::open::Assume;
+use super::vscsi::read_little_endian;
+use crate::error::ParseRefusal;
+use crate::read::fields::checked_product;
+use crate::read::open::AssumedOp;
 use crate::read::{Parsed, RecordFormat};
 use crate::{Format, Op, Request, SECTOR_BYTES};
 
 pub(crate) struct OracleGeneral {
-    pub assume: Assume,
+    pub assumed_op: AssumedOp,
 }
 
 impl RecordFormat for OracleGeneral {
     const FORMAT: Format = Format::OracleGeneral;
     const HEAD_BYTES: usize = 24;
 
-    fn len(&mut self, _head: &[u8]) -> Result<usize, Bad> {
+    fn record_len(&mut self, _head: &[u8]) -> Result<usize, ParseRefusal> {
         Ok(Self::HEAD_BYTES)
     }
 
-    fn parse(&mut self, record: &[u8], into: &mut Request) -> Result<Parsed, Bad> {
-        let op = match self.assume {
-            Assume::Reads => Op::Read,
-            Assume::Writes => Op::Write,
+    fn parse(&mut self, record: &[u8], into: &mut Request) -> Result<Parsed, ParseRefusal> {
+        let op = match self.assumed_op {
+            AssumedOp::Reads => Op::Read,
+            AssumedOp::Writes => Op::Write,
         };
-        let offset = times(le(record, 4, 8), SECTOR_BYTES, 0, "an object number below 2^55")?;
-        into.set(le(record, 0, 4) * 1_000_000_000, op, offset, le(record, 12, 4));
+        let offset = checked_product(
+            read_little_endian(record, 4, 8),
+            SECTOR_BYTES,
+            0,
+            "an object number below 2^55",
+        )?;
+        into.set_fields(
+            read_little_endian(record, 0, 4) * 1_000_000_000,
+            op,
+            offset,
+            read_little_endian(record, 12, 4),
+        );
         Ok(Parsed::Request)
     }
 }

@@ -3,8 +3,8 @@
 //!
 //! The device is the logical unit number (LUN). The response time may be empty and is not used.
 
-use crate::error::Bad;
-use crate::read::fields::Commas;
+use crate::error::ParseRefusal;
+use crate::read::fields::CommaFields;
 use crate::read::{LineFormat, Parsed};
 use crate::{Format, Op, Request};
 
@@ -16,25 +16,25 @@ pub(crate) struct Systor {
 impl LineFormat for Systor {
     const FORMAT: Format = Format::Systor;
 
-    fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<Parsed, Bad> {
+    fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<Parsed, ParseRefusal> {
         let first = !std::mem::replace(&mut self.started, true);
         if first && line.starts_with(b"Timestamp,Response,IOType,LUN") {
             return Ok(Parsed::Other);
         }
-        let mut fields = Commas::new(line);
-        let time_ns = fields.word("a time in seconds")?.decimal(9, "a time in seconds")?;
-        fields.field();
-        let kind = fields.field();
+        let mut fields = CommaFields::new(line);
+        let time_ns = fields.next_word("a time in seconds")?.parse_decimal(9, "a time in seconds")?;
+        fields.next_field();
+        let kind = fields.next_field();
         let op = match kind.text {
             b"R" => Op::Read,
             b"W" => Op::Write,
-            _ => return kind.bad("type R or W"),
+            _ => return kind.refuse("type R or W"),
         };
-        into.device = fields.small("a logical unit number")?;
-        let offset = fields.number("an offset in bytes")?;
-        let len = fields.number("a size in bytes")?;
-        fields.finish("six columns")?;
-        into.set(time_ns, op, offset, len);
+        into.device = fields.next_u32("a logical unit number")?;
+        let offset = fields.next_number("an offset in bytes")?;
+        let len = fields.next_number("a size in bytes")?;
+        fields.require_end("six columns")?;
+        into.set_fields(time_ns, op, offset, len);
         Ok(Parsed::Request)
     }
 }

@@ -3,8 +3,8 @@
 //!
 //! Times have a resolution of one second. Requests of the same second keep the order of the file.
 
-use crate::error::Bad;
-use crate::read::fields::{Commas, times};
+use crate::error::ParseRefusal;
+use crate::read::fields::{CommaFields, checked_product};
 use crate::read::{LineFormat, Parsed};
 use crate::{Format, Op, Request};
 
@@ -14,21 +14,21 @@ impl LineFormat for Tencent {
     const FORMAT: Format = Format::Tencent;
     const MAY_HAVE_HEADER: bool = true;
 
-    fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<Parsed, Bad> {
-        let mut fields = Commas::new(line);
-        let seconds = fields.number("a time in seconds")?;
-        let offset = fields.field().sectors("an offset in sectors")?;
-        let len = fields.field().sectors("a size in sectors")?;
-        let kind = fields.field();
+    fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<Parsed, ParseRefusal> {
+        let mut fields = CommaFields::new(line);
+        let seconds = fields.next_number("a time in seconds")?;
+        let offset = fields.next_field().parse_sectors("an offset in sectors")?;
+        let len = fields.next_field().parse_sectors("a size in sectors")?;
+        let kind = fields.next_field();
         let op = match kind.text {
             b"0" => Op::Read,
             b"1" => Op::Write,
-            _ => return kind.bad("type 0 (read) or 1 (write)"),
+            _ => return kind.refuse("type 0 (read) or 1 (write)"),
         };
-        into.device = fields.small("a volume number")?;
-        fields.finish("five columns")?;
-        let time_ns = times(seconds, 1_000_000_000, 0, "a time that fits")?;
-        into.set(time_ns, op, offset, len);
+        into.device = fields.next_u32("a volume number")?;
+        fields.require_end("five columns")?;
+        let time_ns = checked_product(seconds, 1_000_000_000, 0, "a time that fits")?;
+        into.set_fields(time_ns, op, offset, len);
         Ok(Parsed::Request)
     }
 }

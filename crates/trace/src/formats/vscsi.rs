@@ -6,8 +6,8 @@
 //! count 512 bytes, times are in microseconds, and the command is the SCSI opcode. Commands other than reads, writes,
 //! write-same and cache flushes are skipped.
 
-use crate::error::Bad;
-use crate::read::fields::times;
+use crate::error::ParseRefusal;
+use crate::read::fields::checked_product;
 use crate::read::{Parsed, RecordFormat};
 use crate::{Format, Op, Request, SECTOR_BYTES};
 
@@ -40,7 +40,7 @@ pub(crate) struct Vscsi {
 impl Vscsi {
     /// Returns whether the first record of a file, and the second if there is one, have the same known version of the
     /// vSCSI trace format.
-    pub(crate) fn fits(head: &[u8]) -> bool {
+    pub(crate) fn matches_version(head: &[u8]) -> bool {
         LAYOUTS.iter().any(|layout| {
             let second = head.get(layout.record_bytes..).unwrap_or_default();
             layout.fits(head) && (second.is_empty() || layout.fits(second))
@@ -52,26 +52,36 @@ impl RecordFormat for Vscsi {
     const FORMAT: Format = Format::Vscsi;
     const HEAD_BYTES: usize = 32;
 
-    fn len(&mut self, head: &[u8]) -> Result<usize, Bad> {
+    fn record_len(&mut self, head: &[u8]) -> Result<usize, ParseRefusal> {
         // The head is shorter than a v2 record, so `Layout::fits` cannot be used: compare the version only, which is
         // inside the head.
         let of_version = |layout: &&Layout| head[layout.command_at + 3] == layout.version;
         let layout = self.layout.or_else(|| LAYOUTS.iter().find(of_version).copied());
         self.layout = layout;
-        layout.map(|layout| layout.record_bytes).ok_or(Bad::whole("a record of version 1 or 2"))
+        layout
+            .map(|layout| layout.record_bytes)
+            .ok_or(ParseRefusal::of_whole_record("a record of version 1 or 2"))
     }
 
-    fn parse(&mut self, record: &[u8], into: &mut Request) -> Result<Parsed, Bad> {
+    fn parse(&mut self, record: &[u8], into: &mut Request) -> Result<Parsed, ParseRefusal> {
         let layout = self.layout.expect("the length was asked for first");
         if !layout.fits(record) {
-            return Err(Bad::whole("a record of the same version as the first"));
+            return Err(ParseRefusal::of_whole_record("a record of the same version as the first"));
         }
-        let Some(op) = operation(le(record, layout.command_at, 2)) else { return Ok(Parsed::Other) };
-        let time_ns = times(le(record, layout.block_at + 8, 8), 1000, 0, "a time that fits")?;
-        let offset = times(le(record, layout.block_at, 8), SECTOR_BYTES, 0, "a block number below 2^55")?;
+        let Some(op) = operation(read_little_endian(record, layout.command_at, 2)) else {
+            return Ok(Parsed::Other);
+        };
+        let time_ns =
+            checked_product(read_little_endian(record, layout.block_at + 8, 8), 1000, 0, "a time that fits")?;
+        let offset = checked_product(
+            read_little_endian(record, layout.block_at, 8),
+            SECTOR_BYTES,
+            0,
+            "a block number below 2^55",
+        )?;
         match op {
-            Op::Flush => into.set(time_ns, op, 0, 0),
-            _ => into.set(time_ns, op, offset, le(record, layout.len_at, 4)),
+            Op::Flush => into.set_fields(time_ns, op, 0, 0),
+            _ => into.set_fields(time_ns, op, offset, read_little_endian(record, layout.len_at, 4)),
         }
         Ok(Parsed::Request)
     }
@@ -90,6 +100,6 @@ fn operation(command: u64) -> Option<Op> {
 }
 
 /// Reads a little-endian number of `len` bytes at offset `at` of the record.
-pub(crate) fn le(record: &[u8], at: usize, len: usize) -> u64 {
+pub(crate) fn read_little_endian(record: &[u8], at: usize, len: usize) -> u64 {
     record[at..at + len].iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte))
 }

@@ -4,9 +4,9 @@
 //! device and `C` lines are their completions; the user chooses one of the two. A read at offset -8388608 is a mark by
 //! which the tool ends its setup phase. It is not a request and is skipped.
 
-use crate::error::Bad;
-use crate::read::fields::Blanks;
-use crate::read::open::Action;
+use crate::error::ParseRefusal;
+use crate::read::fields::BlankFields;
+use crate::read::open::BlockLayerStage;
 use crate::read::{LineFormat, Parsed};
 use crate::{Format, Op, Request};
 
@@ -14,36 +14,36 @@ use crate::{Format, Op, Request};
 const MARK_OFFSET: &[u8] = b"-8388608";
 
 pub(crate) struct Wiscsee {
-    pub action: Action,
+    pub block_layer_stage: BlockLayerStage,
 }
 
 impl LineFormat for Wiscsee {
     const FORMAT: Format = Format::Wiscsee;
 
-    fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<Parsed, Bad> {
-        let mut fields = Blanks::new(line);
-        fields.number("a process number")?;
-        let action = fields.field();
+    fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<Parsed, ParseRefusal> {
+        let mut fields = BlankFields::new(line);
+        fields.next_number("a process number")?;
+        let action = fields.next_field();
         let wanted = match action.text {
-            b"D" => self.action != Action::Complete,
-            b"C" => self.action == Action::Complete,
-            _ => return action.bad("action D or C"),
+            b"D" => self.block_layer_stage != BlockLayerStage::Complete,
+            b"C" => self.block_layer_stage == BlockLayerStage::Complete,
+            _ => return action.refuse("action D or C"),
         };
-        let kind = fields.field();
+        let kind = fields.next_field();
         let op = match kind.text {
             b"read" => Op::Read,
             b"write" => Op::Write,
             b"discard" => Op::Trim,
-            _ => return kind.bad("read, write or discard"),
+            _ => return kind.refuse("read, write or discard"),
         };
-        let offset = fields.field();
+        let offset = fields.next_field();
         if !wanted || offset.text == MARK_OFFSET {
             return Ok(Parsed::Other);
         }
-        let offset = offset.number("an offset in bytes")?;
-        let len = fields.number("a size in bytes")?;
-        let time_ns = fields.word("a time in seconds")?.decimal(9, "a time in seconds")?;
-        into.set(time_ns, op, offset, len);
+        let offset = offset.parse_number("an offset in bytes")?;
+        let len = fields.next_number("a size in bytes")?;
+        let time_ns = fields.next_word("a time in seconds")?.parse_decimal(9, "a time in seconds")?;
+        into.set_fields(time_ns, op, offset, len);
         Ok(Parsed::Request)
     }
 }

@@ -10,7 +10,7 @@ mod reader;
 mod writer;
 
 #[cfg(feature = "readers")]
-pub(crate) use reader::{NativeReader, fits};
+pub(crate) use reader::{NativeReader, matches_signature};
 pub use writer::NativeWriter;
 
 /// Signature at the start of a native trace file; as in PNG, its line ends reveal a transfer in text mode.
@@ -33,18 +33,18 @@ const FRAME_TARGET_BYTES: usize = 256 << 10;
 const FRAME_MAX_RECORDS: u32 = 1 << 16;
 
 /// Maximum number of 4-KiB pages that one request may touch: 1 GiB that starts inside a page.
-pub(crate) const PAGES_MAX: u64 = (1 << 18) + 1;
+pub(crate) const MAX_REQUEST_PAGES: u64 = (1 << 18) + 1;
 /// Maximum number of distinct page contents in a trace (1 TiB of pages). This bounds the reader's memory.
 const CONTENTS_MAX: usize = 1 << 28;
 
 /// Flags in the first byte of a request's record: which fields follow. The low three bits are the operation, see
 /// [`code`].
 mod head {
-    pub const DEVICE: u8 = 1 << 3;
-    pub const LENGTH: u8 = 1 << 4;
-    pub const CONTENT: u8 = 1 << 5;
-    pub const DELTAS: u8 = 1 << 6;
-    pub const BYTES: u8 = 1 << 7;
+    pub const HAS_DEVICE: u8 = 1 << 3;
+    pub const HAS_LENGTH: u8 = 1 << 4;
+    pub const HAS_CONTENT: u8 = 1 << 5;
+    pub const HAS_DELTAS: u8 = 1 << 6;
+    pub const HAS_BYTES: u8 = 1 << 7;
 }
 
 /// Numbers of the operations (read, write, ...) in the low three bits of a record's first byte.
@@ -67,14 +67,14 @@ mod code {
 /// low two bits and the length minus one in the others.
 mod run {
     /// Page contents that occur for the first time, each with its fingerprint.
-    pub const NEW: u64 = 0;
+    pub const NEW_CONTENTS: u64 = 0;
     /// Contents that occur for the first time, whose fingerprints count up from the fingerprint of the last new
     /// content.
-    pub const NEW_NEXT: u64 = 1;
+    pub const NEW_CONSECUTIVE: u64 = 1;
     /// Contents that have occurred before in the trace, with consecutive content numbers.
-    pub const RANGE: u64 = 2;
+    pub const KNOWN_RANGE: u64 = 2;
     /// One content that has occurred before in the trace, repeated.
-    pub const REPEAT: u64 = 3;
+    pub const KNOWN_REPEATED: u64 = 3;
 }
 
 /// Fields of the preceding record in the file. The next record stores its differences to them. All are zero at the

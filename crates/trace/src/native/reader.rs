@@ -7,11 +7,11 @@ use wearwell::data::{Descriptor, Fingerprint};
 
 use super::{
     CONTENTS_MAX, FRAME_HEADER_BYTES, FRAME_MAX_RECORDS, HEADER_BYTES, KIND_END, KIND_RECORDS, MAGIC,
-    PAGES_MAX, PROVENANCE_MAX_BYTES, Previous, VERSION, checksum, code, head, run,
+    MAX_REQUEST_PAGES, PROVENANCE_MAX_BYTES, Previous, VERSION, checksum, code, head, run,
 };
-use crate::error::{Bad, Rejected};
-use crate::read::Tally;
-use crate::read::source::Source;
+use crate::error::{ParseRefusal, RejectedRecords};
+use crate::read::ReadCounters;
+use crate::read::source::DecompressedStream;
 use crate::request::check_limits;
 use crate::{Format, Op, PAGE_BYTES, Request, TraceError, TraceReader};
 
@@ -23,15 +23,15 @@ const FRAME_MAX_BYTES: usize = 8 << 20;
 const OP_BITS: u8 = 0b111;
 
 /// Returns whether a file begins with the signature of the native format.
-pub(crate) fn fits(head: &[u8]) -> bool {
+pub(crate) fn matches_signature(head: &[u8]) -> bool {
     head.starts_with(&MAGIC)
 }
 
 /// Reader of a trace in the native format. Damage always ends the trace: a record depends on those before it, so none
 /// can be skipped.
 pub(crate) struct NativeReader {
-    source: Source,
-    tally: Tally,
+    source: DecompressedStream,
+    tally: ReadCounters,
     provenance: String,
     stored: Vec<u8>,
     raw: Vec<u8>,
@@ -54,9 +54,9 @@ struct Contents {
 }
 
 impl NativeReader {
-    pub(crate) fn new(mut source: Source, tally: Tally) -> Result<Self, TraceError> {
-        let provenance = read_header(&mut source).map_err(|error| tally.broken(error))?;
-        let decompressor = zstd::bulk::Decompressor::new().map_err(|error| tally.broken(error))?;
+    pub(crate) fn new(mut source: DecompressedStream, tally: ReadCounters) -> Result<Self, TraceError> {
+        let provenance = read_header(&mut source).map_err(|error| tally.corrupt_error(error))?;
+        let decompressor = zstd::bulk::Decompressor::new().map_err(|error| tally.corrupt_error(error))?;
         Ok(Self {
             source,
             tally,
@@ -78,10 +78,10 @@ impl NativeReader {
     #[cold]
     fn next_frame(&mut self) -> Result<bool, TraceError> {
         if self.at != self.raw.len() {
-            return Err(self.tally.broken(corrupt("extra bytes after the last record of a frame")));
+            return Err(self.tally.corrupt_error(corrupt("extra bytes after the last record of a frame")));
         }
         while self.left == 0 && !self.ended {
-            self.read_frame().map_err(|error| self.tally.broken(error))?;
+            self.read_frame().map_err(|error| self.tally.corrupt_error(error))?;
         }
         Ok(!self.ended)
     }
@@ -123,7 +123,7 @@ impl NativeReader {
     }
 
     fn end(&mut self) -> Result<(), Error> {
-        let counts = [self.tally.requests, self.content_pages, self.contents.known.len() as u64];
+        let counts = [self.tally.delivered_requests, self.content_pages, self.contents.known.len() as u64];
         let expected: Vec<u8> = counts.iter().flat_map(|count| count.to_le_bytes()).collect();
         if self.stored.len() != END_BYTES || self.stored != expected {
             return Err(corrupt("the counts of the end record do not match"));
@@ -136,38 +136,47 @@ impl NativeReader {
     }
 
     #[inline]
-    fn record(&mut self, into: &mut Request) -> Result<(), Bad> {
+    fn record(&mut self, into: &mut Request) -> Result<(), ParseRefusal> {
         let mut cursor = Cursor { raw: &self.raw, at: self.at };
         let head = cursor.byte()?;
         let previous = self.previous;
-        let unit = if head & head::BYTES == 0 { PAGE_BYTES } else { 1 };
+        let unit = if head & head::HAS_BYTES == 0 { PAGE_BYTES } else { 1 };
         into.op = op(head);
         into.time_ns = previous.time_ns.wrapping_add(unzigzag(cursor.varint()?));
         let offset = (previous.end_bytes / unit).wrapping_add(unzigzag(cursor.varint()?));
-        into.offset_bytes = offset.checked_mul(unit).ok_or(Bad::whole("an offset that fits"))?;
+        into.offset_bytes =
+            offset.checked_mul(unit).ok_or(ParseRefusal::of_whole_record("an offset that fits"))?;
         into.len_bytes = previous.len_bytes;
-        if head & head::LENGTH != 0 {
-            into.len_bytes = cursor.varint()?.checked_mul(unit).ok_or(Bad::whole("a length that fits"))?;
+        if head & head::HAS_LENGTH != 0 {
+            into.len_bytes = cursor
+                .varint()?
+                .checked_mul(unit)
+                .ok_or(ParseRefusal::of_whole_record("a length that fits"))?;
         }
         into.device = previous.device;
-        if head & head::DEVICE != 0 {
-            into.device =
-                cursor.varint()?.try_into().map_err(|_| Bad::whole("a device number of 32 bits"))?;
+        if head & head::HAS_DEVICE != 0 {
+            into.device = cursor
+                .varint()?
+                .try_into()
+                .map_err(|_| ParseRefusal::of_whole_record("a device number of 32 bits"))?;
         }
         match head & OP_BITS {
             code::REMAP_COPY | code::REMAP_RELOCATE => {
                 let source = (into.offset_bytes / unit).wrapping_add(unzigzag(cursor.varint()?));
-                into.source_bytes = source.checked_mul(unit).ok_or(Bad::whole("a source that fits"))?;
+                into.source_offset_bytes =
+                    source.checked_mul(unit).ok_or(ParseRefusal::of_whole_record("a source that fits"))?;
             }
-            code::MARK if cursor.varint()? != code::PHASE => return Err(Bad::whole("the mark of a phase")),
+            code::MARK if cursor.varint()? != code::PHASE => {
+                return Err(ParseRefusal::of_whole_record("the mark of a phase"));
+            }
             _ => {}
         }
-        check_limits(into).map_err(Bad::whole)?;
+        check_limits(into).map_err(ParseRefusal::of_whole_record)?;
         self.previous = Previous::after(into);
-        if head & head::CONTENT != 0 {
+        if head & head::HAS_CONTENT != 0 {
             self.contents.read(&mut cursor, into)?;
             self.content_pages += into.content.len() as u64;
-            if head & head::DELTAS != 0 {
+            if head & head::HAS_DELTAS != 0 {
                 read_deltas(&mut cursor, &mut into.content)?;
             }
         }
@@ -183,15 +192,15 @@ impl TraceReader for NativeReader {
         }
         into.clear();
         if let Err(bad) = self.record(into) {
-            return Err(TraceError::Record {
+            return Err(TraceError::BadRecord {
                 file: self.tally.file.clone(),
-                record: self.tally.requests + 1,
+                record: self.tally.delivered_requests + 1,
                 offset: self.source.offset(),
                 expected: bad.expected,
             });
         }
         self.left -= 1;
-        self.tally.requests += 1;
+        self.tally.delivered_requests += 1;
         Ok(true)
     }
 
@@ -199,11 +208,11 @@ impl TraceReader for NativeReader {
         Format::Native
     }
 
-    fn requests(&self) -> u64 {
-        self.tally.requests
+    fn delivered_requests(&self) -> u64 {
+        self.tally.delivered_requests
     }
 
-    fn rejected(&self) -> &Rejected {
+    fn rejected(&self) -> &RejectedRecords {
         &self.tally.rejected
     }
 
@@ -223,11 +232,11 @@ fn words<const N: usize>(bytes: &[u8]) -> [u32; N] {
 }
 
 /// Reads and checks the header of a native trace file and returns its text about the trace's origin.
-fn read_header(source: &mut Source) -> Result<String, Error> {
+fn read_header(source: &mut DecompressedStream) -> Result<String, Error> {
     let mut header = Vec::new();
     source.read_exact(HEADER_BYTES, &mut header)?;
     let [version_and_flags, page_bytes, provenance_len] = words(&header[8..]);
-    if !fits(&header) {
+    if !matches_signature(&header) {
         return Err(corrupt("the file does not start as a native trace"));
     }
     if version_and_flags != u32::from(VERSION) || u64::from(page_bytes) != PAGE_BYTES {
@@ -266,14 +275,17 @@ struct Cursor<'a> {
 
 impl Cursor<'_> {
     #[inline]
-    fn byte(&mut self) -> Result<u8, Bad> {
-        let byte = *self.raw.get(self.at).ok_or(Bad::whole("a record that ends inside its frame"))?;
+    fn byte(&mut self) -> Result<u8, ParseRefusal> {
+        let byte = *self
+            .raw
+            .get(self.at)
+            .ok_or(ParseRefusal::of_whole_record("a record that ends inside its frame"))?;
         self.at += 1;
         Ok(byte)
     }
 
     #[inline]
-    fn varint(&mut self) -> Result<u64, Bad> {
+    fn varint(&mut self) -> Result<u64, ParseRefusal> {
         let first = self.byte()?;
         if first < 0x80 {
             return Ok(u64::from(first));
@@ -286,31 +298,31 @@ impl Cursor<'_> {
                 return Ok(value);
             }
         }
-        Err(Bad::whole("a number of at most ten bytes"))
+        Err(ParseRefusal::of_whole_record("a number of at most ten bytes"))
     }
 
     #[inline]
-    fn bytes<const N: usize>(&mut self) -> Result<[u8; N], Bad> {
+    fn bytes<const N: usize>(&mut self) -> Result<[u8; N], ParseRefusal> {
         let bytes = self.raw.get(self.at..self.at + N).and_then(|bytes| bytes.try_into().ok());
         self.at += N;
-        bytes.ok_or(Bad::whole("a record that ends inside its frame"))
+        bytes.ok_or(ParseRefusal::of_whole_record("a record that ends inside its frame"))
     }
 }
 
 impl Contents {
     /// Reads runs of page contents (sequences that are encoded as one) until every page of the request has a content
     /// descriptor.
-    fn read(&mut self, cursor: &mut Cursor<'_>, into: &mut Request) -> Result<(), Bad> {
+    fn read(&mut self, cursor: &mut Cursor<'_>, into: &mut Request) -> Result<(), ParseRefusal> {
         let pages = into.pages();
         let pages = pages.end - pages.start;
-        if pages == 0 || pages > PAGES_MAX {
-            return Err(Bad::whole("content for 1 to 2^18 + 1 pages"));
+        if pages == 0 || pages > MAX_REQUEST_PAGES {
+            return Err(ParseRefusal::of_whole_record("content for 1 to 2^18 + 1 pages"));
         }
         while (into.content.len() as u64) < pages {
             let head = cursor.varint()?;
             let left = pages - into.content.len() as u64;
             if head >> 2 >= left {
-                return Err(Bad::whole("one content for every page"));
+                return Err(ParseRefusal::of_whole_record("one content for every page"));
             }
             self.read_run(head & 3, (head >> 2) + 1, cursor, &mut into.content)?;
         }
@@ -323,16 +335,16 @@ impl Contents {
         count: u64,
         cursor: &mut Cursor<'_>,
         into: &mut Vec<Descriptor>,
-    ) -> Result<(), Bad> {
-        if kind == run::NEW || kind == run::NEW_NEXT {
+    ) -> Result<(), ParseRefusal> {
+        if kind == run::NEW_CONTENTS || kind == run::NEW_CONSECUTIVE {
             return self.read_new(kind, count, cursor, into);
         }
         let first = (self.last + 1).wrapping_add(unzigzag(cursor.varint()?));
-        let step = u64::from(kind == run::RANGE);
+        let step = u64::from(kind == run::KNOWN_RANGE);
         self.last = first.saturating_add((count - 1) * step);
         let known = self.known.len() as u64;
         if first >= known || self.last >= known {
-            return Err(Bad::whole("the number of a content that has occurred"));
+            return Err(ParseRefusal::of_whole_record("the number of a content that has occurred"));
         }
         into.extend((0..count).map(|index| self.descriptor((first + index * step) as usize)));
         Ok(())
@@ -344,14 +356,14 @@ impl Contents {
         count: u64,
         cursor: &mut Cursor<'_>,
         into: &mut Vec<Descriptor>,
-    ) -> Result<(), Bad> {
+    ) -> Result<(), ParseRefusal> {
         if self.known.len() + count as usize > CONTENTS_MAX {
-            return Err(Bad::whole("at most 2^28 distinct contents"));
+            return Err(ParseRefusal::of_whole_record("at most 2^28 distinct contents"));
         }
         for _ in 0..count {
             let newest = self.known.last().map_or(0, |(fingerprint, _)| fingerprint.0);
             let fingerprint = match kind {
-                run::NEW => u64::from_le_bytes(cursor.bytes()?),
+                run::NEW_CONTENTS => u64::from_le_bytes(cursor.bytes()?),
                 _ => newest.wrapping_add(1),
             };
             self.known.push((Fingerprint(fingerprint), u16::from_le_bytes(cursor.bytes()?)));
@@ -368,7 +380,7 @@ impl Contents {
     }
 }
 
-fn read_deltas(cursor: &mut Cursor<'_>, content: &mut [Descriptor]) -> Result<(), Bad> {
+fn read_deltas(cursor: &mut Cursor<'_>, content: &mut [Descriptor]) -> Result<(), ParseRefusal> {
     for descriptor in content {
         descriptor.delta_bytes = u16::from_le_bytes(cursor.bytes()?);
     }

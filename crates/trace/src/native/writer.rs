@@ -33,10 +33,10 @@ impl<W: Write> NativeWriter<W> {
     /// return it.
     ///
     /// # Errors
-    /// [`TraceError::Unwritable`] if the provenance exceeds 64 KiB, [`TraceError::Write`] if `out` fails.
+    /// [`TraceError::UnwritableRequest`] if the provenance exceeds 64 KiB, [`TraceError::Write`] if `out` fails.
     pub fn new(mut out: W, provenance: &str) -> Result<Self, TraceError> {
         if provenance.len() > PROVENANCE_MAX_BYTES {
-            return Err(TraceError::Unwritable {
+            return Err(TraceError::UnwritableRequest {
                 request: 0,
                 reason: "the provenance is longer than 64 KiB",
             });
@@ -69,7 +69,7 @@ impl<W: Write> NativeWriter<W> {
         }
         match request.op {
             Op::Remap(_) => {
-                let apart = (request.source_bytes / unit).wrapping_sub(request.offset_bytes / unit);
+                let apart = (request.source_offset_bytes / unit).wrapping_sub(request.offset_bytes / unit);
                 put_varint(&mut self.raw, zigzag(apart));
             }
             Op::Phase => put_varint(&mut self.raw, code::PHASE),
@@ -116,7 +116,7 @@ impl<W: Write> TraceWriter for NativeWriter<W> {
         check_writable(request, self.requests)?;
         if self.contents.known.len() + request.content.len() > CONTENTS_MAX {
             let reason = "the trace has more than 2^28 distinct contents";
-            return Err(TraceError::Unwritable { request: self.requests, reason });
+            return Err(TraceError::UnwritableRequest { request: self.requests, reason });
         }
         self.put_record(request);
         if !request.content.is_empty() {
@@ -175,11 +175,11 @@ fn unit_bytes(request: &Request) -> u64 {
 fn head_byte(request: &Request, previous: Previous) -> u8 {
     let flag = |set: bool, bit: u8| if set { bit } else { 0 };
     op_code(request.op)
-        | flag(request.device != previous.device, head::DEVICE)
-        | flag(request.len_bytes != previous.len_bytes, head::LENGTH)
-        | flag(!request.content.is_empty(), head::CONTENT)
-        | flag(has_deltas(&request.content), head::DELTAS)
-        | flag(unit_bytes(request) == 1, head::BYTES)
+        | flag(request.device != previous.device, head::HAS_DEVICE)
+        | flag(request.len_bytes != previous.len_bytes, head::HAS_LENGTH)
+        | flag(!request.content.is_empty(), head::HAS_CONTENT)
+        | flag(has_deltas(&request.content), head::HAS_DELTAS)
+        | flag(unit_bytes(request) == 1, head::HAS_BYTES)
 }
 
 fn op_code(op: Op) -> u8 {
@@ -219,13 +219,15 @@ impl Run {
     /// Adds one page content to the run if it continues the run; returns whether it was added.
     fn extend(&mut self, kind: u64, id: u32) -> bool {
         let follows = match (self.kind, kind) {
-            (run::NEW, run::NEW) | (run::NEW_NEXT, run::NEW_NEXT) => true,
-            (run::RANGE, run::RANGE) if u64::from(id) == u64::from(self.first) + self.count => true,
-            (run::RANGE, run::RANGE) if self.count == 1 && id == self.first => {
-                self.kind = run::REPEAT;
+            (run::NEW_CONTENTS, run::NEW_CONTENTS) | (run::NEW_CONSECUTIVE, run::NEW_CONSECUTIVE) => true,
+            (run::KNOWN_RANGE, run::KNOWN_RANGE) if u64::from(id) == u64::from(self.first) + self.count => {
                 true
             }
-            (run::REPEAT, run::RANGE) => id == self.first,
+            (run::KNOWN_RANGE, run::KNOWN_RANGE) if self.count == 1 && id == self.first => {
+                self.kind = run::KNOWN_REPEATED;
+                true
+            }
+            (run::KNOWN_REPEATED, run::KNOWN_RANGE) => id == self.first,
             _ => false,
         };
         self.count += u64::from(follows);
@@ -233,7 +235,7 @@ impl Run {
     }
 
     fn last(self) -> u32 {
-        if self.kind == run::REPEAT { self.first } else { self.first + (self.count - 1) as u32 }
+        if self.kind == run::KNOWN_REPEATED { self.first } else { self.first + (self.count - 1) as u32 }
     }
 }
 
@@ -267,18 +269,18 @@ impl Contents {
         let id = *self.known.entry((descriptor.fingerprint, descriptor.compressed_bytes)).or_insert(next);
         let follows = descriptor.fingerprint.0 == self.newest.wrapping_add(1);
         let kind = match id == next {
-            false => run::RANGE,
-            true if follows => run::NEW_NEXT,
-            true => run::NEW,
+            false => run::KNOWN_RANGE,
+            true if follows => run::NEW_CONSECUTIVE,
+            true => run::NEW_CONTENTS,
         };
         (kind, id)
     }
 
     fn put_fresh(&mut self, kind: u64, descriptor: Descriptor) {
-        if kind == run::NEW {
+        if kind == run::NEW_CONTENTS {
             self.fresh.extend(descriptor.fingerprint.0.to_le_bytes());
         }
-        if kind == run::NEW || kind == run::NEW_NEXT {
+        if kind == run::NEW_CONTENTS || kind == run::NEW_CONSECUTIVE {
             self.fresh.extend(descriptor.compressed_bytes.to_le_bytes());
             self.newest = descriptor.fingerprint.0;
         }
@@ -287,7 +289,7 @@ impl Contents {
     fn put_run(&mut self, run: Option<Run>, into: &mut Vec<u8>) {
         let Some(run) = run else { return };
         put_varint(into, (run.count - 1) << 2 | run.kind);
-        if run.kind == run::RANGE || run.kind == run::REPEAT {
+        if run.kind == run::KNOWN_RANGE || run.kind == run::KNOWN_REPEATED {
             put_varint(into, zigzag(u64::from(run.first).wrapping_sub(u64::from(self.last) + 1)));
         }
         into.append(&mut self.fresh);

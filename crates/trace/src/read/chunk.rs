@@ -6,37 +6,37 @@
 use std::ops::Range;
 
 /// Pages per chunk, which is a group of neighbouring pages that share one bit mask.
-pub(crate) const CHUNK_PAGES: u64 = 64;
+pub(crate) const GROUP_PAGES: u64 = 64;
 
-/// Identifies a group of 64 neighbouring pages of one device: `number` is the page number divided by [`CHUNK_PAGES`].
+/// Identifies a group of 64 neighbouring pages of one device: `number` is the page number divided by [`GROUP_PAGES`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(crate) struct ChunkId {
+pub(crate) struct PageGroup {
     pub device: u32,
     pub number: u64,
 }
 
 /// Returns the numbers of the chunks (groups of 64 neighbouring pages) that overlap the range `pages`.
 #[inline]
-pub(crate) fn numbers(pages: &Range<u64>) -> Range<u64> {
+pub(crate) fn group_numbers(pages: &Range<u64>) -> Range<u64> {
     if pages.is_empty() {
         return 0..0;
     }
-    pages.start / CHUNK_PAGES..pages.end.div_ceil(CHUNK_PAGES)
+    pages.start / GROUP_PAGES..pages.end.div_ceil(GROUP_PAGES)
 }
 
 /// Returns which pages of chunk `number` (64 neighbouring pages) are in the range `pages`, as a bit mask.
 #[inline]
-pub(crate) fn mask(number: u64, pages: &Range<u64>) -> u64 {
-    let first = number * CHUNK_PAGES;
-    let start = pages.start.clamp(first, first + CHUNK_PAGES) - first;
-    let end = pages.end.clamp(first, first + CHUNK_PAGES) - first;
-    below(end) & !below(start)
+pub(crate) fn page_mask_in_group(number: u64, pages: &Range<u64>) -> u64 {
+    let first = number * GROUP_PAGES;
+    let start = pages.start.clamp(first, first + GROUP_PAGES) - first;
+    let end = pages.end.clamp(first, first + GROUP_PAGES) - first;
+    low_bits(end) & !low_bits(start)
 }
 
 /// Returns a bit mask in which the lowest `count` bits are set.
 #[inline]
-pub(crate) fn below(count: u64) -> u64 {
-    if count >= CHUNK_PAGES { u64::MAX } else { (1 << count) - 1 }
+pub(crate) fn low_bits(count: u64) -> u64 {
+    if count >= GROUP_PAGES { u64::MAX } else { (1 << count) - 1 }
 }
 
 #[cfg(test)]
@@ -44,11 +44,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn masks_cover_a_range_once() {
+    fn page_masks_of_groups_cover_a_range_once() {
         for pages in &[0..0, 3..3, 0..64, 5..7, 63..65, 60..200, 128..192] {
-            let bits =
-                |n| (0..64).filter(move |bit| mask(n, pages) >> bit & 1 == 1).map(move |bit| n * 64 + bit);
-            let listed: Vec<u64> = numbers(pages).flat_map(bits).collect();
+            let bits = |n| {
+                (0..64)
+                    .filter(move |bit| page_mask_in_group(n, pages) >> bit & 1 == 1)
+                    .map(move |bit| n * 64 + bit)
+            };
+            let listed: Vec<u64> = group_numbers(pages).flat_map(bits).collect();
             assert_eq!(listed, pages.clone().collect::<Vec<_>>());
         }
     }

@@ -7,15 +7,15 @@
 
 use std::str::FromStr;
 
-use crate::error::Bad;
-use crate::read::fields::{Field, Fields, times};
+use crate::error::ParseRefusal;
+use crate::read::fields::{Field, Fields, checked_product};
 use crate::read::{LineFormat, Parsed};
 use crate::{Format, Op, Request, SECTOR_BYTES};
 
 /// Description of a CSV's columns, parsed from a text such as `t=1,op=2,offset=3,length=4`. Column numbers in the text
 /// count from 1, in the fields from 0.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Columns {
+pub struct CsvColumns {
     time: Option<usize>,
     op: usize,
     offset: usize,
@@ -47,13 +47,13 @@ const KEYS: &str = "t, op, offset, length, device (columns from 1), unit (s, ms,
 /// Error that describes why a user's description of CSV columns is refused.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("columns: {0}; a description is like t=1,op=2,offset=3,length=4,unit=us. Keys: {KEYS}")]
-pub struct ColumnsError(String);
+pub struct CsvColumnsError(String);
 
-impl FromStr for Columns {
-    type Err = ColumnsError;
+impl FromStr for CsvColumns {
+    type Err = CsvColumnsError;
 
-    fn from_str(text: &str) -> Result<Self, ColumnsError> {
-        let refuse = |what: String| Err(ColumnsError(what));
+    fn from_str(text: &str) -> Result<Self, CsvColumnsError> {
+        let refuse = |what: String| Err(CsvColumnsError(what));
         let (mut time, mut op, mut offset, mut length, mut device) = (None, None, None, None, None);
         let mut columns = Self {
             time: None,
@@ -104,63 +104,72 @@ impl FromStr for Columns {
 const COLUMNS_MAX: usize = 64;
 
 /// Parses the number of a CSV column, which the user counts from 1, and returns it counted from 0.
-fn column(key: &str, value: &str) -> Result<usize, ColumnsError> {
+fn column(key: &str, value: &str) -> Result<usize, CsvColumnsError> {
     match value.trim().parse::<usize>() {
         Ok(number) if (1..=COLUMNS_MAX).contains(&number) => Ok(number - 1),
-        _ => Err(ColumnsError(format!("{key}={value}: a column is a number from 1 to {COLUMNS_MAX}"))),
+        _ => Err(CsvColumnsError(format!("{key}={value}: a column is a number from 1 to {COLUMNS_MAX}"))),
     }
 }
 
-fn time_digits(value: &str) -> Result<u32, ColumnsError> {
+fn time_digits(value: &str) -> Result<u32, CsvColumnsError> {
     [("s", 9), ("ms", 6), ("us", 3), ("ns", 0)]
         .into_iter()
         .find_map(|(name, digits)| (name == value).then_some(digits))
-        .ok_or_else(|| ColumnsError(format!("unit={value}: s, ms, us or ns")))
+        .ok_or_else(|| CsvColumnsError(format!("unit={value}: s, ms, us or ns")))
 }
 
-fn address_bytes(value: &str) -> Result<u64, ColumnsError> {
+fn address_bytes(value: &str) -> Result<u64, CsvColumnsError> {
     match value {
         "bytes" => Ok(1),
         "sectors" => Ok(SECTOR_BYTES),
-        _ => Err(ColumnsError(format!("addresses={value}: bytes or sectors"))),
+        _ => Err(CsvColumnsError(format!("addresses={value}: bytes or sectors"))),
     }
 }
 
-fn separator(value: &str) -> Result<Separator, ColumnsError> {
+fn separator(value: &str) -> Result<Separator, CsvColumnsError> {
     match value {
         "comma" => Ok(Separator::Comma),
         "semicolon" => Ok(Separator::Semicolon),
         "tab" => Ok(Separator::Tab),
         "blank" => Ok(Separator::Blanks),
-        _ => Err(ColumnsError(format!("separator={value}: comma, semicolon, tab or blank"))),
+        _ => Err(CsvColumnsError(format!("separator={value}: comma, semicolon, tab or blank"))),
     }
 }
 
-impl Columns {
-    fn parse_fields<const SEPARATOR: u8>(&self, line: &[u8], into: &mut Request) -> Result<Parsed, Bad> {
-        let mut found = [Field { text: b"", at: line.len() }; COLUMNS_MAX];
+impl CsvColumns {
+    fn parse_fields<const SEPARATOR: u8>(
+        &self,
+        line: &[u8],
+        into: &mut Request,
+    ) -> Result<Parsed, ParseRefusal> {
+        let mut found = [Field { text: b"", byte_offset: line.len() }; COLUMNS_MAX];
         let last = [self.time, Some(self.op), Some(self.offset), Some(self.length), self.device];
         let last = last.into_iter().flatten().max().unwrap_or(0);
         let mut fields = Fields::<SEPARATOR>::new(line);
         for field in &mut found[..=last] {
-            *field = trimmed(fields.field());
+            *field = trimmed(fields.next_field());
         }
         let address = |field: Field<'_>, expected| {
-            times(field.number(expected)?, self.address_bytes, field.at, "an address that fits")
+            checked_product(
+                field.parse_number(expected)?,
+                self.address_bytes,
+                field.byte_offset,
+                "an address that fits",
+            )
         };
         let time_ns = match self.time {
-            Some(column) => found[column].decimal(self.time_digits, "a time")?,
+            Some(column) => found[column].parse_decimal(self.time_digits, "a time")?,
             None => 0,
         };
         let op = self.op(found[self.op])?;
         let offset = address(found[self.offset], "an offset")?;
         let len = address(found[self.length], "a length")?;
-        into.device = self.device.map_or(Ok(0), |column| found[column].small("a device number"))?;
-        into.set(time_ns, op, offset, len);
+        into.device = self.device.map_or(Ok(0), |column| found[column].parse_u32("a device number"))?;
+        into.set_fields(time_ns, op, offset, len);
         Ok(Parsed::Request)
     }
 
-    fn op(&self, field: Field<'_>) -> Result<Op, Bad> {
+    fn op(&self, field: Field<'_>) -> Result<Op, ParseRefusal> {
         let is = |word: &Option<String>| word.as_ref().is_some_and(|word| word.as_bytes() == field.text);
         if is(&self.write) {
             return Ok(Op::Write);
@@ -176,7 +185,7 @@ impl Columns {
             b"w" | b"write" => Ok(Op::Write),
             b"t" | b"d" | b"trim" | b"discard" | b"unmap" => Ok(Op::Trim),
             b"f" | b"flush" => Ok(Op::Flush),
-            _ => field.bad("R, W, T (trim) or F (flush), or the words said with write=, read= and trim="),
+            _ => field.refuse("R, W, T (trim) or F (flush), or the words said with write=, read= and trim="),
         }
     }
 }
@@ -186,14 +195,14 @@ fn trimmed(field: Field<'_>) -> Field<'_> {
     let is_frame = |byte: &u8| byte.is_ascii_whitespace() || *byte == b'"';
     let start = field.text.iter().position(|byte| !is_frame(byte)).unwrap_or(field.text.len());
     let end = field.text.iter().rposition(|byte| !is_frame(byte)).map_or(start, |at| at + 1);
-    Field { text: &field.text[start..end], at: field.at + start }
+    Field { text: &field.text[start..end], byte_offset: field.byte_offset + start }
 }
 
-impl LineFormat for Columns {
+impl LineFormat for CsvColumns {
     const FORMAT: Format = Format::Columns;
     const MAY_HAVE_HEADER: bool = true;
 
-    fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<Parsed, Bad> {
+    fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<Parsed, ParseRefusal> {
         match self.separator {
             Separator::Comma => self.parse_fields::<b','>(line, into),
             Separator::Semicolon => self.parse_fields::<b';'>(line, into),

@@ -6,7 +6,7 @@ use crate::{Request, TraceError, TraceReader, TraceWriter};
 ///
 /// # Errors
 /// Those of the reader and of the writer; the output is then incomplete.
-pub fn convert(reader: &mut dyn TraceReader, writer: &mut dyn TraceWriter) -> Result<u64, TraceError> {
+pub fn copy_trace(reader: &mut dyn TraceReader, writer: &mut dyn TraceWriter) -> Result<u64, TraceError> {
     let mut request = Request::default();
     while reader.next(&mut request)? {
         writer.write(&request)?;

@@ -12,7 +12,7 @@ use std::ops::Range;
 
 use rustc_hash::FxHashMap;
 
-use crate::read::chunk::{CHUNK_PAGES, ChunkId, below, mask, numbers};
+use crate::read::chunk::{GROUP_PAGES, PageGroup, group_numbers, low_bits, page_mask_in_group};
 use crate::{Op, PAGE_BYTES, Request, TraceError, TraceReader};
 
 /// Bit mask of those of 64 neighbouring pages that the trace touches; `rank` is the number of touched pages before
@@ -35,13 +35,13 @@ pub struct Footprint {
 /// Collects the touched pages of a trace, request by request, for a [`Footprint`].
 #[derive(Debug, Default)]
 pub struct FootprintBuilder {
-    chunks: FxHashMap<ChunkId, u64>,
+    chunks: FxHashMap<PageGroup, u64>,
 }
 
 impl FootprintBuilder {
     /// Adds the pages that one request touches; for a remap these are source and target. Trims, flushes and phases add
     /// none.
-    pub fn add(&mut self, request: &Request) {
+    pub fn add_request(&mut self, request: &Request) {
         if matches!(request.op, Op::Trim | Op::Flush | Op::Phase) {
             return;
         }
@@ -50,9 +50,9 @@ impl FootprintBuilder {
     }
 
     fn add_pages(&mut self, request: &Request, pages: &Range<u64>) {
-        for number in numbers(pages) {
-            let id = ChunkId { device: request.device, number };
-            *self.chunks.entry(id).or_default() |= mask(number, pages);
+        for number in group_numbers(pages) {
+            let id = PageGroup { device: request.device, number };
+            *self.chunks.entry(id).or_default() |= page_mask_in_group(number, pages);
         }
     }
 
@@ -60,9 +60,9 @@ impl FootprintBuilder {
     ///
     /// # Errors
     /// [`TraceError::TooManyPages`] if 32 bits do not suffice.
-    pub fn finish(self) -> Result<Footprint, TraceError> {
+    pub fn into_footprint(self) -> Result<Footprint, TraceError> {
         let unranked =
-            |(id, bits): (ChunkId, u64)| Chunk { number: id.number, bits, device: id.device, rank: 0 };
+            |(id, bits): (PageGroup, u64)| Chunk { number: id.number, bits, device: id.device, rank: 0 };
         let mut chunks: Vec<Chunk> = self.chunks.into_iter().map(unranked).collect();
         chunks.sort_unstable_by_key(|chunk| (chunk.device, chunk.number));
         let mut pages = 0_u32;
@@ -79,24 +79,24 @@ impl Footprint {
     ///
     /// # Errors
     /// Those of the reader, and [`TraceError::TooManyPages`].
-    pub fn of(reader: &mut dyn TraceReader) -> Result<Self, TraceError> {
+    pub fn of_trace(reader: &mut dyn TraceReader) -> Result<Self, TraceError> {
         let mut builder = FootprintBuilder::default();
         let mut request = Request::default();
         while reader.next(&mut request)? {
-            builder.add(&request);
+            builder.add_request(&request);
         }
-        builder.finish()
+        builder.into_footprint()
     }
 
     /// Returns the number of pages that the trace touches; this is the size of the smallest drive that can replay the
     /// trace.
-    pub fn pages(&self) -> u32 {
+    pub fn page_count(&self) -> u32 {
         self.pages
     }
 
     /// Returns the number of a page among the touched pages of the trace, in order of address; `None` if the trace does
     /// not touch it.
-    pub fn dense(&self, device: u32, page: u64) -> Option<u32> {
+    pub fn dense_page(&self, device: u32, page: u64) -> Option<u32> {
         let (rank, touched) = self.rank(device, page);
         touched.then_some(rank)
     }
@@ -104,12 +104,12 @@ impl Footprint {
     /// Returns the number of touched pages before `page` and whether `page` itself is touched, by binary search over
     /// groups of 64 pages.
     fn rank(&self, device: u32, page: u64) -> (u32, bool) {
-        let (number, bit) = (page / CHUNK_PAGES, page % CHUNK_PAGES);
+        let (number, bit) = (page / GROUP_PAGES, page % GROUP_PAGES);
         let key = (device, number);
         let at = self.chunks.partition_point(|chunk| (chunk.device, chunk.number) < key);
         match self.chunks.get(at) {
             Some(chunk) if (chunk.device, chunk.number) == key => {
-                (chunk.rank + (chunk.bits & below(bit)).count_ones(), chunk.bits >> bit & 1 == 1)
+                (chunk.rank + (chunk.bits & low_bits(bit)).count_ones(), chunk.bits >> bit & 1 == 1)
             }
             Some(chunk) => (chunk.rank, false),
             None => (self.pages, false),
@@ -119,11 +119,11 @@ impl Footprint {
     /// Translates a request's addresses to addresses without gaps on device 0, so that the trace fits the smallest
     /// drive. A trim is reduced to the touched pages inside it, of which there may be none. The request must be of the
     /// trace from which the footprint was made.
-    pub fn compact(&self, request: &mut Request) {
+    pub fn compact_request(&self, request: &mut Request) {
         let (device, pages, source) = (request.device, request.pages(), request.source_pages());
         request.device = 0;
         if !source.is_empty() {
-            request.source_bytes = u64::from(self.rank(device, source.start).0) * PAGE_BYTES;
+            request.source_offset_bytes = u64::from(self.rank(device, source.start).0) * PAGE_BYTES;
         }
         if pages.is_empty() {
             request.offset_bytes = 0;

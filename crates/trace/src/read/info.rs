@@ -16,7 +16,7 @@ use sha2::{Digest, Sha256};
 use wearwell::address::RemapMode;
 use wearwell::data::Fingerprint;
 
-use crate::read::chunk::{ChunkId, mask, numbers};
+use crate::read::chunk::{PageGroup, group_numbers, page_mask_in_group};
 use crate::{Format, Op, OpenOptions, PAGE_BYTES, Request, SECTOR_BYTES, TraceError, TraceReader, open};
 
 /// A count for each kind of request of a trace: numbers of requests, or of pages that they touch.
@@ -130,9 +130,9 @@ impl TraceInfo {
     /// # Errors
     /// Those of [`open()`] and of the reader. A damaged file is no error but is reported in [`TraceInfo::damage`].
     pub fn of_file(path: &Path, options: &OpenOptions) -> Result<Self, TraceError> {
-        let mut info = Self::of(open(path, options)?.as_mut())?;
-        let open_error = |source| TraceError::Open { file: path.display().to_string(), source };
-        info.sha256 = Some(sha256(path).map_err(open_error)?);
+        let mut info = Self::of_requests(open(path, options)?.as_mut())?;
+        let open_error = |source| TraceError::CannotOpen { file: path.display().to_string(), source };
+        info.sha256 = Some(file_sha256(path).map_err(open_error)?);
         Ok(info)
     }
 
@@ -140,7 +140,7 @@ impl TraceInfo {
     ///
     /// # Errors
     /// Those of the reader, except that damage is reported in [`TraceInfo::damage`].
-    pub fn of(reader: &mut dyn TraceReader) -> Result<Self, TraceError> {
+    pub fn of_requests(reader: &mut dyn TraceReader) -> Result<Self, TraceError> {
         let mut count = Count::default();
         let mut request = Request::default();
         let damage = loop {
@@ -159,7 +159,7 @@ impl TraceInfo {
 ///
 /// # Errors
 /// The file cannot be read.
-pub fn sha256(path: &Path) -> io::Result<String> {
+pub fn file_sha256(path: &Path) -> io::Result<String> {
     let mut file = File::open(path)?;
     let mut hasher = Sha256::new();
     let mut chunk = vec![0; 128 << 10];
@@ -200,7 +200,7 @@ enum PageContent {
 struct Count {
     requests: ByOp,
     pages: ByOp,
-    chunks: FxHashMap<ChunkId, Chunk>,
+    chunks: FxHashMap<PageGroup, Chunk>,
     contents: FxHashSet<Fingerprint>,
     devices: FxHashSet<u32>,
     written_bytes: u64,
@@ -246,10 +246,10 @@ impl Count {
 
     /// Gives the target pages of a remap the contents that the source pages held before the request.
     fn remap(&mut self, request: &Request, mode: RemapMode) {
-        if request.offset_bytes == request.source_bytes {
+        if request.offset_bytes == request.source_offset_bytes {
             return;
         }
-        let place = |page: u64| (ChunkId { device: request.device, number: page / 64 }, page % 64);
+        let place = |page: u64| (PageGroup { device: request.device, number: page / 64 }, page % 64);
         let aside: Vec<PageContent> = request.source_pages().map(|page| self.held(place(page))).collect();
         if mode == RemapMode::Relocate {
             request.source_pages().for_each(|page| self.hold(place(page), PageContent::Nothing));
@@ -259,7 +259,7 @@ impl Count {
         }
     }
 
-    fn held(&self, (id, bit): (ChunkId, u64)) -> PageContent {
+    fn held(&self, (id, bit): (PageGroup, u64)) -> PageContent {
         let Some(chunk) = self.chunks.get(&id) else { return PageContent::Nothing };
         match &chunk.fingerprints {
             Some(fingerprints) if chunk.known >> bit & 1 == 1 => {
@@ -270,7 +270,7 @@ impl Count {
         }
     }
 
-    fn hold(&mut self, (id, bit): (ChunkId, u64), held: PageContent) {
+    fn hold(&mut self, (id, bit): (PageGroup, u64), held: PageContent) {
         let chunk = self.chunks.entry(id).or_default();
         let set = |bits: u64, on: bool| bits & !(1 << bit) | u64::from(on) << bit;
         chunk.live = set(chunk.live, held != PageContent::Nothing);
@@ -284,9 +284,9 @@ impl Count {
     fn write(&mut self, request: &Request) {
         self.written_bytes = self.written_bytes.saturating_add(request.len_bytes);
         let pages = request.pages();
-        for number in numbers(&pages) {
-            let touched = mask(number, &pages);
-            let chunk = self.chunks.entry(ChunkId { device: request.device, number }).or_default();
+        for number in group_numbers(&pages) {
+            let touched = page_mask_in_group(number, &pages);
+            let chunk = self.chunks.entry(PageGroup { device: request.device, number }).or_default();
             self.unique += u64::from((touched & !chunk.written).count_ones());
             self.over += u64::from((touched & chunk.live).count_ones());
             chunk.written |= touched;
@@ -297,14 +297,14 @@ impl Count {
         }
         for (page, descriptor) in pages.zip(&request.content) {
             self.write_content(
-                ChunkId { device: request.device, number: page / 64 },
+                PageGroup { device: request.device, number: page / 64 },
                 page % 64,
                 descriptor.fingerprint,
             );
         }
     }
 
-    fn write_content(&mut self, id: ChunkId, bit: u64, fingerprint: Fingerprint) {
+    fn write_content(&mut self, id: PageGroup, bit: u64, fingerprint: Fingerprint) {
         let chunk = self.chunks.entry(id).or_default();
         let held = chunk.fingerprints.get_or_insert_with(|| Box::new([Fingerprint::default(); 64]));
         let known = chunk.known >> bit & 1 == 1;
@@ -322,9 +322,9 @@ impl Count {
     /// pages than were ever written, the loop visits the written groups instead of the range.
     fn discard(&mut self, request: &Request) {
         let pages = request.whole_pages();
-        let range = numbers(&pages);
+        let range = group_numbers(&pages);
         let clear = |chunk: &mut Chunk, number| {
-            chunk.live &= !mask(number, &pages);
+            chunk.live &= !page_mask_in_group(number, &pages);
             chunk.known &= chunk.live;
         };
         if range.end - range.start > self.chunks.len() as u64 {
@@ -336,7 +336,7 @@ impl Count {
             return;
         }
         for number in range {
-            if let Some(chunk) = self.chunks.get_mut(&ChunkId { device: request.device, number }) {
+            if let Some(chunk) = self.chunks.get_mut(&PageGroup { device: request.device, number }) {
                 clear(chunk, number);
             }
         }
@@ -363,7 +363,7 @@ impl Count {
             empty_requests: self.empty,
             sub_sector_requests: self.sub_sector,
             rejected: reader.rejected().count,
-            rejected_first: reader.rejected().first.clone(),
+            rejected_first: reader.rejected().first_messages.clone(),
             damage,
         }
     }

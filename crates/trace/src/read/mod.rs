@@ -15,16 +15,16 @@ mod recognise;
 pub(crate) mod sidecar;
 pub(crate) mod source;
 
-pub use columns::{Columns, ColumnsError};
-pub use convert::convert;
+pub use columns::{CsvColumns, CsvColumnsError};
+pub use convert::copy_trace;
 pub use footprint::{Footprint, FootprintBuilder};
-pub use info::{ByOp, ContentInfo, TraceInfo, sha256};
-pub use open::{Action, Assume, OpenOptions, TimeUnit, open, open_stream};
-pub use sidecar::files_beside;
+pub use info::{ByOp, ContentInfo, TraceInfo, file_sha256};
+pub use open::{AssumedOp, BlockLayerStage, OpenOptions, TimeUnit, open, open_stream};
+pub use sidecar::sidecar_files_of;
 pub use source::{Compression, LINE_MAX_BYTES};
-use source::{Line, Source};
+use source::{DecompressedStream, LineResult};
 
-use crate::error::{Bad, Rejected, TraceError};
+use crate::error::{ParseRefusal, RejectedRecords, TraceError};
 use crate::request::check_limits;
 use crate::{Format, Request};
 
@@ -34,18 +34,18 @@ pub trait TraceReader: Send {
     /// unspecified.
     ///
     /// # Errors
-    /// [`TraceError::Line`] or [`TraceError::Record`] for bad input (unless skipped and counted),
-    /// [`TraceError::Broken`] when the file is damaged. After an error the reader must not be used further.
+    /// [`TraceError::BadLine`] or [`TraceError::BadRecord`] for bad input (unless skipped and counted),
+    /// [`TraceError::TruncatedOrCorrupt`] when the file is damaged. After an error the reader must not be used further.
     fn next(&mut self, into: &mut Request) -> Result<bool, TraceError>;
 
     /// Returns the format of the trace that is read.
     fn format(&self) -> Format;
 
     /// Returns the number of requests that the reader has delivered so far.
-    fn requests(&self) -> u64;
+    fn delivered_requests(&self) -> u64;
 
     /// Returns the lines or records of the trace that were refused and skipped so far.
-    fn rejected(&self) -> &Rejected;
+    fn rejected(&self) -> &RejectedRecords;
 
     /// Returns the number of requests so far whose time in the file is earlier than that of the preceding request. It
     /// is 0 for readers that deliver the file's times unchanged, because the caller can count there.
@@ -76,7 +76,7 @@ pub(crate) trait LineFormat: Send {
     /// Whether files of this trace format may begin with a line that names the columns.
     const MAY_HAVE_HEADER: bool = false;
 
-    fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<Parsed, Bad>;
+    fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<Parsed, ParseRefusal>;
 }
 
 /// Parser of one record of a trace in a binary format.
@@ -88,16 +88,16 @@ pub(crate) trait RecordFormat: Send {
 
     /// Returns the length of the record that begins with `head`, at most 128 KiB, bytes. An error ends the trace,
     /// because the start of the next record is unknown.
-    fn len(&mut self, head: &[u8]) -> Result<usize, Bad>;
+    fn record_len(&mut self, head: &[u8]) -> Result<usize, ParseRefusal>;
 
-    fn parse(&mut self, record: &[u8], into: &mut Request) -> Result<Parsed, Bad>;
+    fn parse(&mut self, record: &[u8], into: &mut Request) -> Result<Parsed, ParseRefusal>;
 }
 
 /// Counters that every trace reader keeps about its file: delivered requests, refused lines, start time.
-pub(crate) struct Tally {
+pub(crate) struct ReadCounters {
     pub file: String,
-    pub requests: u64,
-    pub rejected: Rejected,
+    pub delivered_requests: u64,
+    pub rejected: RejectedRecords,
     skip_bad: bool,
     base_ns: Option<u64>,
     /// Time of the preceding request as in the file, nanoseconds. `unsorted` counts the requests that are earlier than
@@ -106,12 +106,12 @@ pub(crate) struct Tally {
     unsorted: u64,
 }
 
-impl Tally {
+impl ReadCounters {
     pub(crate) fn new(file: String, skip_bad: bool) -> Self {
         Self {
             file,
-            requests: 0,
-            rejected: Rejected::default(),
+            delivered_requests: 0,
+            rejected: RejectedRecords::default(),
             skip_bad,
             base_ns: None,
             before_ns: 0,
@@ -122,27 +122,27 @@ impl Tally {
     /// Checks the limits of a parsed request, counts it, and makes its time relative to that of the trace's first
     /// request.
     #[inline]
-    fn accept(&mut self, request: &mut Request) -> Result<(), Bad> {
-        check_limits(request).map_err(Bad::whole)?;
+    fn accept(&mut self, request: &mut Request) -> Result<(), ParseRefusal> {
+        check_limits(request).map_err(ParseRefusal::of_whole_record)?;
         self.unsorted += u64::from(request.time_ns < self.before_ns);
         self.before_ns = request.time_ns;
         let base = *self.base_ns.get_or_insert(request.time_ns);
         request.time_ns = request.time_ns.saturating_sub(base);
-        self.requests += 1;
+        self.delivered_requests += 1;
         Ok(())
     }
 
     /// Counts a bad line or record if the user lets them be skipped; otherwise returns the error, which ends the trace.
-    pub(crate) fn reject(&mut self, error: TraceError) -> Result<(), TraceError> {
+    pub(crate) fn count_rejected(&mut self, error: TraceError) -> Result<(), TraceError> {
         if !self.skip_bad {
             return Err(error);
         }
-        self.rejected.add(&error);
+        self.rejected.add_error(&error);
         Ok(())
     }
 
-    pub(crate) fn broken(&self, source: std::io::Error) -> TraceError {
-        TraceError::Broken { file: self.file.clone(), requests: self.requests, source }
+    pub(crate) fn corrupt_error(&self, source: std::io::Error) -> TraceError {
+        TraceError::TruncatedOrCorrupt { file: self.file.clone(), requests: self.delivered_requests, source }
     }
 }
 
@@ -154,27 +154,27 @@ pub(crate) fn is_header<F: LineFormat>(line: &[u8]) -> bool {
 
 /// Reader of a trace in a text format: one request per line.
 pub(crate) struct TextReader<F> {
-    source: Source,
+    source: DecompressedStream,
     format: F,
     line: u64,
-    tally: Tally,
+    tally: ReadCounters,
 }
 
 impl<F: LineFormat> TextReader<F> {
-    pub(crate) fn new(source: Source, format: F, tally: Tally) -> Self {
+    pub(crate) fn new(source: DecompressedStream, format: F, tally: ReadCounters) -> Self {
         Self { source, format, line: 0, tally }
     }
 
     #[cold]
-    fn line_error(&self, line: &[u8], bad: Bad) -> TraceError {
-        let (before, rest) = line.split_at(bad.at.min(line.len()));
+    fn line_error(&self, line: &[u8], bad: ParseRefusal) -> TraceError {
+        let (before, rest) = line.split_at(bad.byte_offset.min(line.len()));
         let found = String::from_utf8_lossy(&rest[..rest.len().min(160)]);
-        TraceError::Line {
+        TraceError::BadLine {
             file: self.tally.file.clone(),
             line: self.line,
             column: String::from_utf8_lossy(before).chars().count() + 1,
             expected: bad.expected,
-            found: quoted_part(&found, bad.at).chars().take(40).collect(),
+            found: quoted_part(&found, bad.byte_offset).chars().take(40).collect(),
         }
     }
 }
@@ -191,15 +191,16 @@ impl<F: LineFormat> TraceReader for TextReader<F> {
         loop {
             self.line += 1;
             let is_first = self.line == 1;
-            let line = match self.source.line() {
-                Ok(Line::Whole(range)) => self.source.bytes(range),
-                Ok(Line::TooLong) => {
-                    let error = self.line_error(&[], Bad::whole("a line of less than 1 MiB"));
-                    self.tally.reject(error)?;
+            let line = match self.source.next_line() {
+                Ok(LineResult::Whole(range)) => self.source.bytes_of_line(range),
+                Ok(LineResult::TooLong) => {
+                    let error =
+                        self.line_error(&[], ParseRefusal::of_whole_record("a line of less than 1 MiB"));
+                    self.tally.count_rejected(error)?;
                     continue;
                 }
-                Ok(Line::End) => return Ok(false),
-                Err(error) => return Err(self.tally.broken(error)),
+                Ok(LineResult::End) => return Ok(false),
+                Err(error) => return Err(self.tally.corrupt_error(error)),
             };
             let line = line.strip_suffix(b"\r").unwrap_or(line);
             if line.trim_ascii_start().is_empty() {
@@ -217,7 +218,7 @@ impl<F: LineFormat> TraceReader for TextReader<F> {
                 Ok(()) => return Ok(true),
                 Err(bad) => {
                     let error = self.line_error(line, bad);
-                    self.tally.reject(error)?;
+                    self.tally.count_rejected(error)?;
                 }
             }
         }
@@ -227,11 +228,11 @@ impl<F: LineFormat> TraceReader for TextReader<F> {
         F::FORMAT
     }
 
-    fn requests(&self) -> u64 {
-        self.tally.requests
+    fn delivered_requests(&self) -> u64 {
+        self.tally.delivered_requests
     }
 
-    fn rejected(&self) -> &Rejected {
+    fn rejected(&self) -> &RejectedRecords {
         &self.tally.rejected
     }
 
@@ -242,42 +243,47 @@ impl<F: LineFormat> TraceReader for TextReader<F> {
 
 /// Reader of a trace in a binary format whose records contain their own length.
 pub(crate) struct BinaryReader<F> {
-    source: Source,
+    source: DecompressedStream,
     format: F,
     record: u64,
-    tally: Tally,
+    tally: ReadCounters,
 }
 
 impl<F: RecordFormat> BinaryReader<F> {
-    pub(crate) fn new(source: Source, format: F, tally: Tally) -> Self {
+    pub(crate) fn new(source: DecompressedStream, format: F, tally: ReadCounters) -> Self {
         Self { source, format, record: 0, tally }
     }
 
     #[cold]
-    fn record_error(&self, bad: Bad) -> TraceError {
+    fn record_error(&self, bad: ParseRefusal) -> TraceError {
         let file = self.tally.file.clone();
-        TraceError::Record { file, record: self.record, offset: self.source.offset(), expected: bad.expected }
+        TraceError::BadRecord {
+            file,
+            record: self.record,
+            offset: self.source.offset(),
+            expected: bad.expected,
+        }
     }
 
     #[cold]
     fn cut(&self) -> TraceError {
         let message = format!("record {} at byte {} is cut", self.record, self.source.offset());
-        self.tally.broken(std::io::Error::new(std::io::ErrorKind::UnexpectedEof, message))
+        self.tally.corrupt_error(std::io::Error::new(std::io::ErrorKind::UnexpectedEof, message))
     }
 
     /// Returns the length of the next record of the trace and loads the record into the buffer; `None` at the end of
     /// the file.
     fn whole_record(&mut self) -> Result<Option<usize>, TraceError> {
         self.record += 1;
-        let head = self.source.peek(F::HEAD_BYTES).map_err(|error| self.tally.broken(error))?;
+        let head = self.source.peek(F::HEAD_BYTES).map_err(|error| self.tally.corrupt_error(error))?;
         if head.is_empty() {
             return Ok(None);
         }
         if head.len() < F::HEAD_BYTES {
             return Err(self.cut());
         }
-        let len = self.format.len(head).map_err(|bad| self.record_error(bad))?;
-        let available = self.source.peek(len).map_err(|error| self.tally.broken(error))?.len();
+        let len = self.format.record_len(head).map_err(|bad| self.record_error(bad))?;
+        let available = self.source.peek(len).map_err(|error| self.tally.corrupt_error(error))?.len();
         if available < len { Err(self.cut()) } else { Ok(Some(len)) }
     }
 }
@@ -286,7 +292,7 @@ impl<F: RecordFormat> TraceReader for BinaryReader<F> {
     fn next(&mut self, into: &mut Request) -> Result<bool, TraceError> {
         while let Some(len) = self.whole_record()? {
             into.clear();
-            let record = self.source.peek(len).map_err(|error| self.tally.broken(error))?;
+            let record = self.source.peek(len).map_err(|error| self.tally.corrupt_error(error))?;
             let accepted = match self.format.parse(record, into) {
                 Ok(Parsed::Request) => self.tally.accept(into).map(|()| true),
                 Ok(Parsed::Other) => Ok(false),
@@ -294,7 +300,7 @@ impl<F: RecordFormat> TraceReader for BinaryReader<F> {
             };
             if let Err(bad) = accepted {
                 let error = self.record_error(bad);
-                self.tally.reject(error)?;
+                self.tally.count_rejected(error)?;
             }
             self.source.consume(len);
             if accepted == Ok(true) {
@@ -308,11 +314,11 @@ impl<F: RecordFormat> TraceReader for BinaryReader<F> {
         F::FORMAT
     }
 
-    fn requests(&self) -> u64 {
-        self.tally.requests
+    fn delivered_requests(&self) -> u64 {
+        self.tally.delivered_requests
     }
 
-    fn rejected(&self) -> &Rejected {
+    fn rejected(&self) -> &RejectedRecords {
         &self.tally.rejected
     }
 

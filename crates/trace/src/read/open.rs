@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use super::recognise::candidates;
+use super::recognise::candidate_formats;
 use crate::formats::alibaba::Alibaba;
 use crate::formats::blkparse::Blkparse;
 use crate::formats::blktrace::Blktrace;
@@ -23,10 +23,10 @@ use crate::formats::tencent::Tencent;
 use crate::formats::vscsi::Vscsi;
 use crate::formats::wiscsee::Wiscsee;
 use crate::native::NativeReader;
-use crate::read::columns::Columns;
-use crate::read::sidecar::Sidecars;
-use crate::read::source::{Source, decompress};
-use crate::read::{BinaryReader, Tally, TextReader};
+use crate::read::columns::CsvColumns;
+use crate::read::sidecar::CaptureSidecars;
+use crate::read::source::{DecompressedStream, decompress_stream};
+use crate::read::{BinaryReader, ReadCounters, TextReader};
 use crate::{Format, TraceError, TraceReader};
 
 /// Number of bytes at the start of a trace file by which its format is detected.
@@ -35,7 +35,7 @@ const HEAD_BYTES: usize = 64 << 10;
 /// Stage of a request in the Linux block layer. Traces of the block layer report a request at several stages, of which
 /// one is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Action {
+pub enum BlockLayerStage {
     /// Blktrace action Q: the request was queued in the block layer.
     Queue,
     /// Blktrace action D: the request was issued to the device.
@@ -45,9 +45,9 @@ pub enum Action {
     Complete,
 }
 
-impl Action {
+impl BlockLayerStage {
     /// Returns the letter of this stage in blkparse output.
-    pub fn letter(self) -> &'static str {
+    pub fn blkparse_letter(self) -> &'static str {
         match self {
             Self::Queue => "Q",
             Self::Issue => "D",
@@ -81,7 +81,7 @@ impl TimeUnit {
 
 /// Operation of all requests if the trace format does not record operations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Assume {
+pub enum AssumedOp {
     /// All requests of the trace are taken as reads.
     Reads,
     /// All requests of the trace are taken as writes.
@@ -94,21 +94,21 @@ pub struct OpenOptions {
     /// Format of the trace; `None` to detect it.
     pub format: Option<Format>,
     /// Stage of requests to read (queued, issued or completed), in formats that report several stages.
-    pub action: Action,
+    pub block_layer_stage: BlockLayerStage,
     /// Unit of integer times, for traces of `MQSim`. If it is set, lines of five integers are recognised as `MQSim` and
     /// not as `DiskSim`.
     pub time_unit: Option<TimeUnit>,
     /// Operation of all requests, for traces in the format `oracleGeneral`, which records no operations.
-    pub assume: Option<Assume>,
+    pub assumed_op: Option<AssumedOp>,
     /// Whether bad lines and records are counted and skipped instead of ending the trace with an error.
     pub skip_bad_lines: bool,
-    /// Whether [`crate::Request::bytes`] is filled with page contents from a capture's `.pages` file.
-    pub bytes: bool,
+    /// Whether [`crate::Request::payload`] is filled with page contents from a capture's `.pages` file.
+    pub reads_payloads: bool,
     /// Whether a capture may be read without its `.psz` and `.wdelta` files. The compressed and delta sizes of its
     /// pages are then unknown.
     pub without_sidecars: bool,
     /// Description of the columns of a CSV, for [`Format::Columns`].
-    pub columns: Option<Columns>,
+    pub columns: Option<CsvColumns>,
     /// Name of the trace in messages and result records; `None` for its path.
     pub name: Option<String>,
 }
@@ -123,17 +123,17 @@ impl OpenOptions {
 /// Opens a trace file for reading.
 ///
 /// # Errors
-/// [`TraceError::Open`] if it cannot be read, [`TraceError::Unknown`] or [`TraceError::Ambiguous`] if the format cannot
-/// be detected, [`TraceError::NeedsOption`] if the format needs an option that is not set, [`TraceError::UnusedOption`]
-/// if an option is set that has no meaning for the format.
+/// [`TraceError::CannotOpen`] if it cannot be read, [`TraceError::UnknownFormat`] or [`TraceError::AmbiguousFormat`] if
+/// the format cannot be detected, [`TraceError::NeedsOption`] if the format needs an option that is not set,
+/// [`TraceError::UnusedOption`] if an option is set that has no meaning for the format.
 pub fn open(path: &Path, options: &OpenOptions) -> Result<Box<dyn TraceReader>, TraceError> {
-    let open_error = |source| TraceError::Open { file: options.name_of(path), source };
+    let open_error = |source| TraceError::CannotOpen { file: options.name_of(path), source };
     if path.is_dir() {
         let message = "is a directory: name the trace in it (of a capture the .ops file)";
         return Err(open_error(std::io::Error::new(std::io::ErrorKind::IsADirectory, message)));
     }
     let file = File::open(path).map_err(open_error)?;
-    let sidecars = || Sidecars::beside(path, options).map_err(open_error);
+    let sidecars = || CaptureSidecars::open_beside(path, options).map_err(open_error);
     open_with(file, options.name_of(path), options, sidecars)
 }
 
@@ -147,17 +147,17 @@ pub fn open_stream(
     name: &str,
     options: &OpenOptions,
 ) -> Result<Box<dyn TraceReader>, TraceError> {
-    open_with(raw, name.to_owned(), options, || Ok(Sidecars::default()))
+    open_with(raw, name.to_owned(), options, || Ok(CaptureSidecars::default()))
 }
 
 fn open_with(
     raw: impl Read + Send + 'static,
     file: String,
     options: &OpenOptions,
-    sidecars: impl FnOnce() -> Result<Sidecars, TraceError>,
+    sidecars: impl FnOnce() -> Result<CaptureSidecars, TraceError>,
 ) -> Result<Box<dyn TraceReader>, TraceError> {
-    let open_error = |source| TraceError::Open { file: file.clone(), source };
-    let mut source = Source::new(decompress(raw).map_err(open_error)?);
+    let open_error = |source| TraceError::CannotOpen { file: file.clone(), source };
+    let mut source = DecompressedStream::new(decompress_stream(raw).map_err(open_error)?);
     let format = match options.format {
         Some(format) => format,
         None if options.columns.is_some() => Format::Columns,
@@ -166,7 +166,7 @@ fn open_with(
     if let Some(option) = unused_option(format, options) {
         return Err(TraceError::UnusedOption { file, format, option });
     }
-    let tally = Tally::new(file, options.skip_bad_lines);
+    let tally = ReadCounters::new(file, options.skip_bad_lines);
     if format == Format::Capture {
         return Ok(Box::new(TextReader::new(source, Capture::new(sidecars()?), tally)));
     }
@@ -177,37 +177,41 @@ fn open_with(
 fn unused_option(format: Format, options: &OpenOptions) -> Option<&'static str> {
     let has_stages = matches!(format, Format::Blkparse | Format::Blktrace | Format::Wiscsee);
     let unused = [
-        ("the stage of requests (--action)", options.action != Action::default() && !has_stages),
+        (
+            "the stage of requests (--action)",
+            options.block_layer_stage != BlockLayerStage::default() && !has_stages,
+        ),
         ("the unit of times (--time-unit)", options.time_unit.is_some() && format != Format::MqSim),
-        ("what requests are (--assume)", options.assume.is_some() && format != Format::OracleGeneral),
-        ("to replay bytes (--bytes)", options.bytes && format != Format::Capture),
+        ("what requests are (--assume)", options.assumed_op.is_some() && format != Format::OracleGeneral),
+        ("to replay bytes (--bytes)", options.reads_payloads && format != Format::Capture),
         ("its columns (--columns)", options.columns.is_some() && format != Format::Columns),
     ];
     unused.into_iter().find(|&(_, is_unused)| is_unused).map(|(option, _)| option)
 }
 
-fn detect(source: &mut Source, file: &str, options: &OpenOptions) -> Result<Format, TraceError> {
-    let (head, complete) =
-        source.look_ahead(HEAD_BYTES).map_err(|source| TraceError::Open { file: file.to_owned(), source })?;
-    let candidates = candidates(head, complete, options);
+fn detect(source: &mut DecompressedStream, file: &str, options: &OpenOptions) -> Result<Format, TraceError> {
+    let (head, complete) = source
+        .look_ahead(HEAD_BYTES)
+        .map_err(|source| TraceError::CannotOpen { file: file.to_owned(), source })?;
+    let candidates = candidate_formats(head, complete, options);
     match candidates[..] {
         [format] => Ok(format),
         [] if head.is_empty() => Err(TraceError::Empty { file: file.to_owned() }),
         [] => {
             let start = head[..head.len().min(40)].escape_ascii().to_string();
-            Err(TraceError::Unknown { file: file.to_owned(), start })
+            Err(TraceError::UnknownFormat { file: file.to_owned(), start })
         }
-        _ => Err(TraceError::Ambiguous { file: file.to_owned(), candidates }),
+        _ => Err(TraceError::AmbiguousFormat { file: file.to_owned(), candidates }),
     }
 }
 
 fn reader(
     format: Format,
-    source: Source,
-    tally: Tally,
+    source: DecompressedStream,
+    tally: ReadCounters,
     options: &OpenOptions,
 ) -> Result<Box<dyn TraceReader>, TraceError> {
-    let action = options.action;
+    let action = options.block_layer_stage;
     Ok(match format {
         Format::Native => Box::new(NativeReader::new(source, tally)?),
         Format::Csv => Box::new(TextReader::new(source, Csv::default(), tally)),
@@ -228,21 +232,21 @@ fn reader(
         Format::DiskSim => Box::new(TextReader::new(source, DiskSim, tally)),
         Format::MqSim => {
             let unit = options.time_unit.unwrap_or_default();
-            Box::new(TextReader::new(source, MqSim { unit }, tally))
+            Box::new(TextReader::new(source, MqSim { time_unit: unit }, tally))
         }
         Format::Fio => Box::new(TextReader::new(source, FioLog::default(), tally)),
         Format::Vscsi => Box::new(BinaryReader::new(source, Vscsi::default(), tally)),
         Format::OracleGeneral => {
-            let assume = options.assume.ok_or_else(|| TraceError::NeedsOption {
+            let assume = options.assumed_op.ok_or_else(|| TraceError::NeedsOption {
                 file: tally.file.clone(),
                 format,
                 reason: "has no operation column: say whether to assume reads or writes",
             })?;
-            Box::new(BinaryReader::new(source, OracleGeneral { assume }, tally))
+            Box::new(BinaryReader::new(source, OracleGeneral { assumed_op: assume }, tally))
         }
         Format::Alibaba => Box::new(TextReader::new(source, Alibaba, tally)),
         Format::Tencent => Box::new(TextReader::new(source, Tencent, tally)),
-        Format::Wiscsee => Box::new(TextReader::new(source, Wiscsee { action }, tally)),
+        Format::Wiscsee => Box::new(TextReader::new(source, Wiscsee { block_layer_stage: action }, tally)),
         Format::Nbd => Box::new(BinaryReader::new(source, Nbd, tally)),
         Format::Systor => Box::new(TextReader::new(source, Systor::default(), tally)),
     })

@@ -9,7 +9,7 @@
 
 use super::open::{OpenOptions, TimeUnit};
 use super::{LineFormat, is_header};
-use crate::error::Bad;
+use crate::error::ParseRefusal;
 use crate::formats::alibaba::Alibaba;
 use crate::formats::blkparse::Blkparse;
 use crate::formats::blktrace::Blktrace;
@@ -33,12 +33,12 @@ const SAMPLE_LINES: usize = 4;
 
 /// Returns the trace formats that fit the first bytes of a decompressed file. `complete` states that the file has no
 /// more bytes.
-pub(crate) fn candidates(head: &[u8], complete: bool, options: &OpenOptions) -> Vec<Format> {
+pub(crate) fn candidate_formats(head: &[u8], complete: bool, options: &OpenOptions) -> Vec<Format> {
     match head {
-        _ if native::fits(head) => vec![Format::Native],
-        _ if Nbd::fits(head) => vec![Format::Nbd],
-        _ if Blktrace::fits(head) => vec![Format::Blktrace],
-        _ if Vscsi::fits(head) => vec![Format::Vscsi],
+        _ if native::matches_signature(head) => vec![Format::Native],
+        _ if Nbd::matches_signature(head) => vec![Format::Nbd],
+        _ if Blktrace::matches_signature(head) => vec![Format::Blktrace],
+        _ if Vscsi::matches_version(head) => vec![Format::Vscsi],
         _ => text_candidates(&sample(head, complete), options),
     }
 }
@@ -51,12 +51,12 @@ fn sample(head: &[u8], complete: bool) -> Vec<&[u8]> {
 }
 
 fn text_candidates(lines: &[&[u8]], options: &OpenOptions) -> Vec<Format> {
-    if lines.first().is_some_and(|line| Csv::begins_with(line)) {
+    if lines.first().is_some_and(|line| Csv::matches_header(line)) {
         // The exact header decides before the parsers are tried: to parsers of other formats it looks like any line of
         // column names.
         return vec![Format::Csv];
     }
-    let action = options.action;
+    let action = options.block_layer_stage;
     let answers = [
         (Format::Capture, reads(Capture::default(), lines)),
         (Format::Fiu, reads(Fiu::default(), lines)),
@@ -65,11 +65,11 @@ fn text_candidates(lines: &[&[u8]], options: &OpenOptions) -> Vec<Format> {
         (Format::Spc, reads(Spc, lines)),
         // Only integer times have a time unit, so a time unit rules out `DiskSim`.
         (Format::DiskSim, options.time_unit.is_none() && reads(DiskSim, lines)),
-        (Format::MqSim, reads(MqSim { unit: TimeUnit::Nanoseconds }, lines)),
+        (Format::MqSim, reads(MqSim { time_unit: TimeUnit::Nanoseconds }, lines)),
         (Format::Fio, reads(FioLog::default(), lines)),
         (Format::Alibaba, reads(Alibaba, lines)),
         (Format::Tencent, reads(Tencent, lines)),
-        (Format::Wiscsee, reads(Wiscsee { action }, lines)),
+        (Format::Wiscsee, reads(Wiscsee { block_layer_stage: action }, lines)),
         (Format::Systor, reads(Systor::default(), lines)),
     ];
     answers.into_iter().filter_map(|(format, fits)| fits.then_some(format)).collect()
@@ -82,7 +82,7 @@ fn reads<F: LineFormat>(mut format: F, lines: &[&[u8]]) -> bool {
         [first, rest @ ..] if !rest.is_empty() && is_header::<F>(first) => rest,
         _ => lines,
     };
-    let mut read = |line: &&[u8]| -> Result<_, Bad> {
+    let mut read = |line: &&[u8]| -> Result<_, ParseRefusal> {
         request.clear();
         format.parse(line, &mut request)
     };

@@ -13,7 +13,7 @@ use wearwell::data::Descriptor;
 
 use crate::PAGE_BYTES;
 use crate::read::open::OpenOptions;
-use crate::read::source::{Source, decompressed};
+use crate::read::source::{DecompressedStream, open_decompressed};
 
 /// Maximum number of distinct page contents whose compressed sizes are kept. This bounds the memory if the file is
 /// damaged.
@@ -21,19 +21,19 @@ const SIZES_MAX: usize = 1 << 28;
 
 /// The opened files next to a capture: sizes and page contents.
 #[derive(Default)]
-pub(crate) struct Sidecars {
+pub(crate) struct CaptureSidecars {
     sizes: Vec<u16>,
-    deltas: Option<Source>,
+    deltas: Option<DecompressedStream>,
     pages: Option<Pages>,
 }
 
-impl Sidecars {
+impl CaptureSidecars {
     /// Opens the files next to a capture, which hold sizes and contents of its pages. If the options request bytes, the
     /// `.pages` file must exist; the other files may be missing, because the bytes determine all sizes. Otherwise
     /// `.psz` and `.wdelta` must exist, because without them compression and delta encoding would silently save
     /// nothing. [`OpenOptions::without_sidecars`] waives that.
-    pub(crate) fn beside(path: &Path, options: &OpenOptions) -> io::Result<Self> {
-        let with_bytes = options.bytes;
+    pub(crate) fn open_beside(path: &Path, options: &OpenOptions) -> io::Result<Self> {
+        let with_bytes = options.reads_payloads;
         for (kind, what) in [("psz", "compressed sizes"), ("wdelta", "delta sizes")] {
             if !options.without_sidecars && !with_bytes && find(path, kind).is_none() {
                 let message = format!(
@@ -43,19 +43,19 @@ impl Sidecars {
                 return Err(io::Error::new(io::ErrorKind::NotFound, message));
             }
         }
-        let sizes = find(path, "psz").map(|file| read_sizes(decompressed(&file)?)).transpose()?;
-        let deltas = find(path, "wdelta").map(|file| decompressed(&file)).transpose()?;
+        let sizes = find(path, "psz").map(|file| read_sizes(open_decompressed(&file)?)).transpose()?;
+        let deltas = find(path, "wdelta").map(|file| open_decompressed(&file)).transpose()?;
         let pages = match find(path, "pages") {
             _ if !with_bytes => None,
-            Some(file) => Some(Pages::new(Source::new(decompressed(&file)?))),
+            Some(file) => Some(Pages::new(DecompressedStream::new(open_decompressed(&file)?))),
             None => return Err(io::Error::new(io::ErrorKind::NotFound, "no .pages file beside the capture")),
         };
-        Ok(Self { sizes: sizes.unwrap_or_default(), deltas: deltas.map(Source::new), pages })
+        Ok(Self { sizes: sizes.unwrap_or_default(), deltas: deltas.map(DecompressedStream::new), pages })
     }
 
     /// Adds compressed and delta sizes to the content descriptors of one write and, if requested, the bytes of its
     /// pages.
-    pub(crate) fn describe(
+    pub(crate) fn add_sizes_and_bytes(
         &mut self,
         content: &mut [Descriptor],
         bytes: &mut Vec<u8>,
@@ -105,13 +105,13 @@ fn find(path: &Path, kind: &str) -> Option<PathBuf> {
 
 /// Returns the files with sizes and contents that exist next to the capture `path`; none if `path` is a trace of
 /// another format.
-pub fn files_beside(path: &Path) -> Vec<PathBuf> {
+pub fn sidecar_files_of(path: &Path) -> Vec<PathBuf> {
     ["psz", "wdelta", "pages"].iter().filter_map(|kind| find(path, kind)).collect()
 }
 
 /// Reads the LZ4 sizes of all distinct page contents of a capture and skips their zstd sizes.
 fn read_sizes(input: Box<dyn Read + Send>) -> io::Result<Vec<u16>> {
-    let mut source = Source::new(input);
+    let mut source = DecompressedStream::new(input);
     let mut sizes = Vec::new();
     while sizes.len() < SIZES_MAX {
         let &[low, high, _, _] = source.peek(4)? else { break };
@@ -123,14 +123,14 @@ fn read_sizes(input: Box<dyn Read + Send>) -> io::Result<Vec<u16>> {
 
 /// Bytes of the distinct page contents of a capture. Their file is read in order of content ids, only as far as needed.
 struct Pages {
-    source: Source,
+    source: DecompressedStream,
     ends: Vec<usize>,
     packed: Vec<u8>,
     page: Vec<u8>,
 }
 
 impl Pages {
-    fn new(source: Source) -> Self {
+    fn new(source: DecompressedStream) -> Self {
         Self { source, ends: vec![0], packed: Vec::new(), page: Vec::new() }
     }
 

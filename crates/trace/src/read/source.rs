@@ -38,7 +38,7 @@ pub enum Compression {
 
 impl Compression {
     /// Recognises the compression of a file by its first bytes.
-    pub fn of(head: &[u8]) -> Self {
+    pub fn recognise(head: &[u8]) -> Self {
         match head {
             [0x1f, 0x8b, ..] => Self::Gzip,
             [0x28, 0xb5, 0x2f, 0xfd, ..] => Self::Zstd,
@@ -49,15 +49,15 @@ impl Compression {
 }
 
 /// Opens a file and returns its decompressed bytes.
-pub(crate) fn decompressed(path: &Path) -> io::Result<Box<dyn Read + Send>> {
-    decompress(File::open(path)?)
+pub(crate) fn open_decompressed(path: &Path) -> io::Result<Box<dyn Read + Send>> {
+    decompress_stream(File::open(path)?)
 }
 
 /// Returns the decompressed bytes of a stream, whose compression is recognised by its first bytes.
-pub(crate) fn decompress(mut raw: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
+pub(crate) fn decompress_stream(mut raw: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
     let mut head = Vec::with_capacity(6);
     raw.by_ref().take(6).read_to_end(&mut head)?;
-    let compression = Compression::of(&head);
+    let compression = Compression::recognise(&head);
     let whole = Cursor::new(head).chain(raw);
     Ok(match compression {
         Compression::Plain => Box::new(whole),
@@ -74,8 +74,9 @@ pub(crate) fn decompress(mut raw: impl Read + Send + 'static) -> io::Result<Box<
     })
 }
 
-/// Result of [`Source::line`]: a line as a range for [`Source::bytes`], or why there is none.
-pub(crate) enum Line {
+/// Result of [`DecompressedStream::next_line`]: a line as a range for [`DecompressedStream::bytes_of_line`], or why
+/// there is none.
+pub(crate) enum LineResult {
     /// A complete line, without its line end.
     Whole(Range<usize>),
     /// The line is longer than [`LINE_MAX_BYTES`] and has been skipped.
@@ -85,7 +86,7 @@ pub(crate) enum Line {
 }
 
 /// A buffered stream of a trace's decompressed bytes.
-pub(crate) struct Source {
+pub(crate) struct DecompressedStream {
     input: Box<dyn Read + Send>,
     buffer: Box<[u8]>,
     start: usize,
@@ -96,7 +97,7 @@ pub(crate) struct Source {
     postponed: Option<io::Error>,
 }
 
-impl Source {
+impl DecompressedStream {
     pub(crate) fn new(input: Box<dyn Read + Send>) -> Self {
         Self { input, buffer: vec![0; LINE_MAX_BYTES].into(), start: 0, end: 0, offset: 0, postponed: None }
     }
@@ -106,9 +107,9 @@ impl Source {
         self.offset
     }
 
-    /// Returns the bytes of a line that [`Source::line`] returned as a range.
+    /// Returns the bytes of a line that [`DecompressedStream::next_line`] returned as a range.
     #[inline]
-    pub(crate) fn bytes(&self, range: Range<usize>) -> &[u8] {
+    pub(crate) fn bytes_of_line(&self, range: Range<usize>) -> &[u8] {
         &self.buffer[range]
     }
 
@@ -160,18 +161,22 @@ impl Source {
     /// Consumes and returns the next line of the stream. If the file is damaged, complete lines before the damage are
     /// returned before the error.
     #[inline]
-    pub(crate) fn line(&mut self) -> io::Result<Line> {
+    pub(crate) fn next_line(&mut self) -> io::Result<LineResult> {
         let mut searched = 0;
         loop {
             if let Some(at) = memchr::memchr(b'\n', &self.buffer[self.start + searched..self.end]) {
-                return Ok(Line::Whole(self.take_line(searched + at, 1)));
+                return Ok(LineResult::Whole(self.take_line(searched + at, 1)));
             }
             searched = self.end - self.start;
             if searched == self.buffer.len() {
                 return self.skip_long_line();
             }
             if !self.fill()? {
-                return Ok(if searched == 0 { Line::End } else { Line::Whole(self.take_line(searched, 0)) });
+                return Ok(if searched == 0 {
+                    LineResult::End
+                } else {
+                    LineResult::Whole(self.take_line(searched, 0))
+                });
             }
         }
     }
@@ -183,12 +188,12 @@ impl Source {
         start..start + len
     }
 
-    fn skip_long_line(&mut self) -> io::Result<Line> {
+    fn skip_long_line(&mut self) -> io::Result<LineResult> {
         loop {
             let found = memchr::memchr(b'\n', &self.buffer[self.start..self.end]);
             self.consume(found.map_or(self.end - self.start, |at| at + 1));
             if found.is_some() || !self.fill()? {
-                return Ok(Line::TooLong);
+                return Ok(LineResult::TooLong);
             }
         }
     }

@@ -33,7 +33,7 @@ pub(crate) struct HostWrite<'a> {
 
 /// A content mechanism on the path of a host write (deduplication, recycling and so on).
 pub(crate) trait ContentStage {
-    /// The mechanism as a value.
+    /// Kind of the content mechanism, as a value of the enum.
     const KIND: SchemeKind;
 
     /// Name of the mechanism in `parts.content`, in records and in tables.
@@ -103,7 +103,7 @@ pub(crate) struct StatelessMechanisms {
 /// How far a host write came in the chain of content mechanisms.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OfferResult {
-    /// Whether a mechanism completed the write.
+    /// Whether one of the content mechanisms completed the host write, so that no page has to be programmed.
     pub(crate) is_complete: bool,
     /// Number of mechanisms to which the write was offered, the last one included.
     pub(crate) stages_offered: usize,

@@ -221,16 +221,16 @@ pub struct Oob {
 #[non_exhaustive]
 pub enum NandError {
     /// A page program failed; the page is consumed and its block should be retired.
-    #[error("program of page {0} failed; its block has to be retired")]
+    #[error("program of flash page {0} failed; its block has to be retired")]
     ProgramFailed(Ppn),
     /// A block erase failed; the block is unusable from now on.
     #[error("erase of block {0} failed; the block has to be retired")]
     EraseFailed(BlockId),
     /// The page cannot be read: torn by a power cut or damaged beyond correction.
-    #[error("page {0} is uncorrectable")]
+    #[error("flash page {0} is uncorrectable: its data cannot be read")]
     Uncorrectable(Ppn),
     /// Power is lost; every operation fails until the device is recovered.
-    #[error("power lost")]
+    #[error("power is lost: recover the device before further requests")]
     PowerLost,
 }
 

@@ -71,7 +71,7 @@ impl HeadTailLayout {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct HeadPage {
     pub(crate) block: BlockId,
-    /// Kind of data that the block's pages hold.
+    /// Kind of data that the pages of the block hold, from its head page.
     pub(crate) kind: PageKind,
     /// Sequence number of the program of the block's head page itself: the time at which the block was opened.
     pub(crate) opened_sequence: u64,

@@ -142,7 +142,7 @@ impl FlashArray {
     /// Appends an operation to a queue of the array (die or plane); returns its position in the queue.
     #[inline(always)]
     pub(super) fn push(&mut self, op: QueuedOp, queue: u8) -> u32 {
-        if let (BACKGROUND, Some(free)) = (queue, self.free_blocks) {
+        if let (BACKGROUND_QUEUE, Some(free)) = (queue, self.free_blocks) {
             self.gained_pages += match op.kind {
                 OpKind::Erase => i64::from(free.pages_per_block),
                 OpKind::Program => -1,

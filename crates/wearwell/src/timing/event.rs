@@ -282,7 +282,7 @@ impl<T: TimingObserver> EventEngine<T> {
         self.shared.channels.iter().map(|channel| channel.busy_ns).collect()
     }
 
-    /// Returns what records single operations.
+    /// Returns the observer that records single flash operations.
     pub(super) fn observer_mut(&mut self) -> &mut T {
         &mut self.shared.observer
     }

@@ -35,7 +35,7 @@ pub(super) trait TimingObserver: Clone + Debug {
     fn of_arrays(arrays: usize) -> Self;
     /// A list of operations is submitted at `now`, for a request or in the background.
     fn ops_submitted(&mut self, _request: Option<u64>, _now: u64, _ops: &[FlashOp]) {}
-    /// The next operation of the list is admitted.
+    /// The next flash operation of the submitted list is admitted: it will be queued, or held back.
     fn op_admitted(&mut self, _op: &FlashOp) {}
     /// The admitted or released operation joins a queue, as an entry of `count` operations.
     fn op_queued(&mut self, _queue: QueueId, _count: u32) {}
@@ -43,23 +43,23 @@ pub(super) trait TimingObserver: Clone + Debug {
     fn op_held(&mut self, _waiter: u32) {}
     /// The operation held back under number `waiter` is about to join its queue.
     fn op_released(&mut self, _waiter: u32) {}
-    /// The first `count` operations of a queue start.
+    /// The first `count` flash operations of an array's queue start.
     fn ops_started(&mut self, _queue: QueueId, _count: u8, _now: u64) {}
     /// The operation `member` positions after the front of a queue has the channel for a period.
     fn op_transferred(&mut self, _queue: QueueId, _member: u8, _span: Span) {}
-    /// The first `count` operations of a queue are suspended.
+    /// The first `count` flash operations of an array's queue are suspended.
     fn ops_suspended(&mut self, _queue: QueueId, _count: u8, _now: u64) {}
-    /// The first `count` operations of a queue are resumed.
+    /// The first `count` flash operations of an array's queue are resumed.
     fn ops_resumed(&mut self, _queue: QueueId, _count: u8, _now: u64) {}
-    /// The first operation of a queue ends and leaves the queue.
+    /// The first flash operation of an array's queue ends and leaves the queue.
     fn op_ended(&mut self, _queue: QueueId, _now: u64) {}
-    /// A scan has the NVRAM for a period.
+    /// A scan of NVRAM occupies the NVRAM for a period.
     fn nvram_scanned(&mut self, _span: Span) {}
     /// A request that arrived at the start of a period is answered at its end.
     fn request_answered(&mut self, _number: u64, _kind: RequestKind, _span: Span) {}
 }
 
-/// The observer that records nothing and costs nothing.
+/// Observer of the event engine that records nothing and costs nothing.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NoObserver;
 
@@ -112,15 +112,15 @@ pub struct TracedRequest {
 /// What ended since the trace was last taken, in order of time.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct TimingTrace {
-    /// Flash operations.
+    /// Flash operations that ended, in order of their end.
     pub ops: Vec<TracedOp>,
-    /// Host requests.
+    /// Host requests that were answered, in order of their answer.
     pub requests: Vec<TracedRequest>,
     /// Start and end of each scan of NVRAM that was booked, nanoseconds since the start of the run.
     pub scans: Vec<(u64, u64)>,
 }
 
-/// The observer that records every flash operation.
+/// Observer of the event engine that records every flash operation.
 #[derive(Clone, Debug)]
 pub(super) struct OpTracer {
     /// Operations that have not ended, by number.
@@ -145,7 +145,7 @@ impl OpTracer {
         places.clone_into(&mut self.places);
     }
 
-    /// Returns what ended since the last call.
+    /// Returns the operations, requests and scans that ended since the last call.
     pub(super) fn take_trace(&mut self) -> TimingTrace {
         std::mem::take(&mut self.done)
     }

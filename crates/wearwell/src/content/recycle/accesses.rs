@@ -25,9 +25,9 @@ const LINE_PAGES: u32 = 128;
 /// Number of reads of physical pages, from 0 to [`MAX_READ_COUNT`].
 #[derive(Clone, Debug)]
 pub(super) enum ReadCounts {
-    /// Of every page.
+    /// Reads of every physical page are counted.
     AllPages(DenseReadCounters),
-    /// Of the pages read last.
+    /// Only reads of the physical pages that were read last are counted.
     RecentPages(RecentReadCounters),
 }
 

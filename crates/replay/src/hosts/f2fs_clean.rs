@@ -269,7 +269,9 @@ impl F2fsClean {
             0 => self.replace(file, script),
             1 => self.extend(file, append, script),
             _ => {
-                for_each_run(&self.files[file as usize].blocks, |first, pages| script.plan_read(first, pages))
+                for_each_run(&self.files[file as usize].blocks, |first, pages| {
+                    script.plan_read(first, pages)
+                });
             }
         }
     }
@@ -303,7 +305,7 @@ impl F2fsClean {
             self.files[file as usize].blocks.push(block);
         }
         for_each_run(&self.files[file as usize].blocks[start..], |first, pages| {
-            script.plan_write(first, pages)
+            script.plan_write(first, pages);
         });
         self.write_inode(file, script);
     }

@@ -68,12 +68,12 @@ impl Copies {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct IdealSavings {
     /// Writes of a content that some page holds.
-    pub(super) held_content_share: f64,
+    pub(super) held_content: f64,
     /// Writes of a content of which there is a dead page, if no dead page is ever erased.
-    pub(super) dead_content_share: f64,
+    pub(super) dead_content: f64,
     /// What compression of each page by itself leaves out, if it could be packed without loss; `None` if no compressed
     /// size is known.
-    pub(super) compression_share: Option<f64>,
+    pub(super) left_out_by_compression: Option<f64>,
 }
 
 struct Entry {
@@ -174,9 +174,9 @@ impl ContentCounts {
         };
         let known_share = known as f64 / seen.max(1) as f64;
         IdealSavings {
-            held_content_share: saved(first, self.zero_copies.first),
-            dead_content_share: saved(most_live, self.zero_copies.most_live),
-            compression_share: figures
+            held_content: saved(first, self.zero_copies.first),
+            dead_content: saved(most_live, self.zero_copies.most_live),
+            left_out_by_compression: figures
                 .compressed
                 .as_ref()
                 .map(|sizes| figures.zero_share + nonzero_share * known_share * (1.0 - sizes.mean)),

@@ -288,11 +288,12 @@ impl Profiler {
         let [held, dead] = if is_sampled || self.has_remaps {
             [seen_before; 2]
         } else {
-            [ideal.held_content_share, ideal.dead_content_share]
+            [ideal.held_content, ideal.dead_content]
         };
         let pages = content.pages as f64;
         let replaced = self.replaced_in_buffer as f64 / pages;
-        let compressed = ideal.compression_share.map(|packed| savings::compression_bound(packed, replaced));
+        let compressed =
+            ideal.left_out_by_compression.map(|packed| savings::compression_bound(packed, replaced));
         let saving = |mechanism, at_most: Option<f64>, at_most_error: f64| Saving {
             mechanism,
             at_most: at_most.map(|share| share.clamp(0.0, 1.0)),

@@ -90,7 +90,7 @@ impl Run<'_> {
         })
     }
 
-    pub(super) fn to_record(&mut self, design: &str, ended: Ended) -> RunRecord {
+    pub(super) fn make_record(&mut self, design: &str, ended: Ended) -> RunRecord {
         let stats = self.device.ftl().stats().clone();
         let ram = self.device.ram_bytes();
         let host_writes = stats.host_page_writes;

@@ -290,7 +290,7 @@ impl<'a> Plan<'a> {
             ended = run.replay(on_progress)?;
         }
         let finished = process::thread_cpu_seconds();
-        let mut record = run.to_record(design, ended);
+        let mut record = run.make_record(design, ended);
         if self.config.recovery.after_run && !record.partial {
             record.recovery = Some(run.recover()?);
         }

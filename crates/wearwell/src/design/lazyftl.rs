@@ -22,7 +22,7 @@ pub(super) fn max_dirty_entries(cache_entries: u32) -> u32 {
 /// tenth is dirty, and page validity in RAM.
 pub fn lazyftl(gc: GcOptions, cache_entries: u32) -> Parts {
     let options = CachedOptions {
-        cache_entries: cache_entries,
+        cache_entries,
         identification: Identification::AtSynchronisation,
         max_dirty_entries: Some(max_dirty_entries(cache_entries)),
         makes_checkpoints: true,

@@ -478,7 +478,7 @@ impl<N: Nand> Ftl<N> {
         for ((id, &from), &to) in batch.owners.iter().zip(&batch.source_pages).zip(&batch.destination_pages) {
             match &mut self.sharing {
                 Some(sharing) if stream == Stream::RemapLog => {
-                    sharing.reverse_map.relocate_metadata_page(id.0, to)
+                    sharing.reverse_map.relocate_metadata_page(id.0, to);
                 }
                 _ if stream == Stream::Validity => self.validity.relocate_metadata_page(id.0, from, to),
                 _ if self.store.move_retained(from, to) => {}

@@ -282,7 +282,7 @@ impl<'a> GeckoEntries<'a> {
             match key_at(entry, 0) - marker {
                 0 => erased = true,
                 slot if slot < layout.keys_per_block => {
-                    layout.mark_invalid_part(slot, &entry[GECKO_KEY_BYTES..], invalid)
+                    layout.mark_invalid_part(slot, &entry[GECKO_KEY_BYTES..], invalid);
                 }
                 _ => break,
             }

@@ -270,7 +270,7 @@ impl F2fsClean {
             1 => self.extend(file, append, script),
             _ => {
                 for_each_run(&self.files[file as usize].blocks, |first, pages| {
-                    script.plan_read(first, pages)
+                    script.plan_read(first, pages);
                 });
             }
         }

@@ -179,7 +179,7 @@ fn apply(recycle: &mut Recycler, tables: &mut Tables, call: Call, out: &mut Vec<
             recycle.block_erased(first, BLOCK_PAGES, |ppn| spare_owners[ppn.index()]);
         }
         Call::Neighbours(owner) => {
-            recycle.neighbours_to_load(owner, |lpn| mapping[lpn.index()].to_option(), out)
+            recycle.neighbours_to_load(owner, |lpn| mapping[lpn.index()].to_option(), out);
         }
         Call::LoadFast(ppn, fingerprint) => recycle.load_fast(ppn, fingerprint),
         Call::Read(ppn) => recycle.count_read(ppn),

@@ -75,17 +75,15 @@ impl<N: Nand> Ftl<N> {
         let geometry = self.store.geometry().clone();
         let mut valid = PageSet::new(geometry.pages());
         let (stats, ops) = (self.store.stats.clone(), self.store.flash_ops.clone());
+        let mut found = Vec::new();
         for block in (0..geometry.blocks()).map(BlockId) {
             let in_use = matches!(self.store.blocks().state(block), BlockState::Open | BlockState::Closed);
             // Validity on flash stores nothing about blocks without data.
             if self.validity.is_on_flash() && !(in_use && self.store.blocks().kind(block) == PageKind::Data) {
                 continue;
             }
-            let mut found = Vec::new();
             self.live_pages(block, &mut found).map_err(|error| error.to_string())?;
-            for ppn in found {
-                valid.insert(ppn);
-            }
+            found.drain(..).for_each(|ppn| valid.insert(ppn));
         }
         (self.store.stats, self.store.flash_ops) = (stats, ops);
         Ok(valid)
@@ -178,11 +176,9 @@ impl<N: Nand> Ftl<N> {
             total += counted as u64;
         }
         let pages = self.store.geometry().pages();
-        let mut stored: Vec<u32> =
-            map.iter().filter(|&&unit| is_flash_page(unit, pages)).map(|unit| unit.0).collect();
-        stored.sort_unstable();
-        stored.dedup();
-        let mapped = stored.len() as u64;
+        let mut stored = PageSet::new(pages);
+        map.iter().filter(|&&unit| is_flash_page(unit, pages)).for_each(|unit| stored.insert(Ppn(unit.0)));
+        let mapped = stored.len();
         let packed = self.delta.as_ref().map_or(0, |stage| stage.delta_pages())
             + self.chunks.as_ref().map_or(0, |stage| stage.chunk_pages().count() as u64);
         let metadata = total - mapped.min(total);
@@ -229,9 +225,7 @@ impl<N: Nand> Ftl<N> {
         let pages = self.store.geometry().block_pages();
         match self.store.blocks().kind(block) {
             PageKind::Data => {
-                let mut found = Vec::new();
-                valid.append_members(first, pages, &mut found);
-                found.len() as u32
+                (first.0..first.0 + pages).filter(|&ppn| valid.contains(Ppn(ppn))).count() as u32
             }
             PageKind::Delta | PageKind::Chunk => self.packed_pages(block).len() as u32,
             PageKind::Translation => self.count_metadata(Stream::Translation, first, pages),

@@ -109,8 +109,12 @@ impl Queue {
 
     fn check(&self, live: u32) -> Result<(), String> {
         let blanks = |places: &[u32]| places.iter().filter(|&&slot| slot == BLANK).count();
-        let counted: Vec<u16> = self.places.chunks(CHUNK).map(|chunk| blanks(chunk) as u16).collect();
-        if self.chunk_blanks != counted || self.places.len() - blanks(&self.places) != live as usize {
+        let counted = || self.places.chunks(CHUNK).map(|chunk| blanks(chunk) as u16);
+        // Most levels are empty, and a comparison of two empty vectors in memory is far from free.
+        if !self.chunk_blanks.iter().copied().eq(counted())
+            || self.places.len() - blanks(&self.places) != live as usize
+        {
+            let counted: Vec<u16> = counted().collect();
             return Err(format!("blanks {:?} for {counted:?}, {live} entries expected", self.chunk_blanks));
         }
         let oldest = self.places.iter().position(|&slot| slot != BLANK).unwrap_or(self.places.len());

@@ -16,7 +16,7 @@ test *arguments="--workspace":
     cargo test {{arguments}}
 
 # The long explorations whole: every cut, a million operations per design (about an hour on two cores)
-soak *arguments="oracle:: power_cut:: exhaustive::":
+soak *arguments:
     WEARWELL_SOAK=1 cargo test -p wearwell --test all -- {{arguments}}
 
 # The Python package, into the active virtual environment; arguments go to maturin, e.g. `just python --release`

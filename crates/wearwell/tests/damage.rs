@@ -7,7 +7,7 @@
 
 use common::{
     BUFFERS, DesignUnderTest, Mix, Op, Oracle, Random, SECTOR, Scene, World, audit, designs, device,
-    full_medium, worlds,
+    full_medium, one_in, worlds,
 };
 use wearwell::address::{Lpn, Ppn, RemapMode};
 use wearwell::device::{HostData, SECTOR_BYTES};
@@ -259,7 +259,7 @@ fn a_damaged_page_is_lost_alone() {
         let mut total = Tally::default();
         for (k, world) in (0u64..).zip(design.worlds()) {
             let buffer = BUFFERS[((number + k) % BUFFERS.len() as u64) as usize];
-            let tally = run(&design, &world, buffer, 1500, 100 * number + k);
+            let tally = run(&design, &world, buffer, 1500 / one_in(2), 100 * number + k);
             total.damaged += tally.damaged;
             total.hits += tally.hits;
             total.errors += tally.errors;

@@ -6,6 +6,8 @@
 //! version that it holds there. From then on, after any cut, a page must hold its last durable version or a later one,
 //! or read as [`Error::LogicalPageLost`] if one of these versions was hit.
 
+use std::sync::Arc;
+
 use common::{
     BUFFERS, DesignUnderTest, Patterns, Random, SECTOR, Scene, World, audit, designs, device, full_medium,
 };
@@ -78,7 +80,7 @@ impl Versions {
 
 struct Witness {
     pages: Vec<Versions>,
-    patterns: Patterns,
+    patterns: Arc<Patterns>,
     page_bytes: u64,
     trims_are_durable: bool,
     acknowledged_is_durable: bool,
@@ -90,7 +92,7 @@ impl Witness {
         let fresh = Versions { issued: vec![0], durable: 0, lost_before: 0 };
         Self {
             pages: vec![fresh; (device.capacity_bytes() / page_bytes) as usize],
-            patterns: Patterns::new(design.contents(CONTENTS).into(), page_bytes as usize / SECTOR),
+            patterns: Patterns::of(design.contents(CONTENTS).into(), page_bytes as usize / SECTOR),
             page_bytes,
             trims_are_durable: design.parts.persistence != Persistence::OobScan,
             acknowledged_is_durable: !design.waits_in_ram(),

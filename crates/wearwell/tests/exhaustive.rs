@@ -1,5 +1,5 @@
-//! Tests all sequences of some operations on devices that are so small and full that garbage collection always runs: five
-//! operations, or six with `just soak`.
+//! Tests all sequences of some operations on devices that are so small and full that garbage collection always runs: four
+//! operations, and five if they begin with one of a third of the operations (each design with others); six with `just soak`.
 //!
 //! There are two logical pages, contents A and B, reads and trims, and with a write buffer of one page also flushes.
 //! (Without a buffer a flush does nothing.) The sequences form a tree. Each node is a copy of the device; it is audited
@@ -8,7 +8,7 @@
 //! A node with a fingerprint store takes thirty times the time of a page-map node. So only two of the recycling designs
 //! are explored to the full depth without a buffer; all others, and all with a buffer, to one operation less.
 
-use common::{DesignUnderTest, SECTOR, Scene, accepts, audit, designs, flat_geometry, nvram_bytes};
+use common::{DesignUnderTest, SECTOR, Scene, accepts, audit, designs, flat_geometry, nvram_bytes, one_in};
 use wearwell::design::Parts;
 use wearwell::device::HostData;
 use wearwell::nand::{Geometry, RetainedFields, SimNand};
@@ -17,10 +17,14 @@ use wearwell::{Device, DeviceOptions};
 
 use crate::common;
 
-/// Returns the number of operations of a sequence.
+/// Returns the number of operations of the longest sequences.
 fn full_depth() -> u32 {
     if common::is_soak() { 6 } else { 5 }
 }
+
+/// Of the operations with which a sequence begins, one in this many begins sequences of full depth by default, others begin
+/// sequences of one operation less.
+const ONE_DEEP_IN: u64 = 3;
 
 /// Recycling designs that are explored to the full depth: both victim policies, with and without fast loading.
 const DEEP_RECYCLING: [&str; 2] = ["recyclable prob rc-gc", "recyclable prob+fl greedy"];
@@ -101,23 +105,26 @@ impl Node {
 
     /// Visits all sequences of `depth` more operations; returns the number of nodes visited.
     fn explore(&self, ops: &[Op], depth: u32, scene: &mut Scene<'_>) -> u64 {
-        let mut visited = 0;
-        for (digit, &op) in (1..).zip(ops) {
-            // The path from the root as a decimal number: one digit per operation, its position among the possible
-            // operations.
-            scene.operation = scene.operation * 10 + digit;
-            let mut next = self.clone();
-            next.perform(op);
-            audit(&mut next.device);
-            visited += 1;
-            if depth > 1 {
-                visited += next.explore(ops, depth - 1, scene);
-            } else {
-                // Only leaves are compared by reads, because reads change access counts.
-                (0..LOGICAL as usize).for_each(|lpn| compare(&mut next.device, &next.expected, lpn));
-            }
-            scene.operation /= 10;
+        (1..).zip(ops).map(|(digit, _)| self.explore_from(digit, ops, depth, scene)).sum()
+    }
+
+    /// Visits all sequences of `depth` more operations that begin with operation number `digit`, counted from 1; returns
+    /// the number of nodes visited.
+    fn explore_from(&self, digit: u64, ops: &[Op], depth: u32, scene: &mut Scene<'_>) -> u64 {
+        // The path from the root as a decimal number: one digit per operation, its position among the possible
+        // operations.
+        scene.operation = scene.operation * 10 + digit;
+        let mut next = self.clone();
+        next.perform(ops[digit as usize - 1]);
+        audit(&mut next.device);
+        let mut visited = 1;
+        if depth > 1 {
+            visited += next.explore(ops, depth - 1, scene);
+        } else {
+            // Only leaves are compared by reads, because reads change access counts.
+            (0..LOGICAL as usize).for_each(|lpn| compare(&mut next.device, &next.expected, lpn));
         }
+        scene.operation /= 10;
         visited
     }
 }
@@ -131,14 +138,18 @@ fn compare(device: &mut Device<SimNand>, expected: &[usize], lpn: usize) {
 fn every_sequence(buffer: BufferOptions) {
     let ops = alphabet(buffer.pages > 0);
     let (mut nodes, mut leaves, mut victims) = (0, 0, 0);
-    for design in designs() {
+    for (number, design) in (0u64..).zip(designs()) {
         let root = Node::new(&design, buffer);
         let mut scene = Scene { what: design.name, world: "4 blocks", seed: 0, operation: 0 };
         let recycles = root.device.ftl().recycle().is_some();
         let deep = !recycles || (buffer.pages == 0 && DEEP_RECYCLING.contains(&design.name));
         let depth = if deep { full_depth() } else { full_depth() - 1 };
-        nodes += root.explore(&ops, depth, &mut scene);
-        leaves += (ops.len() as u64).pow(depth);
+        for first in 1..=ops.len() as u64 {
+            let is_shorter = !(number + first).is_multiple_of(one_in(ONE_DEEP_IN));
+            let depth = depth - u32::from(is_shorter);
+            nodes += root.explore_from(first, &ops, depth, &mut scene);
+            leaves += (ops.len() as u64).pow(depth - 1);
+        }
         victims += root.device.ftl().stats().gc_victims;
     }
     println!("{nodes} nodes, {leaves} sequences");

@@ -1,7 +1,7 @@
 //! Tests of the host's remap command: it behaves as on a plain array, among writes and trims, on every design, with and
 //! without a write buffer. Named tests fix the cases that the definition must decide.
 
-use common::{BUFFERS, Oracle, Random, Scene, World, audit, designs, device, full_medium, worlds};
+use common::{Oracle, Random, Scene, World, audit, buffers_of, designs, device, full_medium, worlds};
 use wearwell::address::RemapMode::{self, Copy, Relocate};
 use wearwell::device::{HostData, SECTOR_BYTES};
 use wearwell::nand::SimNand;
@@ -115,7 +115,7 @@ impl Pair {
 fn random_remaps_on(name: &str, operations: u64) {
     let world = world(name);
     for (number, design) in (0u64..).zip(designs()).filter(|(_, design)| design.has_room(&world)) {
-        for (k, buffer) in (0u64..).zip(BUFFERS) {
+        for (k, buffer) in (0u64..).zip(buffers_of(number)) {
             let seed = 100 * number + k;
             let mut pair = Pair::new(&world, &design, buffer);
             let mut random = Random::new(seed);

@@ -13,10 +13,11 @@ use wearwell::mapping::{CachedOptions, JournalOptions};
 use wearwell::sharing::counts::ReferenceCountForm;
 use wearwell::sharing::reverse_map::ReverseMapPart;
 use wearwell::validity::{BitmapOptions, GeckoOptions, MergeMode, ValidityPart};
+use wearwell::write_buffer::BufferOptions;
 use wearwell::{Error, Ftl};
 
-use super::full_medium;
 use super::worlds::{World, worlds};
+use super::{BUFFERS, full_medium};
 
 /// A design to be tested: a name and a list of parts.
 #[derive(Clone)]
@@ -353,9 +354,15 @@ pub fn is_soak() -> bool {
     std::env::var_os("WEARWELL_SOAK").is_some()
 }
 
-/// Returns n, if one case in n of a long exploration is to be run.
-pub fn one_in() -> u64 {
-    if is_soak() { 1 } else { 8 }
+/// Returns n, if one case in n of an exploration is to be run: `n`, or 1 if explorations are run in full.
+pub fn one_in(n: u64) -> u64 {
+    if is_soak() { 1 } else { n }
+}
+
+/// Returns the write buffers with which case number `turn` of a test is run: all of them if explorations are run in full,
+/// otherwise one, and each in turn.
+pub fn buffers_of(turn: u64) -> Vec<BufferOptions> {
+    if is_soak() { BUFFERS.to_vec() } else { vec![BUFFERS[(turn % BUFFERS.len() as u64) as usize]] }
 }
 
 /// Returns all designs. A new design is added to every test by one line here.

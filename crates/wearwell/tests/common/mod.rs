@@ -9,7 +9,10 @@ pub mod drive;
 mod operations;
 mod worlds;
 
-pub use designs::{DesignUnderTest, designs, designs_of, family, is_soak, one_in};
+pub use designs::{DesignUnderTest, buffers_of, designs, designs_of, family, is_soak, one_in};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
 pub use operations::{Mix, Op, Random, Switching};
 use wearwell::address::{Lpn, RemapMode};
 use wearwell::data::{Descriptor, Fingerprint, mix_bits};
@@ -114,7 +117,16 @@ pub struct Patterns {
 }
 
 impl Patterns {
-    pub fn new(contents: usize, page_sectors: usize) -> Self {
+    /// Returns the contents `0..contents` of pages of `page_sectors` sectors. They are computed once, because thousands of
+    /// oracles use the same.
+    pub fn of(contents: usize, page_sectors: usize) -> Arc<Self> {
+        static KNOWN: Mutex<BTreeMap<[usize; 2], Arc<Patterns>>> = Mutex::new(BTreeMap::new());
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        let patterns = known.entry([contents, page_sectors]);
+        patterns.or_insert_with(|| Arc::new(Self::computed(contents, page_sectors))).clone()
+    }
+
+    fn computed(contents: usize, page_sectors: usize) -> Self {
         let sector = |k: usize| {
             let (id, position) = (k / page_sectors, k % page_sectors);
             let mut bytes = [0; SECTOR];
@@ -138,7 +150,7 @@ impl Patterns {
 
 /// Expected contents of a device: the content id of every sector.
 pub struct Oracle {
-    pub patterns: Patterns,
+    pub patterns: Arc<Patterns>,
     ids: Vec<u16>,
     page_sectors: u64,
     buffer: Vec<u8>,
@@ -147,7 +159,7 @@ pub struct Oracle {
 impl Oracle {
     pub fn new(sectors: u64, page_sectors: u64, contents: usize) -> Self {
         Self {
-            patterns: Patterns::new(contents, page_sectors as usize),
+            patterns: Patterns::of(contents, page_sectors as usize),
             ids: vec![0; sectors as usize],
             page_sectors,
             buffer: Vec::new(),

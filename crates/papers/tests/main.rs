@@ -17,3 +17,23 @@ fn every_file_of_tests_is_part_of_the_program() {
         );
     }
 }
+
+/// `Cargo.toml` says that the library has no tests of its own: one in it would not run.
+#[test]
+fn the_library_has_no_tests_of_its_own() {
+    let mut folders = vec![std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
+    while let Some(folder) = folders.pop() {
+        for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                let text = std::fs::read_to_string(&path).unwrap();
+                assert!(
+                    !text.contains("#[test]"),
+                    "{} has a test, which belongs into tests/",
+                    path.display()
+                );
+            }
+        }
+    }
+}

@@ -16,6 +16,29 @@ from claims import CLAIMS, VALUES
 from common import ROOT, Command
 from playwright.sync_api import Browser, sync_playwright
 from notebooks import NOTEBOOKS, read, run
+from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
+
+
+LONG = {"test_notebooks": "notebooks", "test_site": "notebooks", "test_clusters": "clusters"}
+"""Files that take long, with the name of their group: the site is built of the executed notebooks."""
+
+
+class Grouped(LoadScopeScheduling):  # type: ignore[misc]
+    """In several processes (`pytest -n 2`) the tests of a file, or of a group of files, run in one, so that fixtures are made once."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = Path(nodeid.split("::")[0]).stem
+        return LONG.get(file, file)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Grouped:
+    config.option.loadscopereorder = False
+    return Grouped(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Groups that take long begin, so that none of them is left to the end."""
+    items.sort(key=lambda item: item.path.stem not in LONG)
 
 
 def _path_of_command() -> Path:

@@ -68,7 +68,7 @@ def test_a_notebook_that_fails_is_not_taken_for_one_that_runs(tmp_path: Path) ->
 
 
 def test_the_policy_of_the_notebook_does_the_same_in_rust(executed: dict[str, Executed], command_path: Path) -> None:
-    """The program is crates/replay/examples/victim_policy.rs, which `cargo test` builds beside the command."""
+    """The program is crates/replay/examples/victim_policy.rs, which `cargo test` and `./check` build beside the command."""
     rust = command_path.parent / "examples/victim_policy"
     assert rust.exists(), "build it: cargo build -p wearwell-replay --example victim_policy"
     python: dict[str, Any] = executed["victim_policy.ipynb"].values["own"]

@@ -39,8 +39,8 @@ pub struct Progress {
 
 /// A piece of work for the engine: for example, the requests that arrived together on one connection.
 pub trait Work<D>: Send {
-    /// The source of the work (a connection). Work of one source is done in the order in which it was queued. `None`:
-    /// the work has no such order.
+    /// The source of the work (a connection). Work of one source is done in the order in which it was queued, and its
+    /// steps enter the span of the source for log events. `None`: the work has neither such an order nor a span.
     fn source(&self) -> Option<u64> {
         None
     }
@@ -79,10 +79,9 @@ impl<D: BlockDevice> Engine<D> {
     /// Starts the engine thread of `device`. Log events of the device belong to the `tracing` span that is current at
     /// this call.
     pub fn start(device: D) -> (Self, EngineThread<D>) {
-        let rounds = Rounds { device, waiting: VecDeque::new(), stepped: Vec::new() };
+        let rounds = Rounds { device, span: Span::current(), waiting: VecDeque::new(), stepped: Vec::new() };
         let state = State { arrived: VecDeque::new(), idle: Some(Box::new(rounds)), phase: Phase::Serving };
-        let shared =
-            Arc::new(Shared { state: Mutex::new(state), wake: Condvar::new(), span: Span::current() });
+        let shared = Arc::new(Shared { state: Mutex::new(state), wake: Condvar::new() });
         let engine = Self { shared: Arc::clone(&shared) };
         let of_thread = Arc::clone(&shared);
         let thread = thread::Builder::new().name("engine".into()).spawn(move || of_thread.run());
@@ -192,8 +191,6 @@ struct Shared<D> {
     state: Mutex<State<D>>,
     /// Wakes the engine thread when there may be something to do for it.
     wake: Condvar,
-    /// Span of the log events of the device.
-    span: Span,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -251,9 +248,8 @@ impl<D: BlockDevice> Shared<D> {
     /// # Errors
     /// [`Stopped`] if the device panicked. It is dropped with all work that was not answered.
     fn execute(&self, mut rounds: Box<Rounds<D>>) -> Result<bool, Stopped> {
-        let round = AssertUnwindSafe(|| self.span.in_scope(|| rounds.round()));
         // What a panic leaves behind is dropped unseen.
-        let outcome = panic::catch_unwind(round);
+        let outcome = panic::catch_unwind(AssertUnwindSafe(|| rounds.round()));
         let mut state = self.state();
         if outcome.is_ok() {
             state.idle = Some(rounds);
@@ -281,7 +277,7 @@ impl<D: BlockDevice> Shared<D> {
             let rounds = state.take_device().ok_or(Stopped)?;
             drop(state);
             if rounds.waiting.is_empty() {
-                return Ok(self.span.in_scope(|| rounds.end()));
+                return Ok(rounds.end());
             }
             self.execute(rounds)?;
         }
@@ -291,6 +287,8 @@ impl<D: BlockDevice> Shared<D> {
 /// The device and the work of the current round.
 struct Rounds<D> {
     device: D,
+    /// Span of the log events of the device, except in work that has a source, which enters its own.
+    span: Span,
     waiting: VecDeque<Box<dyn Work<D>>>,
     /// Work that has done its step in this round, each with whether it has another step.
     stepped: Vec<(Box<dyn Work<D>>, bool)>,
@@ -299,7 +297,7 @@ struct Rounds<D> {
 impl<D: BlockDevice> Rounds<D> {
     /// Flushes the device and returns it with the outcome.
     fn end(mut self) -> Ended<D> {
-        let flushed = self.device.flush();
+        let flushed = self.span.in_scope(|| self.device.flush());
         (self.device, flushed)
     }
 
@@ -317,6 +315,7 @@ impl<D: BlockDevice> Rounds<D> {
             }
             self.stepped.push((work, false));
             let (work, has_more) = self.stepped.last_mut().expect("it was pushed above");
+            let _logged_as = source.is_none().then(|| self.span.enter());
             let progress = work.step(&mut self.device);
             *has_more = progress.has_more;
             if progress.has_more {
@@ -324,7 +323,8 @@ impl<D: BlockDevice> Rounds<D> {
             }
             wants_flush |= progress.wants_flush;
         }
-        let settled = if wants_flush { self.device.flush() } else { self.device.write_deferred() };
+        let Self { device, span, .. } = self;
+        let settled = span.in_scope(|| if wants_flush { device.flush() } else { device.write_deferred() });
         self.stepped.iter_mut().for_each(|(work, _)| work.answer(&settled));
         for (work, has_more) in self.stepped.drain(..).rev() {
             if has_more {

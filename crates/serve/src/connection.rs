@@ -2,8 +2,10 @@
 //!
 //! The thread that receives requests executes short ones itself ([`crate::engine`]), and sends their replies if the
 //! socket accepts them at once. There is a second thread because a client that sends without reading must not stop the
-//! engine, and a client that waits for a reply need not send. The memory that a client can make the server hold is bounded: by the payload that is
-//! arriving ([`PAYLOAD_MAX_BYTES`](crate::nbd::PAYLOAD_MAX_BYTES)), and by the requests and replies in flight
+//! engine, and a client that waits for a reply need not send.
+//!
+//! The memory that a client can make the server hold is bounded: by the payload that is arriving
+//! ([`PAYLOAD_MAX_BYTES`](crate::nbd::PAYLOAD_MAX_BYTES)), and by the requests and replies in flight
 //! ([`IN_FLIGHT_MAX_BYTES`]), beyond which nothing more is read from this client. What exceeds a small allowance is
 //! claimed from a memory budget that all connections share (`budget`).
 //!

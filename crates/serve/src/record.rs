@@ -6,8 +6,8 @@
 //! exactly what they did: for a file name that ends in `.ops` the recording is a capture, with the bytes of every
 //! distinct page in a second file (`.pages`), which `replay --bytes` reads.
 //!
-//! The price is a hash and a trial compression per page written, while no other request is executed. Times are those of this
-//! machine.
+//! The price is a hash and a trial compression per page written, while no other request is executed. Times are those of
+//! this machine.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -73,7 +73,7 @@ impl Recorder {
     }
 
     /// Appends an operation to the recording. If it cannot be written, the recording ends there, and
-    /// [`TimelineRecorder::into_timeline`] returns the error.
+    /// [`Recorder::finish`] returns the error.
     pub(crate) fn record(&mut self, op: Op, offset: u64, len: u64, more: Recorded<'_>) {
         if self.broken.is_some() {
             return;

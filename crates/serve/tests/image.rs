@@ -181,7 +181,8 @@ fn the_process_may_end_between_any_two_writes() {
                 oracle.issue(op);
                 moments.push((written(&image), oracle.clone()));
                 perform(&mut image.device, op).expect("there is room");
-                if script.random.random_range(0..3) == 0 {
+                // Few operations at a time, or so many that several erases wait together.
+                if script.random.random_range(0..[3, 40][session % 2]) == 0 {
                     write_deferred(&mut image.device);
                 }
                 oracle.acknowledge(op);

@@ -4,8 +4,6 @@
 //! changes: words of the NVRAM, erases and marks of blocks. Pages that are adjacent in the flash file are one [`Run`],
 //! which is one write of data and one of OOB records. Epochs are written one after the other, each as a whole.
 
-use std::collections::BTreeMap;
-
 use wearwell::address::{BlockId, Ppn};
 
 use super::layout::RECORD_BYTES;
@@ -14,13 +12,12 @@ use super::layout::RECORD_BYTES;
 #[derive(Debug, Default)]
 pub(super) struct Run {
     first: u32,
-    /// Whether any page of the run has spare bytes.
-    has_spare: bool,
+    page_bytes: usize,
     /// Whether the run's pages hold metadata of the engine, whose data is stored twice.
     pub(super) is_metadata: bool,
-    /// Data of the run's pages, one page after the other.
-    pub(super) data: Vec<u8>,
-    /// Spare areas of the run's pages, one after the other, each of full length.
+    /// Data of the run's pages, one page after the other; then room for further pages.
+    data: Vec<u8>,
+    /// Spare areas of the run's pages up to the last one that has spare bytes, each of full length.
     spare: Vec<u8>,
     /// OOB records of the run's pages, one after the other.
     pub(super) records: Vec<u8>,
@@ -31,18 +28,47 @@ impl Run {
         Ppn(self.first)
     }
 
-    /// Spare areas of the run's pages, each of full length; `None` if no page has spare bytes.
-    pub(super) fn spare(&self) -> Option<&[u8]> {
-        self.has_spare.then_some(&self.spare)
-    }
-
     fn pages(&self) -> u32 {
         (self.records.len() / RECORD_BYTES) as u32
     }
 
+    /// Whether page `ppn`, of metadata or of host data, is the next page of the run.
+    fn is_continued_by(&self, ppn: Ppn, is_metadata: bool) -> bool {
+        self.first + self.pages() == ppn.0 && self.is_metadata == is_metadata
+    }
+
+    /// Data of the run's pages, one page after the other.
+    pub(super) fn data(&self) -> &[u8] {
+        &self.data[..self.pages() as usize * self.page_bytes]
+    }
+
+    /// Spare areas from the first page on, each of full length; `None` if no page has spare bytes.
+    pub(super) fn spare(&self) -> Option<&[u8]> {
+        (!self.spare.is_empty()).then_some(&self.spare)
+    }
+
+    /// Makes room for the data of `count` more pages, and returns it. What it contains is left from earlier pages.
+    fn room(&mut self, count: usize) -> &mut [u8] {
+        let used = self.data().len();
+        let end = used + count * self.page_bytes;
+        if self.data.len() < end {
+            self.data.resize(end, 0);
+        }
+        &mut self.data[used..end]
+    }
+
+    /// Adds a page whose data is in the room after the last page.
+    fn push(&mut self, spare: &[u8], spare_stride: usize, record: &[u8; RECORD_BYTES]) {
+        if !spare.is_empty() {
+            self.spare.resize(self.pages() as usize * spare_stride, 0);
+            self.spare.extend_from_slice(spare);
+            self.spare.resize((self.pages() as usize + 1) * spare_stride, 0);
+        }
+        self.records.extend_from_slice(record);
+    }
+
+    /// Removes all pages and keeps the buffers. The data stays as room for other pages.
     fn clear(&mut self) {
-        self.has_spare = false;
-        self.data.clear();
         self.spare.clear();
         self.records.clear();
     }
@@ -56,8 +82,8 @@ impl Room {
     /// Most runs of pages whose buffers are kept.
     const RUNS_MAX: usize = 32;
 
-    fn take(&mut self, first: Ppn, is_metadata: bool) -> Run {
-        Run { first: first.0, is_metadata, ..self.0.pop().unwrap_or_default() }
+    fn take(&mut self, first: Ppn, page_bytes: usize, is_metadata: bool) -> Run {
+        Run { first: first.0, page_bytes, is_metadata, ..self.0.pop().unwrap_or_default() }
     }
 
     fn give_back(&mut self, mut run: Run) {
@@ -80,14 +106,51 @@ pub(super) struct Page<'a> {
     pub(super) is_metadata: bool,
 }
 
+/// State words that an epoch (batch of operations) changes: index and new value, in the order in which they changed. A
+/// word may occur several times; its last value counts.
+#[derive(Debug, Default)]
+pub(super) struct Words(Vec<(u64, u64)>);
+
+impl Words {
+    /// Number of latest changes that are searched for the same word. The state word of a block changes with each of
+    /// its pages, together with few others.
+    const LOOK_BACK: usize = 4;
+
+    pub(super) fn set(&mut self, index: u64, word: u64) {
+        let mut latest = self.0.iter_mut().rev().take(Self::LOOK_BACK);
+        match latest.find(|change| change.0 == index) {
+            Some(change) => change.1 = word,
+            None => self.0.push((index, word)),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Number of changes; at least that of changed words.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Returns each changed word once, with its last value, in the order of the indices.
+    pub(super) fn last_values(&self) -> Vec<(u64, u64)> {
+        let mut values = self.0.clone();
+        values.reverse();
+        values.sort_by_key(|&(index, _)| index);
+        values.dedup_by_key(|&mut (index, _)| index);
+        values
+    }
+}
+
 /// A batch of programs and changed state words that is written to the files of an image together.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Epoch {
     /// Number of the journal record that will make the operations of the epoch valid.
     pub(super) number: u64,
-    pub(super) runs: Vec<Run>,
-    /// State words (NVRAM and blocks) that the epoch changes: index and newest value.
-    pub(super) words: BTreeMap<u64, u64>,
+    runs: Vec<Run>,
+    /// State words (NVRAM and blocks) that the epoch changes.
+    pub(super) words: Words,
     /// Erased blocks whose space in the flash file is returned to the file system.
     pub(super) holes: Vec<BlockId>,
     /// Erased blocks that held metadata: the space of their copies in the mirror is returned to the file system.
@@ -98,50 +161,141 @@ pub(super) struct Epoch {
 
 impl Epoch {
     pub(super) fn new(number: u64) -> Self {
-        Self {
-            number,
-            runs: Vec::new(),
-            words: BTreeMap::new(),
-            holes: Vec::new(),
-            metadata_holes: Vec::new(),
-            bytes: 0,
-        }
+        Self { number, ..Self::default() }
     }
 
     /// Whether the epoch (batch of operations) is empty.
     pub(super) fn is_empty(&self) -> bool {
-        self.runs.is_empty() && self.words.is_empty()
+        self.bytes == 0 && self.words.is_empty()
+    }
+
+    /// Pages to be programmed, in runs of adjacent ones.
+    pub(super) fn runs(&self) -> impl Iterator<Item = &Run> {
+        self.runs.iter().filter(|run| run.pages() > 0)
+    }
+
+    /// Returns the run that the page `ppn` continues, which is a new one if its neighbour does not wait in this epoch.
+    fn run_at(&mut self, ppn: Ppn, page_bytes: usize, is_metadata: bool, room: &mut Room) -> &mut Run {
+        let continued = self.runs.iter().rposition(|run| run.is_continued_by(ppn, is_metadata));
+        let at = continued.unwrap_or_else(|| {
+            self.runs.push(room.take(ppn, page_bytes, is_metadata));
+            self.runs.len() - 1
+        });
+        &mut self.runs[at]
+    }
+
+    /// Returns room for the data of `count` pages of host data from `first` on, of `page_bytes` each. They are added
+    /// to the epoch one by one with [`Epoch::add_placed`].
+    pub(super) fn place(
+        &mut self,
+        first: Ppn,
+        count: usize,
+        page_bytes: usize,
+        room: &mut Room,
+    ) -> &mut [u8] {
+        self.run_at(first, page_bytes, false, room).room(count)
+    }
+
+    /// Data of page `ppn`, the next one of those that were placed.
+    pub(super) fn placed(&self, ppn: Ppn) -> &[u8] {
+        let run = self
+            .runs
+            .iter()
+            .rfind(|run| run.is_continued_by(ppn, false))
+            .expect("room was made for the page");
+        let used = run.data().len();
+        &run.data[used..used + run.page_bytes]
+    }
+
+    /// Adds the program of page `ppn`, the next one of those that were placed, which has no spare bytes.
+    pub(super) fn add_placed(&mut self, ppn: Ppn, record: &[u8; RECORD_BYTES]) {
+        let mut runs = self.runs.iter_mut();
+        let run = runs.rfind(|run| run.is_continued_by(ppn, false)).expect("room was made for the page");
+        run.push(&[], 0, record);
+        self.bytes += run.page_bytes;
     }
 
     /// Adds the program of a page to the epoch (batch of operations), in a run with its neighbours if there is one.
     pub(super) fn program(&mut self, ppn: Ppn, page: &Page<'_>, room: &mut Room) {
-        let continues = |run: &Run| run.first + run.pages() == ppn.0 && run.is_metadata == page.is_metadata;
-        let continued = self.runs.iter().rposition(continues);
-        let at = continued.unwrap_or_else(|| {
-            self.runs.push(room.take(ppn, page.is_metadata));
-            self.runs.len() - 1
-        });
-        let run = &mut self.runs[at];
-        run.data.extend_from_slice(page.data);
-        let end = run.spare.len() + page.spare_stride;
-        run.spare.extend_from_slice(page.spare);
-        run.spare.resize(end, 0);
-        run.has_spare |= !page.spare.is_empty();
-        run.records.extend_from_slice(&page.record);
+        let run = self.run_at(ppn, page.data.len(), page.is_metadata, room);
+        run.room(1).copy_from_slice(page.data);
+        run.push(page.spare, page.spare_stride, &page.record);
         self.bytes += page.data.len();
     }
 
-    /// Returns data and spare area of a page whose program waits in the epoch.
-    pub(super) fn find(&self, ppn: Ppn) -> Option<(&[u8], &[u8])> {
-        let run = self.runs.iter().rev().find(|run| (run.first..run.first + run.pages()).contains(&ppn.0))?;
-        let (at, pages) = ((ppn.0 - run.first) as usize, run.pages() as usize);
-        let part = |bytes: &'_ [u8]| bytes.len() / pages * at..bytes.len() / pages * (at + 1);
-        Some((&run.data[part(&run.data)], &run.spare[part(&run.spare)]))
+    /// Returns data and spare area of a page whose program waits in the epoch; the spare area is empty if no page from
+    /// this one on has spare bytes in its run.
+    pub(super) fn find(&self, ppn: Ppn, spare_stride: usize) -> Option<(&[u8], &[u8])> {
+        let run = self.runs.iter().rfind(|run| (run.first..run.first + run.pages()).contains(&ppn.0))?;
+        let at = (ppn.0 - run.first) as usize;
+        let spare = run.spare.get(at * spare_stride..(at + 1) * spare_stride).unwrap_or_default();
+        Some((&run.data[at * run.page_bytes..(at + 1) * run.page_bytes], spare))
     }
 
     /// Removes the programs of the epoch after they were written, and keeps their buffers in `room`.
     pub(super) fn forget_programs(&mut self, room: &mut Room) {
         self.runs.drain(..).for_each(|run| room.give_back(run));
         self.bytes = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE_BYTES: usize = 4;
+    const RECORD: [u8; RECORD_BYTES] = [7; RECORD_BYTES];
+
+    fn page<'a>(data: &'a [u8; PAGE_BYTES], spare: &'a [u8]) -> Page<'a> {
+        Page { data, spare, spare_stride: 2, record: RECORD, is_metadata: false }
+    }
+
+    #[test]
+    fn the_last_value_of_a_state_word_counts_however_often_it_changed() {
+        let mut words = Words::default();
+        for change in [(9, 1), (2, 1), (9, 2), (3, 1), (4, 1), (5, 1), (6, 1), (9, 3), (2, 2)] {
+            words.set(change.0, change.1);
+        }
+        assert_eq!(words.last_values(), [(2, 2), (3, 1), (4, 1), (5, 1), (6, 1), (9, 3)]);
+    }
+
+    #[test]
+    fn adjacent_pages_are_one_run_in_which_each_is_found_with_its_spare_bytes() {
+        let (mut epoch, mut room) = (Epoch::new(1), Room::default());
+        epoch.program(Ppn(5), &page(b"five", b""), &mut room);
+        epoch.program(Ppn(6), &page(b"six ", b"s"), &mut room);
+        epoch.program(Ppn(9), &page(b"nine", b""), &mut room);
+        epoch.program(Ppn(7), &page(b"7777", b""), &mut room);
+        let runs: Vec<_> = epoch.runs().map(|run| (run.first(), run.data(), run.spare())).collect();
+        assert_eq!(runs[0], (Ppn(5), &b"fivesix 7777"[..], Some(&b"\0\0s\0"[..])));
+        assert_eq!(runs[1], (Ppn(9), &b"nine"[..], None));
+        assert_eq!(epoch.find(Ppn(6), 2), Some((&b"six "[..], &b"s\0"[..])));
+        assert_eq!(epoch.find(Ppn(7), 2), Some((&b"7777"[..], &b""[..])));
+        assert_eq!(epoch.find(Ppn(8), 2), None);
+    }
+
+    #[test]
+    fn a_page_that_was_placed_is_part_of_the_epoch_once_it_is_added() {
+        let (mut epoch, mut room) = (Epoch::new(1), Room::default());
+        epoch.place(Ppn(3), 2, PAGE_BYTES, &mut room).copy_from_slice(b"3333four");
+        assert!(epoch.is_empty() && epoch.runs().next().is_none(), "nothing is programmed yet");
+        assert_eq!(epoch.placed(Ppn(3)), b"3333");
+        epoch.add_placed(Ppn(3), &RECORD);
+        assert_eq!(epoch.find(Ppn(3), 2), Some((&b"3333"[..], &b""[..])));
+        assert_eq!((epoch.find(Ppn(4), 2), epoch.placed(Ppn(4))), (None, &b"four"[..]));
+        assert_eq!(epoch.bytes, PAGE_BYTES);
+        assert_eq!(epoch.runs().map(Run::data).collect::<Vec<_>>(), [b"3333"]);
+    }
+
+    #[test]
+    fn a_run_in_a_used_buffer_has_nothing_of_the_pages_before() {
+        let (mut epoch, mut room) = (Epoch::new(1), Room::default());
+        epoch.program(Ppn(1), &page(b"long", b"x"), &mut room);
+        epoch.program(Ppn(2), &page(b"gone", b"y"), &mut room);
+        epoch.forget_programs(&mut room);
+        assert!(epoch.is_empty());
+        epoch.program(Ppn(1), &page(b"next", b""), &mut room);
+        let runs: Vec<_> = epoch.runs().map(|run| (run.data(), run.spare())).collect();
+        assert_eq!(runs, [(&b"next"[..], None)]);
     }
 }

@@ -262,10 +262,14 @@ fn recover<B: Backing>(mut nand: FileNand<B>, superblock: &Superblock) -> Result
     let mut config = config_of(superblock)?;
     let (mut parts, endurance_cycles) = parts_of(&config, superblock)?;
     // Designs with compressed chunks are excluded: their chunk numbers become free only by erases.
-    if nand.durability() == Durability::Host && parts.content.chunks.is_none() {
-        parts.gc.low_blocks = parts.gc.low_blocks.max(blocks_for_syncs(superblock));
-        config.gc.low_blocks = Some(parts.gc.low_blocks);
-        nand.group_erases(parts.gc.low_blocks.saturating_sub(GC_RESERVE_BLOCKS));
+    match nand.durability() {
+        _ if parts.content.chunks.is_some() => {}
+        Durability::Process => nand.group_erases(u32::MAX),
+        Durability::Host => {
+            parts.gc.low_blocks = parts.gc.low_blocks.max(blocks_for_syncs(superblock));
+            config.gc.low_blocks = Some(parts.gc.low_blocks);
+            nand.group_erases(parts.gc.low_blocks.saturating_sub(GC_RESERVE_BLOCKS));
+        }
     }
     let options = DeviceOptions { buffer: config.configured_buffer() };
     let mut device = Device::new(nand, superblock.logical_pages, &parts, options)?;

@@ -11,14 +11,13 @@
 //! Operations are not written one by one. They wait in an [`Epoch`] (a batch) until [`FileNand::write_deferred`], which
 //! is called before requests are acknowledged. Programs of adjacent pages of a block become one write of data and one
 //! of OOB records. All data is written before all OOB records, and all of these before the one [`Journal`] record that
-//! makes them valid, together with the NVRAM words and erases of the batch. An erase ends the epoch, because later
-//! operations may rely on it. The price is a copy of every page in RAM, and that the order of programs within one epoch
-//! is not kept; recovery of a `host` session has to tolerate this anyway.
+//! makes them valid, together with the NVRAM words and erases of the batch. What may rely on an erase ends the epoch
+//! before it is added: a program of the erased block, and one of metadata. The price is a copy of every page in RAM, and
+//! that the order of programs within one epoch is not kept, which recovery tolerates.
 //!
 //! In a `host` session the flash file is synced before the journal record is written, and the journal after it, so that
-//! nothing on the disk needs data that an erase destroys. An erase does not wait for a sync. Its block is not
-//! programmed before a sync, and a sync is made when more blocks wait than [`FileNand::group_erases`] allows, or when a
-//! page of metadata is programmed, which may rely on the erase. The states in which a crash of the host machine may
+//! nothing on the disk needs data that an erase destroys. An erase does not make a sync: one sync is made for those that
+//! wait when the epoch ends, or when more blocks wait than [`FileNand::group_erases`] allows. The states in which a crash of the host machine may
 //! leave programs since the last sync are described in `load`. The mirror is synced when the journal turns (begins its
 //! other area) and when the image is closed: after a crash of the host machine it may lag, and is repaired when the
 //! image is opened.
@@ -30,6 +29,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::io::{self, IoSliceMut};
+use std::ops::Range;
 use std::path::Path;
 
 use wearwell::address::{BlockId, Ppn};
@@ -74,9 +74,9 @@ pub struct FileNand<B = Files> {
     room: Room,
     /// Bytes of the pages whose programs wait to be written.
     waiting_bytes: usize,
-    /// Blocks whose erase is not durable yet, in a `host` session: they are not programmed before the epoch (batch of
-    /// waiting operations) ends.
-    unsynced_erases: UnsyncedErases,
+    /// Blocks whose erase waits in the last epoch (batch of waiting operations): they are not programmed before the
+    /// epoch ends.
+    waiting_erases: WaitingErases,
     journal: Journal,
     /// Blocks that hold metadata of the engine, whose data is stored twice.
     metadata_blocks: BTreeSet<u32>,
@@ -88,21 +88,19 @@ pub struct FileNand<B = Files> {
     gives_back_erased: bool,
     /// Bytes of pages written since the disk was last asked to begin writing.
     unbegun_bytes: usize,
-    /// Buffer for the data of pages that are copied.
-    scratch: Vec<u8>,
 }
 
-/// Blocks whose erase is not synced yet, counted for each pool (set of planes that share blocks).
+/// Blocks whose erase waits, counted for each pool (set of planes that share blocks).
 #[derive(Debug, Default)]
-struct UnsyncedErases {
+struct WaitingErases {
     blocks: BTreeSet<u32>,
-    /// Number of blocks in each pool whose erase waits for a sync.
+    /// Number of blocks in each pool whose erase waits.
     of_pool: Vec<u32>,
-    /// Most blocks of one pool whose erase may wait for a sync; with 0 every erase asks for one.
+    /// Most blocks of one pool whose erase may wait; with 0 every erase ends the epoch (batch of operations).
     most: u32,
 }
 
-impl UnsyncedErases {
+impl WaitingErases {
     fn insert(&mut self, block: BlockId) {
         self.blocks.insert(block.0);
         let pool = block.index() % self.of_pool.len();
@@ -132,7 +130,7 @@ impl<B: Backing> FileNand<B> {
             epochs: VecDeque::from([Epoch::new(journal.number() + 1)]),
             room: Room::default(),
             waiting_bytes: 0,
-            unsynced_erases: UnsyncedErases { of_pool, ..UnsyncedErases::default() },
+            waiting_erases: WaitingErases { of_pool, ..WaitingErases::default() },
             journal,
             metadata_blocks: BTreeSet::new(),
             unsynced: [true; ImageFile::ALL.len()],
@@ -140,7 +138,6 @@ impl<B: Backing> FileNand<B> {
             damaged: BTreeSet::new(),
             gives_back_erased: false,
             unbegun_bytes: 0,
-            scratch: Vec::new(),
         };
         nand.take_blocks();
         nand
@@ -154,7 +151,7 @@ impl<B: Backing> FileNand<B> {
             let index = self.layout.block_word(block);
             let counted = BlockRecord::decode(self.journal.state()[index as usize]);
             if counted.is_some_and(|counted| counted.programmed < record.programmed) {
-                self.last_epoch().words.insert(index, record.encode());
+                self.last_epoch().words.set(index, record.encode());
             }
             if record.health == BlockHealth::Bad {
                 continue;
@@ -192,10 +189,10 @@ impl<B: Backing> FileNand<B> {
     /// Bytes of RAM that the medium needs per page of flash.
     pub const RAM_BYTES_PER_PAGE: u64 = 28 + size_of::<Guard>() as u64 + 8;
 
-    /// In a `host` session: sets how many erased blocks of a pool may wait for one common sync. The engine has to keep
-    /// more free blocks than that in each pool, since waiting blocks cannot be programmed.
+    /// Sets how many erases of a pool may wait together to be written. In a `host` session the engine has to keep more
+    /// free blocks than that in each pool, since a program of such a block needs a sync.
     pub fn group_erases(&mut self, blocks_of_a_pool: u32) {
-        self.unsynced_erases.most = blocks_of_a_pool;
+        self.waiting_erases.most = blocks_of_a_pool;
     }
 
     /// Begins the session: writes its record. In a `host` session everything that was found is synced first.
@@ -322,7 +319,7 @@ impl<B: Backing> FileNand<B> {
             let next = Epoch::new(last.number + 1);
             self.epochs.push_back(next);
         }
-        self.unsynced_erases.clear();
+        self.waiting_erases.clear();
     }
 
     /// Writes the waiting operations: all complete epochs (batches). Of the last, open epoch a `host` session writes
@@ -337,7 +334,11 @@ impl<B: Backing> FileNand<B> {
         }
         let open = self.epochs.pop_front().expect("there is always one");
         let is_whole = self.durability() == Durability::Process;
-        self.write_epoch(open, is_whole)
+        self.write_epoch(open, is_whole)?;
+        if is_whole {
+            self.waiting_erases.clear();
+        }
+        Ok(())
     }
 
     /// Writes the oldest epoch (batch of waiting operations): all of it, or only its programs. The rest of the epoch,
@@ -372,18 +373,18 @@ impl<B: Backing> FileNand<B> {
 
     /// Writes the programs of an epoch (batch of operations): all spare areas and data, then all OOB records.
     fn write_programs(&mut self, epoch: &Epoch) -> Result<(), Refused> {
-        for run in &epoch.runs {
+        for run in epoch.runs() {
             if let Some(spare) = run.spare() {
                 self.write_twice(ImageFile::Flash, spare, self.layout.spare_at(run.first()))?;
             }
             let at = self.layout.data_at(run.first());
             if run.is_metadata {
-                self.write_twice(ImageFile::Flash, &run.data, at)?;
+                self.write_twice(ImageFile::Flash, run.data(), at)?;
             } else {
-                self.write(ImageFile::Flash, &run.data, at)?;
+                self.write(ImageFile::Flash, run.data(), at)?;
             }
         }
-        epoch.runs.iter().try_for_each(|run| {
+        epoch.runs().try_for_each(|run| {
             self.write_twice(ImageFile::Flash, &run.records, self.layout.oob_at(run.first()))
         })
     }
@@ -393,8 +394,7 @@ impl<B: Backing> FileNand<B> {
     fn write_rest(&mut self, epoch: &Epoch) -> Result<(), Refused> {
         let syncs = self.durability() == Durability::Host;
         assert_eq!(epoch.number, self.journal.number() + 1, "each epoch has one record of the journal");
-        let words = epoch.words.iter().map(|(&index, &word)| (index, word)).collect();
-        let append = self.journal.prepare(&self.layout, words, syncs);
+        let append = self.journal.prepare(&self.layout, epoch.words.last_values(), syncs);
         if let Some((offset, sectors)) = &append.sectors {
             self.write_twice(ImageFile::Nvram, sectors, *offset)?;
         }
@@ -440,15 +440,21 @@ impl<B: Backing> FileNand<B> {
         }
     }
 
+    /// Ends the epoch (batch of waiting operations) if a program of `block` has to become durable after an erase that
+    /// waits in it.
+    fn order_after_erases(&mut self, block: BlockId, is_metadata: bool) {
+        let waiting = &self.waiting_erases.blocks;
+        if !waiting.is_empty() && (is_metadata || waiting.contains(&block.0)) {
+            self.end_epoch();
+        }
+    }
+
     /// Adds the program of a page to the last epoch (batch of waiting operations), after the flash model has accepted
     /// it.
     fn stage(&mut self, ppn: Ppn, mut record: OobRecord, data: &[u8], spare: &[u8]) {
         let oob = record.oob.expect("a page that is programmed says whose it is");
         let (block, is_metadata) = (self.block_of(ppn), !oob.kind.is_host_data());
-        let must_follow_erase = self.unsynced_erases.blocks.contains(&block.0) || is_metadata;
-        if must_follow_erase && !self.unsynced_erases.blocks.is_empty() {
-            self.end_epoch();
-        }
+        self.order_after_erases(block, is_metadata);
         if is_metadata {
             self.metadata_blocks.insert(block.0);
         }
@@ -460,11 +466,17 @@ impl<B: Backing> FileNand<B> {
             record: self.layout.encode_oob(ppn, &record),
             is_metadata,
         };
-        let word = (self.layout.block_word(block), self.block_record(block).encode());
         let (epoch, room) = (self.epochs.back_mut().expect("there is always one"), &mut self.room);
         epoch.program(ppn, &page, room);
-        epoch.words.extend([word]);
-        self.waiting_bytes += data.len();
+        self.note_staged(ppn, &record);
+    }
+
+    /// Updates what depends on a program that was added to the last epoch.
+    fn note_staged(&mut self, ppn: Ppn, record: &OobRecord) {
+        let block = self.block_of(ppn);
+        let (index, word) = (self.layout.block_word(block), self.block_record(block).encode());
+        self.last_epoch().words.set(index, word);
+        self.waiting_bytes += self.layout.geometry.page_bytes as usize;
         self.guards[ppn.index()] = Guard { data_crc: record.data_crc, spare_bytes: record.spare_bytes };
     }
 
@@ -490,7 +502,7 @@ impl<B: Backing> FileNand<B> {
         if self.waiting_bytes == 0 {
             return None;
         }
-        self.epochs.iter().rev().find_map(|epoch| epoch.find(ppn))
+        self.epochs.iter().rev().find_map(|epoch| epoch.find(ppn, self.layout.spare_stride()))
     }
 
     /// Handles a read that the operating system refused: after an error of that place the page is lost; any other error
@@ -560,14 +572,20 @@ impl<B: Backing> FileNand<B> {
         }
     }
 
-    /// Compares data and spare bytes of a page, as read, with their checksum.
-    fn verify(&mut self, ppn: Ppn, data: &[u8], spare: &[u8]) -> Result<(), NandError> {
+    /// Whether data and spare bytes of a page, as read, match their checksum.
+    fn is_whole(&self, ppn: Ppn, data: &[u8], spare: &[u8]) -> bool {
         let epoch = self.model.erase_count(self.block_of(ppn));
-        if self.layout.page_crc(ppn, epoch, data, spare) == self.guards[ppn.index()].data_crc {
-            return Ok(());
-        }
+        self.layout.page_crc(ppn, epoch, data, spare) == self.guards[ppn.index()].data_crc
+    }
+
+    fn note_damage(&mut self, ppn: Ppn) -> NandError {
         self.damaged.insert(ppn.0);
-        Err(NandError::Uncorrectable(ppn))
+        NandError::Uncorrectable(ppn)
+    }
+
+    /// Compares the data of a page without spare bytes, as read, with its checksum.
+    fn verify(&mut self, ppn: Ppn, data: &[u8]) -> Result<(), NandError> {
+        if self.is_whole(ppn, data, &[]) { Ok(()) } else { Err(self.note_damage(ppn)) }
     }
 
     /// Whether the data of a page can be read in one read with that of its neighbours: the page is written to the file,
@@ -585,17 +603,61 @@ impl<B: Backing> FileNand<B> {
         follow.take_while(|&(expected, &ppn)| expected == ppn.0 && self.is_plain(ppn)).count()
     }
 
-    /// Programs the copy of a page whose data and spare bytes were read.
-    fn stage_copy(
-        &mut self,
-        from: Ppn,
-        to: Ppn,
-        (owner, sequence): (u32, u64),
-        data: &[u8],
-        spare: &[u8],
-    ) -> Result<(), NandError> {
-        let oob = Oob { owner, sequence, ..self.model.read(from, &mut [])? };
+    /// Copies page number `k` of a run, alone.
+    fn copy_page(&mut self, run: &CopyRun<'_>, k: usize) -> Result<(), NandError> {
+        let (from, to) = (run.source_pages[k], Ppn(run.first_destination.0 + k as u32));
+        let oob = Oob {
+            owner: run.owners[k].0,
+            sequence: run.sequence + k as u64,
+            ..self.model.read(from, &mut [])?
+        };
+        let bytes = self.load_page(from)?;
+        let (data, spare) = bytes.split_at(self.layout.geometry.page_bytes as usize);
         self.stage_page(to, oob, data, spare)
+    }
+
+    /// Reads pages `pages` of a run, which are adjacent in the file and plain ([`FileNand::is_plain`]), to where their
+    /// copies wait to be written. Returns whether they could be read.
+    fn read_to_copy(&mut self, run: &CopyRun<'_>, pages: &Range<usize>) -> bool {
+        let to = Ppn(run.first_destination.0 + pages.start as u32);
+        self.order_after_erases(self.block_of(to), false);
+        let page_bytes = self.layout.geometry.page_bytes as usize;
+        let (epoch, room) = (self.epochs.back_mut().expect("there is always one"), &mut self.room);
+        let place = epoch.place(to, pages.len(), page_bytes, room);
+        let at = self.layout.data_at(run.source_pages[pages.start]);
+        self.backing.read(ImageFile::Flash, place, at).is_ok()
+    }
+
+    /// Verifies and programs the copy of page number `k` of a run, whose data was read to where the copy waits.
+    fn program_copy(&mut self, run: &CopyRun<'_>, k: usize) -> Result<(), NandError> {
+        let (from, to) = (run.source_pages[k], Ppn(run.first_destination.0 + k as u32));
+        let oob = Oob {
+            owner: run.owners[k].0,
+            sequence: run.sequence + k as u64,
+            ..self.model.read(from, &mut [])?
+        };
+        let last = self.epochs.back().expect("there is always one");
+        let (data, number) = (last.placed(to), last.number);
+        let is_whole = self.is_whole(from, data, &[]);
+        let epoch = self.model.erase_count(self.block_of(to));
+        let data_crc = self.layout.page_crc(to, epoch, data, &[]);
+        if !is_whole {
+            return Err(self.note_damage(from));
+        }
+        self.model.program(to, oob, Content::Descriptor(Descriptor::of_fingerprint(oob.fingerprint)))?;
+        let record = OobRecord {
+            epoch,
+            oob: Some(oob),
+            spare_bytes: 0,
+            data_crc,
+            spare_crc: 0,
+            is_lost: false,
+            number,
+        };
+        let bytes = self.layout.encode_oob(to, &record);
+        self.last_epoch().add_placed(to, &bytes);
+        self.note_staged(to, &record);
+        Ok(())
     }
 
     /// Reads pages in any order of page numbers; adjacent pages are read at once. An error does not say which page
@@ -620,7 +682,7 @@ impl<B: Backing> FileNand<B> {
                 read.map_err(|error| self.read_refused(sorted[done], &error))?;
                 for (&ppn, data) in sorted[run].iter().zip(&slices) {
                     self.model.read(ppn, &mut [])?;
-                    self.verify(ppn, data, &[])?;
+                    self.verify(ppn, data)?;
                 }
             }
             done += count;
@@ -631,7 +693,7 @@ impl<B: Backing> FileNand<B> {
     /// Adds the state of a block that was marked bad or condemned to the waiting operations.
     fn mark(&mut self, block: BlockId) {
         let (index, record) = (self.layout.block_word(block), self.block_record(block));
-        self.last_epoch().words.insert(index, record.encode());
+        self.last_epoch().words.set(index, record.encode());
         self.let_wait();
     }
 }
@@ -718,7 +780,7 @@ impl<B: Backing> Nand for FileNand<B> {
         if into.len() == self.layout.geometry.page_bytes as usize && self.is_plain(ppn) {
             let read = self.backing.read(ImageFile::Flash, into, self.layout.data_at(ppn));
             read.map_err(|error| self.read_refused(ppn, &error))?;
-            self.verify(ppn, into, &[])?;
+            self.verify(ppn, into)?;
             return Ok(oob);
         }
         let bytes = self.load_page(ppn)?;
@@ -745,46 +807,23 @@ impl<B: Backing> Nand for FileNand<B> {
 
     /// Copies pages; sources that are adjacent in the file are read at once.
     fn copy(&mut self, run: CopyRun<'_>, _: &mut [u8]) -> (usize, Result<(), NandError>) {
-        let page_bytes = self.layout.geometry.page_bytes as usize;
-        let mut scratch = std::mem::take(&mut self.scratch);
         let mut done = 0;
         let mut outcome = Ok(());
         while done < run.source_pages.len() && outcome.is_ok() {
-            let place = |k: usize| {
-                (Ppn(run.first_destination.0 + k as u32), (run.owners[k].0, run.sequence + k as u64))
-            };
-            let from = run.source_pages[done];
-            let count = self.plain_run(&run.source_pages[done..]);
-            if count == 0 {
-                let (to, who) = place(done);
-                outcome =
-                    self.model.read(from, &mut []).and_then(|_| self.load_page(from)).and_then(|bytes| {
-                        let (data, spare) = bytes.split_at(page_bytes);
-                        self.stage_copy(from, to, who, data, spare)
-                    });
+            let pages = done..done + self.plain_run(&run.source_pages[done..]);
+            if pages.is_empty() || !self.read_to_copy(&run, &pages) {
+                outcome = self.copy_page(&run, done);
                 done += usize::from(outcome.is_ok());
                 continue;
             }
-            scratch.resize(scratch.len().max(count * page_bytes), 0);
-            let bytes = &mut scratch[..count * page_bytes];
-            let is_read = self.backing.read(ImageFile::Flash, bytes, self.layout.data_at(from)).is_ok();
-            for k in 0..count {
-                let (to, who) = place(done);
-                let (from, part) = (run.source_pages[done], k * page_bytes..(k + 1) * page_bytes);
-                outcome = self.model.read(from, &mut []).map(drop);
-                outcome = outcome.and_then(|()| {
-                    if is_read { Ok(()) } else { self.read(from, &mut scratch[part.clone()]).map(drop) }
-                });
-                outcome = outcome
-                    .and_then(|()| self.verify(from, &scratch[part.clone()], &[]))
-                    .and_then(|()| self.stage_copy(from, to, who, &scratch[part], &[]));
+            for k in pages {
+                outcome = self.program_copy(&run, k);
                 if outcome.is_err() {
                     break;
                 }
                 done += 1;
             }
         }
-        self.scratch = scratch;
         self.let_wait();
         (done, outcome)
     }
@@ -795,20 +834,15 @@ impl<B: Backing> Nand for FileNand<B> {
 
     fn erase(&mut self, block: BlockId) -> Result<(), NandError> {
         self.model.erase(block)?;
-        let word = (self.layout.block_word(block), self.block_record(block).encode());
+        let (index, word) = (self.layout.block_word(block), self.block_record(block).encode());
         let (gives_back, had_copies) = (self.gives_back_erased, self.metadata_blocks.remove(&block.0));
         let epoch = self.last_epoch();
-        epoch.words.extend([word]);
+        epoch.words.set(index, word);
         epoch.holes.extend(gives_back.then_some(block));
         epoch.metadata_holes.extend(had_copies.then_some(block));
-        match self.durability() {
-            Durability::Process => self.end_epoch(),
-            Durability::Host => {
-                self.unsynced_erases.insert(block);
-                if self.unsynced_erases.are_too_many() {
-                    self.end_epoch();
-                }
-            }
+        self.waiting_erases.insert(block);
+        if self.waiting_erases.are_too_many() {
+            self.end_epoch();
         }
         self.let_wait();
         Ok(())
@@ -857,7 +891,7 @@ impl<B: Backing> Nand for FileNand<B> {
     }
 
     fn store_nvram_word(&mut self, index: usize, word: u64) -> Result<(), NandError> {
-        self.last_epoch().words.insert(index as u64, word);
+        self.last_epoch().words.set(index as u64, word);
         self.let_wait();
         self.model.store_nvram_word(index, word)
     }
@@ -877,7 +911,7 @@ impl<B: Backing> Nand for FileNand<B> {
     }
 
     fn syncs_at_erase(&self) -> bool {
-        self.durability() == Durability::Process || self.unsynced_erases.most == 0
+        self.waiting_erases.most == 0
     }
 }
 
@@ -899,7 +933,7 @@ impl<B: Backing> Fragile for FileNand<B> {
         let index = self.layout.block_word(block);
         let _ = self.do_now(|nand| {
             nand.end_epoch();
-            nand.last_epoch().words.insert(index, record.encode());
+            nand.last_epoch().words.set(index, record.encode());
             nand.end_epoch();
             nand.write_waiting()
         });

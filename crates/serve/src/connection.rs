@@ -37,8 +37,12 @@ use crate::tls::Tls;
 pub const IN_FLIGHT_MAX_BYTES: usize = 64 << 20;
 /// Longest time for the NBD negotiation of a client; after that its connection is closed.
 const NEGOTIATION_LIMIT: Duration = Duration::from_secs(30);
-/// Most bytes that one read from a socket of a client returns: the size of the receive buffer of a connection.
-const CHUNK_BYTES: usize = 256 << 10;
+/// Most bytes that one read from a socket of a client returns: the size of the receive buffer of a connection. Two
+/// writes of 128 KiB fit with their headers.
+const CHUNK_BYTES: usize = 260 << 10;
+/// Fewest bytes of one read from which the payloads of writes stay in the receive buffer. Fewer are copied, so that the
+/// buffer is free for the next read.
+const SHARED_LEAST_BYTES: usize = 64 << 10;
 /// Most bytes of requests and their replies of one connection that are queued to the engine as one batch.
 const BATCH_MAX_BYTES: usize = 8 << 20;
 /// Most bytes of a request and its reply that the thread which received it executes itself. It receives nothing
@@ -119,7 +123,7 @@ pub(crate) fn serve<D: BlockDevice>(
             let target = offered[agreed.export];
             Span::current().record("export", &target.export.name);
             info!("the client attached");
-            log_end(&transmit(socket, target, budget, agreed, early, &mut buffer));
+            log_end(&transmit(socket, target, budget, agreed, early, buffer));
         }
         Ok(None) => debug!("the client left before it chose an export"),
         Err(error) => debug!("the client left before it chose an export: {error}"),
@@ -150,7 +154,7 @@ fn transmit<D: BlockDevice>(
     budget: &Arc<Budget>,
     agreed: Negotiated,
     early: Vec<u8>,
-    buffer: &mut [u8],
+    buffer: Vec<u8>,
 ) -> io::Result<End> {
     let (replies, to_send) = mpsc::channel();
     let shared = Arc::new(Shared {
@@ -315,6 +319,8 @@ struct Batch {
     shared: Arc<Shared>,
     claims: Arc<Vec<Claim>>,
     requests: VecDeque<Pending>,
+    /// Bytes of the receive buffer that the requests share.
+    shared_bytes: usize,
 }
 
 impl Drop for Batch {
@@ -363,7 +369,8 @@ impl<D: BlockDevice> Work<D> for Batch {
     }
 
     fn answer(&mut self, settled: &Result<(), DeviceError>) {
-        let mut sent = Replies { claims: Arc::clone(&self.claims), ..Replies::default() };
+        let batch = Vec::with_capacity(self.requests.len());
+        let mut sent = Replies { claims: Arc::clone(&self.claims), batch, ..Replies::default() };
         while let Some(step) = self.requests.front_mut().and_then(|pending| pending.step.take()) {
             let pending = self.requests.pop_front().expect("it was looked at above");
             sent.footprint_bytes += pending.footprint_bytes;
@@ -371,6 +378,9 @@ impl<D: BlockDevice> Work<D> for Batch {
                 Step::Replied(reply) => reply,
                 Step::More | Step::Settles | Step::Flushes => pending.execution.settled(settled),
             });
+        }
+        if self.requests.is_empty() {
+            sent.footprint_bytes += std::mem::take(&mut self.shared_bytes);
         }
         if !sent.batch.is_empty() {
             self.shared.send(sent);
@@ -388,23 +398,24 @@ struct Session<'a, D> {
 impl<D: BlockDevice> Session<'_, D> {
     /// Reads requests from the socket and queues them for the engine, until the client disconnects or sends bytes that
     /// are no request.
-    fn receive(&self, early: Vec<u8>, buffer: &mut [u8]) -> io::Result<End> {
+    fn receive(&self, early: Vec<u8>, buffer: Vec<u8>) -> io::Result<End> {
         let mut decoder = Decoder::default();
+        let mut buffers = ReceiveBuffers { current: Arc::new(buffer), earlier: VecDeque::new() };
         // Claim on the memory budget for the payload that is arriving, and the deadline by which all of it has to
         // arrive.
         let (mut claim, mut deadline) = (None, Instant::now());
-        if let Some(end) = self.take_all(&mut decoder, &early, &mut claim) {
+        let count = early.len();
+        if let Some(end) = self.take_all(&mut decoder, &Arc::new(early), count, &mut claim) {
             return Ok(end);
         }
-        drop(early);
         loop {
             if let Some((payload, to_come)) = decoder.payload_in_arrival()
                 && claim.is_none()
-                && *to_come > buffer.len()
+                && *to_come > CHUNK_BYTES
             {
                 // Read directly into the payload; its last bytes are read through the buffer, with the next request.
                 let most = ALLOWANCE_BYTES.saturating_sub(payload.len());
-                let count = self.shared.socket.read_into(payload, most.min(*to_come - buffer.len()))?;
+                let count = self.shared.socket.read_into(payload, most.min(*to_come - CHUNK_BYTES))?;
                 *to_come -= count;
                 if count == 0 && most > 0 {
                     return Ok(End::Vanished);
@@ -421,12 +432,13 @@ impl<D: BlockDevice> Session<'_, D> {
                 }
                 self.shared.socket.set_read_timeout(Some(left))?;
             }
-            let count = { &*self.shared.socket }.read(buffer)?;
+            let into = &mut buffers.unshared()[..decoder.read_bytes(CHUNK_BYTES)];
+            let count = { &*self.shared.socket }.read(into)?;
             let held_claim = claim.is_some();
             if count == 0 {
                 return Ok(End::Vanished);
             }
-            if let Some(end) = self.take_all(&mut decoder, &buffer[..count], &mut claim) {
+            if let Some(end) = self.take_all(&mut decoder, &buffers.current, count, &mut claim) {
                 return Ok(end);
             }
             if held_claim && claim.is_none() {
@@ -435,15 +447,26 @@ impl<D: BlockDevice> Session<'_, D> {
         }
     }
 
-    /// Decodes `input` and queues the complete requests for the engine; `claim` is handed on with the payload for which
-    /// it was made. Returns how the connection ended, or `None` if it goes on.
-    fn take_all(&self, decoder: &mut Decoder, mut input: &[u8], claim: &mut Option<Claim>) -> Option<End> {
+    /// Decodes the first `count` bytes of `buffer` and queues the complete requests for the engine; `claim` is handed on
+    /// with the payload for which it was made. Returns how the connection ended, or `None` if it goes on.
+    fn take_all(
+        &self,
+        decoder: &mut Decoder,
+        buffer: &Arc<Vec<u8>>,
+        count: usize,
+        claim: &mut Option<Claim>,
+    ) -> Option<End> {
         let mut requests = VecDeque::new();
         let mut footprint_bytes = 0;
         let mut end = None;
-        while end.is_none() && !input.is_empty() {
-            let (taken, found) = decoder.take(input);
-            input = &input[taken..];
+        let mut at = 0;
+        while end.is_none() && at < count {
+            let (taken, found) = if count < SHARED_LEAST_BYTES {
+                decoder.take(&buffer[at..count])
+            } else {
+                decoder.take_part(buffer, at..count)
+            };
+            at += taken;
             match found {
                 Decoded::Incomplete => {}
                 Decoded::Request(request) => {
@@ -484,6 +507,9 @@ impl<D: BlockDevice> Session<'_, D> {
         if requests.is_empty() {
             return None;
         }
+        let is_shared = requests.iter().any(|pending| pending.execution.shares_buffer());
+        let shared_bytes = if is_shared { CHUNK_BYTES } else { 0 };
+        let footprint_bytes = footprint_bytes + shared_bytes;
         // A connection that holds a claim makes no other one: two that wait for each other would wait forever.
         let mut claims: Vec<_> = claim.take().into_iter().collect();
         if claims.is_empty() && self.shared.in_flight.bytes() + footprint_bytes > ALLOWANCE_BYTES {
@@ -491,11 +517,37 @@ impl<D: BlockDevice> Session<'_, D> {
         }
         self.shared.in_flight.acquire(footprint_bytes);
         let (shared, claims) = (Arc::clone(&self.shared), Arc::new(claims));
-        let batch = Batch { shared, claims, requests: std::mem::take(requests) };
+        let batch = Batch { shared, claims, requests: std::mem::take(requests), shared_bytes };
         match self.target.engine.submit(batch) {
             Err(_) => Some(End::EngineStopped),
             Ok(()) => self.shared.in_flight.is_client_gone().then_some(End::Vanished),
         }
+    }
+}
+
+/// Receive buffers of one connection. Requests that wait may share one, so another one is used meanwhile.
+struct ReceiveBuffers {
+    current: Arc<Vec<u8>>,
+    /// Buffers used before, which may be shared still; the oldest first.
+    earlier: VecDeque<Arc<Vec<u8>>>,
+}
+
+impl ReceiveBuffers {
+    /// Number of earlier buffers that are kept for reuse: clearing a new one takes as long as receiving into it.
+    const KEPT_MAX: usize = 3;
+
+    /// Makes the current buffer one that nobody shares, and returns it.
+    fn unshared(&mut self) -> &mut Vec<u8> {
+        if Arc::get_mut(&mut self.current).is_none() {
+            let is_free = self.earlier.front_mut().is_some_and(|oldest| Arc::get_mut(oldest).is_some());
+            let reused = if is_free { self.earlier.pop_front() } else { None };
+            let next = reused.unwrap_or_else(|| Arc::new(vec![0; CHUNK_BYTES]));
+            self.earlier.push_back(std::mem::replace(&mut self.current, next));
+            if self.earlier.len() > Self::KEPT_MAX {
+                self.earlier.pop_front();
+            }
+        }
+        Arc::get_mut(&mut self.current).expect("nothing else has it")
     }
 }
 

@@ -49,6 +49,7 @@ pub(crate) struct RateLimit {
 struct State {
     bytes: Option<Rate>,
     requests: Option<Rate>,
+    /// Whether no request waits: no rate is set, or the server stops.
     is_lifted: bool,
 }
 
@@ -63,11 +64,9 @@ impl State {
 
 impl RateLimit {
     pub(crate) fn of(limits: &Limits) -> Self {
-        let state = State {
-            bytes: limits.bytes_per_second.map(Rate::new),
-            requests: limits.requests_per_second.map(Rate::new),
-            is_lifted: false,
-        };
+        let (bytes, requests) = (limits.bytes_per_second, limits.requests_per_second);
+        let is_lifted = bytes.is_none() && requests.is_none();
+        let state = State { bytes: bytes.map(Rate::new), requests: requests.map(Rate::new), is_lifted };
         Self {
             began: Instant::now(),
             state: Mutex::new(state),

@@ -16,7 +16,7 @@ pub mod wire;
 
 pub use negotiation::{Negotiated, Negotiation, Outcome, TlsPolicy};
 pub use reply::{Execution, Reply, Step, execute};
-pub use request::{Action, Decoded, Decoder, Refusal, Request};
+pub use request::{Action, Decoded, Decoder, Payload, Refusal, Request};
 
 use crate::device::BlockDevice;
 

@@ -87,6 +87,11 @@ impl Execution {
         Self { cookie, agreed, wants_chunks, action: request.check(export, agreed) }
     }
 
+    /// Whether the request keeps the whole buffer in memory in which it arrived.
+    pub fn shares_buffer(&self) -> bool {
+        matches!(&self.action, Ok(Action::Write { payload, .. }) if payload.shares_buffer())
+    }
+
     /// Most bytes that the next step of the request reads, writes, trims or zeroes.
     pub fn step_bytes(&self) -> u64 {
         match &self.action {

@@ -1,5 +1,8 @@
 //! NBD requests: decodes bytes into requests, and checks each request, which becomes an action or a protocol error.
 
+use std::ops::{Deref, Range};
+use std::sync::Arc;
+
 use super::negotiation::Negotiated;
 use super::wire::{REQUEST_MAGIC, command, command_flag as flag, errno};
 use super::{Export, PAYLOAD_MAX_BYTES, SECTOR_BYTES};
@@ -7,6 +10,56 @@ use super::{Export, PAYLOAD_MAX_BYTES, SECTOR_BYTES};
 const REQUEST_BYTES: usize = 28;
 /// Most bytes that are allocated for a payload when its header announces it; the buffer grows as its bytes arrive.
 const CLAIMED_MAX_BYTES: usize = 256 << 10;
+
+/// Data of a write request: bytes of its own, or a part of the buffer in which it arrived with other requests.
+#[derive(Clone, Debug)]
+pub struct Payload(Source);
+
+#[derive(Clone, Debug)]
+enum Source {
+    Own(Vec<u8>),
+    Part { buffer: Arc<Vec<u8>>, range: Range<usize> },
+}
+
+impl Payload {
+    /// Whether the payload keeps the whole buffer in memory in which it arrived.
+    pub fn shares_buffer(&self) -> bool {
+        matches!(self.0, Source::Part { .. })
+    }
+
+    /// The bytes as far as they have arrived, to which the caller may append.
+    fn arrived(&mut self) -> &mut Vec<u8> {
+        match &mut self.0 {
+            Source::Own(bytes) => bytes,
+            Source::Part { .. } => unreachable!("a part has arrived whole"),
+        }
+    }
+}
+
+impl Default for Payload {
+    fn default() -> Self {
+        Self(Source::Own(Vec::new()))
+    }
+}
+
+impl Deref for Payload {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match &self.0 {
+            Source::Own(bytes) => bytes,
+            Source::Part { buffer, range } => &buffer[range.clone()],
+        }
+    }
+}
+
+impl PartialEq for Payload {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for Payload {}
 
 /// An NBD request as decoded from the wire, not checked yet.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -17,7 +70,7 @@ pub struct Request {
     flags: u16,
     offset: u64,
     len: u32,
-    payload: Vec<u8>,
+    payload: Payload,
 }
 
 /// What [`Decoder::take`] decoded from the bytes of a client.
@@ -38,10 +91,14 @@ pub enum Decoded {
 /// arrive.
 #[derive(Clone, Debug, Default)]
 pub struct Decoder {
-    head: Vec<u8>,
+    head: [u8; REQUEST_BYTES],
+    /// Bytes of the header of the next request that have arrived.
+    head_bytes: usize,
     pending: Option<Request>,
     /// Bytes of the pending request's payload that have not arrived yet.
     to_come: usize,
+    /// Bytes of the last complete request, with its header.
+    last_bytes: usize,
 }
 
 impl Decoder {
@@ -50,15 +107,17 @@ impl Decoder {
     pub fn take(&mut self, input: &[u8]) -> (usize, Decoded) {
         let mut taken = 0;
         if self.pending.is_none() {
-            taken = (REQUEST_BYTES - self.head.len()).min(input.len());
-            self.head.extend(&input[..taken]);
-            if self.head.len() < REQUEST_BYTES {
+            taken = (REQUEST_BYTES - self.head_bytes).min(input.len());
+            self.head[self.head_bytes..][..taken].copy_from_slice(&input[..taken]);
+            self.head_bytes += taken;
+            if self.head_bytes < REQUEST_BYTES {
                 return (taken, Decoded::Incomplete);
             }
-            let Some(mut request) = self.take_head() else { return (taken, Decoded::Garbage) };
+            self.head_bytes = 0;
+            let Some(mut request) = request_of(&self.head) else { return (taken, Decoded::Garbage) };
             self.to_come = if request.command == command::WRITE { request.len as usize } else { 0 };
             if self.to_come <= PAYLOAD_MAX_BYTES as usize {
-                request.payload.reserve_exact(self.to_come.min(CLAIMED_MAX_BYTES));
+                request.payload.arrived().reserve_exact(self.to_come.min(CLAIMED_MAX_BYTES));
             }
             self.pending = Some(request);
         }
@@ -69,42 +128,79 @@ impl Decoder {
         if let Some(request) = &mut self.pending
             && request.len <= PAYLOAD_MAX_BYTES
         {
-            request.payload.extend(payload);
+            request.payload.arrived().extend(payload);
         }
         if self.to_come > 0 {
             return (taken, Decoded::Incomplete);
         }
         let request = self.pending.take().expect("a request was pending");
+        self.last_bytes = REQUEST_BYTES + request.payload.len();
         let is_last = request.command == command::DISCONNECT;
         (taken, if is_last { Decoded::Disconnect } else { Decoded::Request(request) })
+    }
+
+    /// As [`Decoder::take`], of the bytes `range` of a buffer. The payload of a write that is whole there is not copied:
+    /// the request shares the buffer.
+    pub fn take_part(&mut self, buffer: &Arc<Vec<u8>>, range: Range<usize>) -> (usize, Decoded) {
+        let input = &buffer[range.clone()];
+        if self.is_between_requests()
+            && let Some(mut request) = input.first_chunk().and_then(request_of)
+            && request.command == command::WRITE
+            && request.len <= PAYLOAD_MAX_BYTES
+            && input.len() - REQUEST_BYTES >= request.len as usize
+        {
+            let from = range.start + REQUEST_BYTES;
+            let range = from..from + request.len as usize;
+            let taken = REQUEST_BYTES + range.len();
+            self.last_bytes = taken;
+            request.payload = Payload(Source::Part { buffer: Arc::clone(buffer), range });
+            return (taken, Decoded::Request(request));
+        }
+        self.take(input)
     }
 
     /// Returns the payload that is arriving, as far as it has arrived, and the number of its bytes that are missing. A
     /// caller that reads from a socket may append them there directly.
     pub fn payload_in_arrival(&mut self) -> Option<(&mut Vec<u8>, &mut usize)> {
         let request = self.pending.as_mut().filter(|request| request.len <= PAYLOAD_MAX_BYTES)?;
-        Some((&mut request.payload, &mut self.to_come))
+        Some((request.payload.arrived(), &mut self.to_come))
     }
 
-    fn take_head(&mut self) -> Option<Request> {
-        let head = std::mem::take(&mut self.head);
-        let bytes = |at: usize, len: usize| {
-            head[at..at + len].iter().fold(0, |value, &byte| value << 8 | u64::from(byte))
+    /// Returns how many bytes to read into a buffer of `room` bytes, at least 1. If the next requests are as long as the
+    /// last one and one is whole in the buffer, the buffer ends with a request: then no payload has to be copied because
+    /// another part of it is in the next buffer.
+    pub fn read_bytes(&self, room: usize) -> usize {
+        let missing = match &self.pending {
+            Some(_) => self.to_come,
+            None if self.head_bytes > 0 => self.last_bytes.saturating_sub(self.head_bytes),
+            None => 0,
         };
-        (bytes(0, 4) == u64::from(REQUEST_MAGIC)).then(|| Request {
-            flags: bytes(4, 2) as u16,
-            command: bytes(6, 2) as u16,
-            cookie: bytes(8, 8),
-            offset: bytes(16, 8),
-            len: bytes(24, 4) as u32,
-            payload: Vec::new(),
-        })
+        let further = room.saturating_sub(missing);
+        if self.last_bytes == 0 || missing + further != room || further < self.last_bytes {
+            return room;
+        }
+        missing + further / self.last_bytes * self.last_bytes
     }
 
     /// Whether the stream is between two requests, so that the client may close it here.
     pub fn is_between_requests(&self) -> bool {
-        self.head.is_empty() && self.pending.is_none()
+        self.head_bytes == 0 && self.pending.is_none()
     }
+}
+
+/// Decodes the header of a request; its payload is empty. `None` if the bytes are no request.
+fn request_of(head: &[u8; REQUEST_BYTES]) -> Option<Request> {
+    let bytes = |at: usize, len: usize| {
+        head[at..at + len].iter().fold(0, |value, &byte| value << 8 | u64::from(byte))
+    };
+    (bytes(0, 4) == u64::from(REQUEST_MAGIC)).then(|| Request {
+        flags: bytes(4, 2) as u16,
+        command: bytes(6, 2) as u16,
+        cookie: bytes(8, 8),
+        offset: bytes(16, 8),
+        len: bytes(24, 4) as u32,
+        payload: Payload::default(),
+    })
 }
 
 /// What a checked NBD request asks the device to do.
@@ -114,7 +210,7 @@ pub enum Action {
     /// Read `len` bytes and send them.
     Read { offset: u64, len: u32 },
     /// Write the payload at `offset`.
-    Write { offset: u64, payload: Vec<u8>, is_durable: bool },
+    Write { offset: u64, payload: Payload, is_durable: bool },
     /// Deallocate `len` bytes, which then read as zeros.
     Trim { offset: u64, len: u32, is_durable: bool },
     /// Make `len` bytes zeros; with `allocate` they are stored, else deallocated.
@@ -244,4 +340,85 @@ fn check_range(command: u16, offset: u64, len: u32, capacity: u64) -> Result<(),
         errno: if writes { errno::ENOSPC } else { errno::EINVAL },
         message: format!("{len} bytes at byte {offset} are beyond the device's {capacity} bytes"),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(command: u16, len: u32) -> Vec<u8> {
+        let mut bytes = REQUEST_MAGIC.to_be_bytes().to_vec();
+        bytes.extend([0, 0]);
+        bytes.extend(command.to_be_bytes());
+        bytes.extend(u64::from(len).to_be_bytes());
+        bytes.extend(0_u64.to_be_bytes());
+        bytes.extend(len.to_be_bytes());
+        if command == command::WRITE {
+            bytes.extend((0..len).map(|k| k as u8));
+        }
+        bytes
+    }
+
+    /// Requests decoded from buffers that end at the given places of `stream`.
+    fn decode(stream: &[u8], ends: &[usize], shares: bool) -> Vec<Request> {
+        let (mut decoder, mut requests, mut from) = (Decoder::default(), Vec::new(), 0);
+        for &end in ends {
+            let buffer = Arc::new(stream[from..end].to_vec());
+            let mut at = 0;
+            while at < buffer.len() {
+                let (taken, decoded) = if shares {
+                    decoder.take_part(&buffer, at..buffer.len())
+                } else {
+                    decoder.take(&buffer[at..])
+                };
+                at += taken;
+                match decoded {
+                    Decoded::Request(request) => requests.push(request),
+                    other => assert_eq!((other, at), (Decoded::Incomplete, buffer.len())),
+                }
+            }
+            from = end;
+        }
+        requests
+    }
+
+    #[test]
+    fn requests_are_the_same_whether_payloads_are_copied_or_shared_and_wherever_buffers_end() {
+        let parts = [(command::WRITE, 40), (command::READ, 9), (command::WRITE, 0), (command::WRITE, 100)];
+        let stream = parts.map(|(command, len)| request(command, len)).concat();
+        let whole = decode(&stream, &[stream.len()], false);
+        assert_eq!(whole.len(), parts.len());
+        for cut in 1..stream.len() {
+            for shares in [false, true] {
+                assert_eq!(decode(&stream, &[cut, stream.len()], shares), whole, "cut at {cut}");
+            }
+        }
+    }
+
+    #[test]
+    fn only_a_payload_that_is_whole_in_its_buffer_is_shared() {
+        let stream = [request(command::WRITE, 40), request(command::WRITE, 40)].concat();
+        let shared = |ends: &[usize]| {
+            decode(&stream, ends, true).iter().map(|one| one.payload.shares_buffer()).collect::<Vec<_>>()
+        };
+        assert_eq!(shared(&[136]), [true, true]);
+        assert_eq!(shared(&[100, 136]), [true, false]);
+        assert_eq!(shared(&[20, 136]), [false, true]);
+    }
+
+    #[test]
+    fn reads_end_with_a_request_when_requests_of_one_length_follow_each_other() {
+        let mut decoder = Decoder::default();
+        assert_eq!(decoder.read_bytes(300), 300, "nothing is known yet");
+        let stream = request(command::WRITE, 72).repeat(4);
+        let buffer = Arc::new(stream);
+        assert_eq!(decoder.take_part(&buffer, 0..250).0, 100);
+        assert_eq!(decoder.take_part(&buffer, 100..250).0, 100);
+        assert_eq!(decoder.read_bytes(300), 300, "three requests");
+        assert_eq!(decoder.read_bytes(299), 200, "two requests");
+        assert_eq!(decoder.take_part(&buffer, 200..250), (50, Decoded::Incomplete));
+        assert_eq!(decoder.read_bytes(299), 250, "the rest of one, and two");
+        assert_eq!(decoder.read_bytes(149), 149, "no other is whole");
+        assert_eq!(decoder.read_bytes(49), 49, "not even the rest of one is");
+    }
 }

@@ -27,6 +27,8 @@ struct Op {
     queued: bool,
     /// Scan that has to end before the operation joins its queue.
     held_by: Option<usize>,
+    /// Arrays that hold the victim of a scan; none if it has no victim, or for other operations.
+    victim_arrays: Vec<usize>,
     done: bool,
     followers: Vec<usize>,
 }
@@ -148,14 +150,18 @@ impl Reference {
         self.ops[scan].followers.push(op);
     }
 
-    /// Returns the arrays that hold the victim of a scan.
-    fn arrays_of(&self, scan: usize) -> Vec<usize> {
-        let first = self.ops[scan].flash.plane.0;
-        if first == u32::MAX {
+    /// Returns the arrays that hold the victim of an operation, if that is a scan.
+    fn victim_arrays(&self, flash: FlashOp) -> Vec<usize> {
+        let first = flash.plane.0;
+        if flash.kind != OpKind::Scan || first == u32::MAX {
             return vec![];
         }
         let per_array = if self.options.independent_planes { 1 } else { self.geometry.planes_per_die };
         (first..first + self.geometry.superblock_planes).map(|plane| (plane / per_array) as usize).collect()
+    }
+
+    fn arrays_of(&self, scan: usize) -> &[usize] {
+        &self.ops[scan].victim_arrays
     }
 
     /// Whether the log reads have ended that precede a scan in its list, back to the previous scan.
@@ -175,8 +181,7 @@ impl Reference {
     }
 
     fn is_hurried(&self, array: usize) -> bool {
-        let waits = |&&scan: &&usize| self.waits_for_arrays(scan) && self.arrays_of(scan).contains(&array);
-        self.scans.iter().any(|scan| waits(&scan))
+        self.scans.iter().any(|&scan| self.arrays_of(scan).contains(&array) && self.waits_for_arrays(scan))
     }
 
     /// Whether an array has background work: queued, running or suspended.
@@ -226,7 +231,18 @@ impl Reference {
             _ => 1,
         };
         let array = (plane / per_array) as usize;
-        Op { flash, request, queue, array, queued: false, held_by: None, done: false, followers: vec![] }
+        let victim_arrays = self.victim_arrays(flash);
+        Op {
+            flash,
+            request,
+            queue,
+            array,
+            queued: false,
+            held_by: None,
+            victim_arrays,
+            done: false,
+            followers: vec![],
+        }
     }
 
     fn follow(&mut self, op: usize, predecessor: usize) {

@@ -9,12 +9,13 @@
 use std::sync::Arc;
 
 use common::{
-    BUFFERS, DesignUnderTest, Patterns, Random, SECTOR, Scene, World, audit, designs, device, full_medium,
+    BUFFERS, DesignUnderTest, FragileNand, Patterns, Random, SECTOR, Scene, World, audit, cuttable, designs,
+    device, full_medium,
 };
 use wearwell::address::{Lpn, Ppn, RemapMode};
 use wearwell::design::Persistence;
 use wearwell::device::HostData;
-use wearwell::nand::{CutOutcome, Fragile, Nand, PowerCut, SimNand};
+use wearwell::nand::{CutOutcome, Fragile, Nand};
 use wearwell::{Device, Error, Result};
 
 use crate::common;
@@ -23,7 +24,7 @@ const CONTENTS: u16 = 12;
 const SCENARIO: u64 = 60;
 const AFTERWARDS: u64 = 25;
 
-type Cuttable = Device<PowerCut<SimNand>>;
+type Cuttable = Device<FragileNand>;
 
 #[derive(Clone, Copy, Debug)]
 enum Op {
@@ -207,7 +208,7 @@ struct Scenario<'a> {
 
 impl Scenario<'_> {
     fn explore(&self, tally: &mut Tally) {
-        let medium = PowerCut::new(full_medium(self.world), None, self.outcome);
+        let medium = cuttable(full_medium(self.world), None, self.outcome);
         let mut device = device(self.world, &self.design.parts, BUFFERS[0], medium);
         let mut witness = Witness::new(&device, self.design);
         let mut random = Random::new(self.seed);

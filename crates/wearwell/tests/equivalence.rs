@@ -4,8 +4,8 @@
 //! Two designs are equal if the logs of their programs and erases are equal, entry by entry, owners included.
 
 use common::{
-    BUFFERS, DesignUnderTest, Mix, Op, Oracle, Random, World, audit, buffers_of, designs, designs_of, device,
-    full_medium, one_in, worlds,
+    BUFFERS, DesignUnderTest, Mix, Op, Oracle, Random, World, audit, buffers_of, cuttable, designs,
+    designs_of, device, failing, full_medium, one_in, worlds,
 };
 use wearwell::address::{BlockId, Lpn, Ppn, RemapMode};
 use wearwell::content::dedup::DedupOptions;
@@ -20,8 +20,8 @@ use wearwell::gc::{GcOptions, VictimPolicy};
 use wearwell::lifetime::ContentSchemes;
 use wearwell::mapping::AnyMapping;
 use wearwell::nand::{
-    CopyRun, CutOutcome, FaultPlan, Faulty, Nand, NandError, Oob, PageKind, PageWord, PowerCut, RecordedOp,
-    Recording, RetainedFields, SimNand,
+    CopyRun, CutOutcome, FaultPlan, Nand, NandError, Oob, PageKind, PageWord, RecordedOp, Recording,
+    RetainedFields, SimNand,
 };
 use wearwell::sharing::counts::ReferenceCountForm;
 use wearwell::sharing::reverse_map::ReverseMapPart;
@@ -182,11 +182,11 @@ fn runs_survive_failed_programs() {
         FaultPlan { program_failure_probability: 0.01, erase_failure_probability: 0.0, max_failures: 2 };
     let parts = page_map(GcOptions::default());
     for world in worlds() {
-        let nand = Faulty::new(full_medium(&world), plan, 5);
+        let nand = failing(full_medium(&world), plan, 5);
         let logical = world.logical_pages(&parts) / 2;
         let device = Device::new(nand, logical, &parts, DeviceOptions::default()).expect("it fits");
         let device = outcome_of_bursts(device, true);
-        let failures = device.ftl().store().nand().failures();
+        let failures = device.ftl().store().nand().inner().failures();
         assert!(failures > 0, "world {}", world.name);
         let written: usize = bursts(logical).iter().map(|(burst, _)| burst.len()).sum();
         assert_eq!(device.ftl().stats().host_page_writes, written as u64, "world {}", world.name);
@@ -206,7 +206,7 @@ fn pages_reported_by_a_run_survive_every_cut() {
     let parts = page_map(GcOptions::default());
     for world in worlds() {
         for (cut, outcome) in (0..300).flat_map(|cut| CutOutcome::ALL.map(|outcome| (cut, outcome))) {
-            let nand = PowerCut::new(full_medium(&world), Some(cut), outcome);
+            let nand = cuttable(full_medium(&world), Some(cut), outcome);
             let mut device = device(&world, &parts, BUFFERS[0], nand);
             let mut acknowledged = Vec::new();
             for (burst, _) in bursts(device.ftl().logical_pages()) {
@@ -546,25 +546,20 @@ fn copies_and_wrappers_change_nothing() {
             let medium = || full_medium(&world);
             let plain = run(medium(), logical, parts, BUFFERS[1], number);
             let by_page = run(PageByPage(medium()), logical, parts, BUFFERS[1], number);
-            let cut = PowerCut::new(medium(), None, CutOutcome::Before);
-            let uncut = run(cut, logical, parts, BUFFERS[1], number);
-            let faultless =
-                run(Faulty::new(medium(), FaultPlan::default(), 1), logical, parts, BUFFERS[1], number);
+            let healthy = cuttable(medium(), None, CutOutcome::Before);
+            let healthy = run(healthy, logical, parts, BUFFERS[1], number);
             let recorded = run(Recording::new(medium()), logical, parts, BUFFERS[1], number);
             let stats = plain.ftl().stats().clone();
-            for other in
-                [by_page.ftl().stats(), uncut.ftl().stats(), faultless.ftl().stats(), recorded.ftl().stats()]
-            {
+            for other in [by_page.ftl().stats(), healthy.ftl().stats(), recorded.ftl().stats()] {
                 assert_eq!(*other, stats);
             }
             assert_eq!(
-                uncut.ftl().store().nand().operations_since_restore(),
+                healthy.ftl().store().nand().operations_since_restore(),
                 count(recorded.ftl().store().nand().recorded_ops())
             );
             let media = [
                 by_page.ftl().store().nand().0.clone(),
-                uncut.ftl().store().nand().clone().into_inner(),
-                faultless.ftl().store().nand().clone().into_inner(),
+                healthy.ftl().store().nand().inner().inner().clone(),
                 recorded.ftl().store().nand().clone().into_inner(),
             ];
             let expected = contents(&mut plain.ftl().store().nand().clone());

@@ -2,12 +2,12 @@
 //! of its life returns a typed error and still reads.
 
 use common::{
-    BUFFERS, DesignUnderTest, Mix, Op, Oracle, Random, Scene, World, affordable_failures, audit, designs,
-    full_medium, roomy_device, worlds,
+    BUFFERS, DesignUnderTest, FragileNand, Mix, Op, Oracle, Random, Scene, World, affordable_failures, audit,
+    designs, failing, full_medium, roomy_device, worlds,
 };
 use wearwell::address::BlockId;
 use wearwell::content::compress::CHUNK_MEMBERS;
-use wearwell::nand::{FaultPlan, Faulty, Nand, SimNand, WearFailure, WearLimit};
+use wearwell::nand::{FaultPlan, Nand, SimNand, WearFailure, WearLimit};
 use wearwell::store::BlockState;
 use wearwell::{Device, Error};
 
@@ -35,7 +35,7 @@ fn survive(world: &World, design: &DesignUnderTest, seed: u64) -> (u64, u64) {
     let max_failures = affordable_failures(world, &design.parts);
     let plan =
         FaultPlan { program_failure_probability: 0.005, erase_failure_probability: 0.02, max_failures };
-    let nand = Faulty::new(full_medium(world), plan, seed);
+    let nand = failing(full_medium(world), plan, seed);
     let mut device = roomy_device(world, &design.parts, BUFFERS[0], nand);
     let mut oracle = Oracle::of(&device, CONTENTS as usize);
     let mut mix = mix(&oracle, seed);
@@ -49,7 +49,7 @@ fn survive(world: &World, design: &DesignUnderTest, seed: u64) -> (u64, u64) {
     }
     oracle.compare_all(&mut device).expect("a failed block still reads");
     assert_every_failure_is_accounted_for(&device);
-    (device.ftl().store().nand().failures().into(), max_failures.into())
+    (device.ftl().store().nand().inner().failures().into(), max_failures.into())
 }
 
 #[test]
@@ -81,14 +81,14 @@ fn failures_in_a_row_leave_room_for_what_comes() {
 
 /// Asserts that each failure makes one block bad: a failed erase at once, a failed program when GC has emptied the
 /// block.
-fn assert_every_failure_is_accounted_for(device: &Device<Faulty<SimNand>>) {
+fn assert_every_failure_is_accounted_for(device: &Device<FragileNand>) {
     let blocks = |d: &Device<_>, b| d.ftl().store().blocks().state(b);
     let retired = count(device, |d, b| blocks(d, b) == BlockState::Retired);
     let condemned = count(device, |d, b| d.ftl().store().nand().is_condemned(b));
     let bad = count(device, |d, b| d.ftl().store().nand().is_bad(b));
     assert_eq!(retired as u64, device.ftl().stats().retired_blocks);
     assert_eq!(retired, bad);
-    assert_eq!(retired + condemned, device.ftl().store().nand().failures());
+    assert_eq!(retired + condemned, device.ftl().store().nand().inner().failures());
 }
 
 #[test]

@@ -23,13 +23,14 @@
 //! Without a write buffer a write must be on flash when it is acknowledged, and the tests verify this.
 
 use common::{
-    BUFFERS, DesignUnderTest, Mix, Op, Oracle, Random, SECTOR, Scene, Switching, World, affordable_failures,
-    audit, designs, designs_of, device, full_medium, one_in, roomy_device, worlds,
+    BUFFERS, DesignUnderTest, FragileNand, Mix, Op, Oracle, Random, SECTOR, Scene, Switching, World,
+    affordable_failures, audit, designs, designs_of, device, failing, full_medium, one_in, roomy_device,
+    worlds,
 };
 use wearwell::address::RemapMode;
 use wearwell::design::Persistence;
 use wearwell::device::SECTOR_BYTES;
-use wearwell::nand::{CutOutcome, FaultPlan, Faulty, PowerCut, SimNand};
+use wearwell::nand::{CutOutcome, FaultPlan};
 use wearwell::write_buffer::BufferOptions;
 use wearwell::{Device, Error, Result};
 
@@ -44,7 +45,7 @@ const ONE_CUT_IN: u64 = 25;
 const FAILING_SHARE: u64 = 7;
 const ONE_FAILING_CUT_IN: u64 = 7;
 
-type Fragile = Device<PowerCut<Faulty<SimNand>>>;
+type Fragile = Device<FragileNand>;
 
 /// All versions of a page since the device was new, and the oldest of them that a page may hold after a cut.
 #[derive(Clone)]
@@ -241,8 +242,7 @@ impl Scenario<'_> {
 
     fn device(&self) -> Fragile {
         let parts = &self.design.parts;
-        let faulty = |plan| Faulty::new(full_medium(self.world), plan, self.seed);
-        let medium = |plan| PowerCut::new(faulty(plan), None, CutOutcome::Before);
+        let medium = |plan| failing(full_medium(self.world), plan, self.seed);
         if !self.is_failing {
             return device(self.world, parts, self.buffer, medium(FaultPlan::default()));
         }

@@ -1,14 +1,15 @@
 //! Regression tests: one per bug that was found, named after the bug.
 
 use common::{
-    Op, Oracle, Random, World, audit, designs, device, fill_to_the_brim, flat_geometry, full_medium, worlds,
+    FragileNand, Op, Oracle, Random, World, audit, cuttable, designs, device, failing, fill_to_the_brim,
+    flat_geometry, full_medium, worlds,
 };
 use wearwell::address::{BlockId, Lpn};
 use wearwell::data::{Descriptor, Fingerprint};
 use wearwell::design::{DftlOptions, MappingPart, Parts, dftl, page_map};
 use wearwell::events::{FtlEvent, VictimChoice, VictimRule};
 use wearwell::gc::{GcOptions, VictimPolicy};
-use wearwell::nand::{CutOutcome, FaultPlan, Faulty, Nand, PowerCut, SimNand};
+use wearwell::nand::{CutOutcome, FaultPlan, Nand, SimNand};
 use wearwell::store::{BlockState, Store};
 use wearwell::write_buffer::BufferOptions;
 use wearwell::{Device, DeviceOptions, Error};
@@ -76,7 +77,7 @@ fn greedy_overlooked_blocks_after_its_limit_rose() {
 /// starts from the state that the last one left.
 fn survives_cut_after_cut(design: &str, world_name: &str, outcome: CutOutcome) {
     let world = world(world_name);
-    let nand = PowerCut::new(full_medium(&world), None, outcome);
+    let nand = cuttable(full_medium(&world), None, outcome);
     let mut device = device(&world, &parts(design), NO_BUFFER, nand);
     let mut oracle = Oracle::of(&device, 9);
     let mut random = Random::new(5);
@@ -143,7 +144,7 @@ fn buffered_page_was_dropped_by_a_failed_eviction() {
 fn requests_after_a_cut_moved_the_next_page() {
     for design in ["recyclable prob greedy", "dftl 4 entries", "page-map greedy"] {
         let world = world("slc");
-        let nand = PowerCut::new(full_medium(&world), Some(500), CutOutcome::Before);
+        let nand = cuttable(full_medium(&world), Some(500), CutOutcome::Before);
         let mut device = device(&world, &parts(design), NO_BUFFER, nand);
         let mut oracle = Oracle::of(&device, 9);
         let mut random = Random::new(11);
@@ -200,23 +201,23 @@ fn condemned_block_was_used_again_after_recovery() {
     for design in designs() {
         let plan =
             FaultPlan { program_failure_probability: 0.01, erase_failure_probability: 0.0, max_failures: 1 };
-        let mut device = device(&world, &design.parts, NO_BUFFER, Faulty::new(full_medium(&world), plan, 3));
+        let mut device = device(&world, &design.parts, NO_BUFFER, failing(full_medium(&world), plan, 3));
         let mut oracle = Oracle::of(&device, 61);
         let mut random = Random::new(17);
         let page = oracle.page_sectors();
-        let mut write = |device: &mut Device<Faulty<SimNand>>, oracle: &mut Oracle| {
+        let mut write = |device: &mut Device<FragileNand>, oracle: &mut Oracle| {
             let lpn = random.below(oracle.sectors() / page);
             let id = 1 + random.below(60) as u16;
             oracle.apply(device, Op::Write { first: lpn * page, sectors: page, id }).expect("there is room");
         };
-        while device.ftl().store().nand().failures() == 0 {
+        while device.ftl().store().nand().inner().failures() == 0 {
             write(&mut device, &mut oracle);
         }
         let failed = (0..device.ftl().store().blocks().len())
             .map(BlockId)
             .find(|&block| device.ftl().store().nand().is_condemned(block))
             .expect("a program failed");
-        let erases = |device: &Device<Faulty<SimNand>>| device.ftl().store().nand().erase_count(failed);
+        let erases = |device: &Device<FragileNand>| device.ftl().store().nand().erase_count(failed);
         let before = erases(&device);
         device.flush().expect("there is room");
         device.recover().expect("power stays on");

@@ -71,6 +71,11 @@ impl<N: Fragile> PowerCut<N> {
         self.cut_at = cut_at;
     }
 
+    /// The wrapped flash medium, for queries of its own type.
+    pub fn inner(&self) -> &N {
+        &self.inner
+    }
+
     /// Returns the wrapped flash medium.
     pub fn into_inner(self) -> N {
         self.inner

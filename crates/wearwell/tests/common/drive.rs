@@ -7,7 +7,7 @@ use wearwell::content::dedup::DedupOptions;
 use wearwell::design::{BlockSurvey, Parts, SharingDesign, remap};
 use wearwell::device::HostData;
 use wearwell::gc::{GcOptions, VictimPolicy};
-use wearwell::nand::{CutOutcome, Geometry, Nand, PowerCut, RetainedFields, SimNand};
+use wearwell::nand::{CutOutcome, Geometry, Nand, RetainedFields, SimNand};
 use wearwell::operation::Cause;
 use wearwell::sharing::counts::ReferenceCountForm;
 use wearwell::sharing::reverse_map::ReverseMapPart;
@@ -15,7 +15,7 @@ use wearwell::store::BlockState;
 use wearwell::write_buffer::{BufferOptions, BufferPolicy};
 use wearwell::{Device, DeviceOptions, Result};
 
-use super::{audit, flat_geometry};
+use super::{FragileNand, audit, cuttable, flat_geometry};
 
 pub const PAGE_BYTES: u64 = 512;
 pub const LOGICAL: u32 = 20;
@@ -36,7 +36,7 @@ pub fn durable() -> [ReverseMapPart; 2] {
 /// A device whose victims of garbage collection are known in advance.
 #[derive(Clone)]
 pub struct Drive {
-    pub device: Device<PowerCut<SimNand>>,
+    pub device: Device<FragileNand>,
 }
 
 /// Options of a [`Drive`]. The default has 14 blocks of four pages in one pool, and only binds pages on request.
@@ -82,7 +82,7 @@ impl Build {
         let nand = SimNand::new(self.geometry.clone(), RetainedFields::ALL)
             .with_nvram(parts.nvram_bytes(PAGE_BYTES as u32));
         let buffer = BufferOptions { pages: self.buffer_pages, policy: BufferPolicy::Fifo };
-        let nand = PowerCut::new(nand, None, self.outcome);
+        let nand = cuttable(nand, None, self.outcome);
         let device = Device::new(nand, self.logical, &parts, DeviceOptions { buffer }).expect("it fits");
         Drive { device }
     }

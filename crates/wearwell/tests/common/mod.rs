@@ -18,7 +18,7 @@ use wearwell::address::{Lpn, RemapMode};
 use wearwell::data::{Descriptor, Fingerprint, mix_bits};
 use wearwell::design::Parts;
 use wearwell::device::{HostData, SECTOR_BYTES};
-use wearwell::nand::{Geometry, Nand, RetainedFields, SimNand};
+use wearwell::nand::{CutOutcome, FaultPlan, Faulty, Geometry, Nand, PowerCut, RetainedFields, SimNand};
 use wearwell::write_buffer::{BufferOptions, BufferPolicy};
 use wearwell::{Device, DeviceOptions, Error, Result};
 pub use worlds::{World, accepts, flat_geometry, largest_logical, worlds};
@@ -46,6 +46,20 @@ pub fn nvram_bytes(geometry: &Geometry) -> u64 {
 /// Returns a medium of the world's geometry that retains everything that it can retain.
 pub fn full_medium(world: &World) -> SimNand {
     SimNand::new(world.geometry.clone(), RetainedFields::ALL).with_nvram(nvram_bytes(&world.geometry))
+}
+
+/// A medium whose power is cut or whose programs and erases fail. Tests of either use this one type, because the engine is
+/// compiled and optimised again for each type of medium.
+pub type FragileNand = PowerCut<Faulty<SimNand>>;
+
+/// Returns a medium whose power is cut at operation `cut_at`, and which never fails otherwise.
+pub fn cuttable(medium: SimNand, cut_at: Option<u64>, outcome: CutOutcome) -> FragileNand {
+    PowerCut::new(Faulty::new(medium, FaultPlan::default(), 0), cut_at, outcome)
+}
+
+/// Returns a medium whose programs and erases fail as planned, and whose power is never cut.
+pub fn failing(medium: SimNand, plan: FaultPlan, seed: u64) -> FragileNand {
+    PowerCut::new(Faulty::new(medium, plan, seed), None, CutOutcome::Before)
 }
 
 /// Returns a device of the world's logical size on `nand`.

@@ -797,7 +797,7 @@ pub(crate) struct TopArgs {
 pub(crate) enum Durability {
     /// A crash of the server, at any instant
     Process,
-    /// A crash or power loss of the host machine as well: a flush waits for its disk
+    /// A crash or power loss of the server machine as well: a flush waits for its disk
     Host,
 }
 

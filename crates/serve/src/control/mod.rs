@@ -1,9 +1,9 @@
 //! The control socket: commands that NBD does not have.
 //!
-//! A client sends one JSON object per line and receives one per line; `docs/serve.md` lists them. Commands: `remap`
-//! (the primitive of Remap-SSD, for several ranges at once), `flush`, `stats`, `health` (with the field names of a
-//! drive's health log), `wa`, `scrub`, `snapshot`. The engine executes a command between two requests of other clients;
-//! no other request is executed between the ranges of one `remap`.
+//! A client sends one JSON object per line and receives one per line; `docs/serve-protocol.md` lists them. Commands:
+//! `remap` (the primitive of Remap-SSD, for several ranges at once), `flush`, `stats`, `health` (with the field names
+//! of a drive's health log), `wa`, `scrub`, `snapshot`. The engine executes a command between two requests of other
+//! clients; no other request is executed between the ranges of one `remap`.
 //!
 //! If a server has several exports, a command has a field `export`; the command `exports` lists them.
 //!

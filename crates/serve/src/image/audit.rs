@@ -34,7 +34,7 @@ pub struct AuditReport {
     pub findings: Vec<String>,
     /// Pages whose data was compared with its checksum.
     pub verified_pages: u64,
-    /// Pages that a crash of the host machine left half programmed.
+    /// Pages that a crash of the server machine left half programmed.
     pub torn_pages: u64,
     /// Whether the last session closed the image.
     pub was_closed: bool,

@@ -1,7 +1,7 @@
 //! Storage of the bytes of an image: files, or a view of files that keeps its changes in memory.
 //!
-//! A write has reached the page cache of the host machine when it returns, in program order and without a buffer of our
-//! own, so the end of the process loses nothing. Only [`Backing::sync`] waits for the disk.
+//! A write has reached the page cache of the server machine when it returns, in program order and without a buffer of
+//! our own, so the end of the process loses nothing. Only [`Backing::sync`] waits for the disk.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -71,7 +71,7 @@ pub trait Backing {
     /// Errors of the operating system.
     fn len(&self, file: ImageFile) -> io::Result<u64>;
 
-    /// Syncs a file: all writes to it then survive a crash or power loss of the host machine.
+    /// Syncs a file: all writes to it then survive a crash or power loss of the server machine.
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -242,7 +242,7 @@ impl Files {
         Ok(Self { open: files, path, writer: None })
     }
 
-    /// Syncs the directory, so that the names of the files survive a crash of the host machine.
+    /// Syncs the directory, so that the names of the files survive a crash of the server machine.
     pub(super) fn sync_directory(&self) -> io::Result<()> {
         let directory = Path::new(&self.path);
         File::open(directory)?.sync_all()?;

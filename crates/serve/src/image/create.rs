@@ -93,8 +93,8 @@ pub fn create_watched(
     }
 }
 
-/// Writes the files of a new image. All metadata is written, so that later, when the disk of the host machine is full,
-/// only writes of data can be refused.
+/// Writes the files of a new image. All metadata is written, so that later, when the disk of the server machine is
+/// full, only writes of data can be refused.
 ///
 /// # Errors
 /// [`ImageError::Io`].

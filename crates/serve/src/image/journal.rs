@@ -37,7 +37,7 @@ pub struct Record {
     pub generation: u64,
     /// Number of the record; records are numbered consecutively.
     pub number: u64,
-    /// Number of a record: all records up to it were on the disk of the host machine when this one was written.
+    /// Number of a record: all records up to it were on the disk of the server machine when this one was written.
     pub synced: u64,
     /// Index and new value of each changed state word (NVRAM or block), in the order in which they changed.
     pub words: Vec<(u64, u64)>,
@@ -125,7 +125,7 @@ impl Journal {
         self.number
     }
 
-    /// Notes that all records so far are on the disk of the host machine.
+    /// Notes that all records so far are on the disk of the server machine.
     pub(super) fn note_synced(&mut self) {
         self.synced = self.number;
     }
@@ -214,7 +214,8 @@ impl Found {
         self.journal.number
     }
 
-    /// Number of a record: all records up to it were on the disk of the host machine when the last record was written.
+    /// Number of a record: all records up to it were on the disk of the server machine when the last record was
+    /// written.
     pub(super) fn synced(&self) -> u64 {
         self.journal.synced
     }

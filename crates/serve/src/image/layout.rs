@@ -432,7 +432,8 @@ impl Layout {
         spare_stride(&self.geometry) as usize
     }
 
-    /// Bytes at the beginning of the flash file before the spare areas: OOB records, and the reserved space before them.
+    /// Bytes at the beginning of the flash file before the spare areas: OOB records, and the reserved space before
+    /// them.
     pub fn metadata_bytes(&self) -> u64 {
         self.spare_at
     }
@@ -579,11 +580,11 @@ fn kind_of(code: u8) -> Option<PageKind> {
 /// What the data of an image survives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Durability {
-    /// A crash of the server process at any instant: every operation is in the page cache of the host machine when it
+    /// A crash of the server process at any instant: every operation is in the page cache of the server machine when it
     /// returns.
     #[default]
     Process,
-    /// Also a crash or power loss of the host machine: a flush waits for its disk, and so does every erase.
+    /// Also a crash or power loss of the server machine: a flush waits for its disk, and so does every erase.
     Host,
 }
 
@@ -615,7 +616,7 @@ pub struct Session {
     pub is_clean: bool,
     /// Durability of the session.
     pub durability: Durability,
-    /// Identifier of the boot of the host machine in which the session ran; zeros if unknown.
+    /// Identifier of the boot of the server machine in which the session ran; zeros if unknown.
     pub boot: [u8; 16],
     /// Sessions in the life of the image that did not end cleanly, without this session.
     pub unsafe_shutdowns: u64,

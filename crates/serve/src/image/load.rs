@@ -6,7 +6,7 @@
 //! this count were programmed for a journal record that was never written: they were not acknowledged, and are kept as
 //! they are found.
 //!
-//! Only after a crash of the host machine may a page be half done: writes since the last sync reach the disk in any
+//! Only after a crash of the server machine may a page be half done: writes since the last sync reach the disk in any
 //! order. Then a page may be missing before later pages of its block, or its data may be older than its OOB record.
 //! Such pages become consumed and unreadable, as after a torn program, and the files are repaired so that they stay so.
 //!
@@ -152,7 +152,7 @@ impl<B: Backing> Loader<'_, B> {
         self.expectation.rescues || self.loaded.findings.is_empty()
     }
 
-    /// Whether a crash of the host machine may have left a page half done that belongs to the journal record of this
+    /// Whether a crash of the server machine may have left a page half done that belongs to the journal record of this
     /// number.
     fn may_be_half_done(&self, number: u64) -> bool {
         number > self.expectation.whole_up_to
@@ -433,15 +433,15 @@ impl<B: Backing> Loader<'_, B> {
         Ok(())
     }
 
-    /// Marks a page that a crash of the host machine left half programmed as torn.
+    /// Marks a page that a crash of the server machine left half programmed as torn.
     fn tear(&mut self, ppn: Ppn, epoch: u32) {
         self.loaded.torn.push((ppn, epoch));
         self.loaded.model.tear_program(ppn);
     }
 
-    /// Whether a page is to be loaded as programmed. Its data is compared with its checksum if the page may be torn or all
-    /// pages are verified. If they differ, the result is false for a page that may be torn; any other page is recorded as
-    /// damaged, and its data is lost alone.
+    /// Whether a page is to be loaded as programmed. Its data is compared with its checksum if the page may be torn or
+    /// all pages are verified. If they differ, the result is false for a page that may be torn; any other page is
+    /// recorded as damaged, and its data is lost alone.
     fn is_whole(&mut self, ppn: Ppn, record: &OobRecord, oob: &Oob) -> io::Result<bool> {
         let may_be_torn = self.may_be_half_done(record.number);
         if !may_be_torn && !self.expectation.verifies_all {

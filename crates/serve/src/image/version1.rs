@@ -115,8 +115,8 @@ impl Image {
         Ok(())
     }
 
-    /// Reads the OOB records of a block's pages. Pages that a crash of the host machine left half programmed are marked
-    /// torn.
+    /// Reads the OOB records of a block's pages. Pages that a crash of the server machine left half programmed are
+    /// marked torn.
     fn read_block(
         &mut self,
         backing: &impl Backing,

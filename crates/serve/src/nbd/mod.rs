@@ -6,8 +6,8 @@
 //! reply as bytes. The memory that a client can make them hold is bounded: by [`OPTION_MAX_BYTES`] while options are
 //! negotiated, by [`PAYLOAD_MAX_BYTES`] afterwards.
 //!
-//! Supported: fixed newstyle, structured replies, the metadata contexts `base:allocation` and [`STATE_CONTEXT`], TLS where it is
-//! offered. Not supported: extended headers (refused as unsupported; clients continue without them).
+//! Supported: fixed newstyle, structured replies, the metadata contexts `base:allocation` and [`STATE_CONTEXT`], TLS
+//! where it is offered. Not supported: extended headers (refused as unsupported; clients continue without them).
 
 mod negotiation;
 mod reply;
@@ -26,8 +26,8 @@ pub const PAYLOAD_MAX_BYTES: u32 = 32 << 20;
 pub const OPTION_MAX_BYTES: u32 = 64 << 10;
 /// Minimum block size, bytes: alignment of requests of clients that negotiated block sizes.
 pub const SECTOR_BYTES: u32 = 512;
-/// Name of Wearwell's own NBD metadata context, which reports how each page is stored; `docs/serve.md` lists its
-/// values.
+/// Name of Wearwell's own NBD metadata context, which reports how each page is stored; `docs/serve-protocol.md` lists
+/// its values.
 pub const STATE_CONTEXT: &str = "x-wearwell:page-state";
 /// Name of the standard NBD metadata context, which reports holes.
 pub const ALLOCATION_CONTEXT: &str = "base:allocation";

@@ -547,7 +547,7 @@ pub trait Nand {
     /// [`NandError::PowerLost`].
     fn store_nvram_word(&mut self, index: usize, word: u64) -> Result<(), NandError>;
 
-    /// Makes every operation so far durable, on a medium that buffers writes (in the page cache of the host machine).
+    /// Makes every operation so far durable, on a medium that buffers writes (in the page cache of the server machine).
     /// Flash itself needs nothing. If power is lost between two syncs, NVRAM may be as it was at the earlier sync while
     /// the flash has later programs.
     ///

@@ -808,8 +808,8 @@ mod tests {
     use super::*;
 
     /// Regression: the tombstone (record of a trim) of a range was dropped in favour of a newer one of its first page,
-    /// and the next recovery mapped the rest of the range again. Found by a crash of the host machine under an image of
-    /// design `remap`.
+    /// and the next recovery mapped the rest of the range again. Found by a crash of the server machine under an image
+    /// of design `remap`.
     #[test]
     fn a_tombstone_of_a_range_outlives_a_newer_one_of_its_first_page() {
         let tombstone = |last: Option<u32>, sequence| ReverseMapEntry {

@@ -1,11 +1,11 @@
-//! The seam of content mechanisms: what the engine asks of each of them.
+//! The interface of content mechanisms: what the engine asks of each of them.
 //!
 //! A mechanism is a type that implements [`ContentStage`], in a folder of its own, and a line in the list of
 //! [`content`](crate::content). The list makes the enum [`SchemeKind`](crate::content::SchemeKind) and the order in
 //! which a host write is offered to the mechanisms. The first that ends the write ends the chain; a write that all of
 //! them pass on is programmed as a page.
 //!
-//! A mechanism that keeps no state (`silent/`) implements only its names, its energy and `offer`. The defaults store
+//! A mechanism that keeps no state (`silent/`) implements only its names, its energy and `offer_write`. The defaults store
 //! whether a design has it and whether it runs in sets of the engine. The four mechanisms of the papers decide where
 //! content is stored, so they have state in [`Ftl`], and GC, reads and recovery know them.
 //!

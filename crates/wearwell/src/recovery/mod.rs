@@ -33,7 +33,7 @@ pub struct RecoveryReport {
     pub repeated_erases: u64,
     /// Pages programmed on battery power to save RAM contents.
     pub battery_programs: u64,
-    /// Map pages read on battery power in order to update them; also counted in `reads`.
+    /// Map pages read on battery power in order to update them; also counted in `page_and_spare_reads`.
     pub battery_reads: u64,
     /// Number of logical pages mapped after recovery; 0 if the map survived in RAM or remains on flash.
     pub mapped_pages: u64,

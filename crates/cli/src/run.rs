@@ -37,7 +37,8 @@ struct Perfetto {
 }
 
 impl Perfetto {
-    /// Checks the trace file of a command; `None` if the user requested none.
+    /// Checks that the trace of flash operations (`--perfetto`) can be written with these arguments; `None` if the user
+    /// did not request one.
     fn of(args: &ReplayArgs) -> Result<Option<Self>, Failure> {
         let Some(path) = &args.perfetto else { return Ok(None) };
         if args.run.points().len() > 1 {

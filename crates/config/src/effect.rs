@@ -22,7 +22,8 @@ struct Rule {
     key: &'static str,
     /// Keys of the section to which this rule does not apply.
     except: &'static [&'static str],
-    /// Whether a run of the given design uses the rule's setting.
+    /// Whether a run of this design with this configuration reads the setting of the rule. A setting that no run reads is
+    /// refused.
     is_used: fn(&Config, &Chosen<'_>) -> bool,
     /// The condition under which the rule's setting has an effect, in words, for the error message.
     when: &'static str,

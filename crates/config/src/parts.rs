@@ -379,8 +379,7 @@ impl Config {
     }
 
     /// Returns the label that distinguishes a run with these settings (joined by blanks) from other runs. The label
-    /// includes the settings of `[parts]`, because a design with other parts is another design even in a run of one
-    /// design.
+    /// always includes the settings of `[parts]`, because they change what the design is.
     pub fn run_label(&self, settings: &str) -> String {
         if settings.contains("parts.") {
             return settings.to_owned();

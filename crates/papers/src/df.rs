@@ -453,7 +453,7 @@ pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Valu
         }
         "DF-29" => read_latency_on_f2(runs),
         "DF-34" => set_collections(runs),
-        "DF-35" => set_latencies(runs),
+        "DF-35" => saved_latencies_of_trace_sets(runs),
         "DF-36" => set_reads(runs),
         "DF-37" => spare_curve(runs),
         "DF-38" => variations(runs),
@@ -509,7 +509,8 @@ fn set_collections(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-fn set_latencies(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+/// Returns how much of the mean latency is saved on each trace set, for each drive, level of load and delta ratio.
+fn saved_latencies_of_trace_sets(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let mut values = Vec::new();
     for (drive, _) in SET_DRIVES {
         for (level, _) in LEVELS {

@@ -498,13 +498,13 @@ fn each(
 /// Returns one value per trace, computed from the runs of a reference and of a variant (designs with settings).
 fn against(
     runs: &ExperimentRecords,
-    reference: &str,
+    baseline: &str,
     variant: &str,
     value: impl Fn(ExperimentRun<'_>, ExperimentRun<'_>) -> f64,
 ) -> Result<Vec<Value>> {
     let of = |Trace { short, .. }: &Trace| {
-        let reference = runs.run_named(&format!("{short}/{reference}"))?;
-        Ok(Value::new(*short, value(reference, runs.run_named(&format!("{short}/{variant}"))?)))
+        let baseline = runs.run_named(&format!("{short}/{baseline}"))?;
+        Ok(Value::new(*short, value(baseline, runs.run_named(&format!("{short}/{variant}"))?)))
     };
     TRACES.iter().map(of).collect()
 }
@@ -647,16 +647,17 @@ fn comparisons_saved(reference: ExperimentRun<'_>, run: ExperimentRun<'_>) -> f6
     to_percent(1.0 - comparisons(run) / comparisons(reference))
 }
 
-/// Returns one value for each pair of runs: a reference and a run that is compared with it.
+/// Returns one value for each triple in `compared`: its first string names the value, which is computed from the
+/// baseline run that the second names and the run that the third names.
 fn pairs(
     runs: &ExperimentRecords,
-    named: &[(&str, &str, &str)],
+    compared: &[(&str, &str, &str)],
     value: impl Fn(ExperimentRun<'_>, ExperimentRun<'_>) -> f64,
 ) -> Result<Vec<Value>> {
-    let of = |(name, reference, run): &(&str, &str, &str)| {
-        Ok(Value::new(*name, value(runs.run_named(reference)?, runs.run_named(run)?)))
+    let of = |(name, baseline, run): &(&str, &str, &str)| {
+        Ok(Value::new(*name, value(runs.run_named(baseline)?, runs.run_named(run)?)))
     };
-    named.iter().map(of).collect()
+    compared.iter().map(of).collect()
 }
 
 /// Returns, for each trace, how many of the pages that could have been recycled were recycled by a variant (design with

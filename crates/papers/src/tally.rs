@@ -21,7 +21,7 @@ pub struct ComparedCounts {
 }
 
 impl ComparedCounts {
-    /// Returns the number of all compared results with this kind of evidence.
+    /// Returns the number of compared results, whatever the outcome (agreeing, only the direction, missed).
     pub fn total(self) -> usize {
         self.agreeing + self.direction_only + self.missed
     }

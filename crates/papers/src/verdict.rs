@@ -50,8 +50,8 @@ pub struct Verdict {
 /// Comparison of Wearwell's values with those reported figures from which the load that replaces a trace is generated.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct GivenDeviation {
-    /// Largest deviation of Wearwell's values from the figures that the load is generated from, percent of the reported
-    /// value.
+    /// Largest deviation of Wearwell's values from those figures of the paper that were used to generate the load (so
+    /// that agreement is no evidence), in percent of the paper's value.
     pub percent: f64,
     /// Whether Wearwell's values are within the tolerance for figures from which the load is generated.
     pub is_met: bool,

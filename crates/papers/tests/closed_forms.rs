@@ -19,13 +19,13 @@ fn formula(id: &str) -> Option<Vec<Value>> {
     Some(values)
 }
 
-/// Values of a row whose names contain the filter, as printed.
+/// Values of the row `id` (a reported result), rounded to `digits` decimal places, as the table prints them.
 fn printed(id: &str, digits: usize) -> Vec<String> {
     let values = formula(id).unwrap_or_else(|| panic!("{id} is a closed form"));
     values.iter().map(|value| format!("{:.digits$}", value.value)).collect()
 }
 
-/// One value of a row, as printed.
+/// The value `of` of the row `id`, rounded to `digits` decimal places, as the table prints it.
 fn value(id: &str, of: &str, digits: usize) -> String {
     let values = formula(id).unwrap_or_else(|| panic!("{id} is a closed form"));
     let value = values.iter().find(|value| value.of == of).unwrap_or_else(|| panic!("{id} has no {of}"));

@@ -776,7 +776,7 @@ fn committed_records() -> Vec<(Paper, PathBuf)> {
 }
 
 #[test]
-fn every_committed_row_that_misses_its_target_has_a_reason() {
+fn every_checked_in_row_that_misses_its_target_has_a_reason() {
     for (paper, folder) in committed_records() {
         let (targets, results) = (paper.targets(), record_in(&folder));
         let explained: Vec<&str> =
@@ -877,7 +877,7 @@ fn headline_claims_name_existing_rows_and_values() {
 
 /// What the document says of the papers is what the records say.
 #[test]
-fn the_committed_summary_is_generated_from_the_records() {
+fn the_checked_in_summary_is_generated_from_the_records() {
     let records = Paper::ALL.map(|paper| {
         let full = papers_folder().join("full").join(paper.name());
         let full = full.exists().then(|| record_in(&full));
@@ -896,7 +896,7 @@ fn record_in(folder: &Path) -> Results {
 
 /// The pages in the repository are what their records say, and the records' rows are what their experiments say.
 #[test]
-fn committed_result_pages_are_generated_from_their_records() {
+fn checked_in_result_pages_are_generated_from_their_records() {
     for (paper, folder) in committed_records() {
         let read = |name: &str| {
             let path = folder.join(name);
@@ -1185,26 +1185,26 @@ fn require_fresh(paper: Paper) {
 }
 
 #[test]
-fn the_committed_lx_record_was_made_by_this_code() {
+fn the_checked_in_recyclable_ssd_record_was_made_by_this_code() {
     require_fresh(Paper::Lx);
 }
 
 #[test]
-fn the_committed_df_record_was_made_by_this_code() {
+fn the_checked_in_delta_ftl_record_was_made_by_this_code() {
     require_fresh(Paper::Df);
 }
 
 #[test]
-fn the_committed_rm_record_was_made_by_this_code() {
+fn the_checked_in_remap_ssd_record_was_made_by_this_code() {
     require_fresh(Paper::Rm);
 }
 
 #[test]
-fn the_committed_il_record_was_made_by_this_code() {
+fn the_checked_in_integrated_lifetime_record_was_made_by_this_code() {
     require_fresh(Paper::Il);
 }
 
 #[test]
-fn the_committed_gk_record_was_made_by_this_code() {
+fn the_checked_in_geckoftl_record_was_made_by_this_code() {
     require_fresh(Paper::Gk);
 }

@@ -58,7 +58,7 @@ fn the_scaled_lifetime_device_has_the_papers_write_budget_per_epoch() {
 
 /// IL-16, without collection: sequential writes onto an empty device are one program each.
 #[test]
-fn any_write_rate_above_the_budget_is_throttled_to_five_years() {
+fn a_host_that_writes_above_its_budget_is_throttled_to_a_life_of_five_years() {
     for multiple in [1.02, 1.1, 1.5, 3.0, 5.0] {
         let record = run("throttling", &[], &writes("sequential:", multiple, 450_000));
         assert_lasts_five_years(&record);
@@ -72,7 +72,7 @@ fn any_write_rate_above_the_budget_is_throttled_to_five_years() {
 
 /// IL-16, for arrivals that are not even: within an epoch a lull pays for the burst after it.
 #[test]
-fn uneven_arrivals_are_throttled_to_five_years() {
+fn uneven_arrivals_are_throttled_to_a_life_of_five_years() {
     for arrival in ["poisson", "bursty,on_ms=500,off_ms=2000"] {
         let spec = format!("{},arrival={arrival}", writes("sequential:", 1.3, 450_000));
         // A lull that is longer than what is left of the epoch is lost.

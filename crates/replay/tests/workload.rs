@@ -83,7 +83,7 @@ fn zipf_probabilities(n: u64, theta: f64) -> Vec<f64> {
 // ---- permutation
 
 #[test]
-fn permutation_is_a_bijection() {
+fn the_address_permutation_of_workloads_is_a_bijection() {
     let sizes = (1..300).chain([1 << 10, (1 << 10) + 1, 4095, 65_537, 100_003, (1 << 18) - 1]);
     for n in sizes {
         let permutation = Permutation::new(n, n ^ 5);
@@ -97,7 +97,7 @@ fn permutation_is_a_bijection() {
 }
 
 #[test]
-fn permutation_scatters_neighbours_uniformly() {
+fn the_address_permutation_of_workloads_scatters_neighbours_uniformly() {
     // Images of a run of neighbours, and distances between images of neighbours, are uniform over the domain.
     let bins = 64;
     for (n, seed) in [(1_u64 << 24, 1), ((1 << 24) + 1, 2), (20_000_003, 3), (1 << 32, 4), (3_000_000_000, 5)]
@@ -118,7 +118,7 @@ fn permutation_scatters_neighbours_uniformly() {
 }
 
 #[test]
-fn permutations_of_different_seeds_differ() {
+fn address_permutations_of_different_seeds_differ() {
     let [one, two] = [1, 2].map(|seed| Permutation::new(1_000_000, seed));
     let equal = (0..1_000_000).filter(|i| one.apply(*i) == two.apply(*i)).count();
     // Fixed points of a random permutation: Poisson with mean 1.
@@ -127,7 +127,7 @@ fn permutations_of_different_seeds_differ() {
 
 proptest! {
     #[test]
-    fn permutation_inverts_at_any_size(n in 1_u64..1 << 48, at in any::<u64>(), seed in any::<u64>()) {
+    fn the_address_permutation_of_workloads_can_be_inverted_at_any_size(n in 1_u64..1 << 48, at in any::<u64>(), seed in any::<u64>()) {
         let permutation = Permutation::new(n, seed);
         let image = permutation.apply(at % n);
         prop_assert!(image < n);
@@ -138,7 +138,7 @@ proptest! {
 // ---- draws
 
 #[test]
-fn zipf_matches_exact_probabilities() {
+fn zipf_draws_match_exact_probabilities() {
     let draws = 400_000;
     for theta in [0.0, 0.2, 0.5, 0.9, 0.99, 0.999_999_9, 1.0, 1.000_01, 1.2, 2.0] {
         for n in [1, 2, 3, 10, 100] {
@@ -157,7 +157,7 @@ fn zipf_matches_exact_probabilities() {
 }
 
 #[test]
-fn zipf_over_many_ranks_keeps_its_head_and_body() {
+fn zipf_draws_over_many_ranks_match_the_law_at_head_and_body() {
     let (n, draws) = (1_000_000, 1_000_000);
     for theta in [0.2, 0.9, 1.0, 1.2] {
         let exact = zipf_probabilities(n, theta);
@@ -525,7 +525,7 @@ fn duplicate_writes_follow_the_popularity_of_the_content_pool() {
 }
 
 #[test]
-fn zipf_content_misses_as_often_as_the_closed_form() {
+fn zipf_content_draws_new_contents_as_often_as_the_closed_form_says() {
     // Scale-free: M live pages, N = .9 M or .7 M contents, uniform overwrites of a plain array.
     let pages = 50_000;
     for share in [0.9, 0.7] {

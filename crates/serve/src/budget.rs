@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_claims_more_than_is_left_waits_for_the_others() {
+    fn a_memory_claim_beyond_the_free_budget_waits_for_others_to_release() {
         let budget = Arc::new(Budget::of(1000));
         let first = budget.claim(999);
         let (sender, granted) = std::sync::mpsc::channel();

@@ -209,14 +209,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_has_a_path_without_the_query_and_headers_by_name() {
+    fn an_http_request_is_parsed_into_its_path_and_headers() {
         let request = Request::parse(b"HEAD /a?b HTTP/1.1\r\nHost: x\r\nhOST:y \r\n\r\n").expect("it is one");
         assert_eq!((request.path(), request.is_head()), ("/a", true));
         assert_eq!(request.header("host").collect::<Vec<_>>(), ["x", "y"]);
     }
 
     #[test]
-    fn a_line_that_is_no_header_is_refused() {
+    fn an_http_request_with_a_malformed_header_is_refused() {
         for line in ["Host", ": x", "Ho st: x", " Host: x"] {
             let refusal = Request::parse(format!("GET / HTTP/1.1\r\n{line}\r\n\r\n").as_bytes());
             assert_eq!(refusal.map_err(|answer| answer.status), Err("400 Bad Request"), "{line}");

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn in_the_long_run_the_rate_is_exact() {
+    fn the_long_run_rate_under_a_rate_limit_is_exact() {
         let moments = executed_at(&mut state(None, Some(50)), 1001, 0);
         assert_eq!(
             moments.last(),
@@ -146,14 +146,14 @@ mod tests {
     }
 
     #[test]
-    fn unused_time_is_saved_up_to_a_limit() {
+    fn a_rate_limit_saves_unused_time_up_to_a_maximum() {
         let moments = executed_at(&mut state(None, Some(100)), 500, 0);
         let at_once = moments.iter().filter(|&&moment| moment == 0).count();
         assert_eq!(at_once, 11, "those of 100 ms, and the next one");
     }
 
     #[test]
-    fn the_stricter_of_two_rates_decides() {
+    fn the_stricter_of_byte_rate_and_request_rate_delays_requests() {
         for (bytes, took) in [(1_000, 9_900), (1_000_000, 99_900)] {
             let moments = executed_at(&mut state(Some(1_000_000), Some(10)), 101, bytes);
             assert_eq!(moments.last(), Some(&took), "{bytes} bytes each");
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_of_any_size_is_executed_and_paid_by_the_next_one() {
+    fn a_request_larger_than_the_rate_runs_at_once_and_delays_the_next_one() {
         let mut rate = Rate::new(1);
         assert!(rate.book(START, 1 << 20) <= START);
         assert_eq!(rate.book(START, 1), START.saturating_sub(SAVED_MAX) + Duration::from_secs(1 << 20));
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_goes_on_when_the_limit_is_lifted() {
+    fn lifting_a_rate_limit_releases_waiting_requests() {
         let limits = Limits { requests_per_second: Some(1), ..Limits::default() };
         let limit = std::sync::Arc::new(RateLimit::of(&limits));
         let waiter = {

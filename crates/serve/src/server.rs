@@ -462,7 +462,7 @@ mod tests {
 
     /// Regression: 1,024 idle connections kept all other clients out without a log line.
     #[test]
-    fn the_first_client_without_a_place_is_logged_and_again_after_there_was_room() {
+    fn the_first_client_beyond_the_connection_limit_is_logged_once_per_shortage() {
         let any_port = Address::Tcp((Ipv4Addr::LOCALHOST, 0).into());
         let listener = Arc::new(
             Listener::bind(&any_port, SocketMode::default(), Reach::Loopback).expect("there is a port"),

@@ -18,7 +18,7 @@ pub use without_tls::Tls;
 #[non_exhaustive]
 pub enum TlsError {
     /// A file of PEM cannot be read.
-    #[error("cannot read {what} from {path}: {reason}; it is a file in PEM format")]
+    #[error("{path}: cannot read {what} (a PEM file is expected): {reason}")]
     File {
         /// A certificate or a key.
         what: &'static str,

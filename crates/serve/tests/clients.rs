@@ -45,7 +45,7 @@ fn path(path: &Path) -> &str {
 
 /// A1: random writes with checksums and flushes, from four jobs, each over connections of its own.
 #[test]
-fn fio_verifies_what_it_wrote_over_several_connections() {
+fn fio_verifies_its_writes_over_several_nbd_connections() {
     for design in DESIGNS {
         fio_verifies(design, Served::new(design, 64 * MIB));
         fio_verifies(design, Served::on_image(design, 64 * MIB));
@@ -110,7 +110,7 @@ fn agree<N: Medium>(served: &Served<N>, there: &Path, back: &Path) {
 
 /// A4: a client with 32 requests in flight and a flush every 64.
 #[test]
-fn qemu_img_bench_finishes() {
+fn qemu_img_bench_completes_with_32_requests_in_flight() {
     bench(Served::new("page-map", 48 * MIB));
     bench(Served::on_image("page-map", 48 * MIB));
 }
@@ -125,7 +125,7 @@ fn bench<N: Medium>(served: Served<N>) {
 
 /// A5: the only common client besides libnbd that sends FUA.
 #[test]
-fn qemu_io_sees_its_patterns_after_fua_zeros_and_discard() {
+fn qemu_io_reads_back_its_patterns_after_fua_writes_zeroes_and_discards() {
     for design in DESIGNS {
         patterns(design, Served::new(design, 8 * MIB));
         patterns(design, Served::on_image(design, 8 * MIB));
@@ -163,7 +163,7 @@ fn patterns<N: Medium>(design: &str, served: Served<N>) {
 }
 
 #[test]
-fn nbdinfo_lists_what_is_offered() {
+fn nbdinfo_lists_the_size_and_features_of_an_export() {
     let served = Served::new("page-map", 8 * MIB);
     let printed = run("nbdinfo", &["--list", &uri(&served)]);
     for part in [
@@ -186,7 +186,7 @@ fn nbdinfo_lists_what_is_offered() {
 
 /// A15, with libnbd as the client and nothing checked on its side.
 #[test]
-fn libnbd_gets_an_errno_for_every_illegal_request_and_goes_on() {
+fn libnbd_receives_an_errno_for_every_illegal_request_and_stays_connected() {
     const PYTHON: &str = "/usr/bin/python3";
     require(PYTHON);
     let has_libnbd =

@@ -46,7 +46,7 @@ fn pages(count: u64, seed: u64) -> Vec<u8> {
 }
 
 #[test]
-fn a_copy_gives_the_target_the_bytes_of_the_source_in_every_design() {
+fn a_remap_copy_gives_the_target_the_bytes_of_the_source_in_every_design() {
     for design in DESIGNS {
         let served = Served::new(design, 8 * MIB);
         let (mut client, mut control) = (served.client(), Control::of(&served));
@@ -75,7 +75,7 @@ fn a_copy_gives_the_target_the_bytes_of_the_source_in_every_design() {
 }
 
 #[test]
-fn a_move_leaves_zeros_behind() {
+fn a_remap_move_leaves_zeros_at_its_source() {
     for design in DESIGNS {
         let served = Served::new(design, 8 * MIB);
         let (mut client, mut control) = (served.client(), Control::of(&served));
@@ -90,7 +90,7 @@ fn a_move_leaves_zeros_behind() {
 }
 
 #[test]
-fn remaps_cost_no_host_program_where_pages_can_be_shared() {
+fn remap_commands_cause_no_host_program_on_designs_that_share_pages() {
     let served = Served::new("remap", 8 * MIB);
     let (mut client, mut control) = (served.client(), Control::of(&served));
     client.write(0, &pages(64, 4));
@@ -104,7 +104,7 @@ fn remaps_cost_no_host_program_where_pages_can_be_shared() {
 }
 
 #[test]
-fn bad_commands_are_refused_with_a_sentence_and_change_nothing() {
+fn invalid_control_commands_are_refused_with_a_sentence_and_change_nothing() {
     let served = Served::new("remap", 8 * MIB);
     let (mut client, mut control) = (served.client(), Control::of(&served));
     let bytes = pages(256, 5);
@@ -140,7 +140,7 @@ fn bad_commands_are_refused_with_a_sentence_and_change_nothing() {
 }
 
 #[test]
-fn a_line_without_end_is_hung_up_on() {
+fn an_endless_line_on_the_control_socket_ends_the_connection() {
     let served = Served::new("page-map", 8 * MIB);
     let mut control = Control::of(&served);
     let _ = control.lines.get_mut().write_all(&vec![b'{'; 3 << 20]);
@@ -151,7 +151,7 @@ fn a_line_without_end_is_hung_up_on() {
 
 /// Counters are those of the engine; host bytes are those of the wire.
 #[test]
-fn counters_and_write_amplification_add_up() {
+fn counters_on_the_control_socket_equal_those_of_the_engine() {
     let served = Served::new("page-map", 8 * MIB);
     let (mut client, mut control) = (served.client(), Control::of(&served));
     let mut random = Random::new(6);
@@ -181,7 +181,7 @@ fn counters_and_write_amplification_add_up() {
 
 /// A kilobyte-sized unit of 1000 sectors, rounded up; wear in percent of the rated cycles, rounded up.
 #[test]
-fn health_speaks_the_words_of_an_nvme_log() {
+fn the_health_command_uses_the_names_and_units_of_an_nvme_health_log() {
     let settings = ["device.endurance_cycles=100"];
     let specification =
         wearwell_serve::memory::Specification::new("page-map", common::config(&settings), Some(8 * MIB));

@@ -139,7 +139,7 @@ fn control(served: &Served, command: &str) -> Value {
 }
 
 #[test]
-fn the_page_and_all_that_it_loads_come_from_this_server() {
+fn the_dashboard_page_loads_nothing_from_other_servers() {
     let (served, address) = with_dashboard("page-map");
     let (head, page) = get(address, "/");
     assert!(head.contains("\r\nContent-Type: text/html; charset=utf-8\r\n"), "{head}");
@@ -156,7 +156,7 @@ fn the_page_and_all_that_it_loads_come_from_this_server() {
 }
 
 #[test]
-fn every_answer_forbids_other_sites_its_content() {
+fn every_dashboard_reply_forbids_framing_and_use_by_other_sites() {
     let (served, address) = with_dashboard("page-map");
     let events = watch(address);
     let answers =
@@ -179,7 +179,7 @@ fn every_answer_forbids_other_sites_its_content() {
 }
 
 #[test]
-fn a_head_request_gets_the_header_alone() {
+fn a_head_request_to_the_dashboard_returns_only_the_header() {
     let (served, address) = with_dashboard("page-map");
     let (head, body) = ask(address, "HEAD /", &["Host: localhost"]);
     assert_eq!((head, body.as_str()), (get(address, "/").0, ""));
@@ -190,7 +190,7 @@ fn a_head_request_gets_the_header_alone() {
 }
 
 #[test]
-fn nothing_but_reading_is_answered() {
+fn the_dashboard_refuses_requests_other_than_get_and_head() {
     let (served, address) = with_dashboard("page-map");
     for method in ["POST", "PUT", "DELETE", "OPTIONS", "PATCH", "CONNECT", "get"] {
         for path in ["/", "/exports", "/events/0"] {
@@ -204,7 +204,7 @@ fn nothing_but_reading_is_answered() {
 
 /// A stranger's page may have a name that resolves to this machine, and may ask for this address.
 #[test]
-fn requests_of_other_sites_are_refused() {
+fn the_dashboard_refuses_requests_that_other_sites_cause() {
     let (served, address) = with_dashboard("page-map");
     let own = format!("Host: {address}");
     let own_origin = format!("Origin: http://{address}");
@@ -249,7 +249,7 @@ fn requests_of_other_sites_are_refused() {
 }
 
 #[test]
-fn only_loopback_addresses_are_served() {
+fn the_dashboard_listens_only_on_loopback_addresses() {
     let mut served = Served::new("page-map", 8 * MIB);
     for everybody in ["0.0.0.0:0", "[::]:0"] {
         let everybody = Address::Tcp(everybody.parse().unwrap());
@@ -260,7 +260,7 @@ fn only_loopback_addresses_are_served() {
 }
 
 #[test]
-fn a_snapshot_has_the_figures_of_the_control_socket() {
+fn a_dashboard_snapshot_has_the_figures_of_the_control_socket() {
     for design in DESIGNS {
         let (served, address) = with_dashboard(design);
         let (mut client, mut random) = (served.client(), Random::new(4));
@@ -287,7 +287,7 @@ fn cells(snapshot: &Value) -> Vec<[usize; 3]> {
 }
 
 #[test]
-fn the_map_shows_what_is_on_the_blocks() {
+fn the_dashboard_map_shows_valid_and_invalid_pages_of_the_blocks() {
     let (served, address) = with_dashboard("page-map");
     let (mut client, mut watcher) = (served.client(), watch(address));
     let empty = watcher.next().expect("a snapshot");
@@ -306,7 +306,7 @@ fn the_map_shows_what_is_on_the_blocks() {
 }
 
 #[test]
-fn the_map_of_a_large_device_has_a_bounded_number_of_cells() {
+fn the_dashboard_map_of_a_large_device_has_a_bounded_number_of_cells() {
     let device = specification("page-map", 2048 * MIB).build().expect("it fits");
     let mut served = Served::of(device);
     let address = open(served.server());
@@ -321,7 +321,7 @@ fn the_map_of_a_large_device_has_a_bounded_number_of_cells() {
 }
 
 #[test]
-fn figures_change_while_writes_arrive() {
+fn dashboard_figures_change_while_writes_arrive() {
     let (served, address) = with_dashboard("page-map");
     let (mut client, mut watcher) = (served.client(), watch(address));
     let writes = |snapshot: &Value| snapshot["stats"]["host_writes"].as_u64().unwrap();
@@ -339,7 +339,7 @@ fn figures_change_while_writes_arrive() {
 }
 
 #[test]
-fn each_export_has_its_snapshots_and_a_hostile_name_is_data() {
+fn each_export_has_its_own_dashboard_snapshots_and_a_hostile_name_is_only_text() {
     let (server, address) = drives(&["first", SCRIPT], Limits::default());
     let (head, exports) = get(address, "/exports");
     assert!(head.contains("\r\nContent-Type: application/json\r\n"), "{head}");
@@ -363,7 +363,7 @@ fn each_export_has_its_snapshots_and_a_hostile_name_is_data() {
 }
 
 #[test]
-fn clients_share_a_snapshot_and_nothing_is_made_while_nobody_looks() {
+fn dashboard_clients_share_one_snapshot_and_none_is_made_without_clients() {
     let (served, address) = with_dashboard("page-map");
     let mut watchers: Vec<Watcher> = (0..50).map(|_| watch(address)).collect();
     for watcher in &mut watchers {
@@ -387,7 +387,7 @@ fn clients_share_a_snapshot_and_nothing_is_made_while_nobody_looks() {
 }
 
 #[test]
-fn a_client_beyond_the_limit_is_told_so() {
+fn a_dashboard_client_beyond_the_limit_is_refused_with_a_sentence() {
     for most in [2, WATCHERS_MAX] {
         let limits = Limits { connections: if most == 2 { 2 } else { 1024 }, ..Limits::default() };
         let (server, address) = drives(&["drive"], limits);
@@ -413,7 +413,7 @@ fn a_client_beyond_the_limit_is_told_so() {
 
 /// Clients that receive nothing are disconnected once their buffers are full. Meanwhile writes and other clients go on.
 #[test]
-fn clients_that_stall_are_disconnected_and_delay_nobody() {
+fn stalled_dashboard_clients_are_disconnected_and_delay_no_other_client() {
     const STALLED: usize = 100;
     let limits = Limits { connections: STALLED + 1, ..Limits::default() };
     let (mut server, address) = drives(&["drive"], limits);
@@ -448,7 +448,7 @@ fn clients_that_stall_are_disconnected_and_delay_nobody() {
 }
 
 #[test]
-fn a_server_ends_at_once_though_clients_look() {
+fn a_server_stops_at_once_while_dashboard_clients_are_connected() {
     let (served, address) = with_dashboard("page-map");
     let mut watchers: Vec<Watcher> = (0..20).map(|_| watch(address)).collect();
     for watcher in &mut watchers {
@@ -463,7 +463,7 @@ fn a_server_ends_at_once_though_clients_look() {
 }
 
 #[test]
-fn a_device_that_stopped_is_reported_and_the_others_are_shown() {
+fn the_dashboard_reports_a_failed_device_and_shows_the_other_exports() {
     let (server, address) = drives(&["first", "second"], Limits::default());
     let mut watcher = watch(address);
     assert!(watcher.next().is_some());

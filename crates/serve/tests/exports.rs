@@ -75,7 +75,7 @@ fn capacity(replies: &[(u32, Vec<u8>)]) -> u64 {
 }
 
 #[test]
-fn all_exports_are_listed_and_each_has_its_size_and_its_data() {
+fn a_server_lists_all_exports_and_each_has_its_own_size_and_data() {
     let drives = Drives::start();
     let mut client = drives.connect();
     let entry = |name: &str| [counted(name), format!("the {name} drive").into_bytes()].concat();
@@ -94,7 +94,7 @@ fn all_exports_are_listed_and_each_has_its_size_and_its_data() {
 }
 
 #[test]
-fn an_export_has_to_be_named_where_there_are_several() {
+fn a_client_must_name_an_export_if_a_server_has_several() {
     let drives = Drives::start();
     let mut client = drives.connect();
     for (name, sentence) in [("", "several exports"), ("third", "no export of that name")] {
@@ -110,7 +110,7 @@ fn an_export_has_to_be_named_where_there_are_several() {
 
 /// Contexts are set for an export by its name, and count for no other.
 #[test]
-fn contexts_of_another_export_do_not_count() {
+fn metadata_contexts_set_for_one_export_do_not_apply_to_another() {
     let drives = Drives::start();
     let mut client = drives.connect();
     assert_eq!(client.option(STRUCTURED_REPLY, &[]), [(REP_ACK, vec![])]);
@@ -131,7 +131,7 @@ fn attach_with_contexts(mut client: Client, export: &str) -> Client {
 }
 
 #[test]
-fn control_commands_are_for_the_export_that_they_name() {
+fn control_commands_apply_to_the_export_that_they_name() {
     let drives = Drives::start();
     let mut client = drives.client("second");
     (0..3).for_each(|page| client.write(page * PAGE, &[7; 4096]));
@@ -159,7 +159,7 @@ fn control_commands_are_for_the_export_that_they_name() {
 }
 
 #[test]
-fn prometheus_tells_exports_apart_by_a_label() {
+fn prometheus_metrics_have_a_label_for_their_export() {
     let mut drives = Drives::start();
     let mut client = drives.client("second");
     (0..3).for_each(|page| client.write(page * PAGE, &[page as u8 + 1; 4096]));
@@ -217,7 +217,7 @@ impl BlockDevice for Fragile {
 }
 
 #[test]
-fn an_engine_that_fails_takes_no_other_export_with_it() {
+fn a_failed_engine_leaves_the_other_exports_served() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("nbd");
     let device = |name: &str, is_broken: bool| NamedDevice {

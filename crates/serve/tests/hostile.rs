@@ -70,7 +70,7 @@ fn may_write_below(stream: &[u8], end: u64) -> bool {
 }
 
 #[test]
-fn random_and_damaged_streams_leave_the_server_and_a_good_client_alone() {
+fn random_and_damaged_nbd_streams_disturb_neither_server_nor_other_clients() {
     let served = Served::new("page-map", 4 * MIB);
     let mut good = served.client();
     let mut random = Random::new(11);
@@ -112,7 +112,7 @@ fn random_and_damaged_streams_leave_the_server_and_a_good_client_alone() {
 
 /// 64 clients that each claim the longest payload and send nothing of it hold no memory for it.
 #[test]
-fn claims_cost_nothing() {
+fn an_announced_payload_holds_no_memory_before_its_bytes_arrive() {
     let resident = || wearwell_replay::process::peak_rss_bytes();
     let served = Served::new("page-map", 4 * MIB);
     let mut good = served.client();
@@ -137,7 +137,7 @@ fn claims_cost_nothing() {
 /// Two dozen clients that were one byte short of 32 MiB held 800 MB of the server. Now they wait for each other, and nobody
 /// else waits for them.
 #[test]
-fn payloads_that_do_not_end_share_a_budget_and_hold_nobody_up() {
+fn unfinished_payloads_share_a_memory_budget_and_delay_no_other_client() {
     const HOGS: u64 = 24;
     const PAYLOAD_BYTES: usize = 32 << 20;
     let served = Served::new("page-map", 64 * MIB);

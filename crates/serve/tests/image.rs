@@ -45,7 +45,7 @@ fn simulated(specification: &Specification) -> Device<SimNand> {
 }
 
 #[test]
-fn what_was_flushed_survives_sessions_that_end_without_a_word() {
+fn flushed_data_of_an_image_survives_sessions_that_are_not_closed() {
     for design in DESIGNS {
         for options in [PROCESS, HOST] {
             let mut files = new_image(&specification(design, 1024));
@@ -77,7 +77,7 @@ fn what_was_flushed_survives_sessions_that_end_without_a_word() {
 }
 
 #[test]
-fn an_image_counts_what_a_simulated_device_counts() {
+fn an_image_counts_the_same_operations_as_a_simulated_device() {
     for design in DESIGNS {
         let specification = specification(design, 1024);
         let mut simulated = simulated(&specification);
@@ -95,7 +95,7 @@ fn an_image_counts_what_a_simulated_device_counts() {
 }
 
 #[test]
-fn a_closed_image_is_clean_and_holds_everything() {
+fn a_closed_image_reopens_clean_with_all_data() {
     for design in DESIGNS {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let path = directory.path().join("image");
@@ -120,7 +120,7 @@ fn a_closed_image_is_clean_and_holds_everything() {
 
 /// The in-process model of power cuts over the files: whatever it leaves, the files say the same when they are read again.
 #[test]
-fn every_state_that_a_cut_may_leave_is_found_again_in_the_files() {
+fn every_flash_state_after_a_power_cut_is_read_back_from_the_image_files() {
     let mut cuts = 0;
     for design in DESIGNS {
         for outcome in CutOutcome::ALL {
@@ -163,7 +163,7 @@ fn device_over<N: wearwell::nand::Nand>(nand: N, superblock: &Superblock) -> Dev
 
 /// The process may end between any two writes to files.
 #[test]
-fn the_process_may_end_between_any_two_writes() {
+fn an_image_recovers_if_the_process_ends_between_any_two_file_writes() {
     for design in DESIGNS {
         let mut files = new_image(&specification(design, 1024));
         let mut oracle = Oracle::new(200);
@@ -222,7 +222,7 @@ fn written(image: &Image<MemoryFiles>) -> usize {
 /// A host's disk that is full: nothing of what waits is forgotten, what was written before is read, and when there is room
 /// again the device goes on as if nothing had happened. A process that ends meanwhile leaves an image that is whole.
 #[test]
-fn a_full_disk_holds_writes_up_and_loses_nothing() {
+fn a_full_disk_under_an_image_delays_writes_and_loses_no_data() {
     for refusal in [Refusal::DiskFull, Refusal::ShortWrite] {
         for design in DESIGNS {
             for refused_after in [0, 3, 400, 900] {
@@ -283,7 +283,7 @@ fn refuse_from(image: &mut Image<MemoryFiles>, from: Option<(u64, Refusal)>) {
 }
 
 #[test]
-fn an_image_has_one_user() {
+fn an_image_in_use_cannot_be_opened_again() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let path = directory.path().join("image");
     create(&path, &specification("page-map", 4096)).expect("a new directory");
@@ -297,7 +297,7 @@ fn an_image_has_one_user() {
 }
 
 #[test]
-fn what_is_no_image_is_refused_by_name() {
+fn a_directory_without_an_image_is_refused_with_its_name() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let path = directory.path().join("image");
     let sentence = |result: Result<Image, ImageError>| result.expect_err("it is no image").to_string();
@@ -331,7 +331,7 @@ fn what_is_no_image_is_refused_by_name() {
 
 /// One file that is gone or cut short refused the whole image.
 #[test]
-fn metadata_that_is_gone_is_written_again_from_its_copy() {
+fn missing_metadata_of_an_image_is_restored_from_its_copy() {
     for file in ImageFile::ALL.into_iter().filter(|&file| file != ImageFile::Flash) {
         for remains in [None, Some(0), Some(10)] {
             let directory = tempfile::tempdir().expect("a temporary directory");
@@ -369,7 +369,7 @@ fn metadata_that_is_gone_is_written_again_from_its_copy() {
 
 /// A creation that was interrupted left a directory that could neither be served nor created again.
 #[test]
-fn what_an_interrupted_creation_left_is_replaced_and_nothing_else_is() {
+fn image_creation_replaces_only_the_remains_of_an_interrupted_creation() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let path = directory.path().join("image");
     let specification = specification("page-map", 4096);
@@ -389,7 +389,7 @@ fn what_an_interrupted_creation_left_is_replaced_and_nothing_else_is() {
 }
 
 #[test]
-fn only_its_owner_may_read_an_image() {
+fn only_its_owner_has_permission_to_read_an_image() {
     use std::os::unix::fs::PermissionsExt as _;
     let directory = tempfile::tempdir().expect("a temporary directory");
     let path = directory.path().join("image");
@@ -403,7 +403,7 @@ fn only_its_owner_may_read_an_image() {
 
 /// Data that were trimmed took room on the host's disk for ever, and stayed readable in the file.
 #[test]
-fn a_trim_gives_room_back_to_the_host() {
+fn trimmed_space_of_an_image_is_returned_to_the_file_system() {
     use std::os::unix::fs::MetadataExt as _;
 
     use wearwell_serve::{BlockDevice as _, FlashDevice};
@@ -436,7 +436,7 @@ fn a_trim_gives_room_back_to_the_host() {
 }
 
 #[test]
-fn designs_and_settings_without_meaning_are_refused() {
+fn designs_and_settings_that_an_image_cannot_have_are_refused() {
     let refused = |specification: Specification| {
         specification.superblock(7).expect_err("it has no meaning for an image").to_string()
     };
@@ -468,7 +468,7 @@ fn designs_and_settings_without_meaning_are_refused() {
 }
 
 #[test]
-fn a_size_is_what_the_host_sees() {
+fn the_size_of_an_image_is_its_exported_capacity() {
     for design in DESIGNS {
         let config = Config::default();
         let specification = Specification {

@@ -84,7 +84,7 @@ fn contents(device: &mut impl BlockDevice) -> Vec<u8> {
 }
 
 #[test]
-fn a_snapshot_is_a_closed_image_of_its_moment_and_the_original_goes_on() {
+fn a_snapshot_is_a_closed_copy_of_an_image_that_stays_in_use() {
     for design in DESIGNS {
         let Written { directory, image, mut bytes } = written(design);
         let mut original = device(&image);
@@ -106,7 +106,7 @@ fn a_snapshot_is_a_closed_image_of_its_moment_and_the_original_goes_on() {
 }
 
 #[test]
-fn a_copy_is_larger_or_of_another_design_and_holds_the_same() {
+fn an_image_copied_to_another_size_or_design_holds_the_same_data() {
     for (design, changes) in [
         ("page-map", Changes { size_bytes: Some(8 << 20), ..Changes::default() }),
         ("remap", Changes { design: Some("wearwell".into()), ..Changes::default() }),
@@ -158,7 +158,7 @@ fn damage(written: &Written, page: u64) {
 }
 
 #[test]
-fn a_repair_makes_metadata_whole_and_names_what_is_lost() {
+fn an_image_repair_restores_metadata_and_lists_lost_pages() {
     let written = written("page-map");
     let page = (0..PAGES)
         .find(|page| written.bytes[(page * PAGE_BYTES) as usize..][..64].iter().any(|&byte| byte != 0))
@@ -190,7 +190,7 @@ fn a_repair_makes_metadata_whole_and_names_what_is_lost() {
 }
 
 #[test]
-fn an_image_that_is_served_for_reading_is_not_changed() {
+fn an_image_served_read_only_is_not_changed() {
     let written = written("remap");
     let files = || ImageFile::ALL.map(|file| fs::read(written.image.join(file.name())).expect("readable"));
     let before = files();

@@ -282,12 +282,12 @@ enum Moment {
 }
 
 #[test]
-fn a_single_fault_is_repaired_or_costs_what_it_hit_and_is_never_served() {
+fn a_single_fault_in_an_image_is_repaired_or_loses_only_the_pages_that_it_hit() {
     campaign(Moment::Unserved, &[(PROCESS, End::Killed), (HOST, End::Killed), (PROCESS, End::Closed)]);
 }
 
 #[test]
-fn a_single_fault_under_a_running_server_costs_what_it_hit_and_is_never_served() {
+fn a_single_fault_under_a_running_server_is_repaired_or_loses_only_the_pages_that_it_hit() {
     campaign(Moment::Served, &[(PROCESS, End::Killed), (HOST, End::Killed)]);
 }
 
@@ -347,7 +347,7 @@ fn campaign(moment: Moment, sessions: &[(OpenOptions, End)]) {
 }
 
 #[test]
-fn every_byte_of_small_records_is_guarded() {
+fn a_change_of_any_byte_in_a_small_image_record_is_detected() {
     for end in [End::Killed, End::Closed] {
         let worked = worked_on("page-map", PROCESS, end);
         let mut tally = Tally::default();
@@ -371,7 +371,7 @@ fn every_byte_of_small_records_is_guarded() {
 
 /// Both copies of the journal lose their end, or a record in their middle; or the state words are older than the journal knows.
 #[test]
-fn damage_to_both_copies_is_refused_with_a_sentence() {
+fn an_image_with_both_copies_of_metadata_damaged_is_refused_with_a_sentence() {
     let worked = worked_on("remap", PROCESS, End::Closed);
     let both = |file: ImageFile, at: u64, files: &mut MemoryFiles| {
         files.bytes_mut(file)[at as usize] ^= 1;
@@ -433,7 +433,7 @@ fn record_ends(worked: &Worked) -> Vec<u64> {
 /// The fuzzer forged words of NVRAM with good checksums, and recovery panicked: "the bind of page 42 to 109 was never
 /// recorded". What is whole and contradicts itself is refused like any damage.
 #[test]
-fn forged_words_of_nvram_end_in_a_sentence_and_not_in_a_panic() {
+fn an_image_with_forged_nvram_words_is_refused_without_a_panic() {
     let mut contradictions = 0;
     for design in DESIGNS {
         let worked = worked_on(design, PROCESS, End::Killed);
@@ -469,7 +469,7 @@ fn next_record(worked: &Worked, index: u64, at: u64) -> Vec<u8> {
 }
 
 #[test]
-fn files_of_another_image_are_damage() {
+fn files_of_another_image_are_detected_as_damage() {
     let worked = worked_on("page-map", PROCESS, End::Killed);
     let mut other = MemoryFiles::default();
     create_on(&mut other, &specification("page-map", 1024).superblock(8).expect("it fits")).expect("memory");
@@ -494,7 +494,7 @@ fn files_of_another_image_are_damage() {
 }
 
 #[test]
-fn a_superblock_of_version_1_is_not_made_by_a_flipped_byte() {
+fn a_flipped_byte_never_makes_a_superblock_look_like_version_1() {
     let worked = worked_on("page-map", PROCESS, End::Killed);
     let mut files = worked.files.clone();
     files.bytes_mut(ImageFile::Superblock)[8] = 1;

@@ -32,12 +32,12 @@ fn sealed(record: &[u8], salt: u64, address: u64) -> bool {
 }
 
 #[test]
-fn the_checksum_is_the_standard_one() {
+fn image_checksums_are_crc_32c() {
     assert_eq!(crc32c(&[b"123456789"]), 0xe306_9283, "the check value of CRC-32C");
 }
 
 #[test]
-fn an_image_reads_as_the_document_says() {
+fn image_files_have_the_layout_of_the_format_document() {
     let mut files = image_support::MemoryFiles::default();
     let superblock = specification("page-map", 1024).superblock(SALT).expect("it fits");
     create_on(&mut files, &superblock).expect("memory takes everything");
@@ -199,7 +199,7 @@ fn read_records(area: &[u8], base: u64, salt: u64) -> Vec<Record> {
 }
 
 #[test]
-fn a_record_of_a_host_session_reads_as_the_document_says() {
+fn journal_records_of_a_host_session_have_the_layout_of_the_format_document() {
     let mut files = image_support::MemoryFiles::default();
     let superblock = specification("page-map", 1024).superblock(99).expect("it fits");
     create_on(&mut files, &superblock).expect("memory takes everything");

@@ -62,7 +62,7 @@ fn cut_while_opening(files: MemoryFiles, random: &mut Xoshiro256PlusPlus) -> Mem
 }
 
 #[test]
-fn what_was_flushed_survives_the_end_of_the_host() {
+fn flushed_data_of_an_image_survives_a_crash_of_the_server_machine() {
     for design in DESIGNS {
         let (mut pages, mut torn, mut erases) = (0, 0, 0);
         for seed in 0..12 {
@@ -80,7 +80,7 @@ fn what_was_flushed_survives_the_end_of_the_host() {
 /// A device whose pools keep several blocks free, and a host that flushes seldom: many erases wait for one sync. What an erase
 /// made the engine forget (that a page was trimmed, that a newer version exists) must not come before the erase.
 #[test]
-fn erases_that_wait_for_a_sync_resurrect_nothing() {
+fn erases_that_wait_for_a_sync_bring_no_old_data_back() {
     for design in DESIGNS {
         let specification = grouped(design);
         let mut erases = 0;
@@ -96,7 +96,7 @@ fn grouped(design: &str) -> Specification {
 }
 
 #[test]
-fn erases_share_their_syncs() {
+fn several_erases_of_an_image_share_a_sync() {
     let mut files = MemoryFiles::default();
     create_on(&mut files, &grouped("page-map").superblock(7).expect("the device fits"))
         .expect("memory takes everything");
@@ -119,7 +119,7 @@ fn erases_share_their_syncs() {
 
 /// The same files under a `process` session, which promises nothing of the host: the control that shows the test's teeth.
 #[test]
-fn a_process_session_loses_pages_with_its_host() {
+fn a_process_session_loses_pages_in_a_crash_of_the_server_machine() {
     let mut files = MemoryFiles::default();
     let superblock = specification("page-map", 1024).superblock(7).expect("the device fits");
     create_on(&mut files, &superblock).expect("memory takes everything");

@@ -96,7 +96,7 @@ fn work_and_kill(path: &Path, seed: u64, after: Duration) -> (u64, u64) {
 }
 
 #[test]
-fn nothing_that_was_flushed_is_lost_by_kill_9() {
+fn flushed_data_of_an_image_survives_kill_9_of_its_writer() {
     let (mut kills, mut pages, mut operations) = (0, 0, 0);
     let mut random = Xoshiro256PlusPlus::seed_from_u64(9);
     for (name, design, settings) in killed() {

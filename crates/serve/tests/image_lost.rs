@@ -173,7 +173,7 @@ fn seeds() -> u64 {
 
 /// A translation page that is lost refuses writes, so these designs have their map in RAM.
 #[test]
-fn an_image_with_unreadable_pages_takes_writes_for_ten_capacities() {
+fn an_image_with_unreadable_pages_accepts_ten_capacities_of_writes() {
     for design in DESIGNS.into_iter().filter(|design| !matches!(*design, "dftl" | "wearwell")) {
         for share in [100, 20] {
             let lost: usize = (0..seeds()).map(|seed| outlive(design, seed, share)).sum();
@@ -184,7 +184,7 @@ fn an_image_with_unreadable_pages_takes_writes_for_ten_capacities() {
 
 /// Of a chunk or a page of deltas the list of members may be damaged together with the data. Collection goes on all the same.
 #[test]
-fn damaged_spare_areas_do_not_stop_collection() {
+fn damaged_spare_areas_do_not_stop_garbage_collection() {
     for design in ["delta", "integrated"] {
         let (files, mut model) = worked_on(design, 5);
         let layout =
@@ -214,7 +214,7 @@ fn damaged_spare_areas_do_not_stop_collection() {
 }
 
 #[test]
-fn a_scrub_finds_damage_and_health_tells_of_it() {
+fn a_scrub_finds_damaged_pages_and_health_counts_them() {
     let (lines, _guard) = Lines::of_this_thread();
     for design in DESIGNS {
         let (files, model) = worked_on(design, 3);

@@ -98,7 +98,7 @@ impl Tally {
 }
 
 #[test]
-fn what_a_rescue_reads_was_written_last_whatever_is_damaged_at_both_sides() {
+fn a_rescue_returns_only_newest_versions_whatever_metadata_is_damaged() {
     for design in DESIGNS {
         let mut tally = Tally::default();
         for (options, end) in [(PROCESS, End::Killed), (HOST, End::Killed), (PROCESS, End::Closed)] {
@@ -125,7 +125,7 @@ fn what_a_rescue_reads_was_written_last_whatever_is_damaged_at_both_sides() {
 }
 
 #[test]
-fn several_damages_at_once_cost_more_and_nothing_else() {
+fn a_rescue_with_several_damages_loses_more_pages_and_returns_no_wrong_one() {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(5);
     for design in RESCUED {
         let worked = worked_on(design, PROCESS, End::Killed);
@@ -145,7 +145,7 @@ fn several_damages_at_once_cost_more_and_nothing_else() {
 
 /// All of the journal is gone: what was written into sectors after its last record is known, the rest is not.
 #[test]
-fn without_a_journal_older_sectors_prove_nothing() {
+fn a_rescue_without_a_journal_returns_only_newest_versions() {
     for design in RESCUED {
         for end in [End::Killed, End::Closed] {
             let worked = worked_on(design, PROCESS, end);
@@ -158,7 +158,7 @@ fn without_a_journal_older_sectors_prove_nothing() {
 }
 
 #[test]
-fn an_image_that_is_whole_is_rescued_with_everything() {
+fn a_rescue_of_an_undamaged_image_returns_all_pages() {
     for design in RESCUED {
         let worked = worked_on(design, PROCESS, End::Closed);
         let mut device = rescue(worked.files.clone()).expect("nothing is damaged");
@@ -168,7 +168,7 @@ fn an_image_that_is_whole_is_rescued_with_everything() {
 }
 
 #[test]
-fn two_damaged_superblocks_leave_nothing_to_rescue() {
+fn an_image_with_both_superblocks_damaged_cannot_be_rescued() {
     let worked = worked_on("page-map", PROCESS, End::Closed);
     let mut files = worked.files.clone();
     worked.destroy(&mut files, ImageFile::Superblock, 0, 512);
@@ -178,7 +178,7 @@ fn two_damaged_superblocks_leave_nothing_to_rescue() {
 
 /// Programs that copy a disk ask for holes first, and would write zeros without a read.
 #[test]
-fn a_page_that_is_not_proven_is_no_hole_and_is_not_written() {
+fn a_rescued_image_reports_unproven_pages_as_errors_not_as_holes() {
     let worked = worked_on("page-map", PROCESS, End::Closed);
     let mut files = worked.files.clone();
     worked.destroy(&mut files, ImageFile::Nvram, 0, SECTOR);

@@ -52,7 +52,8 @@ fn content(page: u64, version: u64) -> Vec<u8> {
 }
 
 impl Archive {
-    /// Every page of the opened image.
+    /// Compares every page of the opened image with what was written before the upgrade. `what` names the case in the
+    /// message of a failure.
     fn compare<B: wearwell_serve::image::Backing>(&self, image: &mut Image<B>, what: &str) {
         let mut bytes = vec![0; PAGE_BYTES];
         for page in 0..PAGES {
@@ -80,7 +81,7 @@ impl Archive {
 }
 
 #[test]
-fn an_image_of_version_1_is_refused_until_it_is_brought_up_and_holds_everything_then() {
+fn an_image_of_version_1_is_refused_until_upgraded_and_then_holds_all_data() {
     for design in DESIGNS {
         let archive = unpacked(design);
         let refused = Image::open(&archive.image, PROCESS).map(drop).expect_err("it is of version 1");
@@ -100,7 +101,7 @@ fn an_image_of_version_1_is_refused_until_it_is_brought_up_and_holds_everything_
 
 /// Ended between any two writes, the upgrade leaves an image of version 1 that can be brought up, or one of version 2.
 #[test]
-fn an_upgrade_may_end_between_any_two_writes() {
+fn an_image_upgrade_interrupted_between_any_two_writes_can_be_repeated() {
     for design in DESIGNS {
         let archive = unpacked(design);
         let mut files = archive.files();
@@ -137,7 +138,7 @@ fn an_upgrade_may_end_between_any_two_writes() {
 
 /// What is damaged stays an image of version 1, as it was.
 #[test]
-fn a_damaged_image_of_version_1_is_not_touched() {
+fn an_upgrade_leaves_a_damaged_image_of_version_1_unchanged() {
     let archive = unpacked("page-map");
     let nvram = archive.image.join("nvram");
     let mut bytes = fs::read(&nvram).expect("it is in the archive");

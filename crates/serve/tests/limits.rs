@@ -59,7 +59,7 @@ fn wait_until_limited(control: &Path, count: u64) {
 }
 
 #[test]
-fn requests_beyond_a_rate_wait_and_are_answered_at_the_end_of_the_server() {
+fn requests_beyond_a_rate_limit_wait_and_are_answered_when_the_server_stops() {
     let limits = [
         Limits { requests_per_second: Some(1), ..Limits::default() },
         // A sector takes 8 minutes.
@@ -87,7 +87,7 @@ fn requests_beyond_a_rate_wait_and_are_answered_at_the_end_of_the_server() {
 }
 
 #[test]
-fn reads_of_holes_cost_bytes_and_trims_do_not() {
+fn reads_of_holes_count_as_data_for_a_rate_limit_and_trims_do_not() {
     let limited = Limited::start(Limits { bytes_per_second: Some(1), ..Limits::default() });
     let mut client = limited.client();
     // Each would take hours if it cost bytes.
@@ -105,7 +105,7 @@ fn reads_of_holes_cost_bytes_and_trims_do_not() {
 }
 
 #[test]
-fn without_a_rate_nothing_waits() {
+fn no_request_waits_without_a_rate_limit() {
     let limited = Limited::start(Limits::default());
     let mut client = limited.client();
     (0..500).for_each(|page| client.write(page * 4096, &[1; 4096]));
@@ -115,7 +115,7 @@ fn without_a_rate_nothing_waits() {
 
 /// A connection that ends makes room for another one.
 #[test]
-fn a_socket_takes_as_many_connections_as_it_may() {
+fn a_socket_accepts_connections_up_to_its_limit() {
     let limited = Limited::start(Limits { connections: 2, ..Limits::default() });
     let turned_away = || {
         let mut stream = UnixStream::connect(limited.socket()).unwrap();

@@ -104,7 +104,7 @@ fn control(served: &Served, command: &str) -> Value {
 }
 
 #[test]
-fn every_counter_is_that_of_stats_and_health() {
+fn prometheus_metrics_equal_the_figures_of_stats_and_health() {
     for design in DESIGNS {
         let (served, address) = with_metrics(design);
         let (mut client, mut random) = (served.client(), Random::new(8));
@@ -148,7 +148,7 @@ fn every_counter_is_that_of_stats_and_health() {
 
 /// A counter that is added to an answer has to be named here or there.
 #[test]
-fn nothing_that_stats_and_health_say_is_forgotten() {
+fn every_figure_of_stats_and_health_is_exported_as_a_metric() {
     // Sums of what is told by cause; units of an NVMe log for what is told in bytes and pages; words.
     const OTHERWISE: [&str; 17] = [
         "ok",
@@ -182,7 +182,7 @@ fn nothing_that_stats_and_health_say_is_forgotten() {
 }
 
 #[test]
-fn what_is_no_scrape_is_refused() {
+fn the_metrics_port_refuses_requests_other_than_scrapes() {
     let (served, address) = with_metrics("page-map");
     let long = format!("GET /metrics HTTP/1.1\r\nX: {}", "x".repeat(2 * HEAD_MAX_BYTES));
     for (request, status) in [
@@ -207,7 +207,7 @@ fn what_is_no_scrape_is_refused() {
 }
 
 #[test]
-fn only_this_machine_is_told() {
+fn metrics_are_served_only_on_loopback_addresses() {
     let mut served = Served::new("page-map", 8 * MIB);
     let everybody = Address::Tcp("0.0.0.0:0".parse().unwrap());
     let error = served.server().open_metrics(&everybody).expect_err("it is refused");
@@ -217,7 +217,7 @@ fn only_this_machine_is_told() {
 /// Clients that say nothing, drip, talk nonsense, do not read or vanish: writes go on, scrapes too, and the slow ones are
 /// hung up on.
 #[test]
-fn hostile_and_slow_clients_disturb_nobody() {
+fn hostile_and_slow_metrics_clients_delay_no_other_client() {
     const SILENT: usize = 200;
     let (served, address) = with_metrics("page-map");
     let mut good = served.client();

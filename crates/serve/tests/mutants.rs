@@ -169,14 +169,14 @@ fn first_violations(defect: Defect, seed: u64) -> (u64, u64, Vec<Violation>) {
 }
 
 #[test]
-fn the_oracle_has_nothing_against_a_sound_drive() {
+fn the_oracle_reports_no_violation_for_a_correct_drive() {
     let (cycles, checked, violations) = first_violations(Defect::None, 3);
     assert_eq!((cycles, violations), (CYCLES, vec![]));
     assert_eq!(checked, CYCLES * BLOCKS);
 }
 
 #[test]
-fn every_planted_defect_is_caught() {
+fn the_oracle_detects_every_planted_drive_defect() {
     for defect in DEFECTS {
         for seed in 0..5 {
             let (cycle, checked, violations) = first_violations(defect, seed);
@@ -187,7 +187,7 @@ fn every_planted_defect_is_caught() {
 }
 
 #[test]
-fn violations_are_named() {
+fn the_oracle_distinguishes_lost_stale_and_resurrected_data() {
     let judge = |durable: &[Value], found: &[u8]| {
         let mut oracle = Oracle::new(8);
         for &value in durable {

@@ -18,7 +18,7 @@ fn begun(served: &Served) -> Client {
 }
 
 #[test]
-fn the_list_names_the_one_export() {
+fn the_nbd_list_option_names_the_only_export() {
     let served = served();
     let replies = begun(&served).option(LIST, &[]);
     let entry = [counted("drive"), b"a test drive".to_vec()].concat();
@@ -27,7 +27,7 @@ fn the_list_names_the_one_export() {
 }
 
 #[test]
-fn information_tells_size_flags_and_block_sizes_and_does_not_choose() {
+fn the_nbd_info_option_reports_size_flags_and_block_sizes_without_choosing() {
     let served = served();
     let mut client = begun(&served);
     for name in ["drive", ""] {
@@ -48,7 +48,7 @@ fn information_tells_size_flags_and_block_sizes_and_does_not_choose() {
 }
 
 #[test]
-fn an_export_of_another_name_is_unknown() {
+fn an_unknown_export_name_is_refused() {
     let served = served();
     let mut client = begun(&served);
     assert_eq!(client.option(GO, &info_request("other", &[]))[0].0, ERR_UNKNOWN);
@@ -58,7 +58,7 @@ fn an_export_of_another_name_is_unknown() {
 }
 
 #[test]
-fn the_oldest_way_to_choose_an_export_still_works() {
+fn the_old_nbd_option_export_name_still_chooses_an_export() {
     let served = served();
     for (client_flags, padding) in [(1_u32, 124), (3, 0)] {
         let mut client = served.connect();
@@ -72,7 +72,7 @@ fn the_oldest_way_to_choose_an_export_still_works() {
 }
 
 #[test]
-fn a_request_for_tls_is_refused_with_a_sentence_and_nothing_else_happens() {
+fn a_server_without_certificates_refuses_starttls_and_goes_on_unencrypted() {
     let served = served();
     let mut client = begun(&served);
     let replies = client.option(STARTTLS, &[]);
@@ -83,7 +83,7 @@ fn a_request_for_tls_is_refused_with_a_sentence_and_nothing_else_happens() {
 }
 
 #[test]
-fn abort_is_acknowledged_and_ends_the_connection() {
+fn the_nbd_abort_option_is_acknowledged_and_ends_the_connection() {
     let served = served();
     let mut client = begun(&served);
     assert_eq!(client.option(ABORT, &[]), [(REP_ACK, vec![])]);
@@ -91,7 +91,7 @@ fn abort_is_acknowledged_and_ends_the_connection() {
 }
 
 #[test]
-fn unknown_and_malformed_options_are_refused_and_the_client_may_go_on() {
+fn unknown_and_malformed_nbd_options_are_refused_and_negotiation_continues() {
     let served = served();
     let mut client = begun(&served);
     for number in [0, 4, 11, 12, 999, u32::MAX] {
@@ -107,7 +107,7 @@ fn unknown_and_malformed_options_are_refused_and_the_client_may_go_on() {
 }
 
 #[test]
-fn an_option_too_long_to_keep_is_skipped_and_refused() {
+fn an_overlong_nbd_option_is_skipped_and_refused() {
     let served = served();
     let mut client = begun(&served);
     let replies = client.option(GO, &vec![0; 1 << 20]);
@@ -119,7 +119,7 @@ fn an_option_too_long_to_keep_is_skipped_and_refused() {
 }
 
 #[test]
-fn clients_that_speak_something_else_are_hung_up_on() {
+fn clients_that_do_not_speak_nbd_are_disconnected() {
     let served = served();
     for bytes in
         [&8_u32.to_be_bytes()[..], b"GET / HTTP/1.1\r\n\r\n", &[&[0, 0, 0, 3], &[0x55; 64][..]].concat()]
@@ -131,7 +131,7 @@ fn clients_that_speak_something_else_are_hung_up_on() {
 }
 
 #[test]
-fn contexts_are_listed_by_name_or_namespace_and_set_by_name_only() {
+fn nbd_metadata_contexts_are_listed_by_name_or_namespace_and_set_by_name_only() {
     let served = served();
     let mut client = begun(&served);
     let names = |replies: &[(u32, Vec<u8>)]| -> Vec<String> {
@@ -163,7 +163,7 @@ fn contexts_are_listed_by_name_or_namespace_and_set_by_name_only() {
 
 /// How bytes are cut into packets changes nothing.
 #[test]
-fn a_negotiation_in_single_bytes_gives_the_same_replies() {
+fn nbd_negotiation_does_not_depend_on_how_bytes_are_split() {
     let export = Export {
         name: "drive".into(),
         description: String::new(),
@@ -205,7 +205,7 @@ fn a_negotiation_in_single_bytes_gives_the_same_replies() {
 }
 
 #[test]
-fn a_thousand_idle_connections_disturb_nobody() {
+fn nine_hundred_idle_connections_block_no_other_client() {
     let served = served();
     let mut good = served.client();
     let idle: Vec<Client> = (0..900).map(|_| served.connect()).collect();

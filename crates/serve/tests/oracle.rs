@@ -150,7 +150,7 @@ fn run(design: &str, seed: u64) -> u64 {
 }
 
 #[test]
-fn every_block_holds_what_was_written_last_whatever_the_design() {
+fn every_served_design_returns_the_last_write_of_each_block() {
     for design in DESIGNS {
         let checked: u64 = (0..3).map(|seed| run(design, seed)).sum();
         println!("{design}: {checked} blocks compared, none differs");
@@ -160,7 +160,7 @@ fn every_block_holds_what_was_written_last_whatever_the_design() {
 
 /// Connections on threads of their own, each with a region, so that the order among them is the machine's.
 #[test]
-fn connections_on_threads_do_not_touch_each_other() {
+fn concurrent_connections_never_change_each_others_regions() {
     for design in DESIGNS {
         let served = Served::new(design, 8 * 256 * BLOCK);
         let path = served.socket();

@@ -107,26 +107,26 @@ fn assert_replays_alike(design: &str, settings: &[&str], file: &str, remaps: boo
 }
 
 #[test]
-fn fingerprints_are_enough_for_designs_that_compare_contents() {
+fn a_recording_with_fingerprints_replays_exactly_on_designs_that_compare_contents() {
     for design in ["page-map", "recyclable", "remap"] {
         assert_replays_alike(design, &[], "run.wwt", true);
     }
 }
 
 #[test]
-fn a_write_buffer_is_replayed_too() {
+fn a_recording_of_a_device_with_a_write_buffer_replays_exactly() {
     assert_replays_alike("page-map", &["buffer.pages=32"], "run.wwt", false);
 }
 
 #[test]
-fn designs_that_store_differences_or_chunks_replay_from_a_capture_with_bytes() {
+fn delta_and_chunk_designs_replay_exactly_from_a_capture_with_bytes() {
     assert_replays_alike("delta", &[], "run.ops", false);
     assert_replays_alike("integrated", &[], "run.ops", false);
     assert_replays_alike("integrated", &["lifetime.schemes=compression"], "run.ops", false);
 }
 
 #[test]
-fn a_recording_that_cannot_be_written_says_so_and_the_device_goes_on() {
+fn a_failed_recording_is_reported_and_the_device_continues() {
     let specification = common::specification("page-map", SIZE);
     let folder = tempfile::tempdir().unwrap();
     let mut device = specification.build().unwrap();

@@ -97,7 +97,7 @@ fn encrypt<S: std::io::Read + std::io::Write>(
 }
 
 #[test]
-fn an_encrypted_client_is_served_as_any_other() {
+fn a_tls_client_is_served_like_an_unencrypted_one() {
     let secure = Secure::start(false);
     let mut client = encrypt(secure.plain(), None);
     client.ready_after_flags();
@@ -160,7 +160,7 @@ fn tls_is_offered_on_a_socket_file_and_required_over_tcp() {
 
 /// Somebody in between could slip in options before the handshake.
 #[test]
-fn what_comes_before_the_handshake_counts_for_nothing() {
+fn nbd_options_sent_before_the_tls_handshake_are_discarded() {
     let secure = Secure::start(false);
     let mut client = secure.plain();
     assert_eq!(client.option(STRUCTURED_REPLY, &[]), [(REP_ACK, vec![])]);
@@ -186,7 +186,7 @@ fn what_comes_before_the_handshake_counts_for_nothing() {
 }
 
 #[test]
-fn clients_prove_who_they_are_where_they_are_asked() {
+fn tls_clients_without_a_required_certificate_are_refused() {
     let secure = Secure::start(true);
     let mut client = encrypt(secure.plain_tcp(), Some("client"));
     client.ready_after_flags();
@@ -221,7 +221,7 @@ fn files_that_are_no_certificates_are_refused_with_a_sentence() {
 
 /// A client that does not shake hands, and one that goes in the middle of it.
 #[test]
-fn silent_and_vanishing_clients_disturb_nobody() {
+fn silent_and_vanishing_tls_clients_delay_no_other_client() {
     let secure = Secure::start(false);
     let silent: Vec<Client> = (0..50)
         .map(|_| {

@@ -12,7 +12,7 @@ use crate::common;
 const SIZE: u64 = 8 * MIB;
 
 #[test]
-fn bytes_written_anywhere_are_read_back_and_their_neighbours_stay() {
+fn writes_at_any_byte_offset_read_back_and_leave_their_neighbours_unchanged() {
     for design in DESIGNS {
         let served = Served::new(design, SIZE);
         let mut client = served.client();
@@ -31,7 +31,7 @@ fn bytes_written_anywhere_are_read_back_and_their_neighbours_stay() {
 }
 
 #[test]
-fn trimmed_and_zeroed_bytes_read_as_zeros_at_once_to_the_sector() {
+fn trimmed_and_zeroed_sectors_read_as_zeros_at_once() {
     for design in DESIGNS {
         let served = Served::new(design, SIZE);
         let mut client = served.client();
@@ -51,7 +51,7 @@ fn trimmed_and_zeroed_bytes_read_as_zeros_at_once_to_the_sector() {
 }
 
 #[test]
-fn zeros_of_the_whole_device_need_no_payload() {
+fn one_write_zeroes_request_may_cover_the_whole_device() {
     let served = Served::new("page-map", 64 * MIB);
     let mut client = served.client();
     client.write(63 * MIB, &[1; 4096]);
@@ -64,7 +64,7 @@ fn zeros_of_the_whole_device_need_no_payload() {
 
 /// Values of `base:allocation` and of our own context.
 #[test]
-fn block_status_tells_holes_and_how_pages_are_stored() {
+fn nbd_block_status_reports_holes_and_how_pages_are_stored() {
     let served = Served::new("remap", SIZE);
     let mut client = served.client();
     let of = |client: &mut Client, offset, len, flags| {
@@ -92,7 +92,7 @@ fn block_status_tells_holes_and_how_pages_are_stored() {
 }
 
 #[test]
-fn a_map_of_many_extents_is_cut_and_can_be_asked_for_again() {
+fn a_block_status_reply_with_many_extents_is_cut_and_can_be_continued() {
     let served = Served::new("page-map", 64 * MIB);
     let mut client = served.client();
     for page in (0..10_000).step_by(2) {
@@ -112,7 +112,7 @@ fn a_map_of_many_extents_is_cut_and_can_be_asked_for_again() {
 }
 
 #[test]
-fn reads_that_must_not_be_cut_come_in_one_piece() {
+fn nbd_reads_with_the_flag_df_are_answered_in_one_chunk() {
     let served = Served::new("page-map", 64 * MIB);
     let mut client = served.client();
     let bytes = Random::new(3).bytes(32 << 20);
@@ -122,7 +122,7 @@ fn reads_that_must_not_be_cut_come_in_one_piece() {
 }
 
 #[test]
-fn a_request_of_no_bytes_does_nothing() {
+fn nbd_requests_of_length_zero_change_nothing() {
     let served = Served::new("page-map", SIZE);
     let mut client = served.client();
     client.write(0, &[9; 4096]);
@@ -136,7 +136,7 @@ fn a_request_of_no_bytes_does_nothing() {
 
 /// What an illegal request is answered with: errno, and the connection goes on.
 #[test]
-fn illegal_requests_get_their_error_and_disturb_nobody() {
+fn illegal_nbd_requests_are_answered_with_an_errno_and_keep_the_connection() {
     let served = Served::new("page-map", SIZE);
     let mut good = served.client();
     good.write(0, &[0x11; 4096]);
@@ -191,7 +191,7 @@ fn illegal_requests_get_their_error_and_disturb_nobody() {
 }
 
 #[test]
-fn without_contexts_or_structured_replies_their_commands_and_flags_are_illegal() {
+fn nbd_commands_and_flags_that_were_not_negotiated_are_refused() {
     let served = Served::new("page-map", SIZE);
     let mut client = served.connect();
     client.send(&3_u32.to_be_bytes());
@@ -209,7 +209,7 @@ fn without_contexts_or_structured_replies_their_commands_and_flags_are_illegal()
 }
 
 #[test]
-fn what_is_no_request_ends_that_connection_only() {
+fn bytes_that_are_no_nbd_request_end_only_their_connection() {
     let served = Served::new("page-map", SIZE);
     let mut good = served.client();
     let mut bad = served.client();
@@ -221,7 +221,7 @@ fn what_is_no_request_ends_that_connection_only() {
 
 /// A client that vanishes in the middle of a write has written nothing of it; what it had sent whole is done.
 #[test]
-fn a_write_that_was_cut_off_is_not_done() {
+fn a_write_cut_off_by_a_disconnect_is_not_executed() {
     let served = Served::new("page-map", SIZE);
     let mut good = served.client();
     good.write(0, &vec![1; 64 << 10]);
@@ -245,7 +245,7 @@ fn a_write_that_was_cut_off_is_not_done() {
 
 /// Replies that nobody takes stop the client that sent the requests, and nobody else.
 #[test]
-fn a_client_that_does_not_read_waits_alone_and_gets_everything_later() {
+fn a_client_that_accepts_no_replies_delays_no_other_client() {
     let served = Served::new("page-map", 64 * MIB);
     let mut slow = served.client();
     let bytes = Random::new(4).bytes(1 << 20);
@@ -272,7 +272,7 @@ fn a_client_that_does_not_read_waits_alone_and_gets_everything_later() {
 }
 
 #[test]
-fn a_write_seen_by_one_connection_is_seen_by_all() {
+fn an_acknowledged_write_is_read_by_all_connections() {
     let served = Served::new("page-map", SIZE);
     let mut clients: Vec<Client> = (0..8).map(|_| served.client()).collect();
     for k in 0..200_u64 {
@@ -287,7 +287,7 @@ fn a_write_seen_by_one_connection_is_seen_by_all() {
 /// With compression pages wait in RAM for company. A flush on any connection makes what was acknowledged on another
 /// leave it, and so does a write with FUA; nothing else has to.
 #[test]
-fn a_flush_covers_what_other_connections_had_acknowledged() {
+fn a_flush_makes_acknowledged_writes_of_all_connections_durable() {
     let waiting = |client: &mut Client| client.status(0, 4096, 0)[1].1[0].1 == 5;
     let served = Served::new("integrated", SIZE);
     let (mut one, mut other) = (served.client(), served.client());
@@ -304,7 +304,7 @@ fn a_flush_covers_what_other_connections_had_acknowledged() {
 }
 
 #[test]
-fn the_write_buffer_of_the_engine_may_be_used() {
+fn a_served_device_may_have_a_write_buffer() {
     let settings = ["buffer.pages=64"];
     let specification = Specification::new("page-map", config(&settings), Some(SIZE)).unwrap();
     let served = Served::of(specification.build().unwrap());
@@ -321,7 +321,7 @@ fn the_write_buffer_of_the_engine_may_be_used() {
 }
 
 #[test]
-fn stopping_answers_what_has_arrived() {
+fn stopping_a_server_answers_the_requests_that_have_arrived() {
     let served = Served::new("page-map", SIZE);
     let mut client = served.client();
     for k in 0..200 {
@@ -367,7 +367,7 @@ impl BlockDevice for Broken {
 }
 
 #[test]
-fn errors_of_the_device_reach_the_client_and_a_panic_hangs_up_on_everybody() {
+fn device_errors_reach_the_client_and_an_engine_panic_disconnects_all_clients() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("socket");
     let mut server = Server::start(Broken, "drive", "");
@@ -386,7 +386,7 @@ fn errors_of_the_device_reach_the_client_and_a_panic_hangs_up_on_everybody() {
 }
 
 #[test]
-fn an_address_that_is_in_use_or_open_to_the_world_is_refused_and_a_stale_socket_is_replaced() {
+fn a_server_refuses_addresses_in_use_or_not_local_and_replaces_stale_socket_files() {
     let served = Served::new("page-map", SIZE);
     let folder = tempfile::tempdir().unwrap();
     let device = || common::specification("page-map", SIZE).build().unwrap();
@@ -407,7 +407,7 @@ fn an_address_that_is_in_use_or_open_to_the_world_is_refused_and_a_stale_socket_
 }
 
 #[test]
-fn tcp_is_served_like_a_socket_file() {
+fn a_tcp_client_is_served_like_one_on_a_socket_file() {
     let mut served = Served::new("page-map", SIZE);
     let any_port = Address::Tcp("127.0.0.1:0".parse().unwrap());
     let Ok(Address::Tcp(address)) = served.server().open_nbd(&any_port) else { panic!("it is free") };
@@ -427,7 +427,7 @@ fn tcp_is_served_like_a_socket_file() {
 
 /// A client sent two hundred reads and closed: the server read and sent for nobody, and everybody else waited.
 #[test]
-fn reads_of_a_client_that_is_gone_are_dropped() {
+fn reads_of_a_disconnected_client_are_dropped() {
     const READS: u64 = 200;
     let served = Served::new("page-map", SIZE);
     let mut client = served.client();

@@ -51,7 +51,8 @@ impl SectorMask {
     }
 }
 
-/// Content of a page in the write buffer: a descriptor, or bytes of which perhaps only some sectors were written.
+/// Content of a page in the write buffer: a content descriptor (fingerprint and sizes, in simulation), or real bytes of
+/// which perhaps only some sectors were written.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum PageData {
     Descriptor(Descriptor),

@@ -382,7 +382,8 @@ fn recover(device: &mut Fragile, cut_at: Option<u64>) -> Result<()> {
     device.recover().map(|_| ())
 }
 
-/// Executes an operation without recording it; reads are not compared here.
+/// Executes an operation on the device. The oracle only provides the bytes of writes: it does not learn the outcome,
+/// and does not compare what a read returns.
 fn perform(device: &mut Fragile, oracle: &mut Oracle, op: Op) -> Result<()> {
     let bytes = |sectors: u64| sectors * SECTOR_BYTES;
     match op {

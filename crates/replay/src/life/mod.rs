@@ -409,13 +409,13 @@ impl LifeRecord {
 
     /// Returns the years of a larger drive whose host writes as many bytes per unit of time, if its footprint grows in
     /// proportion: the larger drive takes as many drive writes as this one, each of more bytes. `None` without the size
-    /// of such a drive, or without years.
+    /// of such a drive, or if the drive's life in years is unknown.
     pub fn scaled_years(&self, life: &Life) -> Option<f64> {
         Some(life.years? * self.scale_to_bytes? as f64 / self.exported_bytes as f64)
     }
 
     /// Returns the drive writes per day over the drive's life, without the first fill, which takes no time; `None`
-    /// without years.
+    /// if the input has no times, so that the drive's life in years is unknown.
     pub fn drive_writes_per_day(&self, life: &Life) -> Option<f64> {
         let days = life.years? * YEAR_S as f64 / 86_400.0;
         let fill = if self.is_filled { 1.0 } else { 0.0 };

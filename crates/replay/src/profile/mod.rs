@@ -73,7 +73,7 @@ pub struct Profile {
     /// What each content mechanism by itself could save of the page writes, and what it saved on a drive.
     #[serde(default)]
     pub savings: Vec<Saving>,
-    /// The drive on which the content mechanisms were run; null if they were not run.
+    /// The drive on which the content mechanisms were run, with the results of these runs; null if they were not run.
     #[serde(default)]
     pub runs: Option<SavingRuns>,
     /// Specification for `--content` that generates content like that of the input.

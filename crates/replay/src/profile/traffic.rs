@@ -56,7 +56,7 @@ pub struct TrafficFigures {
 pub struct SizeShare {
     /// Number of pages that a request of this size touches.
     pub pages: u64,
-    /// Requests of this size as a share of reads and writes.
+    /// Requests of this size as a fraction of all read and write requests.
     pub share: f64,
 }
 

@@ -118,8 +118,8 @@ struct LifeSimulation<'a> {
     blocks: f64,
     /// Erases for which all physical blocks of the drive together are rated.
     rated_erases: f64,
-    /// Share of the rated cycles that the drive's blocks provide under perfect wear leveling, until too many have
-    /// failed.
+    /// Mean P/E cycles that the drive's blocks provide under perfect wear leveling before the drive runs out of spare
+    /// blocks, as a fraction of the rated cycles.
     usable_endurance: f64,
     first_failure_bytes: Option<u64>,
     /// Host bytes and mean erases per block at the start and at the end of the range from which the lifetime is

@@ -64,13 +64,14 @@ impl RequestExecutor {
         }
     }
 
-    /// Executes a request, whatever its range; returns what kind of request it was for the drive.
+    /// Executes a request on the drive, rounded to whole sectors. Returns the kind of request that the drive executed (a
+    /// zeroing request is a write or a trim).
     ///
     /// # Errors
-    /// Those of the drive.
+    /// Errors of the drive.
     ///
     /// # Panics
-    /// On a phase, which asks nothing of a drive.
+    /// If the request is the marker of a workload phase, which is not executed on a drive.
     pub(crate) fn perform_request<N: Nand>(
         &mut self,
         device: &mut Device<N>,

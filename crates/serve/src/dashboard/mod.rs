@@ -236,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_loopback_names_are_this_machine() {
+    fn the_dashboard_accepts_only_host_names_of_loopback() {
         for host in [
             "localhost",
             "LocalHost:8080",

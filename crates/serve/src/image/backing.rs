@@ -512,7 +512,7 @@ mod tests {
 
     /// A process that was just forked shares every open file until it executes another program.
     #[test]
-    fn a_closed_image_is_free_though_a_child_still_has_its_files() {
+    fn a_closed_image_can_be_reopened_while_a_forked_child_holds_its_files() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("image");
         let files = Files::create(&path).unwrap();

@@ -166,8 +166,8 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Whether the battery saves the bitmap of page validity in addition to the L2P map (DFTL, as GeckoFTL describes
-    /// it). It does if validity is in RAM and no content mechanism has state of its own, because only a scan of all
-    /// spare areas restores that state.
+    /// it). It does if validity is in RAM and no content mechanism has state of its own. To restore such state,
+    /// recovery has to scan all spare areas, which also rebuilds the bitmap.
     pub(crate) fn battery_saves_bitmap(&self) -> bool {
         let by_battery = self.persistence == Persistence::BatteryFlush;
         by_battery && !self.validity.is_on_flash() && !self.places_by_content()

@@ -38,8 +38,8 @@ impl<N: Nand> Store<N> {
     }
 
     /// Checks the counters of flash operations against the medium: every counted program is a programmed page or was
-    /// erased since, and every counted erase is in the erase count of a block. Failures, power cuts and blocks closed
-    /// early make the bounds inexact.
+    /// erased since, and every counted erase is in the erase count of a block. After failures, power
+    /// cuts or blocks closed early, the counters are only compared with lower and upper bounds.
     pub(crate) fn check_counters(&mut self) -> Result<(), String> {
         let CounterAudit {
             programs,

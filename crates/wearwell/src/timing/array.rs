@@ -169,8 +169,9 @@ impl FlashArray {
         self.queues[self.running_group.queue as usize].entry_at(u32::from(member)).transfer_ns
     }
 
-    /// Removes from its queue the first operation of the group that the array executes. In a group of reads, the next
-    /// read then uses the channel.
+    /// Takes the next operation of the multi-plane group that this die (or plane) is executing. In a group of reads, the
+    /// pages are transferred one after the other, so the next read then uses the channel. `PLAIN` devices have no group
+    /// of more than one operation.
     #[inline(always)]
     pub(super) fn pop_member<const PLAIN: bool>(&mut self) -> QueuedOp {
         self.running_group.op_count -= 1;

@@ -65,8 +65,8 @@ pub struct FlashBitmap {
     blocks: u32,
     block_pages: u32,
     divider: Divider,
-    /// Number of bits of a slot: the range of bits of one block in the validity bitmap, or of a part of a block that
-    /// has more pages than a bitmap page has bits.
+    /// Bits per slot. A slot holds the validity bits of one block, or of one part of a block if a block has more pages
+    /// than a bitmap page has bits.
     slot_bits: u32,
     slots_per_block: u32,
     slots_per_page: u32,

@@ -304,8 +304,8 @@ impl ValidityLog {
     }
 
     /// Writes the validity log's entries in RAM, one page per call, the last one not full; returns `false` once all are
-    /// on flash. Used at shutdown, and before the erase of blocks that a recovery of later reports would need. Cleaning
-    /// is left to [`Validity::write_deferred`].
+    /// on flash. Called at shutdown, and before blocks are erased from which a recovery would have to rebuild the entries
+    /// in RAM. [`Validity::write_deferred`] cleans the log.
     ///
     /// # Errors
     /// Any error of the flash.

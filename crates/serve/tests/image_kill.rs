@@ -49,7 +49,7 @@ fn cycles() -> u64 {
 /// The child: works on the image until it is killed, or to the end of its script.
 #[test]
 #[ignore = "the child process of the test below"]
-fn writer() {
+fn the_child_process_writes_to_an_image_until_it_is_killed() {
     let path = std::env::var(IMAGE).expect("the parent says which image");
     let seed = std::env::var(SEED).expect("the parent says which seed").parse().expect("a number");
     let mut image = Image::open(Path::new(&path), PROCESS).expect("nobody else uses it");
@@ -68,7 +68,12 @@ fn writer() {
 /// Starts the writer, kills it after some time, and returns how many operations it issued and acknowledged.
 fn work_and_kill(path: &Path, seed: u64, after: Duration) -> (u64, u64) {
     let mut child = Command::new(std::env::current_exe().expect("this test has a file"))
-        .args(["--ignored", "--exact", "image_kill::writer", "--nocapture"])
+        .args([
+            "--ignored",
+            "--exact",
+            "image_kill::the_child_process_writes_to_an_image_until_it_is_killed",
+            "--nocapture",
+        ])
         .env(IMAGE, path)
         .env(SEED, seed.to_string())
         .stderr(Stdio::piped())

@@ -82,7 +82,7 @@ fn stored(connection: &Connection) -> Model {
 
 /// The child's part; as a test of its own it does nothing.
 #[test]
-fn child() {
+fn the_child_process_commits_transactions_until_it_is_killed() {
     let Ok(arguments) = std::env::var(CHILD) else { return };
     let [parameters, journal, synchronous] =
         arguments.split(' ').collect::<Vec<_>>().try_into().expect("three arguments");
@@ -116,7 +116,12 @@ fn child() {
 /// Runs the child and kills it after a while; returns the last number it told.
 fn run_and_kill(arguments: &str, lifetime: Duration) -> u64 {
     let mut child = Command::new(std::env::current_exe().expect("a test knows where it is"))
-        .args(["--exact", "kill::child", "--nocapture", "--test-threads=1"])
+        .args([
+            "--exact",
+            "kill::the_child_process_commits_transactions_until_it_is_killed",
+            "--nocapture",
+            "--test-threads=1",
+        ])
         .env(CHILD, arguments)
         .stdout(Stdio::piped())
         .spawn()

@@ -30,7 +30,7 @@ mod tests {
     use super::Divider;
 
     #[test]
-    fn quotient_equals_division_at_the_edges() {
+    fn division_by_a_precomputed_divider_is_exact_at_range_limits() {
         for divisor in [1, 2, 3, 5, 64, 127, 128, 768, 1024, 65535] {
             let divide = Divider::new(divisor);
             let edges = [0, 1, divisor - 1, divisor, divisor + 1, u32::MAX / 2, u32::MAX - 1, u32::MAX];

@@ -114,7 +114,7 @@ mod tests {
     use crate::sharing::reverse_map::ReverseMapPart;
 
     #[test]
-    fn a_page_is_a_hole_then_stored_then_shared_and_looking_counts_nothing() {
+    fn the_page_state_query_reports_holes_stored_and_shared_pages_without_counting_reads() {
         let geometry = Geometry {
             channels: 1,
             dies_per_channel: 1,

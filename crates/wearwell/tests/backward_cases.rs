@@ -205,7 +205,7 @@ impl Rig {
 /// that were "treated like an application write" (section 4.1), the entry would record that flash names an invalid
 /// page. But that page is erased with the victim, and belongs to another logical page when the entry is written.
 #[test]
-fn a_page_moved_by_a_collection_is_not_called_invalid_after_its_block_was_erased() {
+fn a_page_that_gc_moved_is_not_reported_invalid_after_its_block_was_erased() {
     let mut rig = Rig::patient();
     rig.push_out_entries();
     let victim = rig.place(A);
@@ -229,7 +229,7 @@ fn a_page_moved_by_a_collection_is_not_called_invalid_after_its_block_was_erased
 /// cache, its next owner would be hit. If Q were forgotten, an old version would stay valid, and a collection would
 /// restore it.
 #[test]
-fn a_page_moved_while_flash_names_an_earlier_place_leaves_that_place_to_be_found() {
+fn gc_of_a_page_with_an_unidentified_older_version_leaves_that_version_to_be_identified() {
     let mut rig = Rig::patient();
     rig.push_out_entries();
     let earlier = rig.place(A);
@@ -259,7 +259,7 @@ fn a_page_moved_while_flash_names_an_earlier_place_leaves_that_place_to_be_found
 /// collected. The page is found to be superseded and is not moved. If the entry kept its mark, the next write of the
 /// translation page would report the place as invalid, which belongs to another logical page by then.
 #[test]
-fn an_invalid_page_that_a_collection_found_is_not_called_invalid_again() {
+fn an_invalid_page_that_gc_identified_is_not_reported_invalid_again() {
     let mut rig = Rig::patient();
     rig.push_out_entries();
     let victim = rig.place(A);
@@ -281,7 +281,7 @@ fn an_invalid_page_that_a_collection_found_is_not_called_invalid_again() {
 /// table, and the only report of it was in the buffer of Logarithmic Gecko, which is lost. Comparing versions of the
 /// translation page (appendix C.2.2) cannot find it. It is found on the way back through the newest pages.
 #[test]
-fn a_version_that_was_never_in_the_table_does_not_come_back_after_a_cut() {
+fn a_backward_scan_does_not_restore_a_version_that_no_translation_page_ever_named() {
     let mut rig = Rig::recovering();
     rig.push_out_entries();
     rig.write(A);
@@ -298,7 +298,7 @@ fn a_version_that_was_never_in_the_table_does_not_come_back_after_a_cut() {
 /// Requirement G32, second part: the place that flash named before the last synchronisation. Its report is lost with
 /// the buffer. The earlier version of the translation page, which is kept until the buffer is written, still names it.
 #[test]
-fn a_place_named_by_the_version_before_does_not_come_back_after_a_cut() {
+fn a_backward_scan_does_not_restore_a_place_named_only_by_an_older_translation_page() {
     let mut rig = Rig::recovering();
     rig.leave_behind();
     let earlier = rig.place(A);
@@ -315,7 +315,7 @@ fn a_place_named_by_the_version_before_does_not_come_back_after_a_cut() {
 /// Requirement G35: right after a recovery, a restored entry may hide an earlier place, whose page a collection must
 /// not move.
 #[test]
-fn a_collection_right_after_a_recovery_moves_no_superseded_page() {
+fn gc_right_after_a_backward_scan_moves_no_superseded_page() {
     let mut rig = Rig::recovering();
     rig.push_out_entries();
     let earlier = rig.place(A);
@@ -332,7 +332,7 @@ fn a_collection_right_after_a_recovery_moves_no_superseded_page() {
 /// A trim is on flash when it returns, because it leaves no page that a backward scan could meet. The scan does meet
 /// the page written before the trim, and does not restore it.
 #[test]
-fn a_trim_is_not_undone_by_the_page_that_was_written_before_it() {
+fn a_backward_scan_does_not_undo_a_trim_of_a_page() {
     let mut rig = Rig::recovering();
     rig.write(A);
     rig.ftl.trim(Lpn(A)).expect("a trim");
@@ -345,7 +345,7 @@ fn a_trim_is_not_undone_by_the_page_that_was_written_before_it() {
 /// Requirements G36 and C.3: a recovery writes nothing, so a second one finds the same state, and so does a third after
 /// more work.
 #[test]
-fn recovery_may_be_repeated() {
+fn a_backward_scan_can_be_repeated_with_the_same_result() {
     let mut rig = Rig::recovering();
     for round in 0..20 {
         (0..7).for_each(|k| rig.write((round * 5 + k) % LOGICAL));
@@ -362,7 +362,7 @@ fn recovery_may_be_repeated() {
 /// many moments of a running device. C is the number of cache entries, K of blocks, V of buffer entries, TPT of
 /// translation pages.
 #[test]
-fn recovery_and_the_correction_after_it_read_no_more_than_the_bounds() {
+fn a_backward_scan_and_its_correction_read_no_more_than_the_papers_bounds() {
     const ENTRIES: u32 = 512;
     let gecko = GeckoOptions { size_ratio: 2, parts_per_block: 4, merge_mode: MergeMode::MultiWay };
     let parts = geckoftl(GcOptions::default(), GeckoFtlOptions { cache_entries: ENTRIES, gecko });

@@ -48,7 +48,7 @@ fn stats(device: &Device<SimNand>) -> Stats {
 
 /// Requirement I3: four pages that compress to about a third occupy two flash pages, not four.
 #[test]
-fn four_pages_are_stored_in_two() {
+fn four_compressible_pages_are_stored_in_two_flash_pages() {
     let mut device = device(false);
     (0..4).for_each(|lpn| write(&mut device, lpn, &page(lpn, 30)));
     assert_eq!((stats(&device).programs[CONTENT], stats(&device).programs[HOST]), (2, 0));
@@ -59,7 +59,7 @@ fn four_pages_are_stored_in_two() {
 /// Requirement I15: a chunk is valid until its last member dies. A naive device frees it with the first (and loses
 /// three pages) or never.
 #[test]
-fn a_chunk_lives_as_long_as_its_last_member() {
+fn a_compressed_chunk_stays_valid_until_its_last_member_dies() {
     let mut device = device(false);
     (0..4).for_each(|lpn| write(&mut device, lpn, &page(lpn, 30)));
     let valid = |device: &Device<SimNand>| -> u32 {
@@ -80,7 +80,7 @@ fn a_chunk_lives_as_long_as_its_last_member() {
 
 /// Requirement I15: chunks of which some members died are packed again or split, and no live member is lost.
 #[test]
-fn partly_dead_chunks_survive_collection() {
+fn gc_loses_no_live_member_of_partly_dead_chunks() {
     let mut device = device(false);
     let mut newest = [0; 40];
     for round in 0..60_u64 {
@@ -98,7 +98,7 @@ fn partly_dead_chunks_survive_collection() {
 
 /// Requirement I16: four incompressible pages are stored as four plain pages.
 #[test]
-fn incompressible_members_are_plain_pages() {
+fn incompressible_pages_are_stored_as_plain_pages() {
     let mut device = device(false);
     (0..4).for_each(|lpn| write(&mut device, lpn, &page(lpn, 100)));
     assert_eq!((stats(&device).programs[CONTENT], stats(&device).programs[HOST]), (0, 4));
@@ -111,7 +111,7 @@ fn incompressible_members_are_plain_pages() {
 /// Requirement I17: a flush writes the buffered pages as a short chunk. A naive device keeps them in RAM and
 /// acknowledges.
 #[test]
-fn a_flush_writes_a_short_chunk() {
+fn a_flush_writes_buffered_pages_as_a_short_chunk() {
     for members in 1..4 {
         let mut device = device(false);
         (0..members).for_each(|lpn| write(&mut device, lpn, &page(lpn, 10)));
@@ -128,7 +128,7 @@ fn a_flush_writes_a_short_chunk() {
 /// Requirement I18: a page that is overwritten while buffered for a chunk is replaced. A naive chunk holds both
 /// versions, and reads return the older one.
 #[test]
-fn a_waiting_page_is_replaced() {
+fn an_overwrite_replaces_a_page_buffered_for_a_chunk() {
     let mut device = device(false);
     write(&mut device, 0, &page(1, 30));
     write(&mut device, 1, &page(2, 30));
@@ -142,7 +142,7 @@ fn a_waiting_page_is_replaced() {
 
 /// A trim of a page that is buffered for a chunk is not undone when the chunk is written.
 #[test]
-fn a_trimmed_waiting_page_stays_trimmed() {
+fn a_page_trimmed_while_buffered_for_a_chunk_stays_trimmed() {
     let mut device = device(false);
     write(&mut device, 0, &page(1, 30));
     device.trim(0, PAGE as u64).expect("a trim");
@@ -154,7 +154,7 @@ fn a_trimmed_waiting_page_stays_trimmed() {
 
 /// Requirement I19: a read of a member reads all pages of its chunk and decompresses all its members.
 #[test]
-fn a_member_costs_its_whole_chunk() {
+fn reading_a_chunk_member_reads_its_whole_chunk() {
     let mut device = device(false);
     (0..4).for_each(|lpn| write(&mut device, lpn, &page(lpn, 60)));
     let (before, work) = (stats(&device).reads[HOST], stats(&device).controller_work.decompressed_pages);
@@ -167,7 +167,7 @@ fn a_member_costs_its_whole_chunk() {
 /// Requirement I20: while deduplication is off, nothing is added to the index, but contents that die are removed. A
 /// naive index binds to them later.
 #[test]
-fn an_index_that_is_off_forgets_what_dies() {
+fn a_content_index_that_is_off_still_drops_contents_that_die() {
     let mut device = device(true);
     let (old, new) = (page(1, 100), page(2, 100));
     (0..4).for_each(|lpn| write(&mut device, lpn, &page(10 + lpn, 100)));
@@ -186,7 +186,7 @@ fn an_index_that_is_off_forgets_what_dies() {
 
 /// A duplicate of a chunk member is bound to the member, which stays live when the page that wrote it is overwritten.
 #[test]
-fn members_are_shared_and_outlive_their_writer() {
+fn a_duplicate_keeps_a_chunk_member_live_after_its_writer_is_overwritten() {
     let mut device = device(true);
     (0..4).for_each(|lpn| write(&mut device, lpn, &page(lpn, 30)));
     write(&mut device, 20, &page(2, 30));
@@ -205,7 +205,7 @@ fn members_are_shared_and_outlive_their_writer() {
 /// pages advanced it again. So with 8 or 16 pools half of them received no host page, and write amplification of
 /// incompressible data was 11.8 instead of 2.1.
 #[test]
-fn incompressible_pages_reach_every_pool() {
+fn incompressible_pages_are_spread_over_all_pools_with_compression_on() {
     use wearwell::Ftl;
     use wearwell::address::Lpn;
     use wearwell::data::{Content, Descriptor, Fingerprint, mix_bits};

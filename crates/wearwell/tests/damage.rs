@@ -254,7 +254,7 @@ fn scrub<N: Nand>(device: &mut Device<N>) {
 }
 
 #[test]
-fn a_damaged_page_is_lost_alone() {
+fn a_damaged_page_loses_only_its_own_content() {
     for (number, design) in (0u64..).zip(designs()) {
         let mut total = Tally::default();
         for (k, world) in (0u64..).zip(design.worlds()) {
@@ -274,7 +274,7 @@ fn a_damaged_page_is_lost_alone() {
 /// Metadata on flash is not preserved: an unreadable translation page loses its entries. No read is wrong and nothing
 /// panics; reads whose entries are elsewhere succeed, and writes may fail with a typed error.
 #[test]
-fn lost_translation_pages_refuse_writes_with_an_error_and_reads_go_on() {
+fn lost_translation_pages_refuse_writes_with_an_error_and_reads_continue() {
     for (number, design) in (0u64..).zip(designs()) {
         let world = worlds().into_iter().find(|world| world.name == "slc").expect("it is a world");
         let mut device = device(&world, &design.parts, BUFFERS[0], full_medium(&world));

@@ -333,7 +333,7 @@ impl Scenario<'_> {
 }
 
 #[test]
-fn lost_pages_stay_lost_at_cuts_and_nothing_else_does() {
+fn lost_pages_and_no_others_are_lost_after_power_cuts() {
     for (number, design) in (0u64..).zip(designs()) {
         let mut tally = Tally::default();
         for (k, world) in (0u64..).zip(design.worlds()) {

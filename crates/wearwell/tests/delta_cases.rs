@@ -163,7 +163,7 @@ fn cost(reads: u64, programs: u64) -> Operations {
 
 /// Requirement D9: only pages that are written often and not read often become deltas.
 #[test]
-fn only_write_hot_and_read_cold_pages_become_deltas() {
+fn only_write_hot_and_read_cold_pages_are_stored_as_deltas() {
     let mut drive = Drive::new(unscanned());
     drive.write(0, 0);
     assert_eq!(drive.delta_writes(), 0, "the first write finds nothing to differ from");
@@ -180,7 +180,7 @@ fn only_write_hot_and_read_cold_pages_become_deltas() {
 /// Requirement D9: a difference that does not compress is stored as a page. A naive device stores a "difference" as
 /// large as the page, and the base in addition.
 #[test]
-fn an_incompressible_difference_is_a_page() {
+fn an_incompressible_difference_is_stored_as_a_whole_page() {
     let mut drive = Drive::new(unscanned());
     drive.write(0, 0);
     drive.write_bytes(0, &page(7, 0, 0));
@@ -192,7 +192,7 @@ fn an_incompressible_difference_is_a_page() {
 /// Requirements D9, D11: a delta larger than the permitted share of a page is stored as a page, whatever the mean ratio
 /// is.
 #[test]
-fn a_delta_beyond_the_bound_is_a_page() {
+fn a_delta_larger_than_permitted_is_stored_as_a_whole_page() {
     let mut drive = Drive::new(DeltaDesign { max_delta_ratio: 0.5, ..unscanned() });
     drive.write_sized(0, 1, 0);
     drive.write_sized(0, 2, 2_100);
@@ -204,7 +204,7 @@ fn a_delta_beyond_the_bound_is_a_page() {
 /// Requirement D10: every delta is relative to the stored page. A delta relative to the previous version could not be
 /// decoded, because only the newest delta is kept.
 #[test]
-fn deltas_are_against_the_stored_page() {
+fn every_delta_is_relative_to_the_stored_page() {
     let mut drive = Drive::new(unscanned());
     for version in 0..5 {
         drive.write(0, version);
@@ -217,7 +217,7 @@ fn deltas_are_against_the_stored_page() {
 /// alternate, a delta costs 2/3 of a page. The mean share of a delta over pages is 3/4; a device that uses this mean
 /// bypasses deltas at a bound between the two.
 #[test]
-fn the_packed_ratio_is_pages_over_deltas() {
+fn the_packed_delta_ratio_is_pages_written_over_deltas_stored() {
     let mut drive = Drive::new(DeltaDesign { max_delta_ratio: 0.7, ..unscanned() });
     (0..6).for_each(|lpn| drive.write_sized(lpn, u64::from(lpn) + 1, 0));
     // A large delta, then two that share a page: pages alternately hold one and two deltas.
@@ -234,7 +234,7 @@ fn the_packed_ratio_is_pages_over_deltas() {
 /// Requirements D11, D32: deltas that do not pay are bypassed until they are tried again; existing ones stay readable.
 /// A device that tries single deltas never notices that they became smaller.
 #[test]
-fn deltas_that_do_not_pay_are_bypassed_and_old_ones_stay_readable() {
+fn deltas_that_save_nothing_are_bypassed_and_existing_ones_stay_readable() {
     let mut drive = Drive::new(DeltaDesign { max_delta_ratio: 0.8, ..unscanned() });
     let mut id = 100;
     drive.write(20, 0);
@@ -262,7 +262,7 @@ fn deltas_that_do_not_pay_are_bypassed_and_old_ones_stay_readable() {
 /// Requirements D13, D33: a plain page costs one read. A page with its delta on flash costs two, and decoding, which
 /// the double-read model ignores; with its delta in the temp buffer it costs one.
 #[test]
-fn a_page_in_delta_form_takes_two_reads() {
+fn a_page_stored_as_a_delta_takes_two_reads() {
     let mut drive = Drive::new(DeltaDesign { hot_accesses: 3, ..unscanned() });
     (0..2).for_each(|_| drive.write(0, 0));
     assert_eq!(drive.cost(|drive| drive.expect(0, 0)), cost(1, 0));
@@ -283,7 +283,7 @@ fn a_page_in_delta_form_takes_two_reads() {
 /// Requirement D14: the read that makes a page read-hot merges base and delta into one page, which costs one program
 /// and no further read.
 #[test]
-fn a_page_that_becomes_read_hot_is_merged_once() {
+fn a_delta_page_that_becomes_read_hot_is_merged_once() {
     let mut drive = Drive::new(unscanned());
     drive.write(0, 0);
     drive.write(0, 1);
@@ -297,7 +297,7 @@ fn a_page_that_becomes_read_hot_is_merged_once() {
 /// Requirements D14, D15: merges are background work. In the foreground, the read that makes a page hot would wait for
 /// a program, and the write that starts a scan for all of its merges; the mean write of trace F1 took a tenth longer.
 #[test]
-fn merges_keep_no_host_request_waiting() {
+fn delta_merges_delay_no_host_request() {
     let design = DeltaDesign { cold_scan_interval_writes: 8, cold_scan_entries: 8, ..unscanned() };
     let mut drive = Drive::new(design);
     drive.device.ftl_mut().store_mut().flash_ops.set_collecting_ops(true);
@@ -332,7 +332,7 @@ fn merges_keep_no_host_request_waiting() {
 /// Requirement D15: a page that is not written any more is merged, so that it does not occupy two places; a page that
 /// is still written remains a delta. With counts that only increase, a page that was hot once would be hot for ever.
 #[test]
-fn a_page_that_goes_write_cold_is_merged() {
+fn a_delta_page_that_becomes_write_cold_is_merged() {
     let design = DeltaDesign { cold_scan_interval_writes: 8, cold_scan_entries: 2, ..unscanned() };
     let mut drive = Drive::new(design);
     drive.write(0, 0);
@@ -350,7 +350,7 @@ fn a_page_that_goes_write_cold_is_merged() {
 /// Requirements D16, D24: a new delta replaces an older one of the same page in the temp buffer. If both were kept, the
 /// older one could be read, or fill the page.
 #[test]
-fn a_staged_delta_is_replaced() {
+fn a_new_delta_replaces_an_older_one_in_the_temp_buffer() {
     let mut drive = Drive::new(unscanned());
     drive.write(0, 0);
     let written = drive.cost(|drive| (1..40).for_each(|version| drive.write(0, version)));
@@ -361,7 +361,7 @@ fn a_staged_delta_is_replaced() {
 /// Requirements D17, D20: a base is an old version that is still needed. A naive collection treats it as dead, and
 /// loses the delta with it.
 #[test]
-fn a_base_survives_collection() {
+fn gc_keeps_the_base_of_a_delta() {
     let mut drive = Drive::with(unscanned(), on_demand(VictimPolicy::Greedy), None);
     (0..8).for_each(|lpn| drive.write(lpn, 0));
     drive.write(3, 1);
@@ -375,7 +375,7 @@ fn a_base_survives_collection() {
 /// Requirement D17: collection does not copy the base of a page that is read often, but merges base and delta into one
 /// page.
 #[test]
-fn collection_merges_what_should_be_in_one_piece() {
+fn gc_merges_base_and_delta_of_a_page_that_is_read_often() {
     let design = DeltaDesign { heat_entries: Some(4), ..unscanned() };
     let mut drive = Drive::with(design, on_demand(VictimPolicy::Greedy), None);
     (0..8).for_each(|lpn| drive.write(lpn, 0));
@@ -392,7 +392,7 @@ fn collection_merges_what_should_be_in_one_piece() {
 /// Requirement D21: a delta belongs to its logical page, not to the place of its base. The base may move while its
 /// delta is in the temp buffer, and again when the delta is on flash.
 #[test]
-fn a_base_moves_under_its_delta() {
+fn a_delta_stays_valid_when_gc_moves_its_base() {
     let mut drive = Drive::with(unscanned(), on_demand(VictimPolicy::Greedy), None);
     (0..8).for_each(|lpn| drive.write(lpn, 0));
     drive.write(3, 1);
@@ -412,7 +412,7 @@ fn a_base_moves_under_its_delta() {
 /// needed; the live deltas of a block are packed into fewer pages. Counted by whole pages, a block of nearly dead
 /// deltas looks full and is never collected.
 #[test]
-fn dead_deltas_make_a_victim() {
+fn a_block_of_mostly_dead_deltas_becomes_a_gc_victim() {
     let collected = |policy| {
         let mut drive = Drive::with(unscanned(), on_demand(policy), None);
         (0..33).for_each(|lpn| drive.write(lpn, 0));
@@ -434,7 +434,7 @@ fn dead_deltas_make_a_victim() {
 /// Requirement D22: after a power loss a delta belongs to the version from which it was made. A delta older than the
 /// page must not be applied to it.
 #[test]
-fn a_delta_of_an_older_version_is_not_applied() {
+fn recovery_does_not_apply_a_delta_of_an_older_version() {
     let mut drive = Drive::with(unscanned(), GcOptions::default(), Some(16));
     drive.write(0, 0);
     drive.write(0, 1);
@@ -448,7 +448,7 @@ fn a_delta_of_an_older_version_is_not_applied() {
 /// Requirement D22: a GC copy of the base is not a newer version. A rule that compares times of programming would drop
 /// the delta.
 #[test]
-fn a_delta_outlives_the_move_of_its_base() {
+fn recovery_applies_a_delta_whose_base_was_moved_by_gc() {
     let mut drive = Drive::with(unscanned(), on_demand(VictimPolicy::Greedy), Some(16));
     (0..8).for_each(|lpn| drive.write(lpn, 0));
     drive.write(3, 1);
@@ -463,7 +463,7 @@ fn a_delta_outlives_the_move_of_its_base() {
 /// Requirement D23: an acknowledged delta in the temp buffer survives a power loss, because the capacitor that writes
 /// the tables also writes the buffer.
 #[test]
-fn a_staged_delta_survives_power_loss() {
+fn a_delta_in_the_temp_buffer_survives_a_power_loss() {
     let mut drive = Drive::with(unscanned(), GcOptions::default(), Some(16));
     drive.write(0, 0);
     drive.write(0, 1);
@@ -477,7 +477,7 @@ fn a_staged_delta_survives_power_loss() {
 
 /// Requirement D25: a page of deltas becomes invalid with its last delta, neither earlier nor never.
 #[test]
-fn a_page_of_deltas_dies_with_its_last_delta() {
+fn a_page_of_deltas_becomes_invalid_with_its_last_delta() {
     let mut drive = Drive::new(unscanned());
     for lpn in 0..3 {
         drive.write(lpn, 0);
@@ -497,7 +497,7 @@ fn a_page_of_deltas_dies_with_its_last_delta() {
 /// Requirement D26: a trim invalidates base and delta, wherever the delta is. A remaining delta would be applied to the
 /// next base.
 #[test]
-fn a_trim_ends_base_and_delta() {
+fn a_trim_invalidates_base_and_delta() {
     let mut drive = Drive::new(unscanned());
     for lpn in 0..2 {
         drive.write(lpn, 0);
@@ -517,7 +517,7 @@ fn a_trim_ends_base_and_delta() {
 
 /// Requirements D16, D27: a write that is stored as a whole page invalidates base and delta.
 #[test]
-fn a_whole_write_ends_base_and_delta() {
+fn a_write_stored_as_a_whole_page_invalidates_base_and_delta() {
     let mut drive = Drive::new(unscanned());
     drive.write(0, 0);
     drive.write(0, 1);
@@ -534,7 +534,7 @@ fn a_whole_write_ends_base_and_delta() {
 
 /// Requirement D28: without an old version there is no delta, however hot the page is; zeros are no old version.
 #[test]
-fn a_page_without_a_version_is_never_a_delta() {
+fn a_page_without_an_old_version_is_never_stored_as_a_delta() {
     let mut drive = Drive::new(unscanned());
     (0..4).for_each(|version| drive.write(0, version));
     let made = drive.delta_writes();
@@ -546,7 +546,7 @@ fn a_page_without_a_version_is_never_a_delta() {
 
 /// Requirement D29: a write that changes nothing is stored like any other, as a delta of no bytes.
 #[test]
-fn a_silent_write_is_the_smallest_delta() {
+fn a_write_that_changes_nothing_is_stored_as_a_delta_of_no_bytes() {
     let mut drive = Drive::new(unscanned());
     drive.write(0, 3);
     drive.write(0, 3);
@@ -562,7 +562,7 @@ fn a_silent_write_is_the_smallest_delta() {
 /// Requirement D30: a delta to a shared base belongs to one logical page. In the paper two logical pages with a common
 /// base would share the table entry; here entries belong to logical pages.
 #[test]
-fn a_delta_over_a_shared_base_is_of_one_logical_page() {
+fn a_delta_over_a_shared_base_belongs_to_one_logical_page() {
     let mut parts = delta(GcOptions::default(), unscanned(), None);
     let sharing = SharingDesign {
         reverse_map: ReverseMapPart::Ideal,
@@ -591,7 +591,7 @@ fn a_delta_over_a_shared_base_is_of_one_logical_page() {
 /// A bind programs nothing on flash that is newer than a delta. If only the map is durable, a page that is bound to its
 /// former base must not get its old delta back.
 #[test]
-fn a_delta_that_a_bind_ended_does_not_come_back() {
+fn recovery_does_not_restore_a_delta_that_a_bind_replaced() {
     let mut parts = delta(GcOptions::default(), unscanned(), None);
     let reverse_map = ReverseMapPart::Ideal;
     parts.content.sharing = Some(SharingDesign {
@@ -628,7 +628,7 @@ fn a_delta_that_a_bind_ended_does_not_come_back() {
 
 /// Requirement D31: with tables on flash, map entries are evicted and fetched while their pages are in delta form.
 #[test]
-fn deltas_outlive_their_cached_entries() {
+fn deltas_survive_the_eviction_of_their_map_entries() {
     let design = DeltaDesign { heat_entries: Some(64), ..unscanned() };
     let mut drive = Drive::with(design, GcOptions::default(), Some(1));
     for version in 0..3 {
@@ -643,7 +643,7 @@ fn deltas_outlive_their_cached_entries() {
 /// A full device serves requests without merging: neither a read that would merge nor a scan for cold pages makes a
 /// served request fail.
 #[test]
-fn a_full_device_serves_without_merging() {
+fn a_full_device_serves_requests_without_delta_merges() {
     let design = DeltaDesign {
         heat_entries: Some(8),
         cold_scan_interval_writes: 1,
@@ -681,7 +681,7 @@ fn a_full_device_serves_without_merging() {
 /// A capture may contain the bytes of some pages and only the sizes of others. Whatever is packed and merged together,
 /// a page written with bytes reads as it was written.
 #[test]
-fn bytes_survive_beside_pages_that_are_only_described() {
+fn pages_with_bytes_survive_packing_with_pages_of_descriptors() {
     let design =
         DeltaDesign { cold_scan_interval_writes: 16, delta_area_share: 1.0, ..DeltaDesign::default() };
     for seed in 0..20 {
@@ -761,7 +761,7 @@ fn after_power_loss(journal: Option<JournalOptions>) -> (u64, JournalCounts) {
 /// only the records that do not fill a page. Every change of the map is a record, and every full page of records is
 /// written.
 #[test]
-fn a_journal_leaves_the_capacitor_a_page() {
+fn a_map_journal_reduces_what_the_capacitor_writes_to_one_page() {
     let (all, none) = after_power_loss(None);
     assert_eq!((all, none), (u64::from(MAPPED.div_ceil(SMALL_PAGE / 4)), JournalCounts::default()));
     let (last, counts) = after_power_loss(Some(JournalOptions { max_pages: 4 }));
@@ -774,7 +774,7 @@ fn a_journal_leaves_the_capacitor_a_page() {
 
 /// Only delta designs with their map on flash have a recovery that replays a journal; other designs refuse one.
 #[test]
-fn a_journal_elsewhere_is_refused() {
+fn a_map_journal_is_refused_on_designs_that_cannot_replay_it() {
     let cache = CachedOptions::of_entries(8);
     let journal = JournalOptions { max_pages: 4 };
     let mut parts = dftl(GcOptions::default(), DftlOptions { cache_entries: 8 });

@@ -113,7 +113,7 @@ fn outcome_of(world: &World, design: &DesignUnderTest, reads_ahead: bool) -> (Ve
 
 /// Every design on one world in two; in long explorations on all.
 #[test]
-fn reading_ahead_changes_nothing() {
+fn prefetching_changes_no_outcome() {
     for (number, design) in (0u64..).zip(designs()) {
         let worlds = (number..).zip(design.worlds());
         for (_, world) in worlds.filter(|(turn, _)| turn.is_multiple_of(one_in(2))) {
@@ -151,7 +151,7 @@ fn outcome_of_bursts<N: Nand>(mut device: Device<N>, together: bool) -> Device<N
 }
 
 #[test]
-fn writes_in_runs_are_writes_one_by_one() {
+fn batched_writes_cause_the_same_operations_as_single_writes() {
     let mut in_runs = 0;
     for design in designs() {
         for (number, world) in design.worlds().into_iter().enumerate() {
@@ -177,7 +177,7 @@ fn writes_in_runs_are_writes_one_by_one() {
 
 /// If the program of a page in a run of writes fails, the page is written elsewhere, and the rest of the run follows.
 #[test]
-fn runs_survive_failed_programs() {
+fn batched_writes_continue_after_failed_programs() {
     let plan =
         FaultPlan { program_failure_probability: 0.01, erase_failure_probability: 0.0, max_failures: 2 };
     let parts = page_map(GcOptions::default());
@@ -202,7 +202,7 @@ fn place_of<N: Nand>(device: &Device<N>, lpn: Lpn) -> Ppn {
 /// After a power loss at any operation, every page reported as written by a run is present, in the version written
 /// last. Only the interrupted program may have stored a newer version.
 #[test]
-fn pages_reported_by_a_run_survive_every_cut() {
+fn pages_reported_written_by_a_batch_survive_every_power_cut() {
     let parts = page_map(GcOptions::default());
     for world in worlds() {
         for (cut, outcome) in (0..300).flat_map(|cut| CutOutcome::ALL.map(|outcome| (cut, outcome))) {
@@ -236,7 +236,7 @@ fn pages_reported_by_a_run_survive_every_cut() {
 }
 
 #[test]
-fn recycling_with_an_empty_store_is_page_map() {
+fn recycling_with_an_empty_fingerprint_store_does_what_page_map_does() {
     for policy in POLICIES {
         let off = recycling(gc(policy), StorePolicy::default(), Some(0));
         assert_equal_logs(&page_map(gc(policy)), &off);
@@ -244,7 +244,7 @@ fn recycling_with_an_empty_store_is_page_map() {
 }
 
 #[test]
-fn dftl_with_everything_cached_is_page_map() {
+fn dftl_with_all_entries_cached_does_what_page_map_does() {
     for policy in POLICIES {
         assert_equal_logs(&page_map(gc(policy)), &everything_cached(gc(policy)));
     }
@@ -265,12 +265,12 @@ fn sharing(reverse_map: ReverseMapPart, index_entries: Option<u32>) -> Parts {
 
 /// Every remap becomes a write, whether the design has reference counts or not.
 #[test]
-fn remapping_without_a_reverse_map_is_page_map() {
+fn remapping_without_a_reverse_map_does_what_page_map_does() {
     assert_equal_logs(&page_map(GcOptions::default()), &sharing(ReverseMapPart::OobOnly, None));
 }
 
 #[test]
-fn delta_encoding_of_nothing_is_page_map() {
+fn delta_encoding_that_never_applies_does_what_page_map_does() {
     let never_hot = DeltaDesign { heat_entries: Some(0), ..DeltaDesign::default() };
     let no_space = DeltaDesign { delta_area_share: 0.0, ..DeltaDesign::default() };
     for design in [never_hot, no_space] {
@@ -279,13 +279,13 @@ fn delta_encoding_of_nothing_is_page_map() {
 }
 
 #[test]
-fn integrated_without_schemes_is_page_map() {
+fn the_integrated_design_without_schemes_does_what_page_map_does() {
     assert_equal_logs(&page_map(GcOptions::default()), &integrated(GcOptions::default(), None, false));
 }
 
 /// With room for all entries, every kind of reverse map gives the same mappings, programs and erases.
 #[test]
-fn reverse_maps_with_room_agree() {
+fn all_reverse_maps_with_enough_room_give_the_same_mappings_and_counts() {
     const NVRAM_BYTES: u64 = 1 << 18;
     let segments = |segment_bytes| ReverseMapPart::Segments { nvram_bytes: NVRAM_BYTES, segment_bytes };
     let log = ReverseMapPart::NvramLog { nvram_bytes: NVRAM_BYTES };
@@ -318,7 +318,7 @@ fn reverse_maps_with_room_agree() {
 
 /// A map that fits the cache never reads or writes translation pages.
 #[test]
-fn dftl_with_everything_cached_has_no_translation_traffic() {
+fn dftl_with_all_entries_cached_has_no_translation_traffic() {
     for world in worlds() {
         let parts = everything_cached(GcOptions::default());
         let device = run(full_medium(&world), world.logical_pages(&parts), &parts, BUFFERS[0], 3);
@@ -331,7 +331,7 @@ fn dftl_with_everything_cached_has_no_translation_traffic() {
 /// Lazy maps identify invalid pages when the map is written, eager ones at once. After all dirty entries are written,
 /// the same pages are mapped, they have the same contents, and exactly they count as valid.
 #[test]
-fn lazy_maps_agree_with_eager_ones_once_everything_is_written() {
+fn lazy_and_eager_maps_agree_after_all_dirty_entries_are_written() {
     let on_flash: Vec<_> =
         ["dftl", "lazyftl", "u-ftl", "ib-ftl", "geckoftl"].map(designs_of).into_iter().flatten().collect();
     for (number, world) in (0u64..).zip(worlds()) {
@@ -435,7 +435,7 @@ fn closed_blocks(device: &Device<SimNand>) -> Vec<(BlockId, u32, u32)> {
 /// A fingerprint store that never evicts has the same hits under every store policy. With greedy victims, which do not
 /// depend on recycle probabilities, the devices behave equally.
 #[test]
-fn unbounded_stores_hit_alike_under_every_policy() {
+fn unbounded_fingerprint_stores_have_equal_hits_under_every_policy() {
     for (number, world) in (0u64..).zip(worlds()) {
         let hits = |policy| {
             let parts = recycling(GcOptions::default(), policy, None);
@@ -533,7 +533,7 @@ fn contents(nand: &mut SimNand) -> Vec<(Option<Oob>, Vec<u8>, u32)> {
 /// The bulk copy of the simulated medium and every wrapper leave the same contents on flash as the plain medium, and
 /// the engine counts the same operations.
 #[test]
-fn copies_and_wrappers_change_nothing() {
+fn bulk_copies_and_medium_wrappers_change_no_outcome() {
     let mut designs = vec![
         page_map(GcOptions::default()),
         recycling(gc(VictimPolicy::RecycleAware), StorePolicy::Probability, Some(6)),
@@ -577,7 +577,7 @@ fn count(log: &[RecordedOp]) -> u64 {
 /// If a page is unreadable, the bulk copy stops at the same page, with the same copies made, as reading and programming
 /// page by page.
 #[test]
-fn a_copy_run_with_an_unreadable_page_stops_alike() {
+fn a_bulk_copy_stops_at_an_unreadable_page_like_single_copies() {
     use wearwell::nand::Fragile;
     let world = worlds().into_iter().find(|world| world.name == "slc").expect("a known world");
     let mut bulk = SimNand::new(world.geometry.clone(), RetainedFields::ALL);

@@ -157,11 +157,11 @@ fn every_sequence(buffer: BufferOptions) {
 }
 
 #[test]
-fn every_sequence_without_a_buffer() {
+fn every_short_request_sequence_without_a_write_buffer_matches_a_plain_array() {
     every_sequence(BufferOptions::default());
 }
 
 #[test]
-fn every_sequence_with_a_buffer_of_one_page() {
+fn every_short_request_sequence_with_a_one_page_write_buffer_matches_a_plain_array() {
     every_sequence(BufferOptions { pages: 1, policy: BufferPolicy::Fifo });
 }

@@ -69,7 +69,7 @@ fn failed_programs_and_erases_lose_no_data_and_retire_their_blocks() {
 /// Two consecutive programs fail when one free block is left. The write once had no room then, although there was
 /// garbage; in the first case the device stayed full, because collection had no open block and did not use the host's.
 #[test]
-fn failures_in_a_row_leave_room_for_what_comes() {
+fn consecutive_program_failures_leave_room_for_the_next_write() {
     for (design, world, seed) in [("u-ftl 40 entries", "slc", 23), ("nvram page-map", "odd", 142)] {
         let named =
             designs().into_iter().find(|known| known.name == design).expect("it is a design under test");
@@ -142,7 +142,7 @@ fn assert_retired_blocks_were_worn_out(device: &Device<SimNand>) {
 }
 
 #[test]
-fn a_worn_out_device_is_full_and_still_reads() {
+fn a_worn_out_device_refuses_writes_and_still_reads() {
     for (number, design) in (0u64..).zip(designs()) {
         for world in design.worlds() {
             let nand = full_medium(&world).with_endurance(CYCLES);
@@ -173,7 +173,7 @@ fn a_worn_out_device_is_full_and_still_reads() {
 /// continues. The last write of a drive, which finds no room, changes nothing: with these seeds, the merge of a delta
 /// after a write found none, and the write that had taken effect was reported as failed.
 #[test]
-fn a_device_of_unequal_blocks_dies_block_by_block_and_still_reads() {
+fn a_device_with_blocks_of_unequal_endurance_wears_out_block_by_block_and_still_reads() {
     for (number, design) in (0u64..).zip(designs()) {
         for world in design.worlds() {
             let mut random = Random::new(number + 79);

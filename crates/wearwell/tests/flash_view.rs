@@ -60,7 +60,7 @@ fn compare_places<N: Nand>(device: &Device<N>, view: &FlashView, what: &str) {
 }
 
 #[test]
-fn the_view_of_the_flash_says_what_the_engine_counts() {
+fn the_flash_view_agrees_with_the_counters_of_the_engine() {
     let (mut shared, mut packed, mut deltas, mut recyclable) = (0, 0, 0, 0);
     for design in designs() {
         for world in design.worlds().iter().take(2) {

@@ -32,7 +32,7 @@ fn combinations() -> impl Iterator<Item = GeckoOptions> {
 /// 10 M updates over 24 combinations of options. Every answer is compared, before, between and after the steps of
 /// merges; space and cost stay within the paper's bounds.
 #[test]
-fn every_answer_is_that_of_a_bitmap_in_ram_within_the_bounds_of_space_and_cost() {
+fn gecko_answers_as_a_bitmap_in_ram_within_the_papers_bounds_of_space_and_cost() {
     const UPDATES: u64 = 10_000_000 / 24 + 1;
     for options in combinations() {
         let mut rig = Rig::new(&geometry(1024, 128, 1024), options);
@@ -48,7 +48,7 @@ fn every_answer_is_that_of_a_bitmap_in_ram_within_the_bounds_of_space_and_cost()
 }
 
 #[test]
-fn small_pages_and_odd_blocks_change_nothing() {
+fn gecko_answers_correctly_with_small_pages_and_odd_block_sizes() {
     for (pages, page_bytes, parts) in
         [(6, 512, 4), (10, 512, 6), (640, 512, 128), (16, 2048, 16), (3, 512, 1)]
     {
@@ -68,7 +68,7 @@ fn small_pages_and_odd_blocks_change_nothing() {
 /// A burst of reports, as by trims, that exceeds the buffer before there is room for a flush becomes a run of several
 /// pages.
 #[test]
-fn a_burst_of_reports_becomes_a_run_of_several_pages() {
+fn a_burst_of_invalid_pages_becomes_a_gecko_run_of_several_pages() {
     for mode in MODES {
         let mut rig = Rig::new(&geometry(400, 32, 512), options_of(2, 4, mode));
         let mut random = Random::new(3);
@@ -87,7 +87,7 @@ fn a_burst_of_reports_becomes_a_run_of_several_pages() {
 }
 
 #[test]
-fn what_is_known_does_not_depend_on_size_ratio_partitioning_or_merging() {
+fn gecko_answers_do_not_depend_on_size_ratio_partitioning_or_merging() {
     let mut known = None;
     for options in combinations() {
         let mut rig = Rig::new(&geometry(256, 64, 512), options);
@@ -105,7 +105,7 @@ fn what_is_known_does_not_depend_on_size_ratio_partitioning_or_merging() {
 /// If the size ratio is 2 and no two entries have the same key, the runs are the binary digits of the number of
 /// flushes, and every page written and read can be computed.
 #[test]
-fn without_collisions_the_runs_are_a_binary_counter() {
+fn without_key_collisions_gecko_runs_follow_a_binary_counter() {
     for mode in MODES {
         let mut rig = Rig::new(&geometry(1 << 14, 128, 4096), options_of(2, 4, mode));
         let buffer = rig.gecko.buffer_entries();
@@ -136,7 +136,7 @@ fn without_collisions_the_runs_are_a_binary_counter() {
 
 /// Appendix A: foreseeing merges reduces the writes by a factor of about T.
 #[test]
-fn merging_at_once_writes_about_half_of_what_merging_in_pairs_writes() {
+fn multi_way_gecko_merges_write_about_half_as_much_as_pairwise_merges() {
     let written = MODES.map(|mode| {
         let mut rig = Rig::new(&geometry(4096, 64, 512), options_of(2, 2, mode));
         let mut random = Random::new(5);
@@ -152,7 +152,7 @@ fn merging_at_once_writes_about_half_of_what_merging_in_pairs_writes() {
 }
 
 #[test]
-fn a_flush_on_request_makes_everything_durable_even_if_it_is_nothing() {
+fn a_requested_gecko_flush_makes_all_reports_durable_even_without_entries() {
     let mut rig = Rig::new(&geometry(64, 16, 512), GeckoOptions::default());
     assert_eq!(rig.gecko.durable_until_sequence(), 0);
     rig.invalidate(5);
@@ -169,7 +169,7 @@ fn a_flush_on_request_makes_everything_durable_even_if_it_is_nothing() {
 }
 
 #[test]
-fn the_buffer_takes_as_many_reports_as_it_has_entries_even_if_they_share_one() {
+fn the_gecko_buffer_flushes_after_as_many_invalidations_as_entries_even_if_all_hit_one_entry() {
     let mut rig = Rig::new(&geometry(64, 128, 512), options_of(2, 1, MergeMode::MultiWay));
     let entries = rig.gecko.buffer_entries();
     for page in 0..entries {
@@ -181,7 +181,7 @@ fn the_buffer_takes_as_many_reports_as_it_has_entries_even_if_they_share_one() {
 }
 
 #[test]
-fn pages_of_the_structure_may_be_moved_at_any_time() {
+fn gecko_pages_may_be_moved_at_any_time() {
     for mode in MODES {
         let mut rig = Rig::new(&geometry(512, 32, 512), options_of(3, 4, mode));
         let mut random = Random::new(23);
@@ -202,7 +202,7 @@ fn pages_of_the_structure_may_be_moved_at_any_time() {
 
 /// A flush without room returns an error, changes no answers, and continues when there is room.
 #[test]
-fn a_full_device_is_an_error_that_can_be_tried_again() {
+fn a_gecko_flush_on_a_full_device_fails_and_can_be_repeated() {
     let geometry = geometry(6, 4, 512);
     let mut rig = Rig::new(&geometry, options_of(2, 4, MergeMode::MultiWay));
     let append = |store: &mut Store<_>| {
@@ -227,7 +227,7 @@ fn a_full_device_is_an_error_that_can_be_tried_again() {
 }
 
 #[test]
-fn options_that_make_no_sense_are_refused() {
+fn invalid_gecko_options_are_refused() {
     let geometry = geometry(64, 16, 512);
     for (options, hint) in [
         (options_of(1, 4, MergeMode::MultiWay), "use 2 or more"),
@@ -243,7 +243,7 @@ fn options_that_make_no_sense_are_refused() {
 }
 
 #[test]
-fn memory_and_space_at_two_tebibytes_are_those_of_the_closed_forms() {
+fn gecko_ram_and_flash_space_at_two_tebibytes_match_the_closed_forms() {
     let geometry = geometry(1 << 22, 128, 4096);
     let gecko = Gecko::new(&geometry, GeckoOptions::default()).expect("valid");
     assert_eq!(gecko.buffer_entries(), 506);

@@ -167,7 +167,7 @@ fn row_of(design: &DesignUnderTest) -> (Row, u64) {
 }
 
 #[test]
-fn flash_operations_match_the_golden_table() {
+fn flash_operations_of_every_design_match_the_golden_table() {
     let (rows, described): (Vec<Row>, Vec<u64>) = designs().iter().map(row_of).unzip();
     let names = rows.iter().map(|row| row.0).zip(described);
     let heads_and_tails: Vec<(&str, u64)> = names.filter(|&(_, pages)| pages > 0).collect();

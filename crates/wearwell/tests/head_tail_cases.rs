@@ -89,7 +89,7 @@ fn compare_both_ways(build: &Build, count: u32, is_cut: impl Fn(u32, u64) -> boo
 /// Both methods recover the same device at every cut. Naive implementation: a block without a tail is forgotten, or a
 /// torn page in the middle shifts the list.
 #[test]
-fn both_ways_recover_the_same_device_at_every_cut() {
+fn head_tail_recovery_and_oob_scan_recover_the_same_device_at_every_cut() {
     for part in durable() {
         let cuts = compare_both_ways(&build(part), 160, |_, _| true);
         assert!(cuts > 600, "{part:?}: {cuts} cuts");
@@ -99,7 +99,7 @@ fn both_ways_recover_the_same_device_at_every_cut() {
 /// A tail of several pages counts only if it is complete. Naive implementation: it is used as soon as its first page
 /// exists.
 #[test]
-fn a_tail_of_several_pages_counts_when_it_is_complete() {
+fn a_block_tail_of_several_pages_is_used_only_if_complete() {
     let geometry = flat_geometry([1, 8, 96, PAGE_BYTES as u32]);
     let build = Build { geometry, ..build(durable()[1]) };
     let parts = HeadTailLayout::of_geometry(&build.geometry).expect("it fits");
@@ -112,7 +112,7 @@ fn a_tail_of_several_pages_counts_when_it_is_complete() {
 /// that of the block's previous use, as a faulty controller might write it; only the sequence number of the head in it
 /// shows this.
 #[test]
-fn a_tail_of_an_earlier_life_is_not_taken() {
+fn a_block_tail_of_an_earlier_use_of_the_block_is_ignored() {
     let mut drive = build(durable()[0]).drive();
     let pages = drive.device.ftl().store().geometry().block_pages();
     let mut tails: Vec<Option<(Oob, Vec<u8>)>> = vec![None; 14];
@@ -148,7 +148,7 @@ fn a_tail_of_an_earlier_life_is_not_taken() {
 
 /// Head and tail pages are programs of their block, each counted once. Naive implementation: they are free.
 #[test]
-fn heads_and_tails_are_counted_programs_of_their_blocks() {
+fn block_head_and_tail_pages_are_counted_as_programs() {
     let mut drive = build(durable()[0]).drive();
     for k in 0..18 {
         drive.write(k, 1);
@@ -190,7 +190,7 @@ fn recovery_of_full(superblocks: u32) -> (RecoverySteps, u64) {
 
 /// Paper figure RM-45 on a smaller device: a recovery reads a head per superblock, and 48 tail pages per full one.
 #[test]
-fn a_recovery_reads_a_head_per_superblock_and_48_tail_pages_per_full_one() {
+fn head_tail_recovery_reads_one_head_per_superblock_and_48_tail_pages_per_full_one() {
     let (steps, in_use) = recovery_of_full(8);
     assert_eq!((steps.find_blocks.page_reads, steps.find_blocks.spare_reads), (8, 0));
     // All blocks in use except the open one have a tail; in the open one the first tail page is read, too.
@@ -201,7 +201,7 @@ fn a_recovery_reads_a_head_per_superblock_and_48_tail_pages_per_full_one() {
 /// Paper figure RM-45 at full size, 36 GiB: `cargo test --release -p wearwell head_tail_cases:: -- --ignored --nocapture`
 #[test]
 #[ignore = "takes half a gigabyte"]
-fn the_recovery_of_36_gib() {
+fn head_tail_recovery_of_36_gib_reads_what_the_paper_says() {
     let (steps, in_use) = recovery_of_full(576);
     println!(
         "36 GiB, {in_use} of 576 superblocks in use: {:?}, {:?}, {:?}",

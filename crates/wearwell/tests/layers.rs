@@ -64,7 +64,7 @@ fn named_modules(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn no_module_knows_one_above_it() {
+fn no_module_of_the_core_uses_a_higher_layer() {
     let sources = sources();
     assert!(sources.len() > 100, "{} sources", sources.len());
     let mut arrows = 0;
@@ -81,7 +81,7 @@ fn no_module_knows_one_above_it() {
 }
 
 #[test]
-fn an_arrow_to_above_would_be_seen() {
+fn the_layer_check_detects_a_use_of_a_higher_layer() {
     let named =
         named_modules("use crate::store::{Store, Stream};\n// crate::device\nfn a() { crate::gc::b() }");
     assert_eq!(named, ["store", "gc/b"]);

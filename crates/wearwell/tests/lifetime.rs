@@ -27,7 +27,7 @@ fn assert_prints(value: f64, printed: &str) {
 
 /// Energies of compression, hash and program (paper, section IV): 64 us at 60 mW, 8.6 us at 49 mW, 600 us at 48.5 mW.
 #[test]
-fn energies_follow_from_power_and_time() {
+fn scheme_energies_follow_from_the_papers_powers_and_times() {
     let model = EnergyModel::STATED_IN_PAPER;
     assert_eq!(model.compress.energy_pj(), 3_840_000);
     assert_eq!(model.hash.energy_pj(), 421_400);
@@ -41,7 +41,7 @@ fn energies_follow_from_power_and_time() {
 
 /// Figure 2a of the paper: compression of four pages saves nothing if it removes less than 0.25 of their bytes.
 #[test]
-fn a_chunk_saves_whole_pages() {
+fn compressing_four_pages_saves_only_whole_flash_pages() {
     let steps = [
         (0.0, 1.0),
         (0.249, 1.0),
@@ -64,7 +64,7 @@ fn a_chunk_saves_whole_pages() {
 /// Figure 2a of the paper: the smallest ratio at which compression saves energy. The paper's text says 0.5. Its own
 /// times and powers give 0.25; with twice the energy of compression they give 0.5.
 #[test]
-fn compression_saves_energy_from_a_quarter_as_stated_and_from_a_half_as_fitted() {
+fn compression_saves_energy_from_a_ratio_of_0_25_as_stated_and_0_5_as_fitted() {
     let energy = |removed, model: EnergyModel| {
         SchemeEstimate::new(chunk_write_ratio(removed, 4), model.compression_overhead()).energy_ratio
     };
@@ -79,7 +79,7 @@ fn compression_saves_energy_from_a_quarter_as_stated_and_from_a_half_as_fitted()
 /// Figure 2b of the paper: deduplication saves writes and energy in proportion to the share of duplicates; energy from
 /// a share of 1.45 % on.
 #[test]
-fn deduplication_is_linear() {
+fn deduplication_saves_writes_and_energy_in_proportion_to_duplicates() {
     let overhead = EnergyModel::STATED_IN_PAPER.dedup_overhead();
     let estimate = |duplicates| SchemeEstimate::new(dedup_write_ratio(duplicates), overhead);
     for percent in 0..=100 {
@@ -95,7 +95,7 @@ fn deduplication_is_linear() {
 
 /// Capacity of an epoch of a new device: 64 GiB and 3000 cycles for five years.
 #[test]
-fn epoch_capacity_of_a_new_device() {
+fn the_epoch_capacity_of_a_new_device_is_the_papers() {
     let options = LifetimeOptions::of_paper(PaperConfiguration::Integrated, &EnergyModel::STATED_IN_PAPER);
     assert_eq!(options.target_epochs(), 525_600);
     let blocks = 131_072;
@@ -111,7 +111,7 @@ fn epoch_capacity_of_a_new_device() {
 /// Table I of the paper: the flash write rates implied by the baseline lifetimes of 6.8, 3.8 and 3.04 years (77, 138
 /// and 173 GiB a day).
 #[test]
-fn lifetimes_of_the_paper_imply_write_rates() {
+fn write_rates_derived_from_the_papers_lifetimes_match_its_table() {
     let left = remaining_endurance_bytes(131_072, 3000, 0, 128 * 4096) as f64;
     let rates = [(6.8, "0.961", "77"), (3.8, "1.720", "138"), (3.04, "2.150", "173")];
     for (years, megabytes_per_s, gib_per_day) in rates {
@@ -122,7 +122,7 @@ fn lifetimes_of_the_paper_imply_write_rates() {
 }
 
 #[test]
-fn capacity_follows_what_is_left() {
+fn the_epoch_capacity_divides_the_remaining_endurance_over_the_remaining_epochs() {
     assert_eq!(epoch_capacity_bytes(1000, 10), 100.0);
     assert_eq!(epoch_capacity_bytes(1000, 1), 1000.0);
     assert_eq!(epoch_capacity_bytes(1000, 0), 1000.0, "after the target all that is left may be used");
@@ -131,7 +131,7 @@ fn capacity_follows_what_is_left() {
 }
 
 #[test]
-fn the_newest_epoch_counts_ten_times_the_oldest() {
+fn demand_weighs_the_newest_epoch_ten_times_the_oldest() {
     let mut history = EpochAverage::default();
     assert_eq!(history.average(), None);
     history.push(7.0);
@@ -148,7 +148,7 @@ fn the_newest_epoch_counts_ten_times_the_oldest() {
 
 /// Two hosts that differ only in schemes and throttling have the same demand.
 #[test]
-fn demand_is_that_of_an_ssd_without_schemes_and_without_throttling() {
+fn measured_demand_does_not_depend_on_schemes_and_throttling() {
     let plain = WriteActivity { host_bytes: 1000, stored_bytes: 1000, flash_bytes: 1500, throttled_ns: 0 };
     assert_eq!(plain.demand_bytes(EPOCH_NS, EPOCH_NS), 1500.0);
     let halved = WriteActivity { stored_bytes: 500, flash_bytes: 750, ..plain };
@@ -198,7 +198,7 @@ fn listing(dedup: (f64, f64), comp: (f64, f64), demand: f64, capacity: f64) -> (
 /// Tests every region that the conditions of the listing define, borders included. Ratios are binary fractions, so that
 /// products are exact and borders are hit.
 #[test]
-fn decision_table() {
+fn scheme_decisions_match_the_papers_algorithm_in_every_region() {
     let ratios = [0.25, 0.5, 0.75, 1.0, 1.25];
     let overheads = [0.0, 0.0625, 0.25, 0.5, 1.0];
     let pairs = ratios.iter().flat_map(|&d| overheads.iter().map(move |&e| (d, d + e)));
@@ -232,7 +232,7 @@ fn decision_table() {
 
 /// The algorithm works for any number of schemes: all 2^k outcomes of the conditions for one and for three schemes.
 #[test]
-fn any_number_of_schemes() {
+fn scheme_decisions_work_for_one_and_three_schemes() {
     let throttled = |demand: f64, schemes: &[SchemeEstimate]| {
         let decision = decide_schemes(schemes, demand, 100.0);
         (decision.enabled_schemes, decision.throttle_bytes_per_epoch.is_some())
@@ -265,7 +265,7 @@ fn any_number_of_schemes() {
 /// Decisions for the three traces of the paper's table I, with the ratios that its lifetimes imply, on a new device of
 /// 64 GiB.
 #[test]
-fn decisions_for_the_traces_of_table_one() {
+fn scheme_decisions_for_the_traces_of_table_1_are_the_papers() {
     let capacity = 392.2e6;
     let demand = |years: f64| capacity * 5.0 / years;
     let schemes = |d_dedup, d_comp, model: EnergyModel| {
@@ -298,7 +298,7 @@ fn schemes() -> impl Strategy<Value = Vec<SchemeEstimate>> {
 proptest! {
     /// More capacity never enables more schemes, and never starts throttling.
     #[test]
-    fn decisions_are_monotone_in_the_capacity(
+    fn more_capacity_never_enables_more_schemes_or_throttling(
         schemes in schemes(), demand in 1.0..1e12_f64, share in 0.001..3.0_f64, more in 1.0..3.0_f64,
     ) {
         let tight = decide_schemes(&schemes, demand, demand * share);
@@ -310,7 +310,7 @@ proptest! {
     }
 
     #[test]
-    fn an_endless_device_is_never_throttled(schemes in schemes(), demand in 0.0..1e15_f64) {
+    fn a_device_with_unlimited_capacity_is_never_throttled(schemes in schemes(), demand in 0.0..1e15_f64) {
         prop_assert_eq!(decide_schemes(&schemes, demand, f64::INFINITY).throttle_bytes_per_epoch, None);
     }
 
@@ -329,7 +329,7 @@ proptest! {
     /// After the decision either the writes fit the capacity, or they are throttled to it, with all schemes enabled
     /// that are worth their energy.
     #[test]
-    fn a_decision_meets_the_capacity(schemes in schemes(), demand in 1.0..1e12_f64, share in 0.001..3.0_f64) {
+    fn a_scheme_decision_fits_writes_to_the_capacity_or_throttles_them(schemes in schemes(), demand in 1.0..1e12_f64, share in 0.001..3.0_f64) {
         let capacity = demand * share;
         let decision = decide_schemes(&schemes, demand, capacity);
         let kept: f64 = (0..schemes.len()).filter(|&k| decision.enabled_schemes.contains(k)).map(|k| schemes[k].write_ratio).product();
@@ -341,7 +341,7 @@ proptest! {
 // Shadow sampling of schemes that do not run.
 
 #[test]
-fn one_group_in_sixty_four_is_sampled_as_a_whole() {
+fn shadow_sampling_takes_one_group_of_writes_in_64_as_a_whole() {
     let sampler = ShadowSampler::default();
     let taken: Vec<u64> = (0..1 << 20).filter(|&n| sampler.samples_write(n)).collect();
     let share = taken.len() as f64 / (1 << 20) as f64 * 64.0;
@@ -353,7 +353,7 @@ fn one_group_in_sixty_four_is_sampled_as_a_whole() {
 }
 
 #[test]
-fn contents_are_sampled_all_or_none() {
+fn shadow_sampling_takes_every_write_of_a_sampled_content() {
     let sampler = ShadowSampler::new(16, 1);
     let taken = (0..1 << 16).filter(|&n| sampler.samples_content(Fingerprint(n))).count();
     assert!((taken as f64 / 4096.0 - 1.0).abs() < 0.1, "{taken} of 4096");
@@ -367,7 +367,7 @@ fn seen(offered_bytes: u64, kept_bytes: u64) -> SchemeBytes {
 }
 
 #[test]
-fn a_ratio_weighs_epochs_by_what_they_saw() {
+fn a_write_ratio_weighs_epochs_by_their_bytes() {
     let mut ratio = WriteRatioEstimate::default();
     ratio.push(SchemeBytes::default());
     assert_eq!(ratio.write_ratio(), None, "nothing was seen");
@@ -381,7 +381,7 @@ fn a_ratio_weighs_epochs_by_what_they_saw() {
 /// Of 100 pages 40 are duplicates. All duplicates compress to half, the others not at all. Each scheme alone looks
 /// useful, but after deduplication compression saves nothing.
 #[test]
-fn conditional_ratios_do_not_save_a_page_twice() {
+fn write_ratios_of_two_schemes_do_not_count_a_saved_page_twice() {
     let ratio = |offered, kept| {
         let mut ratio = WriteRatioEstimate::default();
         ratio.push(seen(offered, kept));
@@ -396,7 +396,7 @@ fn conditional_ratios_do_not_save_a_page_twice() {
 // Token bucket of throttling.
 
 #[test]
-fn bytes_are_earned_evenly_and_paid_afterwards() {
+fn a_throttled_write_is_delayed_until_its_bytes_are_allowed_at_the_epoch_rate() {
     let throttle = Throttle::new(1000, EPOCH_NS, 0, 0);
     assert_eq!(throttle.delay_ns(0, 0), 0, "the first write does not wait");
     assert_eq!(throttle.delay_ns(0, 100), EPOCH_NS / 10);
@@ -408,7 +408,7 @@ fn bytes_are_earned_evenly_and_paid_afterwards() {
 
 /// A host that always has a write ready is delayed by epoch x page / capacity per page, service time included.
 #[test]
-fn a_greedy_host_is_paced_to_the_capacity() {
+fn a_host_that_always_has_a_write_ready_is_paced_to_the_epoch_capacity() {
     let throttle = Throttle::new(95_760 * 4096, EPOCH_NS, 0, 0);
     let (mut now_ns, mut written) = (0, 0);
     for _ in 0..1000 {
@@ -421,7 +421,7 @@ fn a_greedy_host_is_paced_to_the_capacity() {
 }
 
 #[test]
-fn unused_bytes_end_with_the_epoch_and_debts_do_not() {
+fn a_throttle_drops_unused_bytes_at_the_end_of_an_epoch_and_keeps_debts() {
     let throttle = Throttle::new(1000, EPOCH_NS, 0, 0);
     let idle = throttle.for_next_epoch(1000, EPOCH_NS, 200);
     assert_eq!(idle, Throttle::new(1000, EPOCH_NS, EPOCH_NS, 200));
@@ -432,7 +432,7 @@ fn unused_bytes_end_with_the_epoch_and_debts_do_not() {
 }
 
 #[test]
-fn the_ends_of_the_number_range_do_not_overflow() {
+fn throttle_delays_do_not_overflow_at_extreme_values() {
     let throttle = Throttle::new(0, u64::MAX, 0, 0);
     assert_eq!(throttle.delay_ns(0, u64::MAX), u64::MAX);
     let rich = Throttle::new(u64::MAX, 1, 0, 0);
@@ -455,7 +455,7 @@ fn writes(most_bytes: u64) -> impl Strategy<Value = Vec<HostWrite>> {
 proptest! {
     /// Whatever the host writes, no epoch and no sequence of epochs exceeds its budget by more than one write.
     #[test]
-    fn epochs_stay_within_their_budget_and_one_write(
+    fn throttled_epochs_exceed_their_budget_by_at_most_one_write(
         writes in writes(5000), budgets in prop::collection::vec(1000..40_000_u64, 64),
     ) {
         let mut throttle = Throttle::new(budgets[0], EPOCH_NS, 0, 0);
@@ -486,7 +486,7 @@ proptest! {
 
     /// The delay of a write is exactly as long as needed.
     #[test]
-    fn delays_are_exact(
+    fn throttle_delays_are_exactly_as_long_as_needed(
         budget in 1..1_000_000_000_u64, now in 0..2 * EPOCH_NS, bytes in 0..4_000_000_000_u64,
     ) {
         let throttle = Throttle::new(budget, EPOCH_NS, 0, 0);
@@ -514,14 +514,14 @@ fn manager(configuration: PaperConfiguration) -> LifetimeController {
 }
 
 #[test]
-fn epochs_are_numbered_from_the_first_request_on() {
+fn lifetime_epochs_are_numbered_by_elapsed_time_from_zero() {
     let lifetime = manager(PaperConfiguration::Baseline);
     let numbers = [0, EPOCH_NS - 1, EPOCH_NS, 5 * EPOCH_NS + 1].map(|now_ns| lifetime.epoch_at(now_ns));
     assert_eq!(numbers, [0, 0, 1, 5]);
 }
 
 #[test]
-fn an_epoch_is_decided_once_at_its_first_request() {
+fn lifetime_management_decides_once_per_epoch_at_its_first_request() {
     let mut lifetime = manager(PaperConfiguration::Throttling);
     let idle = device(wrote(0), vec![]);
     let decided = [0, 1, EPOCH_NS - 1, EPOCH_NS, EPOCH_NS, 5 * EPOCH_NS + 3, 6 * EPOCH_NS - 1]
@@ -530,7 +530,7 @@ fn an_epoch_is_decided_once_at_its_first_request() {
 }
 
 #[test]
-fn without_history_nothing_runs_and_nothing_is_throttled() {
+fn without_history_no_scheme_runs_and_no_write_is_throttled() {
     for configuration in [PaperConfiguration::Integrated, PaperConfiguration::Throttling] {
         let mut lifetime = manager(configuration);
         let schemes = vec![SchemeBytes::default(); lifetime.options().schemes.len()];
@@ -552,7 +552,7 @@ fn a_scheme_without_observations_stays_off() {
 }
 
 #[test]
-fn single_schemes_run_always_and_never_throttle() {
+fn configurations_with_a_single_scheme_always_run_it_and_never_throttle() {
     for configuration in
         [PaperConfiguration::Baseline, PaperConfiguration::Compression, PaperConfiguration::Dedup]
     {
@@ -571,7 +571,7 @@ fn single_schemes_run_always_and_never_throttle() {
 }
 
 #[test]
-fn throttling_ends_when_the_demand_falls_and_returns_with_it() {
+fn throttling_stops_when_demand_falls_and_resumes_when_it_rises() {
     let mut lifetime = manager(PaperConfiguration::Throttling);
     let mut bytes = 0;
     let mut throttled = Vec::new();
@@ -628,7 +628,7 @@ fn a_throttled_host_stays_throttled() {
 
 /// A scheme that saves nothing is off after the first epoch, and on again when its samples show savings.
 #[test]
-fn schemes_follow_what_is_observed() {
+fn a_scheme_goes_off_and_on_with_its_observed_savings() {
     let mut lifetime = manager(PaperConfiguration::Integrated);
     let (mut bytes, mut dedup, mut comp) = (0, SchemeBytes::default(), SchemeBytes::default());
     let mut enabled = Vec::new();
@@ -649,7 +649,7 @@ fn schemes_follow_what_is_observed() {
 }
 
 #[test]
-fn a_worn_out_device_is_slow_and_not_stopped() {
+fn throttling_slows_a_worn_out_device_and_does_not_stop_it() {
     let mut lifetime = manager(PaperConfiguration::Throttling);
     let worn = LifetimeCounters { activity: wrote(1 << 40), remaining_endurance_bytes: 0, schemes: vec![] };
     lifetime.advance_to(0, &worn);

@@ -63,7 +63,7 @@ fn seconds(report: &RecoveryReport) -> f64 {
 /// The battery of DFTL saves the bitmap of page validity. When it saved map entries only, recovery read the spare area
 /// of every page of the device.
 #[test]
-fn the_battery_of_dftl_saves_the_bitmap() {
+fn the_battery_of_dftl_saves_the_page_validity_bitmap() {
     let mut ftl = used(&of_dftl());
     let report = recover(&mut ftl);
     let steps = report.steps;
@@ -103,7 +103,7 @@ fn dftl_recovers_faster_than_lazyftl() {
 
 /// The log of IB-FTL is read once. It was once read when its chains were restored, and again for the valid counts.
 #[test]
-fn ibftl_reads_its_log_once() {
+fn recovery_of_ib_ftl_reads_its_validity_log_once() {
     let options = UFtlOptions { cache_entries: CACHE, cached_nodes: 4 };
     let mut ftl = used(&ibftl(GcOptions::default(), options));
     let report = recover(&mut ftl);

@@ -57,7 +57,7 @@ fn a_programmed_page_reads_back_with_its_oob() {
 
 #[test]
 #[should_panic(expected = "program of 1 pages from 2: block 0 is Good and its next page is 1, not 2")]
-fn pages_are_programmed_in_order() {
+fn the_medium_panics_at_a_program_out_of_order() {
     let mut nand = medium();
     program(&mut nand, 0).unwrap();
     let _ = program(&mut nand, 2);
@@ -65,7 +65,7 @@ fn pages_are_programmed_in_order() {
 
 #[test]
 #[should_panic(expected = "its next page is 1, not 0")]
-fn a_page_is_programmed_once() {
+fn the_medium_panics_at_a_second_program_of_a_page() {
     let mut nand = medium();
     program(&mut nand, 0).unwrap();
     let _ = program(&mut nand, 0);
@@ -73,7 +73,7 @@ fn a_page_is_programmed_once() {
 
 #[test]
 #[should_panic(expected = "read of erased page 1: the FTL lost track of it")]
-fn an_erased_page_is_not_read() {
+fn the_medium_panics_at_a_read_of_an_erased_page() {
     let mut nand = medium();
     program(&mut nand, 0).unwrap();
     let _ = read(&mut nand, 1);
@@ -81,7 +81,7 @@ fn an_erased_page_is_not_read() {
 
 #[test]
 #[should_panic(expected = "read of erased page 0")]
-fn data_is_gone_after_an_erase() {
+fn the_medium_panics_at_a_read_after_an_erase() {
     let mut nand = medium();
     program(&mut nand, 0).unwrap();
     nand.erase(FIRST).unwrap();
@@ -90,7 +90,7 @@ fn data_is_gone_after_an_erase() {
 
 #[test]
 #[should_panic(expected = "block 0 is Bad")]
-fn a_bad_block_is_not_programmed() {
+fn the_medium_panics_at_a_program_of_a_bad_block() {
     let mut nand = medium();
     nand.mark_bad(FIRST);
     let _ = program(&mut nand, 0);
@@ -98,14 +98,14 @@ fn a_bad_block_is_not_programmed() {
 
 #[test]
 #[should_panic(expected = "erase of block 0: Bad")]
-fn a_bad_block_is_not_erased() {
+fn the_medium_panics_at_an_erase_of_a_bad_block() {
     let mut nand = medium().with_factory_bad([FIRST]);
     let _ = nand.erase(FIRST);
 }
 
 #[test]
 #[should_panic(expected = "block 0 is Condemned")]
-fn a_condemned_block_is_not_programmed() {
+fn the_medium_panics_at_a_program_of_a_condemned_block() {
     let mut nand = medium();
     nand.condemn(FIRST);
     let _ = program(&mut nand, 0);
@@ -113,14 +113,14 @@ fn a_condemned_block_is_not_programmed() {
 
 #[test]
 #[should_panic(expected = "erase of block 0: Condemned")]
-fn a_condemned_block_is_not_erased() {
+fn the_medium_panics_at_an_erase_of_a_condemned_block() {
     let mut nand = medium();
     nand.condemn(FIRST);
     let _ = nand.erase(FIRST);
 }
 
 #[test]
-fn a_condemned_block_is_read_until_it_is_bad() {
+fn a_condemned_block_is_readable_until_it_is_marked_bad() {
     let mut nand = medium();
     program(&mut nand, 0).unwrap();
     nand.condemn(FIRST);
@@ -131,7 +131,7 @@ fn a_condemned_block_is_read_until_it_is_bad() {
 
 #[test]
 #[should_panic(expected = "read of page 0 in a bad block")]
-fn a_bad_block_is_not_read() {
+fn the_medium_panics_at_a_read_of_a_bad_block() {
     let mut nand = medium();
     program(&mut nand, 0).unwrap();
     nand.mark_bad(FIRST);
@@ -140,7 +140,7 @@ fn a_bad_block_is_not_read() {
 
 #[test]
 #[should_panic(expected = "a block holds one kind of page")]
-fn a_block_holds_one_kind_of_page() {
+fn the_medium_panics_at_a_program_of_another_kind_in_a_block() {
     let mut nand = medium();
     program(&mut nand, 0).unwrap();
     let _ = nand.program(Ppn(1), oob(PageKind::Translation, 0), Content::Bytes(&[0; 512]));
@@ -148,13 +148,13 @@ fn a_block_holds_one_kind_of_page() {
 
 #[test]
 #[should_panic(expected = "a program is one whole page")]
-fn a_program_is_one_whole_page() {
+fn the_medium_panics_at_a_program_of_less_than_a_page() {
     let _ = medium().program(Ppn(0), oob(PageKind::Data, 0), Content::Bytes(&[0; 100]));
 }
 
 #[test]
 #[should_panic(expected = "block 0 is HalfErased")]
-fn a_half_erased_block_is_not_programmed() {
+fn the_medium_panics_at_a_program_of_a_half_erased_block() {
     let mut nand = medium();
     nand.tear_erase(FIRST);
     let _ = program(&mut nand, 0);
@@ -162,7 +162,7 @@ fn a_half_erased_block_is_not_programmed() {
 
 #[test]
 #[should_panic(expected = "a run has one source block")]
-fn a_copy_run_has_one_source_block() {
+fn the_medium_panics_at_a_copy_run_from_two_blocks() {
     let mut nand = medium();
     (0..8).for_each(|ppn| program(&mut nand, ppn).unwrap());
     let run = CopyRun {
@@ -246,7 +246,7 @@ fn a_half_erased_block_is_unreadable_until_it_is_erased() {
 }
 
 #[test]
-fn a_probe_may_look_at_an_erased_page() {
+fn a_probe_may_read_an_erased_page() {
     let mut nand = medium();
     program(&mut nand, 0).unwrap();
     assert_eq!(nand.probe(Ppn(0)), Ok(Some(oob(PageKind::Data, 0))));
@@ -255,12 +255,12 @@ fn a_probe_may_look_at_an_erased_page() {
 
 #[test]
 #[should_panic(expected = "probe of page 0 in a bad block")]
-fn a_probe_may_not_look_at_a_bad_block() {
+fn the_medium_panics_at_a_probe_of_a_bad_block() {
     let _ = medium().with_factory_bad([FIRST]).probe(Ppn(0));
 }
 
 #[test]
-fn an_erase_beyond_the_endurance_fails_and_keeps_the_block() {
+fn an_erase_beyond_the_endurance_fails_and_leaves_the_block_readable() {
     let mut nand = medium().with_endurance(2);
     for _ in 0..2 {
         nand.erase(FIRST).unwrap();
@@ -273,7 +273,7 @@ fn an_erase_beyond_the_endurance_fails_and_keeps_the_block() {
 }
 
 #[test]
-fn a_block_that_ends_by_a_program_fails_the_first_one_after_its_last_erase() {
+fn a_block_that_wears_out_by_programs_fails_the_first_program_after_its_last_erase() {
     let mut nand = medium();
     let mut limits = vec![
         WearLimit { erase_cycles: 9, failing_operation: WearFailure::Erase };
@@ -291,7 +291,7 @@ fn a_block_that_ends_by_a_program_fails_the_first_one_after_its_last_erase() {
 }
 
 #[test]
-fn a_faulty_medium_fails_as_planned_and_not_more_often() {
+fn a_faulty_medium_fails_exactly_as_often_as_planned() {
     let plan =
         FaultPlan { program_failure_probability: 1.0, erase_failure_probability: 1.0, max_failures: 2 };
     let mut nand = Faulty::new(medium(), plan, 1);
@@ -303,7 +303,7 @@ fn a_faulty_medium_fails_as_planned_and_not_more_often() {
 }
 
 #[test]
-fn a_cut_leaves_the_flash_in_the_state_that_was_asked_for() {
+fn a_power_cut_leaves_the_flash_in_the_requested_state() {
     for outcome in CutOutcome::ALL {
         let mut nand = PowerCut::new(medium(), Some(1), outcome);
         program(&mut nand, 0).unwrap();
@@ -329,7 +329,7 @@ fn a_cut_leaves_the_flash_in_the_state_that_was_asked_for() {
 }
 
 #[test]
-fn a_recording_lists_programs_and_erases_in_order() {
+fn a_recording_medium_lists_programs_and_erases_in_order() {
     let mut nand = Recording::new(medium());
     program(&mut nand, 0).unwrap();
     nand.erase(BlockId(2)).unwrap();
@@ -338,7 +338,7 @@ fn a_recording_lists_programs_and_erases_in_order() {
 }
 
 #[test]
-fn without_bytes_a_medium_keeps_descriptors_and_all_metadata() {
+fn a_medium_without_bytes_keeps_descriptors_and_all_metadata() {
     let mut nand =
         SimNand::new(medium().geometry().clone(), RetainedFields { bytes: false, ..RetainedFields::ALL });
     let content = Content::Descriptor(Descriptor::of_fingerprint(Fingerprint(5)));
@@ -352,7 +352,7 @@ fn without_bytes_a_medium_keeps_descriptors_and_all_metadata() {
 /// Pages of deltas and chunks are host data, but a recovery reads in them which logical pages they hold. A medium without
 /// bytes keeps them if it is asked to, through copies of its own and of a wrapper, until their block is erased.
 #[test]
-fn without_bytes_a_medium_may_keep_pages_of_deltas_and_chunks() {
+fn a_medium_without_bytes_may_keep_pages_of_deltas_and_chunks() {
     let geometry = medium().geometry().clone();
     let mut page = [0; 512 + 12];
     page[3..9].copy_from_slice(&[1, 0, 2, 3, 0, 4]);
@@ -392,7 +392,7 @@ fn without_bytes_a_medium_may_keep_pages_of_deltas_and_chunks() {
 /// A geometry may be read from a damaged file: any numbers are accepted or refused, and none is multiplied before it
 /// was checked.
 #[test]
-fn a_geometry_of_any_numbers_is_accepted_or_refused() {
+fn a_geometry_of_any_numbers_is_accepted_or_refused_without_overflow() {
     use wearwell::nand::{GeometryError, PLANES_MAX};
     let sizes = [0, 1, 2, 3, 1 << 8, 1 << 16, 0x4000_0200, 1 << 31, u32::MAX];
     let mut accepted = 0;

@@ -100,12 +100,12 @@ fn every_design_on(name: &str, operations: u64) {
 }
 
 #[test]
-fn every_design_equals_a_plain_map_on_tiny() {
+fn every_design_equals_a_plain_map_on_a_tiny_device() {
     every_design_on("tiny", 480_000 / one_in(16));
 }
 
 #[test]
-fn every_design_equals_a_plain_map_on_slc() {
+fn every_design_equals_a_plain_map_on_an_slc_device() {
     every_design_on("slc", 90_000);
 }
 
@@ -135,6 +135,6 @@ fn every_design_equals_a_plain_map_with_one_block_to_spare() {
 }
 
 #[test]
-fn every_design_equals_a_plain_map_on_odd() {
+fn every_design_equals_a_plain_map_on_a_device_with_odd_sizes() {
     every_design_on("odd", 60_000 / one_in(8));
 }

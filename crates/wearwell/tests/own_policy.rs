@@ -70,7 +70,7 @@ fn operations(mut ftl: Ftl<SimNand>) -> Vec<FlashOp> {
 }
 
 #[test]
-fn a_policy_written_outside_acts_as_the_same_policy_inside() {
+fn a_user_supplied_victim_policy_acts_like_the_same_built_in_policy() {
     let inside = operations(small_drive(VictimPolicy::CostBenefit));
     let mut ftl = small_drive(VictimPolicy::Greedy);
     ftl.set_user_victim_policy(Some(UserVictimPolicy::new(By(|candidates: &VictimCandidates<'_>| {
@@ -82,7 +82,7 @@ fn a_policy_written_outside_acts_as_the_same_policy_inside() {
 }
 
 #[test]
-fn every_design_keeps_its_data_under_a_policy_that_chooses_at_random() {
+fn every_design_keeps_its_data_under_a_random_user_supplied_victim_policy() {
     for design in designs() {
         let world = &design.worlds()[0];
         let what = format!("{} on {}", design.name, world.name);
@@ -115,7 +115,7 @@ fn every_design_keeps_its_data_under_a_policy_that_chooses_at_random() {
 }
 
 #[test]
-fn a_choice_that_cannot_be_is_refused_and_changes_nothing() {
+fn an_invalid_choice_of_a_user_supplied_victim_policy_is_refused_and_changes_nothing() {
     let mut ftl = small_drive(VictimPolicy::Greedy);
     let mut next = 0;
     let mut write = |ftl: &mut Ftl<SimNand>| {

@@ -444,7 +444,7 @@ fn every_cut_of(family: &str) {
 /// Failed programs and erases change which blocks are used, and in what order, compared with a healthy device; recovery
 /// must cope.
 #[test]
-fn failing_devices_keep_their_promise_at_cuts() {
+fn devices_with_failing_blocks_lose_no_durable_write_at_power_cuts() {
     let share = ONE_FAILING_CUT_IN * one_in(FAILING_SHARE);
     let Tally { possible, cuts, second_cuts, pages, victims, scenarios, full } =
         cuts_of(&designs(), true, share);
@@ -460,61 +460,61 @@ fn failing_devices_keep_their_promise_at_cuts() {
 }
 
 #[test]
-fn page_map_keeps_its_promise_at_every_cut() {
+fn page_map_loses_no_durable_write_at_any_power_cut() {
     every_cut_of("page-map");
 }
 
 #[test]
-fn recyclable_keeps_its_promise_at_every_cut() {
+fn the_recyclable_design_loses_no_durable_write_at_any_power_cut() {
     every_cut_of("recyclable");
 }
 
 #[test]
-fn remap_keeps_its_promise_at_every_cut() {
+fn the_remap_design_loses_no_durable_write_at_any_power_cut() {
     every_cut_of("remap");
 }
 
 #[test]
-fn delta_keeps_its_promise_at_every_cut() {
+fn the_delta_design_loses_no_durable_write_at_any_power_cut() {
     every_cut_of("delta");
 }
 
 #[test]
-fn integrated_keeps_its_promise_at_every_cut() {
+fn the_integrated_design_loses_no_durable_write_at_any_power_cut() {
     every_cut_of("integrated");
 }
 
 #[test]
-fn lazyftl_keeps_its_promise_at_every_cut() {
+fn lazyftl_loses_no_durable_write_at_any_power_cut() {
     every_cut_of("lazyftl");
 }
 
 #[test]
-fn geckoftl_keeps_its_promise_at_every_cut() {
+fn geckoftl_loses_no_durable_write_at_any_power_cut() {
     every_cut_of("geckoftl");
 }
 
 #[test]
-fn uftl_keeps_its_promise_at_every_cut() {
+fn uftl_loses_no_durable_write_at_any_power_cut() {
     every_cut_of("u-ftl");
 }
 
 #[test]
-fn ibftl_keeps_its_promise_at_every_cut() {
+fn ibftl_loses_no_durable_write_at_any_power_cut() {
     every_cut_of("ib-ftl");
 }
 
 #[test]
-fn dftl_keeps_its_promise_at_every_cut() {
+fn dftl_loses_no_durable_write_at_any_power_cut() {
     every_cut_of("dftl");
 }
 
 #[test]
-fn maps_in_nvram_keep_their_promise_at_every_cut() {
+fn designs_with_a_map_in_nvram_lose_no_durable_write_at_any_power_cut() {
     every_cut_of("nvram");
 }
 
 #[test]
-fn mixtures_keep_their_promise_at_every_cut() {
+fn mixtures_of_parts_lose_no_durable_write_at_any_power_cut() {
     every_cut_of("mixture");
 }

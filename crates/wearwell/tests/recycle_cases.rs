@@ -105,7 +105,7 @@ impl Drive {
 
 /// Requirement R21: the OOB of a recycled page names its writer, but GC must move the page for its current owner.
 #[test]
-fn gc_moves_a_recycled_page_for_its_owner() {
+fn gc_moves_a_recycled_page_for_its_current_owner() {
     let mut drive = drive(VictimPolicy::Greedy);
     drive.write(0, 7);
     drive.write(0, 8);
@@ -126,7 +126,7 @@ fn gc_moves_a_recycled_page_for_its_owner() {
 
 /// Requirement R22: a page is recycled for an older version of the same logical page.
 #[test]
-fn a_page_takes_back_its_own_older_version() {
+fn a_logical_page_can_revive_its_own_older_version() {
     let mut drive = drive(VictimPolicy::Greedy);
     drive.write(4, 1);
     drive.write(4, 2);
@@ -142,7 +142,7 @@ fn a_page_takes_back_its_own_older_version() {
 /// Requirement R23: content that is valid somewhere is not in the fingerprint store. It is programmed again, and the
 /// old copy becomes a candidate.
 #[test]
-fn content_equal_to_a_valid_page_is_no_hit() {
+fn recycling_programs_content_that_only_a_valid_page_has() {
     let mut drive = drive(VictimPolicy::Greedy);
     drive.write(0, 5);
     assert!(!drive.write(0, 5), "equal to the current version of the same page");
@@ -156,7 +156,7 @@ fn content_equal_to_a_valid_page_is_no_hit() {
 /// Requirement R24: of two dead pages with equal content, the fingerprint store holds the one with the greater
 /// probability.
 #[test]
-fn of_equal_contents_the_more_probable_page_is_the_entry() {
+fn of_dead_pages_with_equal_content_the_store_holds_the_more_probable_one() {
     let mut drive = drive(VictimPolicy::Greedy);
     drive.write(0, 5);
     drive.write(1, 5);
@@ -196,7 +196,7 @@ fn a_recycled_page_keeps_its_access_count() {
 /// Requirement R26: a dead page is no hit any more once its block is erased, and a page revived in a victim's block is
 /// copied, not lost.
 #[test]
-fn a_hit_and_an_erase_exclude_each_other() {
+fn a_dead_page_is_revived_or_erased_but_never_both() {
     let mut drive = drive(VictimPolicy::Greedy);
     for lpn in 0..4 {
         drive.write(lpn, 10 + lpn as u64);
@@ -214,7 +214,7 @@ fn a_hit_and_an_erase_exclude_each_other() {
 /// Requirement R27: if all recycle probabilities are at their maximum, all weights of blocks are about 0, but GC still
 /// chooses a victim and frees pages.
 #[test]
-fn gc_makes_progress_when_all_weights_are_about_zero() {
+fn recycling_aware_gc_makes_progress_when_all_block_weights_are_about_zero() {
     let mut drive = drive(VictimPolicy::RecycleAware);
     for lpn in 0..8 {
         drive.write(lpn, 10 + lpn as u64);
@@ -249,7 +249,7 @@ fn two_closed_blocks(urgent_blocks: u32) -> Drive {
 /// Requirement R27: a pool at its urgent threshold collects the block with the fewest valid pages, whatever its dead
 /// pages are worth.
 #[test]
-fn an_urgent_pool_takes_the_emptiest_block() {
+fn a_pool_at_its_urgent_threshold_collects_the_block_with_fewest_valid_pages() {
     for (urgent_blocks, expected) in [(0, BlockId(1)), (10, BlockId(0))] {
         let mut drive = two_closed_blocks(urgent_blocks);
         for lpn in [0, 1, 2, 3, 4, 5] {
@@ -263,7 +263,7 @@ fn an_urgent_pool_takes_the_emptiest_block() {
 /// Requirement E3: among blocks of equal weight RC-GC chooses the victim of greedy, even if all dead pages have the
 /// same probability greater than 0.
 #[test]
-fn equal_weights_take_the_greedy_victim() {
+fn recycling_aware_gc_takes_the_greedy_victim_among_equal_weights() {
     let victims = |policy| {
         let mut drive = drive(policy);
         // All pages are read equally often, and each dies as the newest version of its address.
@@ -284,7 +284,7 @@ fn equal_weights_take_the_greedy_victim() {
 /// Requirement R34: a dead page older than the age limit is not revived. Its content is programmed again, and can then
 /// be revived.
 #[test]
-fn an_aged_page_is_programmed_anew() {
+fn a_dead_page_beyond_the_age_limit_is_not_revived() {
     let refresh_age_programs = Some(6);
     let options =
         RecycleOptions { capacity_entries: Some(30), refresh_age_programs, ..RecycleOptions::default() };
@@ -305,7 +305,7 @@ fn an_aged_page_is_programmed_anew() {
 
 /// Requirement R34: aged entries of the fingerprint store are evicted before young ones, whatever their probability.
 #[test]
-fn aged_entries_leave_the_store() {
+fn aged_fingerprint_store_entries_are_evicted_first() {
     let refresh_age_programs = Some(8);
     let options =
         RecycleOptions { capacity_entries: Some(2), refresh_age_programs, ..RecycleOptions::default() };
@@ -334,7 +334,7 @@ fn aged_entries_leave_the_store() {
 /// Requirement R28: pages that were never read all have probability 0, so their version decides which is evicted, then
 /// recency.
 #[test]
-fn among_never_read_pages_the_newer_version_stays() {
+fn of_never_read_dead_pages_the_newer_version_stays_in_the_store() {
     let gc = GcOptions::default();
     let mut drive = Drive::new(&parts(gc, StorePolicy::Probability, Some(2)));
     // Two versions of page 0 die, and one of page 1: the oldest version of page 0 has the smallest version number.
@@ -352,7 +352,7 @@ fn among_never_read_pages_the_newer_version_stays() {
 
 /// Requirement R29: a trimmed page can be revived, for its own logical page and for others.
 #[test]
-fn a_trimmed_page_is_recycled_when_it_is_written_again() {
+fn a_trimmed_page_is_revived_when_its_content_is_written_again() {
     let mut drive = drive(VictimPolicy::Greedy);
     drive.write(3, 9);
     drive.trim(3);

@@ -543,23 +543,23 @@ fn drive(pages: u32, logical: u32, policy: StorePolicy, capacity: Option<u32>, o
 }
 
 #[test]
-fn lru_equals_the_model() {
+fn recycling_with_lru_equals_a_naive_model() {
     assert!(drive(24, 8, LRU, Some(5), STEPS / one_in(4)).hits > 10_000 / one_in(4));
 }
 
 #[test]
-fn probability_equals_the_model() {
+fn recycling_by_probability_equals_a_naive_model() {
     assert!(drive(24, 8, PROB, Some(5), STEPS / one_in(4)).hits > 10_000 / one_in(4));
 }
 
 #[test]
-fn fast_loading_window_1_equals_the_model() {
+fn recycling_with_fast_loading_window_1_equals_a_naive_model() {
     let pair = drive(24, 8, FAST, Some(5), STEPS / one_in(4));
     assert!(pair.hits > 10_000 / one_in(4) && pair.recycle.statistics().fast_loaded > 1_000 / one_in(4));
 }
 
 #[test]
-fn fast_loading_window_2_equals_the_model() {
+fn recycling_with_fast_loading_window_2_equals_a_naive_model() {
     let pair = drive(24, 8, FAST_2, Some(3), STEPS / one_in(4));
     assert!(
         pair.hits > 10_000 / one_in(4)
@@ -568,23 +568,23 @@ fn fast_loading_window_2_equals_the_model() {
 }
 
 #[test]
-fn unbounded_equals_the_model() {
+fn recycling_with_an_unbounded_store_equals_a_naive_model() {
     assert!(drive(24, 8, PROB, None, STEPS / one_in(4)).hits > 10_000 / one_in(4));
 }
 
 #[test]
-fn unbounded_lru_equals_the_model() {
+fn recycling_with_an_unbounded_lru_store_equals_a_naive_model() {
     assert!(drive(24, 8, LRU, None, STEPS / one_in(4)).hits > 10_000 / one_in(4));
 }
 
 #[test]
-fn unbounded_fast_loading_equals_the_model() {
+fn recycling_with_unbounded_fast_loading_equals_a_naive_model() {
     assert!(drive(24, 8, FAST, None, STEPS / one_in(4)).hits > 10_000 / one_in(4));
 }
 
 /// Two logical pages on 48 flash pages: histories are longer than 15, where the version does not decrease any more.
 #[test]
-fn long_histories_equal_the_model() {
+fn recycling_with_long_page_histories_equals_a_naive_model() {
     let mut pair = Pair::new(48, 2, PROB, Some(30));
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(3);
     let mut longest = 0;
@@ -597,7 +597,7 @@ fn long_histories_equal_the_model() {
 }
 
 #[test]
-fn policy_and_capacity_switch_in_mid_run() {
+fn recycling_equals_a_naive_model_when_policy_and_capacity_change_during_a_run() {
     let mut pair = Pair::new(24, 8, PROB, Some(5));
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(11);
     for _ in 0..200_000 {
@@ -614,7 +614,7 @@ fn policy_and_capacity_switch_in_mid_run() {
 
 /// The history of the store alone: pages that the store does not hold are in no list.
 #[test]
-fn a_history_of_the_store_equals_the_model_under_every_policy() {
+fn recycling_with_only_the_history_of_the_store_equals_a_naive_model() {
     for (policy, capacity) in
         [(LRU, Some(5)), (PROB, Some(5)), (FAST, Some(5)), (PROB, Some(1)), (PROB, None)]
     {
@@ -637,7 +637,7 @@ fn a_history_of_the_store_equals_the_model_under_every_policy() {
 }
 
 #[test]
-fn restart_loads_the_most_probable_pages() {
+fn a_recycling_restart_loads_the_most_probable_dead_pages() {
     for policy in [LRU, PROB, FAST] {
         let mut pair = Pair::new(24, 8, policy, Some(5));
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(13);
@@ -653,7 +653,7 @@ fn restart_loads_the_most_probable_pages() {
 
 /// Stores with thousands of entries of equal probability: ranks and evictions span many chunks of the order.
 #[test]
-fn large_stores_rank_like_a_sorted_list() {
+fn large_fingerprint_stores_rank_entries_like_a_sorted_list() {
     for policy in [LRU, PROB, FAST] {
         let mut pair = Pair::new(6_000, 2_000, policy, Some(2_000));
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(17);
@@ -668,7 +668,7 @@ fn large_stores_rank_like_a_sorted_list() {
 }
 
 #[test]
-fn capacity_0_never_hits() {
+fn a_fingerprint_store_of_capacity_0_never_hits() {
     for policy in [LRU, PROB, FAST] {
         let pair = drive(24, 8, policy, Some(0), 20_000);
         assert_eq!((pair.hits, pair.recycle.store_len()), (0, 0));
@@ -679,7 +679,7 @@ fn capacity_0_never_hits() {
 /// An unbounded store contains every dead page. So it hits exactly if a dead page has the content, and chooses the same
 /// page under every policy.
 #[test]
-fn unbounded_stores_hit_alike_and_whenever_possible() {
+fn unbounded_fingerprint_stores_hit_whenever_a_dead_page_has_the_content() {
     let mut pairs = [LRU, PROB].map(|policy| Pair::new(24, 8, policy, None));
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(19);
     for _ in 0..100_000 {
@@ -701,7 +701,7 @@ fn unbounded_stores_hit_alike_and_whenever_possible() {
 
 /// Requirement R22: an older version of the same logical page is written again, and its dead page is revived.
 #[test]
-fn r22_a_page_is_recycled_by_its_own_logical_page() {
+fn r22_a_dead_page_is_revived_by_its_own_logical_page() {
     let mut pair = Pair::new(8, 2, PROB, Some(8));
     let pages: Vec<u32> = (100..103).map(|content| pair.write(0, content).unwrap()).collect();
     assert_eq!(pair.versions(0), [pages[1], pages[0]]);
@@ -713,7 +713,7 @@ fn r22_a_page_is_recycled_by_its_own_logical_page() {
 
 /// Requirement R23: content equal to a valid page is programmed again; the old copy becomes a candidate.
 #[test]
-fn r23_valid_content_is_not_a_hit() {
+fn r23_content_of_a_valid_page_is_not_a_recycling_hit() {
     let mut pair = Pair::new(8, 2, PROB, Some(8));
     let first = pair.write(0, 7).unwrap();
     let second = pair.write(0, 7).unwrap();
@@ -726,7 +726,7 @@ fn r23_valid_content_is_not_a_hit() {
 
 /// Requirement R24: of two dead pages with equal content, the store holds the one with the greater probability.
 #[test]
-fn r24_equal_content_keeps_the_more_probable_page() {
+fn r24_of_dead_pages_with_equal_content_the_store_keeps_the_more_probable() {
     for capacity in [Some(8), None] {
         let mut pair = Pair::new(8, 3, PROB, capacity);
         let read_often = pair.write(0, 7).unwrap();
@@ -747,7 +747,7 @@ fn r24_equal_content_keeps_the_more_probable_page() {
 
 /// Requirement R24: a page that dies later and has a greater probability replaces the entry with equal content.
 #[test]
-fn r24_a_more_probable_page_takes_over() {
+fn r24_a_more_probable_dead_page_replaces_the_entry_of_equal_content() {
     let mut pair = Pair::new(8, 3, PROB, Some(8));
     let never_read = pair.write(0, 7).unwrap();
     let read_once = pair.write(1, 7).unwrap();
@@ -760,7 +760,7 @@ fn r24_a_more_probable_page_takes_over() {
 
 /// Requirement R25: a recycled page keeps its access count.
 #[test]
-fn r25_access_counts_survive_a_recycle() {
+fn r25_a_revived_page_keeps_its_access_count() {
     let mut pair = Pair::new(8, 2, PROB, Some(8));
     let page = pair.write(0, 7).unwrap();
     (0..3).for_each(|_| pair.read(0));
@@ -781,7 +781,7 @@ impl Pair {
 
 /// Requirement R26: an erased page is in neither history nor store, and its access count is 0 again.
 #[test]
-fn r26_an_erased_page_is_not_a_hit() {
+fn r26_an_erased_page_is_not_a_recycling_hit() {
     let mut pair = Pair::new(8, 2, PROB, Some(8));
     let page = pair.write(0, 7).unwrap();
     pair.read(0);
@@ -794,7 +794,7 @@ fn r26_an_erased_page_is_not_a_hit() {
 
 /// Erasing a block at once leaves the same state as erasing its pages one by one.
 #[test]
-fn a_block_is_erased_like_its_pages() {
+fn erasing_a_block_equals_erasing_its_pages_one_by_one_in_recycling_state() {
     let mut pair = Pair::new(64, 20, PROB, Some(12));
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(23);
     let mut blocks_erased = 0;
@@ -819,7 +819,7 @@ fn a_block_is_erased_like_its_pages() {
 /// Requirement R28: pages that were never read all have probability 0, so the version decides their order, then
 /// recency.
 #[test]
-fn r28_never_read_pages_go_by_version_then_recency() {
+fn r28_never_read_dead_pages_are_evicted_by_version_then_recency() {
     let mut pair = Pair::new(8, 2, PROB, Some(8));
     let a: Vec<u32> = [10, 11, 12].iter().map(|&content| pair.write(0, content).unwrap()).collect();
     let b: Vec<u32> = [20, 21].iter().map(|&content| pair.write(1, content).unwrap()).collect();
@@ -829,7 +829,7 @@ fn r28_never_read_pages_go_by_version_then_recency() {
 
 /// Requirement R29: a trimmed page remains in its history, and can be revived.
 #[test]
-fn r29_a_trimmed_page_is_recycled() {
+fn r29_a_trimmed_page_can_be_revived() {
     let mut pair = Pair::new(8, 2, PROB, Some(8));
     let page = pair.write(0, 7).unwrap();
     pair.trim(0);
@@ -843,7 +843,7 @@ fn r29_a_trimmed_page_is_recycled() {
 /// Requirement R18: GC moves the access count with a page, which keeps its position in the history; the source of the
 /// copy is never a candidate.
 #[test]
-fn r18_a_copied_page_takes_its_count_along() {
+fn r18_a_gc_copy_keeps_the_access_count_of_its_page() {
     let mut pair = Pair::new(8, 2, PROB, Some(8));
     let old = pair.write(0, 7).unwrap();
     let source = pair.write(0, 8).unwrap();
@@ -861,7 +861,7 @@ fn r18_a_copied_page_takes_its_count_along() {
 /// Requirement R17: after a hit on a page of logical page 2, the newest dead pages of 1 and 3 are at the head of the
 /// store, although never read.
 #[test]
-fn r17_fast_loading_puts_neighbours_first() {
+fn r17_fast_loading_puts_dead_pages_of_neighbours_first() {
     let mut pair = Pair::new(24, 6, FAST, Some(3));
     let dying: Vec<u32> = (0..5).map(|lpn| pair.write(lpn, 100 + lpn as u64).unwrap()).collect();
     (0..5).for_each(|lpn| _ = pair.write(lpn, 200 + lpn as u64));
@@ -882,7 +882,7 @@ fn r17_fast_loading_puts_neighbours_first() {
 /// Requirement R17: with a window of 2, two logical pages on each side are loaded; the probability of a fast-loaded
 /// page still decays.
 #[test]
-fn r17_window_2_and_decay() {
+fn r17_fast_loading_with_window_2_loads_two_neighbours_on_each_side_and_still_decays() {
     let mut pair = Pair::new(24, 6, FAST_2, Some(8));
     let dying: Vec<u32> = (0..5).map(|lpn| pair.write(lpn, 100 + lpn as u64).unwrap()).collect();
     (0..5).for_each(|lpn| _ = pair.write(lpn, 200 + lpn as u64));
@@ -896,7 +896,7 @@ fn r17_window_2_and_decay() {
 
 /// Requirement R13: when a page leaves the middle of a history, the versions of all older pages increase by one.
 #[test]
-fn r13_versions_rise_behind_a_recycled_page() {
+fn r13_versions_older_than_a_revived_page_increase_by_one() {
     let mut pair = Pair::new(8, 2, PROB, Some(8));
     (0..4).for_each(|content| {
         pair.write(0, 100 + content);
@@ -910,7 +910,7 @@ fn r13_versions_rise_behind_a_recycled_page() {
 }
 
 #[test]
-fn factors_outside_the_range_are_refused() {
+fn recycling_factors_outside_their_range_are_refused() {
     let default = RecycleOptions::default();
     assert_eq!(default.clone().checked(), Ok(default.clone()));
     let alpha = RecycleOptions { alpha: 0.2, ..default.clone() };
@@ -920,7 +920,7 @@ fn factors_outside_the_range_are_refused() {
 }
 
 #[test]
-fn ram_is_itemised_as_the_paper_counts_it() {
+fn recycling_ram_is_itemised_as_the_paper_counts_it() {
     let recycle = Recycler::new(10_485_760, 8_912_896, &RecycleOptions::default());
     let mib: Vec<(&str, f64)> = recycle
         .ram_bytes()
@@ -939,7 +939,7 @@ fn ram_is_itemised_as_the_paper_counts_it() {
 }
 
 #[test]
-fn ram_of_a_history_of_the_store_does_not_grow_with_the_drive() {
+fn recycling_ram_with_only_the_history_of_the_store_is_independent_of_drive_size() {
     let options = RecycleOptions { history: HistoryScope::Store, ..RecycleOptions::default() };
     for pages in [1 << 20, 1 << 24] {
         let recycle = Recycler::new(pages, 900_000, &options);
@@ -950,7 +950,7 @@ fn ram_of_a_history_of_the_store_does_not_grow_with_the_drive() {
 
 #[test]
 #[should_panic(expected = "dies twice")]
-fn a_page_cannot_die_twice() {
+fn reporting_a_dead_page_as_dead_again_panics() {
     let mut recycle = Recycler::new(8, 2, &RecycleOptions::default());
     recycle.page_invalidated(Lpn(0), Ppn(1), None, Fingerprint(1));
     recycle.page_invalidated(Lpn(0), Ppn(1), None, Fingerprint(1));

@@ -101,7 +101,7 @@ fn survives_cut_after_cut(design: &str, world_name: &str, outcome: CutOutcome) {
 /// Bug: a random policy chose a victim without invalid pages when the cut had left no free block for its copies. From
 /// then on the device was full, although there was garbage.
 #[test]
-fn no_victim_fitted_after_a_cut_with_random_victims() {
+fn random_victims_left_a_device_full_after_a_power_cut() {
     survives_cut_after_cut("page-map random", "many_planes", CutOutcome::Before);
     survives_cut_after_cut("page-map random", "many_planes", CutOutcome::Torn);
 }
@@ -109,7 +109,7 @@ fn no_victim_fitted_after_a_cut_with_random_victims() {
 /// Bug: without a free block a translation block was chosen that had no open block for its copies, although a data
 /// block would have fitted.
 #[test]
-fn translation_victim_was_taken_without_room_for_it() {
+fn a_translation_block_was_collected_without_room_for_its_copies() {
     for outcome in CutOutcome::ALL {
         survives_cut_after_cut("dftl 1 entry", "one_block_spare", outcome);
     }
@@ -118,7 +118,7 @@ fn translation_victim_was_taken_without_room_for_it() {
 /// Bug: a page evicted from the write buffer was dropped when its write to flash failed, and the next flush succeeded
 /// without it.
 #[test]
-fn buffered_page_was_dropped_by_a_failed_eviction() {
+fn a_page_was_lost_when_its_eviction_from_the_write_buffer_failed() {
     let world = world("tiny");
     // Every block fails at its second erase, so that the device is soon full.
     let nand = full_medium(&world).with_endurance(1);
@@ -141,7 +141,7 @@ fn buffered_page_was_dropped_by_a_failed_eviction() {
 /// Bug: each request that a host sent after a power cut advanced an open block's next page, but recovery only took one
 /// such step back. The first write after recovery was then a program out of order.
 #[test]
-fn requests_after_a_cut_moved_the_next_page() {
+fn requests_after_a_power_cut_moved_the_next_page_of_an_open_block() {
     for design in ["recyclable prob greedy", "dftl 4 entries", "page-map greedy"] {
         let world = world("slc");
         let nand = cuttable(full_medium(&world), Some(500), CutOutcome::Before);
@@ -166,7 +166,7 @@ fn requests_after_a_cut_moved_the_next_page() {
 /// Bug: on a device of the largest possible size, the host page of a request opened the free block that was needed for
 /// its translation page. The translation page then used up the reserve, and the next victim had no room for its copies.
 #[test]
-fn host_page_took_the_block_of_the_translation_page() {
+fn a_host_page_took_the_free_block_needed_for_its_translation_page() {
     let gc = GcOptions { low_blocks: 1, ..GcOptions::default() };
     let parts = dftl(gc, DftlOptions { cache_entries: 1 });
     fill_to_the_brim(&parts, &flat_geometry([2, 12, 8, 512]), "dftl of 1");
@@ -175,7 +175,7 @@ fn host_page_took_the_block_of_the_translation_page() {
 /// Bug: the search for a writable pool ended after one round, although writing the map in the last step of the round
 /// had turned translation pages into garbage.
 #[test]
-fn full_was_reported_with_garbage_from_settling() {
+fn a_full_device_was_reported_although_writing_the_map_had_left_garbage() {
     let parts = dftl(GcOptions::default(), DftlOptions { cache_entries: 9 });
     fill_to_the_brim(&parts, &flat_geometry([2, 12, 8, 512]), "dftl of 9");
 }
@@ -183,7 +183,7 @@ fn full_was_reported_with_garbage_from_settling() {
 /// Bug: a full device with a demand-paged map refused reads whose map entry was not cached, because making room in the
 /// cache required writing a translation page.
 #[test]
-fn full_device_with_a_demand_paged_map_refused_reads() {
+fn a_full_device_with_a_demand_paged_map_refused_reads() {
     let world = world("large_pages");
     let nand = full_medium(&world).with_endurance(3);
     let mut device = device(&world, &parts("dftl 1 entry"), NO_BUFFER, nand);
@@ -196,7 +196,7 @@ fn full_device_with_a_demand_paged_map_refused_reads() {
 /// Bug: a block whose program had failed was to be retired once it was empty, but only RAM contained this. After a
 /// power loss the block was filled further, or erased and used again.
 #[test]
-fn condemned_block_was_used_again_after_recovery() {
+fn a_condemned_block_was_used_again_after_recovery() {
     let world = world("slc");
     for design in designs() {
         let plan =

@@ -134,7 +134,7 @@ fn random_remaps_on(name: &str, operations: u64) {
 }
 
 #[test]
-fn every_design_remaps_like_a_plain_map_on_tiny() {
+fn every_design_remaps_like_a_plain_map_on_a_tiny_device() {
     random_remaps_on("tiny", 20_000);
 }
 
@@ -149,7 +149,7 @@ fn every_design_remaps_like_a_plain_map_on_superblocks() {
 }
 
 #[test]
-fn a_copy_keeps_the_source_and_a_relocation_deallocates_it() {
+fn a_remap_copy_keeps_its_source_and_a_relocation_deallocates_it() {
     for (mode, expected) in [(Copy, [1, 2, 1, 2]), (Relocate, [0, 0, 1, 2])] {
         let mut pair = Pair::holding(&[1, 2, 3, 4], 0);
         pair.remap(2, 0, 2, mode);
@@ -159,7 +159,7 @@ fn a_copy_keeps_the_source_and_a_relocation_deallocates_it() {
 }
 
 #[test]
-fn an_unmapped_source_deallocates_the_target() {
+fn a_remap_of_an_unmapped_source_deallocates_the_target() {
     for mode in MODES {
         let mut pair = Pair::holding(&[1, 0, 3], 0);
         let trims = pair.device.ftl().stats().host_page_trims;
@@ -171,7 +171,7 @@ fn an_unmapped_source_deallocates_the_target() {
 }
 
 #[test]
-fn a_target_that_is_its_own_source_costs_nothing() {
+fn a_remap_of_a_page_to_itself_costs_nothing() {
     for mode in MODES {
         let mut pair = Pair::holding(&[1, 2, 3], 0);
         let before = pair.device.ftl().stats().clone();
@@ -184,7 +184,7 @@ fn a_target_that_is_its_own_source_costs_nothing() {
 }
 
 #[test]
-fn overlapping_copies_take_the_source_as_it_was() {
+fn overlapping_remap_copies_read_the_source_as_it_was() {
     for (target, source, expected) in
         [(1, 0, [1, 1, 2, 3, 5]), (0, 1, [2, 3, 4, 4, 5]), (2, 0, [1, 2, 1, 2, 3])]
     {
@@ -196,7 +196,7 @@ fn overlapping_copies_take_the_source_as_it_was() {
 }
 
 #[test]
-fn overlapping_relocations_deallocate_what_the_target_leaves_of_the_source() {
+fn overlapping_relocations_deallocate_source_pages_outside_the_target() {
     for (target, source, expected) in
         [(1, 0, [0, 1, 2, 3, 5]), (0, 1, [2, 3, 4, 0, 5]), (2, 0, [0, 0, 1, 2, 3])]
     {
@@ -208,7 +208,7 @@ fn overlapping_relocations_deallocate_what_the_target_leaves_of_the_source() {
 }
 
 #[test]
-fn buffered_pages_of_both_ranges_are_written_out_first_and_no_others() {
+fn a_remap_first_writes_out_the_buffered_pages_of_both_ranges_only() {
     let mut pair = Pair::holding(&[1, 2, 3, 4, 5], 5);
     assert_eq!(pair.device.buffered_pages(), 5);
     pair.remap(0, 2, 2, Copy);
@@ -218,7 +218,7 @@ fn buffered_pages_of_both_ranges_are_written_out_first_and_no_others() {
 }
 
 #[test]
-fn a_partly_written_buffered_page_is_completed_before_it_moves() {
+fn a_remap_completes_a_partly_written_buffered_page_first() {
     let mut pair = Pair::holding(&[1, 2], 4);
     pair.device.flush().expect("a flush");
     let sectors = pair.oracle.page_sectors();
@@ -232,7 +232,7 @@ fn a_partly_written_buffered_page_is_completed_before_it_moves() {
 }
 
 #[test]
-fn parts_of_pages_and_ranges_beyond_the_end_are_refused() {
+fn remaps_of_partial_pages_or_beyond_the_end_are_refused() {
     let mut pair = Pair::holding(&[1, 2, 3], 0);
     let (page, end) = (pair.page_bytes(), pair.device.capacity_bytes());
     for (target, source, len) in [(1, 0, page), (page, 512 % page + 1, page), (0, page, page - 1)] {
@@ -248,7 +248,7 @@ fn parts_of_pages_and_ranges_beyond_the_end_are_refused() {
 }
 
 #[test]
-fn the_demoted_form_costs_a_read_and_a_program_per_page() {
+fn a_demoted_remap_costs_a_read_and_a_program_per_page() {
     let mut pair = Pair::holding(&[1, 2, 3], 0);
     let before = pair.device.ftl().stats().clone();
     pair.remap(10, 0, 3, Relocate);

@@ -79,7 +79,7 @@ fn done(before: &[u8], command: Command) -> Vec<u8> {
 /// A command takes effect as a whole at every cut. A naive recovery uses all entries that it finds, so that a cut
 /// leaves a part of the command. Or it leaves torn entries in place, and compaction makes them look complete later.
 #[test]
-fn a_command_takes_effect_as_a_whole_at_every_cut() {
+fn an_atomic_remap_command_takes_effect_entirely_or_not_at_every_power_cut() {
     for build in builds() {
         for command in COMMANDS {
             let mut whole = build.drive();
@@ -117,7 +117,7 @@ fn a_command_takes_effect_as_a_whole_at_every_cut() {
 /// If recovery is cut, the next one still discards the whole torn command. A naive recovery zeroes its entries from the
 /// first on; if that is cut, the rest is taken for entries of their own, or mixed with the next ones.
 #[test]
-fn a_recovery_that_is_cut_discards_the_whole_command_all_the_same() {
+fn an_interrupted_recovery_still_discards_the_whole_torn_remap_command() {
     let mut cuts_of_recovery = 0;
     for build in builds() {
         for outcome in CutOutcome::ALL {
@@ -159,7 +159,7 @@ fn a_recovery_that_is_cut_discards_the_whole_command_all_the_same() {
 /// A complete command remains valid when some of its entries are gone. A naive recovery discards a complete command
 /// because compaction, collection and erases have dropped some of its entries.
 #[test]
-fn a_complete_command_outlives_its_entries() {
+fn a_complete_remap_command_stays_valid_after_some_of_its_entries_are_dropped() {
     for build in builds() {
         let complete = |drive: &mut Drive| {
             scene(drive);
@@ -189,7 +189,7 @@ fn a_complete_command_outlives_its_entries() {
 /// A command that is too long for the reverse map is refused. A naive implementation executes it by writes, page by
 /// page.
 #[test]
-fn a_command_without_room_is_refused_and_changes_nothing() {
+fn an_atomic_remap_command_without_room_is_refused_and_changes_nothing() {
     for part in [
         ReverseMapPart::Segments { nvram_bytes: 8 * 64 + 8, segment_bytes: 64 },
         ReverseMapPart::NvramLog { nvram_bytes: 8 * 24 + 8 },
@@ -211,7 +211,7 @@ fn a_command_without_room_is_refused_and_changes_nothing() {
 /// If a source page has the maximum number of referrers, it is written once more before the command. A naive
 /// implementation writes that page as a part of the command, while the others are bound.
 #[test]
-fn a_source_with_all_its_referrers_gets_a_page_of_its_own() {
+fn a_remap_source_with_the_most_referrers_is_written_once_more_before_the_command() {
     let nvram_bytes = 4096;
     for part in [
         ReverseMapPart::Segments { nvram_bytes, segment_bytes: 96 },

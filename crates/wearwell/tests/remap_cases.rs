@@ -18,7 +18,7 @@ use crate::common;
 /// Requirement M14: a page with the maximum number of referrers is written once more. Naive implementation: the
 /// sixteenth referrer overflows the four-bit counter, and the page dies with fifteen referrers left.
 #[test]
-fn m14_a_saturated_page_is_written_once_more() {
+fn m14_content_of_a_page_with_the_most_referrers_is_written_once_more() {
     for part in durable() {
         let mut drive = Build::with(part).drive();
         drive.write(0, 7);
@@ -34,7 +34,7 @@ fn m14_a_saturated_page_is_written_once_more() {
 /// Requirement M14: a demotion of a remap to a write is counted once. Naive implementation: the write finds its own
 /// content in the index of deduplication, and is demoted again, so that one page counts as two demotions.
 #[test]
-fn m14_a_demotion_counts_once_with_deduplication() {
+fn m14_a_demoted_remap_is_counted_once_with_deduplication() {
     for part in durable() {
         let mut drive = Build { dedup: true, ..Build::with(part) }.drive();
         drive.write(0, 7);
@@ -47,7 +47,7 @@ fn m14_a_demotion_counts_once_with_deduplication() {
 /// Requirement M14: binds stop at the watermark of the reverse map. Naive implementation: entries are recorded until
 /// none is left, and garbage collection has no room for those that it must record again.
 #[test]
-fn m14_binds_stop_at_the_watermark_or_before_and_are_counted() {
+fn m14_binds_stop_at_the_reverse_map_watermark_or_before_and_are_counted() {
     let nvram_bytes = 64 * ENTRY_BYTES;
     for (part, capacity) in [
         (segments(nvram_bytes), 48),
@@ -79,7 +79,7 @@ fn m14_binds_stop_at_the_watermark_or_before_and_are_counted() {
 /// OOB, finds that it is mapped elsewhere, and drops the page (or moves it for the owner alone) although other pages
 /// refer to it.
 #[test]
-fn m15_m35_gc_moves_a_shared_page_for_all_who_refer_to_it() {
+fn m15_m35_gc_moves_a_shared_page_for_all_its_referrers() {
     for part in durable() {
         let scene = |drive: &mut Drive| {
             fill_block_0(drive);
@@ -118,7 +118,7 @@ fn m15_m35_gc_moves_a_shared_page_for_all_who_refer_to_it() {
 /// Requirement M26: remaps of unmapped sources, of pages to themselves, and of overlapping ranges. Naive
 /// implementation: a bind to a page that holds nothing is skipped, or only done in RAM.
 #[test]
-fn m26_unmapped_sources_own_sources_and_overlaps() {
+fn m26_remaps_of_unmapped_own_and_overlapping_sources_are_durable() {
     for part in durable() {
         for mode in [Copy, Relocate] {
             let mut drive = Build::with(part).drive();
@@ -141,7 +141,7 @@ fn m26_unmapped_sources_own_sources_and_overlaps() {
 /// Requirement M28: a buffered write of the target is older than the bind. Naive implementation: the map changes at
 /// once, the buffered write is written later and wins.
 #[test]
-fn m28_a_buffered_write_of_the_target_is_older_than_the_bind() {
+fn m28_a_buffered_write_of_a_remap_target_does_not_undo_the_remap() {
     for part in durable() {
         let mut drive = Build { buffer_pages: 4, ..Build::with(part) }.drive();
         drive.write(0, 1);
@@ -164,7 +164,7 @@ fn m28_a_buffered_write_of_the_target_is_older_than_the_bind() {
 /// Requirement M29: the index names the new copy of a page with the maximum number of referrers. Naive implementation:
 /// it still names the old page, and every later write of the content is demoted.
 #[test]
-fn m29_the_copy_of_a_saturated_page_serves_the_next_writes() {
+fn m29_the_second_copy_of_a_page_with_the_most_referrers_serves_later_writes() {
     for part in durable() {
         let build =
             Build { dedup: true, logical: 30, geometry: flat_geometry([1, 16, 4, 512]), ..Build::with(part) };
@@ -181,7 +181,7 @@ fn m29_the_copy_of_a_saturated_page_serves_the_next_writes() {
 /// bits in the entry, and the newest entries become the oldest.
 #[test]
 #[should_panic(expected = "does not fit 42 bits")]
-fn m33_a_sequence_number_beyond_its_field_is_refused() {
+fn m33_a_reverse_map_sequence_number_beyond_its_field_is_refused() {
     let entry = |sequence| ReverseMapEntry { lpn: Lpn(1), place: Some(Ppn(3)), source: None, sequence };
     let words = entry(MAX_SEQUENCE).encode(Ppn(0));
     assert_eq!(ReverseMapEntry::decode(words, Ppn(0)), Some(entry(MAX_SEQUENCE)));
@@ -190,7 +190,7 @@ fn m33_a_sequence_number_beyond_its_field_is_refused() {
 
 /// Requirement M36: a group of entries may have many segments. Naive implementation: a group is one segment.
 #[test]
-fn m36_a_group_may_have_many_segments() {
+fn m36_a_group_of_reverse_map_entries_may_have_many_segments() {
     let scene = |drive: &mut Drive| {
         fill_block_0(drive);
         (4..60).for_each(|lpn| drive.remap(lpn, lpn % 4, Copy));
@@ -307,7 +307,7 @@ fn take(drive: &mut Drive, step: Step) -> Result<()> {
 /// although its entries have no room, and its shared pages are stored once per referrer, for which no pages were
 /// reserved. The device is then full in the middle of a collection.
 #[test]
-fn m31_entries_that_run_out_never_fill_the_device() {
+fn m31_a_lack_of_reverse_map_entries_never_makes_the_device_full() {
     let nvram_bytes = 16 * SEGMENT_BYTES as u64;
     let flash_log = ReverseMapPart::FlashLog { log_pages: 2 };
     for (reverse_map, logical) in
@@ -342,7 +342,7 @@ fn m31_entries_that_run_out_never_fill_the_device() {
 /// once per referrer is mapped before it is programmed, or its entries are dropped too early; a power loss in between
 /// finds neither the old entries nor the new pages.
 #[test]
-fn m31_a_collection_without_room_for_entries_is_safe_at_every_cut() {
+fn m31_gc_without_room_for_reverse_map_entries_loses_nothing_at_any_power_cut() {
     let logical = 216;
     let geometry = flat_geometry([1, 9, 32, PAGE_BYTES as u32]);
     let build = Build { geometry, logical, ..Build::with(segments(8 * SEGMENT_BYTES as u64)) };
@@ -372,7 +372,7 @@ fn m31_a_collection_without_room_for_entries_is_safe_at_every_cut() {
 /// implementation: the tombstone that a relocation needs is dropped with the victim, and recovery finds an older
 /// version of the source; or it is recorded although there is no room.
 #[test]
-fn m31_m27_without_room_for_a_tombstone_the_source_is_overwritten() {
+fn m31_m27_a_relocation_source_is_overwritten_if_its_tombstone_has_no_room() {
     let geometry = flat_geometry([1, 14, 8, PAGE_BYTES as u32]);
     let build = Build { geometry, logical: 40, ..Build::with(segments(6 * SEGMENT_BYTES as u64)) };
     let scene = |drive: &mut Drive| {

@@ -20,7 +20,7 @@ use crate::common;
 /// Requirement M22: a write after the bind wins. Naive implementation: entries are replayed after the scan, whatever
 /// was written after them.
 #[test]
-fn m22_a_write_after_the_bind_wins() {
+fn m22_recovery_prefers_a_write_that_is_newer_than_a_bind() {
     for part in durable() {
         let mut drive = Build::with(part).drive();
         fill_block_0(&mut drive);
@@ -39,7 +39,7 @@ fn m22_a_write_after_the_bind_wins() {
 /// Requirement M25: a trim survives a power loss at every cut. Naive implementation: a trim is not recorded (as in the
 /// paper), and the page's last version is mapped again after a power loss.
 #[test]
-fn m25_a_trim_survives_at_every_cut() {
+fn m25_a_trim_survives_any_power_cut() {
     for part in durable() {
         let mut drive = Build::with(part).drive();
         fill_block_0(&mut drive);
@@ -60,7 +60,7 @@ fn m25_a_trim_survives_at_every_cut() {
 /// Requirement M25: a tombstone (record of a trim) is kept while an older version of the page exists. Naive
 /// implementation: it is dropped with the newest version, although an older one is in another block.
 #[test]
-fn m25_a_tombstone_stays_while_an_older_version_exists() {
+fn m25_a_tombstone_is_kept_while_an_older_version_of_its_page_exists() {
     for part in durable() {
         let mut drive = Build::with(part).drive();
         // The old version is in block 0, among pages that stay valid; the newest is in block 1, with nothing but
@@ -108,7 +108,7 @@ fn m25_tombstones_do_not_fill_the_nvram() {
 /// Requirement M27: the source of a relocation stays deallocated when its target is overwritten. Naive implementation:
 /// the entry of the relocation is dropped then, and recovery finds the source's old page by its OOB.
 #[test]
-fn m27_a_relocated_source_stays_gone_when_its_target_moved_on() {
+fn m27_a_relocated_source_stays_deallocated_when_its_target_is_overwritten() {
     for part in durable() {
         let scene = |drive: &mut Drive| {
             fill_block_0(drive);
@@ -138,7 +138,7 @@ fn m27_a_relocated_source_stays_gone_when_its_target_moved_on() {
 /// Requirement M27: the source of a relocation stays deallocated when GC moves its target. Naive implementation: GC
 /// drops the entry with the block of the target, although an older version of the source is in another block.
 #[test]
-fn m27_a_relocated_source_stays_gone_when_gc_moves_its_target() {
+fn m27_a_relocated_source_stays_deallocated_when_gc_moves_its_target() {
     for part in durable() {
         let scene = |drive: &mut Drive| {
             fill_block_0(drive);
@@ -166,7 +166,7 @@ fn m27_a_relocated_source_stays_gone_when_gc_moves_its_target() {
 /// entry is recorded again with a new number and its old meaning, and deallocates what the host wrote to the source in
 /// between.
 #[test]
-fn m27_a_source_written_again_is_not_buried_by_gc() {
+fn m27_gc_does_not_deallocate_a_relocated_source_that_was_written_again() {
     for part in durable() {
         let scene = |drive: &mut Drive| {
             fill_block_0(drive);
@@ -195,7 +195,7 @@ fn m27_a_source_written_again_is_not_buried_by_gc() {
 /// Requirement M27: chains and circles of relocations are recovered. Naive implementation: only the last entry of a
 /// chain is applied.
 #[test]
-fn m27_chains_and_circles_of_relocations() {
+fn m27_chains_and_circles_of_relocations_are_recovered() {
     for part in durable() {
         let scene = |drive: &mut Drive| {
             fill_block_0(drive);
@@ -232,7 +232,7 @@ fn m27_chains_and_circles_of_relocations() {
 /// Requirement M30: no bind is lost at any cut during GC. Naive implementation: the old group of entries is zeroed, or
 /// the block erased, before the new entries are durable, and a power loss in between loses an acknowledged bind.
 #[test]
-fn m30_no_bind_is_lost_at_any_cut_of_gc() {
+fn m30_no_bind_is_lost_at_any_power_cut_during_gc() {
     for part in durable() {
         let scene = |drive: &mut Drive| {
             fill_block_0(drive);
@@ -262,7 +262,7 @@ fn m30_no_bind_is_lost_at_any_cut_of_gc() {
 /// if the page exists. Power was lost between the erase of a block and the end of its group, and the block is in use
 /// again. When everything newer is gone, the entry binds its target to an unrelated page.
 #[test]
-fn m20_an_entry_does_not_outlive_the_page_it_named() {
+fn m20_a_reverse_map_entry_is_void_once_the_page_that_it_named_is_erased() {
     let part = segments(1536);
     let scene = |drive: &mut Drive| {
         fill_block_0(drive);
@@ -297,7 +297,7 @@ fn m20_an_entry_does_not_outlive_the_page_it_named() {
 /// group is gone and the victim is not erased yet, recovery takes the page for the owner in its OOB. This is the order
 /// of the paper, produced by hand here.
 #[test]
-fn m21_a_victim_loses_against_its_copies() {
+fn m21_recovery_prefers_gc_copies_to_the_pages_of_their_victim() {
     let scene = |drive: &mut Drive| {
         fill_block_0(drive);
         drive.remap(10, 0, Copy);
@@ -330,7 +330,7 @@ fn m21_a_victim_loses_against_its_copies() {
 /// Requirement M23: pages of open blocks, and binds to them, are found. Naive implementation: recovery only reads the
 /// metadata of closed blocks, and forgets the pages of open blocks and the binds to them.
 #[test]
-fn m23_pages_of_open_blocks_and_binds_to_them_are_found() {
+fn m23_recovery_finds_pages_of_open_blocks_and_binds_to_them() {
     for part in durable() {
         let mut drive = Build::with(part).drive();
         (0..3).for_each(|lpn| drive.write(lpn, 1 + lpn as u8));
@@ -352,7 +352,7 @@ fn m23_pages_of_open_blocks_and_binds_to_them_are_found() {
 /// Requirement M32: a torn head is a free segment. Naive implementation: one of the two words of a head is taken for a
 /// head. Here it would be the first of its group, older than the true one, and end the group before its first entry.
 #[test]
-fn m32_a_torn_head_is_a_free_segment() {
+fn m32_an_nvram_segment_with_a_torn_head_is_free() {
     const SEGMENTS: u64 = 24;
     let mut drive = Build::with(segments(SEGMENTS * SEGMENT_BYTES as u64)).drive();
     fill_block_0(&mut drive);
@@ -374,7 +374,7 @@ fn m32_a_torn_head_is_a_free_segment() {
 /// Requirement M32: power losses make no segment unusable. Naive implementation: a segment whose head was being stored
 /// is never used again, and the NVRAM shrinks with every power loss.
 #[test]
-fn m32_no_segment_is_lost_to_power_losses() {
+fn m32_power_losses_make_no_nvram_segment_unusable() {
     for outcome in CutOutcome::ALL {
         let mut drive = Build { outcome, ..Build::with(segments(24 * SEGMENT_BYTES as u64)) }.drive();
         fill_block_0(&mut drive);
@@ -395,7 +395,7 @@ fn m32_no_segment_is_lost_to_power_losses() {
 /// superblock although the FTL has none, and are lost with the erase of a neighbour; or by block although a superblock
 /// is erased as a whole, and then occupy one segment per plane.
 #[test]
-fn m34_a_group_belongs_to_what_is_erased_as_a_whole() {
+fn m34_a_group_of_reverse_map_entries_belongs_to_one_erase_unit() {
     let planes = flat_geometry([2, 10, 4, PAGE_BYTES as u32]);
     let superblocks = Geometry { superblock_planes: 2, ..planes.clone() };
     for (geometry, heads) in [(planes, 2), (superblocks, 1)] {

@@ -377,7 +377,7 @@ fn parts() -> Vec<ReverseMapPart> {
 }
 
 #[test]
-fn agrees_with_the_model() {
+fn every_reverse_map_agrees_with_a_naive_model() {
     for part in parts() {
         let mut refused = 0;
         for seed in 0..40 {
@@ -417,7 +417,7 @@ fn survives(part: ReverseMapPart, seed: u64, cut_at: u64, again_at: u64, outcome
 }
 
 #[test]
-fn survives_a_cut_at_every_store() {
+fn every_reverse_map_survives_a_power_cut_at_every_nvram_store() {
     for part in parts() {
         let mut stores = 0;
         for seed in 0..6 {
@@ -432,7 +432,7 @@ fn survives_a_cut_at_every_store() {
 }
 
 #[test]
-fn a_stale_group_is_adopted_and_freed_by_the_next_erase() {
+fn recovery_adopts_a_stale_group_of_entries_and_the_next_erase_frees_it() {
     let part = segments(1024, 64);
     let mut world = World::new(part, 1, None, CutOutcome::Before);
     let bind = |lpn, place, sequence| ReverseMapEntry {
@@ -461,7 +461,7 @@ fn a_stale_group_is_adopted_and_freed_by_the_next_erase() {
 }
 
 #[test]
-fn sizes_that_cannot_work_are_refused() {
+fn impossible_nvram_segment_sizes_are_refused() {
     let io = store(segments(1024, 64), None, CutOutcome::Before);
     let refused =
         |bytes, segment| matches!(NvramSegments::new(&io, bytes, segment), Err(Error::InvalidOptions(_)));
@@ -473,7 +473,7 @@ fn sizes_that_cannot_work_are_refused() {
 
 /// Paper figures RM-05, RM-06 and RM-07: sizes of entries and segments for 4-KiB pages.
 #[test]
-fn sizes_are_the_papers() {
+fn reverse_map_entries_and_segments_have_the_papers_sizes() {
     const GIB: u64 = 1 << 30;
     const PAGE_BYTES: u64 = 4096;
     assert_eq!(GIB / PAGE_BYTES * ENTRY_BYTES, 4 << 20, "entries for 1 GiB of duplicates");
@@ -513,7 +513,7 @@ fn fill(io: &mut Store<SimNand>, map: &mut AnyReverseMap, block: u32, count: u32
 /// Paper figure RM-43: bytes of NVRAM and pages of flash read for one victim with 50 entries, while there are `others`
 /// other entries. Only segments are independent of their number.
 #[test]
-fn only_segments_scan_independently_of_other_entries() {
+fn only_with_nvram_segments_a_victim_scan_is_independent_of_other_entries() {
     let costs = |part, others: u32| {
         let (mut io, mut map) = fresh(part, 64);
         fill(&mut io, &mut map, 5, 50);
@@ -538,7 +538,7 @@ fn only_segments_scan_independently_of_other_entries() {
 
 /// Paper figure RM-36: the largest group of the paper, 117 KiB, is scanned in 94 us, at 50 ns per 64 bytes.
 #[test]
-fn the_largest_group_of_the_paper_takes_94_us() {
+fn scanning_the_largest_group_of_the_remap_ssd_paper_takes_94_us() {
     let (mut io, mut map) = fresh(segments(1 << 20, SEGMENT_BYTES), 8);
     fill(&mut io, &mut map, 3, 117 * 63);
     let before = io.stats.controller_work.nvram_read_bytes;
@@ -550,7 +550,7 @@ fn the_largest_group_of_the_paper_takes_94_us() {
 
 /// Paper figure RM-29: each group leaves half a segment unused on average, so larger segments waste more.
 #[test]
-fn groups_waste_half_a_segment() {
+fn groups_of_reverse_map_entries_leave_half_a_segment_unused_on_average() {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(29);
     for segment_bytes in [256, 1024, 4096] {
         let entries = segment_bytes / 16 - 1;
@@ -569,7 +569,7 @@ fn groups_waste_half_a_segment() {
 
 /// A cut anywhere between the program of a full buffer and the zeroing of its last word loses neither entries nor room.
 #[test]
-fn an_interrupted_flush_is_finished() {
+fn an_interrupted_flush_of_the_reverse_map_log_is_finished_by_recovery() {
     let page_entries = 512 / 16;
     let bind = |k: u32| ReverseMapEntry {
         lpn: Lpn(k),
@@ -603,7 +603,7 @@ fn an_interrupted_flush_is_finished() {
 
 /// The random runs exercise every mechanism of the flash log: flushes, cleaning, collection of its blocks.
 #[test]
-fn the_flash_log_is_cleaned_and_collected() {
+fn random_runs_exercise_cleaning_and_collection_of_the_flash_log() {
     let mut world = World::new(FLOG, 3, None, CutOutcome::Torn);
     (0..2000).for_each(|_| world.step().expect("power is on"));
     let stats = &world.io.stats;
@@ -630,7 +630,7 @@ prop_compose! {
 
 proptest! {
     #[test]
-    fn entries_survive_encoding((entry, first) in any_entry()) {
+    fn reverse_map_entries_are_decoded_as_encoded((entry, first) in any_entry()) {
         let words = entry.encode(Ppn(first));
         prop_assert_eq!(ReverseMapEntry::decode(words, Ppn(first)), Some(entry));
         prop_assert_eq!(ReverseMapEntry::decode([words[0], 0], Ppn(first)), None);

@@ -33,7 +33,7 @@ fn counts(device: &Device<SimNand>) -> (u64, u64, u64) {
 }
 
 #[test]
-fn an_unchanged_page_costs_a_read_and_no_program() {
+fn a_silent_write_costs_a_read_and_no_program() {
     let mut device = device(page_map(GcOptions::default()), RetainedFields::ALL);
     write(&mut device, 3, 7);
     assert_eq!(counts(&device), (1, 0, 0), "a page that was never written is not compared");
@@ -45,7 +45,7 @@ fn an_unchanged_page_costs_a_read_and_no_program() {
 }
 
 #[test]
-fn descriptors_of_equal_content_are_silent_like_bytes() {
+fn writes_of_equal_descriptors_are_silent_like_writes_of_equal_bytes() {
     let mut device = device(
         page_map(GcOptions::default()),
         RetainedFields { fingerprint: true, ..RetainedFields::default() },
@@ -85,7 +85,7 @@ fn a_write_repairs_an_unreadable_page_with_the_same_content() {
 
 /// The newest content of a logical page may be in the RAM buffer of a chunk. It is compared there, without a read.
 #[test]
-fn a_buffered_page_is_compared_in_ram() {
+fn silent_write_detection_compares_a_buffered_page_in_ram() {
     let mut device = device(integrated(GcOptions::default(), None, true), RetainedFields::ALL);
     write(&mut device, 3, 7);
     write(&mut device, 3, 7);
@@ -98,7 +98,7 @@ fn a_buffered_page_is_compared_in_ram() {
 
 /// One page in 64 is compared while the mechanism is off, so that it can be switched on when it would save writes.
 #[test]
-fn one_write_in_64_is_compared_while_silent_writes_are_programmed() {
+fn silent_write_detection_samples_one_write_in_64_while_switched_off() {
     let mut device = device(page_map(GcOptions::default()), RetainedFields::ALL);
     device.ftl_mut().switch_schemes([].into_iter().collect()).expect("nothing is buffered");
     for _ in 0..6401 {

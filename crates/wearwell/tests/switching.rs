@@ -197,7 +197,7 @@ impl Drive {
 /// For twenty epochs contents that the scheme cannot serve, then twenty that it can serve, then again twenty that it
 /// cannot.
 #[test]
-fn each_scheme_alone_goes_off_where_it_saves_nothing_and_comes_back_when_content_changes() {
+fn each_scheme_is_switched_off_when_it_saves_nothing_and_on_again_when_content_changes() {
     for kind in SchemeKind::ALL {
         let mut drive = Drive::new(set(&[kind]));
         let is_welcome = |epoch: u64| (20..40).contains(&epoch);
@@ -219,7 +219,7 @@ fn each_scheme_alone_goes_off_where_it_saves_nothing_and_comes_back_when_content
 /// Four schemes in one device: in each phase one of them can serve the contents, and after an epoch of learning the
 /// others are off. A silent write is not among them, because deduplication can serve it, too.
 #[test]
-fn of_four_schemes_those_run_that_can_serve_the_content() {
+fn of_four_schemes_only_those_run_that_save_writes_of_the_content() {
     let phases = [Delta, Compression, Dedup, Recycle];
     let mut drive = Drive::new(set(&phases));
     let kind_at = |epoch: u64| phases[(epoch / 16) as usize];
@@ -310,7 +310,7 @@ fn a_page_written_without_a_hash_is_not_recycled() {
 
 /// Copies of pages without a hash remain unknown to recycling; when their block is used again, that mark is gone.
 #[test]
-fn copies_of_unhashed_pages_stay_unknown() {
+fn gc_copies_of_unhashed_pages_stay_unknown_to_recycling() {
     let mut drive = Drive::new(set(&[Recycle]));
     drive.switch(&[]);
     let known = |lpn: u64| Descriptor::of_fingerprint(Fingerprint(500 + lpn));
@@ -381,7 +381,7 @@ fn buffered_pages_are_written_when_their_scheme_is_switched_off() {
 /// Deduplication and recycling are decided together: neither of them saves the 1.45 % that a hash costs, but both
 /// together do.
 #[test]
-fn schemes_of_the_hash_are_decided_together() {
+fn schemes_that_share_the_hash_are_switched_together() {
     let decide = |savings: [u64; 2]| {
         let mut lifetime = LifetimeController::new(LifetimeOptions::without_target(
             set(&[Dedup, Recycle]),
@@ -445,7 +445,7 @@ fn deltas_run_beside_chunks_only_if_they_are_smaller() {
 
 /// Algorithm 1 treats schemes as independent, and so do the paper's configurations.
 #[test]
-fn the_papers_configuration_has_two_schemes_and_begins_with_none() {
+fn the_integrated_papers_configuration_has_two_schemes_and_begins_with_none_running() {
     let options = LifetimeOptions::of_paper(
         wearwell::lifetime::PaperConfiguration::Integrated,
         &EnergyModel::STATED_IN_PAPER,

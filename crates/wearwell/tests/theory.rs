@@ -181,7 +181,7 @@ fn assert_close(what: &str, measured: f64, expected: f64, percent: f64) {
 }
 
 #[test]
-fn the_closed_forms_give_the_published_values() {
+fn closed_forms_of_write_amplification_give_the_published_values() {
     for (spare, expected) in [(0.07, 7.8172), (0.15, 4.0160), (0.28, 2.4814)] {
         assert!((fifo(1.0 / (1.0 + spare)) - expected).abs() < 1e-4);
     }
@@ -205,7 +205,7 @@ fn the_closed_forms_give_the_published_values() {
 }
 
 #[test]
-fn greedy_follows_the_finite_block_mean_field() {
+fn write_amplification_of_greedy_gc_follows_the_mean_field_model() {
     for b in [64, 128, 256] {
         for spare in SPARES {
             let measured = Run::new([8192, b, 4096], spare, &collected_by(VictimPolicy::Greedy))
@@ -219,7 +219,7 @@ fn greedy_follows_the_finite_block_mean_field() {
 /// Under skewed writes (nine in ten to a tenth of the pages), of blocks with equally many valid pages the one that
 /// reached this count first holds the colder pages, so that collecting it costs less.
 #[test]
-fn the_oldest_of_equal_victims_costs_less_under_skew() {
+fn collecting_the_oldest_of_equal_victims_costs_less_under_skewed_writes() {
     let [newest, oldest] = [TieBreak::Newest, TieBreak::Oldest].map(|ties| {
         let mut run = Run::new(
             [2048, 64, 4096],
@@ -236,7 +236,7 @@ fn the_oldest_of_equal_victims_costs_less_under_skew() {
 }
 
 #[test]
-fn fifo_follows_the_lambert_form() {
+fn write_amplification_of_fifo_gc_follows_its_lambert_w_form() {
     for spare in SPARES {
         let measured = Run::new([8192, 64, 4096], spare, &collected_by(VictimPolicy::Fifo))
             .measure(transient(spare), 1.0);
@@ -246,7 +246,7 @@ fn fifo_follows_the_lambert_form() {
 }
 
 #[test]
-fn random_choices_follow_their_mean_field() {
+fn write_amplification_of_d_choices_gc_follows_its_mean_field_model() {
     for d in [1, 2, 5, 10] {
         for spare in SPARES {
             let parts = collected_by(VictimPolicy::DChoices { d });

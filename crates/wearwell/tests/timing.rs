@@ -114,7 +114,7 @@ fn an_idle_device_answers_in_exactly_the_datasheet_time() {
 }
 
 #[test]
-fn without_timing_everything_completes_on_arrival() {
+fn without_timing_every_request_completes_on_arrival() {
     let mut timing = Timing::new(TimingMode::None, &geometry(1, 1, 1), FLASH, keeping());
     assert_eq!(timing.submit(RequestKind::Read, 5, &[read(0)]), 0);
     assert_eq!((timing.outstanding_requests(), timing.complete_one(), timing.now_ns()), (0, None, 5));
@@ -132,7 +132,7 @@ fn controller_overhead_is_added_once() {
 }
 
 #[test]
-fn a_device_is_idle_from_its_last_answer_on() {
+fn a_device_is_idle_after_its_last_completion() {
     for mode in [TimingMode::Timeline, TimingMode::Event] {
         let mut timing = Timing::new(mode, &geometry(2, 1, 1), FLASH, keeping());
         assert!(timing.complete_until(5), "nothing was asked");
@@ -146,7 +146,7 @@ fn a_device_is_idle_from_its_last_answer_on() {
 }
 
 #[test]
-fn an_open_loop_changes_no_time() {
+fn the_open_loop_option_changes_no_completion_time() {
     for mode in [TimingMode::Timeline, TimingMode::Event] {
         let [told, asked] = [true, false].map(|open_loop| {
             let options = TimingOptions { open_loop, ..keeping() };
@@ -197,7 +197,7 @@ fn deltas_pending_on_one_chip_take_the_longest_phase_each() {
 }
 
 #[test]
-fn work_of_the_controller_is_side_by_side_and_nvram_one_after_the_other() {
+fn controller_work_of_requests_overlaps_and_their_nvram_work_does_not() {
     for mode in [TimingMode::Timeline, TimingMode::Event] {
         let mut timing = Timing::new(mode, &geometry(1, 1, 1), FLASH, keeping());
         let work = |own_ns, nvram_ns| ControllerWork { parallel_ns: own_ns, nvram_ns, codec_ns: 0 };
@@ -219,7 +219,7 @@ fn work_of_the_controller_is_side_by_side_and_nvram_one_after_the_other() {
 }
 
 #[test]
-fn read_modify_write_programs_after_its_read() {
+fn a_read_modify_write_programs_after_its_read() {
     let rmw = [read(0), after(1, program(1))];
     assert_eq!(times(&geometry(2, 1, 1), keeping(), &[(0, &rmw)]), [R + X + X + P]);
     let same_die = [read(0), after(1, program(0))];
@@ -234,7 +234,7 @@ fn reads_of_two_dies_share_only_their_channel() {
 }
 
 #[test]
-fn planes_are_independent_only_if_asked() {
+fn planes_of_a_die_work_in_parallel_only_with_independent_planes() {
     let both: Script = &[(0, &[read(0)]), (0, &[read(1)])];
     assert_eq!(times(&geometry(1, 1, 2), keeping(), both), [R + X, 2 * (R + X)]);
     let independent = TimingOptions { independent_planes: true, ..keeping() };
@@ -251,7 +251,7 @@ fn a_read_waits_for_an_erase_or_suspends_it() {
 }
 
 #[test]
-fn suspensions_of_one_operation_are_bounded() {
+fn the_number_of_suspensions_of_one_operation_is_bounded() {
     let erase = [op(OpKind::Erase, Cause::Host, 0)];
     let script: Script = &[(0, &erase), (100_000, &[read(0)]), (200_000, &[read(0)]), (300_000, &[read(0)])];
     let found = times(&geometry(1, 1, 1), suspending(1000, 2), script);
@@ -260,7 +260,7 @@ fn suspensions_of_one_operation_are_bounded() {
 }
 
 #[test]
-fn a_read_during_a_program_transfer_suspends_when_the_array_starts() {
+fn a_read_arriving_during_a_program_transfer_suspends_the_program_when_its_cell_phase_starts() {
     let script: Script = &[(0, &[program(0)]), (1000, &[read(0)])];
     let found = times(&geometry(1, 1, 1), suspending(500, 1), script);
     assert_eq!(found, [X + R + X + P + 500, X + R + X]);
@@ -294,14 +294,14 @@ fn copies_and_host(options: TimingOptions) -> Vec<u64> {
 }
 
 #[test]
-fn background_work_yields_between_pages() {
+fn background_gc_yields_to_host_operations_between_pages() {
     let gc_read = R + X;
     let found = copies_and_host(keeping());
     assert_eq!(found, [0, gc_read + (R + X) + (X + P), gc_read + (R + X)]);
 }
 
 #[test]
-fn background_work_that_does_not_yield_keeps_its_turn() {
+fn background_gc_without_yielding_is_not_interrupted_by_host_operations() {
     let options = TimingOptions { gc_yields: false, ..keeping() };
     let copies = 3 * (R + X + X + P);
     // The read still has priority over all queued operations; the write waits for all copies.
@@ -309,7 +309,7 @@ fn background_work_that_does_not_yield_keeps_its_turn() {
 }
 
 #[test]
-fn a_backlog_above_the_bound_goes_first() {
+fn a_gc_backlog_above_its_bound_goes_before_reads() {
     // Five operations are queued after the first; background work is served until three are left.
     let options = TimingOptions { gc_backlog_ops: 3, gc_holds_reads: true, ..keeping() };
     let ahead = (R + X) + (X + P) + (R + X);
@@ -319,7 +319,7 @@ fn a_backlog_above_the_bound_goes_first() {
 /// A background backlog above its bound alternates with reads. Otherwise a victim of 512 pages alone exceeded a bound
 /// of 1024 operations and delayed every read of its die for a second.
 #[test]
-fn a_backlog_above_the_bound_takes_turns_with_reads() {
+fn a_gc_backlog_above_its_bound_alternates_with_reads() {
     // Programs wait until the backlog has fallen to its bound. Two reads that arrive during the first copy each wait
     // for one operation.
     let copies = [gc(OpKind::Read, 0), after(1, gc(OpKind::Program, 0))].repeat(40);
@@ -333,7 +333,7 @@ fn a_backlog_above_the_bound_takes_turns_with_reads() {
 /// collected at once, and the copies fill one. A device that keeps three free blocks has a page for the write. One that
 /// keeps none has it after the first erase, when the page of the next copy has been read.
 #[test]
-fn a_write_waits_for_the_erase_of_a_block_that_was_handed_out() {
+fn a_write_waits_for_the_erase_of_the_block_that_it_is_written_to() {
     let victim = [gc(OpKind::Read, 0), after(1, gc(OpKind::Program, 0)), gc(OpKind::Erase, 0)];
     let collected = [victim, victim].concat();
     let script: Script = &[(0, &collected), (10, &[program(0)])];
@@ -348,7 +348,7 @@ fn a_write_waits_for_the_erase_of_a_block_that_was_handed_out() {
 /// A write waits for its share of a collection, never for a whole one. Four victims give one block, which is then
 /// written, again and again. Before the first collection the free blocks that the FTL keeps are written.
 #[test]
-fn a_collection_keeps_pace_with_the_writes_that_wait() {
+fn a_write_waits_for_its_share_of_a_gc_collection_only() {
     let (pages_per_block, valid, blocks) = (64, 48, 2);
     let copy = [gc(OpKind::Read, 0), after(1, gc(OpKind::Program, 0))];
     let victim: Vec<FlashOp> = (0..valid).flat_map(|_| copy).chain([gc(OpKind::Erase, 0)]).collect();
@@ -368,7 +368,7 @@ fn a_collection_keeps_pace_with_the_writes_that_wait() {
 }
 
 #[test]
-fn a_backlog_above_the_bound_is_not_suspended() {
+fn reads_do_not_suspend_a_gc_backlog_above_its_bound() {
     // The second erase also starts before the read, because two are queued then; the third does not.
     let erases = [gc(OpKind::Erase, 0); 3];
     let script: Script = &[(0, &erases), (10, &[read(0)])];
@@ -379,7 +379,7 @@ fn a_backlog_above_the_bound_is_not_suspended() {
 }
 
 #[test]
-fn foreground_gc_delays_the_write_it_serves() {
+fn foreground_gc_delays_the_write_that_needs_its_space() {
     let list = [gc(OpKind::Read, 0), after(1, gc(OpKind::Program, 0)), gc(OpKind::Erase, 0), program(1)];
     let two_dies = geometry(2, 1, 1);
     assert_eq!(times(&two_dies, keeping(), &[(0, &list)]), [X + P]);
@@ -391,7 +391,7 @@ fn foreground_gc_delays_the_write_it_serves() {
 }
 
 #[test]
-fn foreground_gc_does_not_wait_for_what_follows_the_host() {
+fn foreground_gc_includes_no_copies_that_follow_the_host_operation() {
     let list = [gc(OpKind::Read, 0), program(1), after(1, gc(OpKind::Program, 0))];
     let blocking = TimingOptions { blocking_gc: true, ..keeping() };
     assert_eq!(times(&geometry(2, 1, 1), blocking, &[(0, &list)]), [R + X + X + P]);
@@ -400,7 +400,7 @@ fn foreground_gc_does_not_wait_for_what_follows_the_host() {
 /// Foreground GC in a list without host operations blocks nothing. Its request completes before the GC does, and the
 /// next request must not inherit its blocking operations.
 #[test]
-fn a_collection_without_an_operation_of_the_host_blocks_nobody() {
+fn foreground_gc_without_a_host_operation_blocks_no_request() {
     let collection = [gc(OpKind::Read, 0), after(1, gc(OpKind::Program, 0)), gc(OpKind::Erase, 0)];
     let blocking = TimingOptions { blocking_gc: true, ..keeping() };
     for mode in [TimingMode::Timeline, TimingMode::Event] {
@@ -422,7 +422,7 @@ fn a_request_waits_for_the_only_page_of_a_log_that_it_reads() {
 }
 
 #[test]
-fn multi_plane_shares_the_array_time() {
+fn operations_of_a_multi_plane_group_share_the_cell_time() {
     let options = TimingOptions { multi_plane: true, ..keeping() };
     let die = geometry(1, 1, 4);
     let programs: Vec<FlashOp> = (0..4).map(program).collect();
@@ -436,7 +436,7 @@ fn multi_plane_shares_the_array_time() {
 }
 
 #[test]
-fn a_write_buffer_acknowledges_until_it_is_full() {
+fn a_timed_write_buffer_acknowledges_writes_at_once_until_it_is_full() {
     let options = TimingOptions { buffered_writes: 2, controller_overhead_ns: 100, ..keeping() };
     let write = [program(0)];
     let script: Script = &[(0, &write), (0, &write), (0, &write), (0, &write)];
@@ -446,7 +446,7 @@ fn a_write_buffer_acknowledges_until_it_is_full() {
 
 /// A flush waits for the writes acknowledged before it. It once completed while they were still to be programmed.
 #[test]
-fn a_flush_waits_for_the_writes_that_were_answered_before_it() {
+fn a_timed_flush_waits_for_the_writes_acknowledged_before_it() {
     let flush_ns = |buffered_writes: usize| {
         let options = TimingOptions { buffered_writes, ..keeping() };
         let mut timing = Timing::new(TimingMode::Event, &geometry(1, 1, 1), FLASH, options);
@@ -464,7 +464,7 @@ fn a_flush_waits_for_the_writes_that_were_answered_before_it() {
 }
 
 #[test]
-fn background_submissions_belong_to_no_request() {
+fn background_operations_complete_no_request() {
     for mode in [TimingMode::Timeline, TimingMode::Event] {
         let mut timing = Timing::new(mode, &geometry(1, 1, 1), FLASH, keeping());
         timing.submit_background(0, &[program(0)]);
@@ -666,30 +666,30 @@ fn compare_with_reference(seed: u64, random_list: RandomList) {
 const TIES: [u64; 2] = [8216, 32_041];
 
 #[test]
-fn agrees_with_the_naive_simulator_on_every_request() {
+fn the_event_engine_agrees_with_a_naive_simulator_on_every_request() {
     (0..2000 / one_in(4)).chain(TIES).for_each(|seed| compare_with_reference(seed, random_list));
 }
 
 /// Without multi-plane groups, series of copies are single queue entries.
 #[test]
-fn agrees_with_the_naive_simulator_on_series_of_copies() {
+fn the_event_engine_agrees_with_a_naive_simulator_on_series_of_copies() {
     (0..2000 / one_in(4)).chain(TIES).for_each(|seed| compare_with_reference(seed, random_list_with_copies));
 }
 
 /// An array whose backlog exceeds its bound handles copies in fewer events, which transfers of other arrays may delay.
 #[test]
-fn agrees_with_the_naive_simulator_on_devices_that_are_behind() {
+fn the_event_engine_agrees_with_a_naive_simulator_under_gc_backlogs() {
     (0..2000 / one_in(4)).for_each(|seed| compare_with_reference(seed, random_backlog));
 }
 
 /// Copies wait for the scan of their log; scans wait for each other and for earlier collections.
 #[test]
-fn agrees_with_the_naive_simulator_on_scans() {
+fn the_event_engine_agrees_with_a_naive_simulator_on_nvram_scans() {
     (0..300).for_each(|seed| compare_with_reference(seed, random_scans));
 }
 
 #[test]
-fn copies_wait_for_the_scan_of_their_log() {
+fn gc_copies_wait_for_the_scan_of_the_reverse_map_log() {
     let lines = 20_000;
     let scan_ns = lines * 50;
     let scan = FlashOp::nvram_scan(Some(PlaneId(0)), lines * u64::from(NVRAM_LINE_BYTES));
@@ -716,7 +716,7 @@ fn copies_wait_for_the_scan_of_their_log() {
 
 /// The pages of a log on flash are read in parallel, then its buffer in NVRAM is scanned, then the victim is copied.
 #[test]
-fn copies_wait_for_the_pages_of_a_log_on_flash() {
+fn gc_copies_wait_for_the_reads_of_a_reverse_map_log_on_flash() {
     let page = |plane| op(OpKind::Read, Cause::RemapLog, plane);
     let scan = FlashOp::nvram_scan(Some(PlaneId(0)), u64::from(NVRAM_LINE_BYTES));
     let list = [page(0), page(1), page(1), scan, FlashOp { count: 2, ..gc(OpKind::Copies, 0) }];
@@ -731,7 +731,7 @@ fn copies_wait_for_the_pages_of_a_log_on_flash() {
 /// With foreground GC the host's program waits for the copies, the copies for the scan, and the scan for reads of the
 /// log. Two collections of one request do not wait for each other in a circle.
 #[test]
-fn blocking_collections_scan_before_they_copy() {
+fn foreground_gc_scans_the_reverse_map_before_it_copies() {
     let options = TimingOptions { blocking_gc: true, ..keeping() };
     let scan = FlashOp::nvram_scan(Some(PlaneId(0)), u64::from(NVRAM_LINE_BYTES) * 1000);
     let log_read = op(OpKind::Read, Cause::RemapLog, 0);
@@ -747,7 +747,7 @@ fn blocking_collections_scan_before_they_copy() {
 
 /// There is one NVRAM: the scans of two victims use it one after the other, and a later store waits for them.
 #[test]
-fn a_scan_holds_up_scans_and_stores() {
+fn an_nvram_scan_delays_other_scans_and_stores() {
     let scan = |plane| FlashOp::nvram_scan(Some(PlaneId(plane)), u64::from(NVRAM_LINE_BYTES) * 10_000);
     let store = ControllerWork { parallel_ns: 0, nvram_ns: 125, codec_ns: 0 };
     for mode in [TimingMode::Timeline, TimingMode::Event] {
@@ -766,7 +766,7 @@ fn a_scan_holds_up_scans_and_stores() {
 /// A pool collects one victim at a time: a scan waits for the rest of the previous collection, which precedes host
 /// work.
 #[test]
-fn a_scan_waits_for_the_collection_before_it() {
+fn an_nvram_scan_waits_for_the_previous_collection_of_its_pool() {
     let copies = FlashOp { count: 4, ..gc(OpKind::Copies, 0) };
     let scan = FlashOp::nvram_scan(Some(PlaneId(0)), u64::from(NVRAM_LINE_BYTES) * 1000);
     let mut timing = Timing::new(TimingMode::Event, &geometry(1, 1, 1), FLASH, keeping());
@@ -786,7 +786,7 @@ fn a_scan_waits_for_the_collection_before_it() {
 }
 
 #[test]
-fn busy_time_is_the_sum_of_the_work() {
+fn busy_times_of_dies_and_channels_are_the_sums_of_their_operations() {
     // One die per channel, so that no die ever waits for the channel.
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);
     let shape = geometry(4, 1, 1);
@@ -811,7 +811,7 @@ fn busy_time_is_the_sum_of_the_work() {
 }
 
 #[test]
-fn timeline_and_events_agree_for_writes_in_order_on_one_die() {
+fn timeline_and_event_engine_agree_for_sequential_writes_on_one_die() {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(6);
     let (mut script, mut arrival) = (Vec::new(), 0);
     for _ in 0..1000 {
@@ -846,7 +846,7 @@ fn poisson_reads_of_one_die_wait_as_queueing_theory_says() {
 }
 
 #[test]
-fn the_same_calls_give_the_same_distribution() {
+fn equal_calls_of_the_event_engine_give_equal_latency_distributions() {
     let run = || {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(9);
         let shape = geometry(2, 4, 2);

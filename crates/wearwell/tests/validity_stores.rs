@@ -45,7 +45,7 @@ fn sim(geometry: &Geometry) -> SimNand {
 const FULL: f64 = 0.7;
 
 #[test]
-fn stores_answer_as_a_bitmap_in_ram_under_millions_of_updates() {
+fn validity_stores_on_flash_answer_like_a_bitmap_in_ram_under_millions_of_updates() {
     for (name, geometry) in geometries() {
         let updates = 500_000;
         let queries = [
@@ -58,7 +58,7 @@ fn stores_answer_as_a_bitmap_in_ram_under_millions_of_updates() {
 }
 
 #[test]
-fn stores_answer_while_many_reports_wait() {
+fn validity_stores_on_flash_answer_correctly_while_many_reports_are_buffered() {
     for (name, geometry) in geometries().into_iter().take(3) {
         let rounds = 300;
         let mut reports = 0;
@@ -70,7 +70,7 @@ fn stores_answer_while_many_reports_wait() {
 }
 
 #[test]
-fn the_bitmap_costs_one_read_and_one_write_per_report_and_one_read_per_query() {
+fn a_validity_bitmap_on_flash_costs_a_read_and_a_write_per_report_and_a_read_per_query() {
     let mut drive = Drive::new(sim(&geometry([1, 256, 128, 4096])), FULL, bitmap);
     drive.fill();
     drive.run(drive.logical_pages() * 2);
@@ -87,7 +87,7 @@ fn the_bitmap_costs_one_read_and_one_write_per_report_and_one_read_per_query() {
 }
 
 #[test]
-fn batching_writes_a_bitmap_page_once_for_all_its_waiting_reports() {
+fn a_batching_validity_bitmap_writes_a_page_once_for_all_its_buffered_reports() {
     let geometry = geometry([1, 64, 8, 512]);
     let written = |options: BitmapOptions| {
         let mut io = Store::new(sim(&geometry), FreeBlockOrder::Fifo);
@@ -101,7 +101,7 @@ fn batching_writes_a_bitmap_page_once_for_all_its_waiting_reports() {
 }
 
 #[test]
-fn a_report_that_waits_is_void_when_its_block_is_opened_again() {
+fn opening_a_block_drops_the_buffered_invalid_page_reports_of_it() {
     fn check(geometry: &Geometry, mut store: impl Validity) {
         let mut io = Store::new(sim(geometry), FreeBlockOrder::Fifo);
         // More reports than a log page holds, so that some of them find the buffer full.
@@ -125,7 +125,7 @@ fn a_report_that_waits_is_void_when_its_block_is_opened_again() {
 }
 
 #[test]
-fn an_entry_inserted_again_after_younger_ones_hides_none_of_them() {
+fn a_validity_log_entry_reinserted_by_cleaning_hides_no_newer_entry() {
     let geometry = geometry([1, 64, 8, 512]);
     let mut io = Store::new(sim(&geometry), FreeBlockOrder::Fifo);
     let mut log = log(&geometry, 42);
@@ -153,7 +153,7 @@ fn an_entry_inserted_again_after_younger_ones_hides_none_of_them() {
 }
 
 #[test]
-fn a_query_of_the_log_reads_each_page_of_the_chain_once() {
+fn a_validity_log_query_reads_each_page_of_a_chain_once() {
     let geometry = geometry([1, 64, 8, 512]);
     let mut io = Store::new(sim(&geometry), FreeBlockOrder::Fifo);
     let mut log = log(&geometry, 200);
@@ -184,7 +184,7 @@ fn a_query_of_the_log_reads_each_page_of_the_chain_once() {
 /// oldest. Tested with uniform overwrites, then with overwrites of a tenth of the pages, which leave invalid pages in
 /// blocks that are not collected for long.
 #[test]
-fn the_log_stays_within_its_bound_at_no_more_than_one_insertion_per_entry() {
+fn the_validity_log_stays_within_its_size_with_at_most_one_reinsertion_per_entry() {
     for (name, geometry) in geometries() {
         let mut drive = Drive::new(sim(&geometry), FULL, log);
         drive.fill();
@@ -232,7 +232,7 @@ fn measure_insertions(what: &str, drive: &mut Drive<SimNand, ValidityLog>) -> f6
 /// A host that uses a small part of its space leaves more pages invalid than there are spare pages. Twice the spare
 /// pages cannot hold the entries, and cleaning by that bound would insert the same entries for ever.
 #[test]
-fn the_log_of_a_device_hardly_used_takes_the_room_of_the_data_that_is_not_there() {
+fn the_validity_log_of_a_sparsely_used_device_may_grow_into_unused_space() {
     let geometry = geometry([1, 256, 32, 512]);
     let mut drive = Drive::new(sim(&geometry), 0.9, log);
     let spare_bound = drive.validity.metadata_pages();
@@ -358,7 +358,7 @@ fn cut<V: StoreUnderTest>(
 }
 
 #[test]
-fn after_a_cut_at_any_program_the_log_knows_what_was_reported_before_durable_since() {
+fn the_validity_log_recovers_all_reports_before_its_durable_sequence_after_any_power_cut() {
     let geometry = geometry([1, 24, 8, 512]);
     let mut cuts = [0; 3];
     let mut lost = 0;
@@ -388,7 +388,7 @@ fn after_a_cut_at_any_program_the_log_knows_what_was_reported_before_durable_sin
 }
 
 #[test]
-fn after_a_cut_at_any_program_the_battery_leaves_the_bitmap_on_flash() {
+fn the_battery_writes_the_whole_validity_bitmap_to_flash_after_any_power_cut() {
     let geometry = geometry([1, 24, 8, 512]);
     for batch in [false, true] {
         let new = |geometry: &Geometry, _: u64| {
@@ -417,7 +417,7 @@ fn after_a_cut_at_any_program_the_battery_leaves_the_bitmap_on_flash() {
 }
 
 #[test]
-fn the_battery_also_zeroes_bits_of_blocks_that_were_opened_and_not_reported_since() {
+fn the_battery_also_clears_validity_bits_of_blocks_opened_since_their_last_report() {
     let geometry = geometry([1, 24, 500, 512]);
     let mut io = Store::new(sim(&geometry), FreeBlockOrder::Fifo);
     let mut before = bitmap(&geometry, 0);
@@ -432,7 +432,7 @@ fn the_battery_also_zeroes_bits_of_blocks_that_were_opened_and_not_reported_sinc
 }
 
 #[test]
-fn reports_that_found_the_buffer_full_are_not_called_durable_with_it() {
+fn the_validity_log_does_not_count_reports_beyond_a_full_buffer_as_durable() {
     let geometry = geometry([1, 64, 8, 512]);
     let mut io = Store::new(sim(&geometry), FreeBlockOrder::Fifo);
     let mut first = log(&geometry, 150);
@@ -453,7 +453,7 @@ fn reports_that_found_the_buffer_full_are_not_called_durable_with_it() {
 }
 
 #[test]
-fn a_partly_filled_buffer_can_be_made_durable() {
+fn the_validity_log_can_write_back_a_partly_filled_buffer() {
     let geometry = geometry([1, 64, 8, 512]);
     let mut drive = Drive::new(sim(&geometry), FULL, log);
     for _ in 0..50 {
@@ -469,7 +469,7 @@ fn a_partly_filled_buffer_can_be_made_durable() {
 }
 
 #[test]
-fn devices_too_large_for_positions_of_32_bits_are_refused() {
+fn validity_stores_refuse_devices_too_large_for_positions_of_32_bits() {
     let large = geometry([1, 1 << 20, 2048, 4096]);
     assert!(matches!(
         ValidityLog::new(&large, ValidityLogOptions { spare_pages: 1 << 20 }),
@@ -484,7 +484,7 @@ fn devices_too_large_for_positions_of_32_bits_are_refused() {
 
 /// RAM of the stores for the device of the papers, 2 TiB: 2^22 blocks of 128 pages of 4 KiB.
 #[test]
-fn the_controllers_memory_is_what_the_papers_count_and_what_they_leave_out_is_listed() {
+fn ram_of_validity_stores_is_what_the_papers_count_and_the_rest_is_listed() {
     let paper = geometry([1, 1 << 22, 128, 4096]);
     let bytes = |parts: Vec<(&'static str, u64)>, part: &str| {
         parts.into_iter().find(|&(name, _)| name == part).expect("a part").1

@@ -53,7 +53,7 @@ fn gap(ftl: &Ftl<SimNand>) -> u32 {
 /// A plane that lost blocks receives fewer pages than the others. With as many, it would be full of valid data and be
 /// collected in vain, while the others have spare blocks.
 #[test]
-fn a_plane_that_lost_blocks_holds_as_much_less_data() {
+fn a_plane_that_lost_blocks_receives_fewer_host_pages() {
     let (blocks, block_pages, bad) = (128, 32, 32);
     let geometry = flat_geometry([4, blocks, block_pages, 4096]);
     let logical = (4 * blocks - bad) * block_pages * 85 / 100;
@@ -77,7 +77,7 @@ fn a_plane_that_lost_blocks_holds_as_much_less_data() {
 }
 
 #[test]
-fn without_wear_leveling_the_gap_grows_with_the_writes() {
+fn without_wear_leveling_the_erase_count_gap_grows_with_the_writes() {
     let short = gap(&hot_and_cold(WearOptions::default(), 20_000));
     let long = gap(&hot_and_cold(WearOptions::default(), 80_000));
     assert!(long > 3 * short, "gap {short}, then {long}");
@@ -86,7 +86,7 @@ fn without_wear_leveling_the_gap_grows_with_the_writes() {
 /// Static wear leveling moves a block whose erase count is lower than the maximum by more than `static_gap`. A pool is
 /// only checked after 1/32 of its blocks was collected, so the gap may be exceeded by a few erases, but does not grow.
 #[test]
-fn static_wear_leveling_bounds_the_gap() {
+fn static_wear_leveling_bounds_the_erase_count_gap() {
     for static_gap in [5, 20] {
         let wear = WearOptions { static_gap_erases: static_gap, ..WearOptions::default() };
         for writes in [20_000, 80_000, 320_000] {
@@ -103,7 +103,7 @@ fn static_wear_leveling_bounds_the_gap() {
 /// program (GeckoFTL, appendix D). A round of the scan takes K programs (K blocks), during which the most worn block
 /// may be erased K / B times (B pages per block) or more.
 #[test]
-fn a_rolling_scan_of_spare_areas_bounds_the_gap_too() {
+fn a_rolling_scan_of_spare_areas_bounds_the_erase_count_gap() {
     for static_gap in [5, 20] {
         let wear =
             WearOptions { static_gap_erases: static_gap, scans_erase_counts: true, ..WearOptions::default() };
@@ -126,7 +126,7 @@ fn a_rolling_scan_of_spare_areas_bounds_the_gap_too() {
 /// threshold more erases than the least worn cold one, and blocks that no rule has found yet have at most two
 /// thresholds less.
 #[test]
-fn dual_pool_leveling_bounds_the_gap() {
+fn dual_pool_leveling_bounds_the_erase_count_gap() {
     for dual_pool_gap in [5, 20] {
         for dynamic in [false, true] {
             let wear = WearOptions {

@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_counts_its_referrers() {
+    fn the_audit_notices_a_wrong_reference_count() {
         notices("which counts", remapping(), |ftl| {
             let unit = place(ftl, 15);
             ftl.sharing.as_mut().expect("it shares").reference_counts.increment(unit);
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mapped_page_is_valid() {
+    fn the_audit_notices_a_mapped_page_that_is_marked_invalid() {
         notices("is not valid", remapping(), |ftl| {
             let unit = place(ftl, 4);
             ftl.validity.mark_invalid(Ppn(unit.0));
@@ -422,12 +422,12 @@ mod tests {
     }
 
     #[test]
-    fn host_writes_are_programs_or_served_otherwise() {
+    fn the_audit_notices_host_writes_that_do_not_add_up() {
         notices("host page writes", remapping(), |ftl| ftl.store.stats.deduplicated_writes += 1);
     }
 
     #[test]
-    fn programs_are_on_flash_or_were_erased() {
+    fn the_audit_notices_a_wrong_count_of_programs() {
         notices("pages are programmed", remapping(), |ftl| ftl.store.stats.programs[Cause::Gc as usize] += 1);
         notices("pages are programmed", remapping(), |ftl| {
             ftl.store.stats.programs[Cause::Host as usize] -= 1;
@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn erases_are_in_the_wear_of_blocks_whatever_is_cleared() {
+    fn the_audit_notices_a_wrong_count_of_erases_also_after_a_reset() {
         notices("blocks were worn", remapping(), |ftl| ftl.store.stats.erases[Cause::Gc as usize] += 1);
         let mut ftl = remapping();
         ftl.clear_stats();
@@ -447,14 +447,14 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_page_has_an_entry() {
+    fn the_audit_notices_a_bound_page_without_a_reverse_map_entry() {
         notices("is bound: true, by an entry: false", remapping(), |ftl| {
             ftl.sharing.as_mut().expect("it shares").mark_bound(Lpn(4));
         });
     }
 
     #[test]
-    fn entries_of_bound_pages_are_valid() {
+    fn the_audit_notices_a_wrong_count_of_valid_reverse_map_entries() {
         notices("entries are valid", remapping(), |ftl| {
             let Ftl { sharing, store, mapping, .. } = ftl;
             let reverse = &mut sharing.as_mut().expect("it shares").reverse_map;
@@ -469,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trimmed_page_has_a_tombstone() {
+    fn the_audit_notices_a_trimmed_page_without_a_tombstone() {
         notices("and recovery would find it", remapping(), |ftl| {
             let old = ftl.change_map(Lpn(4), None).expect("a flat map");
             ftl.release_reference(Lpn(4), old);

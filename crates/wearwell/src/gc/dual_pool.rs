@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cold_block_that_is_erased_often_becomes_hot() {
+    fn dual_pool_leveling_makes_a_cold_block_hot_that_is_erased_often() {
         let mut pools = pools_of([2, 7, 3, 2, 4, 3, 5, 2], 5);
         pools.resize(0);
         assert_eq!(hot_blocks(&pools), [0, 2, 4, 6], "7 is no more than 2 + 5");
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hot_block_that_is_never_erased_becomes_cold() {
+    fn dual_pool_leveling_makes_a_hot_block_cold_that_is_never_erased() {
         let mut pools = pools_of([2, 3, 3, 2, 4, 3, 12, 2], 5);
         pools.resize(0);
         assert_eq!(hot_blocks(&pools), [0, 2, 4, 6], "12 is no more than 2 + 2 x 5");
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dirty_swap_exchanges_the_pools_and_begins_to_count_anew() {
+    fn a_dual_pool_swap_exchanges_the_pools_of_two_blocks_and_resets_their_erase_counts() {
         let mut pools = pools_of([2, 3, 3, 2, 4, 3, 12, 2], 5);
         pools.record_swap(BlockId(6), BlockId(3));
         assert_eq!(hot_blocks(&pools), [0, 3, 2, 4]);

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_keep_their_entries_until_freed_one_by_one() {
+    fn the_construction_map_keeps_entries_until_their_part_is_freed() {
         let pages = (2 << PART_LOG2) + 5;
         let mut map = ConstructionMap::new(pages);
         let lpns = [0, (1 << PART_LOG2) - 1, 1 << PART_LOG2, 2 << PART_LOG2, pages - 1].map(Lpn);

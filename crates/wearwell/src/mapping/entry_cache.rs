@@ -357,7 +357,7 @@ mod tests {
     use crate::address::{Address, Lpn, Unit};
 
     #[test]
-    fn an_index_through_the_entries_is_a_map() {
+    fn the_index_of_the_map_entry_cache_behaves_like_a_hash_map() {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);
         for range in [6, 100, 5000] {
             let (mut index, mut model) = (ChainedIndex::with_capacity(0), HashMap::new());

@@ -77,7 +77,7 @@ mod tests {
     use super::{FramePool, LARGEST_LOG2, place_of};
 
     #[test]
-    fn every_frame_has_a_place_of_its_own() {
+    fn every_page_frame_has_its_own_position_in_the_frame_tables() {
         let mut next = (0, 0);
         for frame in 0..5 << LARGEST_LOG2 {
             let (table, place) = place_of(frame);
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_keep_their_bytes_while_others_come_and_go() {
+    fn page_frames_keep_their_bytes_while_others_are_allocated_and_freed() {
         let mut frames = FramePool::new(3);
         let taken: Vec<_> = (0..100).map(|_| frames.allocate()).collect();
         for &frame in &taken {

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_come_back_however_far_apart() {
+    fn sequence_numbers_of_pages_are_stored_exactly_at_any_distance() {
         let far = u64::from(u32::MAX);
         let written = [
             numbers(1 << 40, 1 << 40),
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn without_generations_copies_of_data_are_told_from_originals_and_metadata_is_whole() {
+    fn sequence_numbers_stored_without_generations_still_distinguish_data_copies() {
         let mut all = PageSequenceNumbers::new(1, 4, false);
         all.set(0, (0, 0), PageKind::Data, numbers(10, 10));
         all.set(1, (0, 1), PageKind::Data, numbers(1 << 30, 0));
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn an_erased_block_leaves_nothing_behind() {
+    fn erasing_a_block_drops_the_sequence_numbers_of_its_pages() {
         let mut all = PageSequenceNumbers::new(1, 4, false);
         all.set(0, (0, 0), PageKind::Validity, numbers(12, 4));
         all.drop_pages(0..4);

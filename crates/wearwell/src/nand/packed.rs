@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_read_as_they_were_programmed_copied_and_cut_short() {
+    fn packed_pages_read_back_as_programmed_copied_or_cut_short() {
         let mut pages = PackedPages::default();
         let first = page(&[(0, 1), (17, 2), (511, 3), (512, 4), (571, 5)]);
         let second = page(&[(300, 6)]);
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn an_erased_block_and_pages_of_other_kinds_have_no_bytes() {
+    fn the_packed_page_store_keeps_no_bytes_of_erased_blocks_and_other_pages() {
         let mut pages = PackedPages::default();
         pages.store(place(0, 0), &page(&[(9, 9)]));
         pages.copy(place(1, 0), place(2, 0));

@@ -498,7 +498,7 @@ mod tests {
     /// Bug: in simulations without bytes, pages of chunks had no directory, and those of deltas lost theirs. Recovery
     /// then refused the map or, of deltas, took the version before the delta for the newest.
     #[test]
-    fn pages_that_are_only_described_keep_their_contents_over_a_power_loss() {
+    fn pages_stored_as_content_descriptors_survive_a_power_loss() {
         let without_bytes = RetainedFields { bytes: false, ..RetainedFields::ALL };
         for (name, parts) in packing_designs() {
             assert!(parts.recovers_packed_pages(), "{name}");

@@ -530,7 +530,7 @@ mod tests {
     }
 
     #[test]
-    fn of_equal_blocks_the_oldest_or_the_newest_is_chosen() {
+    fn greedy_breaks_ties_by_the_oldest_or_newest_block_as_configured() {
         for (ties, after_a_scan, by_reach) in [(TieBreak::Oldest, 0, 2), (TieBreak::Newest, 0, 1)] {
             // The first search scans: it knows the blocks only by the time at which they were closed.
             let mut table = equal_blocks(ties);

@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tail_has_room_for_every_page_and_is_the_smallest_that_has() {
+    fn the_tail_of_a_block_is_the_smallest_that_lists_all_its_pages() {
         for (pages, bytes) in [(4, 512), (43, 512), (44, 512), (45, 512), (87, 512), (1000, 512), (64, 16384)]
         {
             let HeadTailLayout { data_pages, tail_pages } =
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_survives_its_page() {
+    fn a_block_head_page_is_decoded_as_encoded() {
         let mut page = vec![0xff; 512];
         for kind in PageKind::BLOCK_KINDS {
             let head =

@@ -175,14 +175,14 @@ mod tests {
     }
 
     #[test]
-    fn pools_without_losses_take_turns() {
+    fn pools_of_equal_size_take_turns_for_host_pages() {
         let mut turns = turns_of(8);
         let order: Vec<u32> = (0..8).map(|_| turns.advance(Stream::Host)).collect();
         assert_eq!(order, [0, 1, 2, 3, 0, 1, 2, 3]);
     }
 
     #[test]
-    fn a_pool_has_as_many_turns_as_it_has_blocks() {
+    fn a_pool_receives_host_pages_in_proportion_to_its_blocks() {
         let mut turns = turns_of(8);
         (0..2).for_each(|_| turns.lose_block(1));
         (0..4).for_each(|_| turns.lose_block(2));
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_without_blocks_is_skipped_and_no_blocks_at_all_terminates() {
+    fn pools_without_blocks_are_skipped_and_choosing_among_only_such_pools_terminates() {
         let mut turns = turns_of(2);
         (0..2).for_each(|_| turns.lose_block(3));
         assert_eq!(counts(&mut turns, 30), [10, 10, 10, 0]);

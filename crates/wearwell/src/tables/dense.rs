@@ -249,7 +249,7 @@ mod tests {
     use super::DenseTable;
 
     #[test]
-    fn a_table_behaves_like_a_vector() {
+    fn a_dense_table_behaves_like_a_vector() {
         for len in [0, 1, 7, 1_100_000] {
             let mut table = DenseTable::<u32>::filled(len, u32::MAX);
             let mut model = vec![u32::MAX; len];
@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "index out of bounds")]
-    fn an_index_beyond_the_end_panics() {
+    fn a_dense_table_panics_at_an_index_beyond_its_end() {
         DenseTable::<u64>::zeroed(4).get(4);
     }
 }

@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_equal_page_by_page() {
+    fn range_operations_of_a_page_set_equal_single_page_operations() {
         for (first, count) in [(0, 0), (0, 1), (0, 64), (5, 59), (5, 60), (63, 2), (70, 130), (128, 64)] {
             let (mut by_range, mut by_page) = (PageSet::new(256), PageSet::new(256));
             by_range.insert_range(Ppn(first), count);

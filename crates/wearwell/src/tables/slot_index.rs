@@ -216,7 +216,7 @@ mod tests {
     use super::SlotIndex;
 
     #[test]
-    fn an_index_is_a_map() {
+    fn a_slot_index_behaves_like_a_hash_map() {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);
         for range in [6, 100, 5000] {
             let (mut index, mut model) = (SlotIndex::with_capacity(0), HashMap::new());

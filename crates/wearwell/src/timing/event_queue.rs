@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn come_by_time_then_class_then_subject() {
+    fn timing_events_are_ordered_by_time_then_class_then_subject() {
         let mut queue = EventQueue::new(64, 8);
         queue.push_answer(3, 5);
         queue.push_answer(2, 5);
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn later_events_are_left_for_later() {
+    fn the_event_queue_returns_no_event_that_is_not_due() {
         let mut queue = EventQueue::new(1, 1);
         queue.set_array_event(0, Programmed, 10);
         queue.push_answer(0, 10);
@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_that_is_replaced_or_put_off_leaves_nothing_behind() {
+    fn a_replaced_or_postponed_timing_event_occurs_only_once() {
         let mut queue = EventQueue::new(20, 1);
         queue.set_array_event(17, Programmed, 10);
         queue.set_array_event(17, Transferred, 7);
@@ -455,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn agrees_with_a_sort_for_any_number_of_arrays() {
+    fn the_event_queue_agrees_with_a_sort_for_any_number_of_dies() {
         for arrays in [1, 7, 8, 9, 64, 65, 100, 512, 513, 1000] {
             let mut queue = EventQueue::new(arrays as usize, 1);
             let mut expected = vec![None; arrays as usize];

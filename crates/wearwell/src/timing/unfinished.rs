@@ -79,7 +79,7 @@ mod tests {
     use super::UnfinishedRequests;
 
     #[test]
-    fn times_come_in_order() {
+    fn unfinished_completion_times_are_returned_in_order() {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(11);
         for (steps, spread) in [(1_u64, 3_u64), (5, 4_000), (40, 100), (200, 1_000_000)] {
             let (mut times, mut model, mut now) = (UnfinishedRequests::default(), Vec::new(), 0);

@@ -295,7 +295,7 @@ fn differences_on(world: &str, one: &Variant, other: &Variant, load: Load) -> St
 /// With all content mechanisms off and a cache for the whole map, two causes are left: page validity on flash, and the
 /// reads by which delta encoding learns while it is off what it would save.
 #[test]
-fn all_content_off_and_the_map_cached_is_page_map() {
+fn wearwell_without_content_mechanisms_and_with_its_map_cached_equals_page_map() {
     let other = plain(page_map(GcOptions::default()));
     let validity_in_ram = |parts: Parts| Parts { validity: ValidityPart::Ram, ..parts };
     let equal = without_samples(validity_in_ram(composed(u32::MAX)));
@@ -316,7 +316,7 @@ fn all_content_off_and_the_map_cached_is_page_map() {
 
 /// A remap command binds pages even while deduplication is off, and a page map has to write them.
 #[test]
-fn remap_commands_are_the_one_mechanism_that_cannot_be_switched_off() {
+fn remap_commands_bind_pages_even_while_deduplication_is_off() {
     let parts = without_samples(Parts { validity: ValidityPart::Ram, ..composed(u32::MAX) });
     let other = plain(page_map(GcOptions::default()));
     let load = Load { remaps: true, ..FEW_CONTENTS };
@@ -335,7 +335,7 @@ fn published_geckoftl() -> Parts {
 /// left alone until they are empty, invalid pages are identified late, recovery is from flash alone, and no NVRAM for
 /// dirty entries can run short. Each is exchanged in turn.
 #[test]
-fn all_content_off_is_geckoftl_with_an_eager_map() {
+fn wearwell_without_content_mechanisms_equals_geckoftl_with_an_eager_map() {
     let on_battery = |parts: Parts| Parts { persistence: Persistence::BatteryRam, ..parts };
     let eager = |parts: Parts| {
         let mapping = MappingPart::Cached(CachedOptions::of_entries(FEW_ENTRIES));
@@ -408,7 +408,7 @@ fn remap_ssd(reverse_map: ReverseMapPart) -> Variant {
 }
 
 #[test]
-fn deduplication_and_remaps_on_a_flat_map_are_remap() {
+fn wearwell_with_only_deduplication_on_a_flat_map_equals_remap() {
     let flat = without_samples(Parts { persistence: Persistence::NvramMap, ..on_a_battery() });
     let segments = ReverseMapPart::Segments { nvram_bytes: NVRAM_BYTES / 2, segment_bytes: 64 };
     for reverse_map in [ReverseMapPart::Ideal, segments] {
@@ -424,7 +424,7 @@ fn deduplication_and_remaps_on_a_flat_map_are_remap() {
 }
 
 #[test]
-fn recycling_alone_on_a_battery_is_recyclable() {
+fn wearwell_with_only_recycling_on_a_battery_equals_recyclable() {
     let other = plain(recyclable(GcOptions::default(), options().0));
     assert_equal(&only(&[Recycle], without_samples(on_a_battery())), &other, FEW_CONTENTS);
     let composed = only(&[Recycle], composed(FEW_ENTRIES));
@@ -437,7 +437,7 @@ fn recycling_alone_on_a_battery_is_recyclable() {
 
 /// Compression keeps open blocks even while it is off, so there is less spare space, and deltas may take less of it.
 #[test]
-fn deltas_alone_on_a_battery_are_delta() {
+fn wearwell_with_only_deltas_on_a_battery_equals_delta() {
     let other = plain(delta(GcOptions::default(), options().1, None));
     assert_equal(&only(&[Delta], without_chunks(on_a_battery())), &other, FEW_CONTENTS);
     let found = differences_on("tiny", &only(&[Delta], on_a_battery()), &other, FEW_CONTENTS);
@@ -468,7 +468,7 @@ fn deltas_alone_on_a_battery_are_delta() {
 
 /// Delta encoding keeps an open block even while it is off, so there is less spare space, and chunks may waste less.
 #[test]
-fn deduplication_and_compression_under_the_manager_are_integrated() {
+fn wearwell_with_only_deduplication_and_compression_equals_integrated() {
     let managed = |parts: Parts| Variant { parts, running: Running::Managed };
     let other = managed(integrated(GcOptions::default(), Some(DEDUP), true));
     let load = Load { remaps: false, ..MANY_CONTENTS };

@@ -21,7 +21,7 @@ use super::rig::{
 /// Note 1: a duplicate, a remap and a revival all end in a bind. It programs nothing and leaves one entry in the reverse
 /// map.
 #[test]
-fn duplicates_remaps_and_revivals_end_in_the_same_bind() {
+fn duplicates_remaps_and_revivals_all_cause_a_bind_without_a_program() {
     let bound_by = |bind: fn(&mut Rig)| {
         let mut rig = Rig::new(&mixture(&[Dedup]));
         rig.write(0, &noise(1));
@@ -42,7 +42,7 @@ fn duplicates_remaps_and_revivals_end_in_the_same_bind() {
 /// Note 2: a dead page can become a shared one and die again. Hits on live and on dead content are counted apart, and
 /// while content lives anywhere, its next write is no hit of recycling.
 #[test]
-fn a_dead_page_becomes_a_shared_one_and_dies_again() {
+fn a_revived_page_can_be_shared_and_die_again() {
     let mut rig = Rig::new(&mixture(&[Dedup, Recycle]));
     let hits = |rig: &Rig| (rig.stats().recycled_writes, rig.stats().deduplicated_writes);
     rig.write(0, &noise(1));
@@ -66,7 +66,7 @@ fn a_dead_page_becomes_a_shared_one_and_dies_again() {
 
 /// Note 3b: the content of a page in delta form is stored nowhere as a whole, so it is no duplicate of anything.
 #[test]
-fn content_in_delta_form_is_found_by_no_duplicate() {
+fn content_stored_as_a_delta_is_not_found_by_deduplication() {
     let mut rig = Rig::new(&mixture(&[Dedup, Delta]));
     rig.write(0, &page(1, 100, 0));
     rig.write(0, &page(1, 100, 1));
@@ -80,7 +80,7 @@ fn content_in_delta_form_is_found_by_no_duplicate() {
 
 /// Note 3d: a duplicate costs nothing, a delta part of a page, so content is looked up before a delta is made.
 #[test]
-fn a_duplicate_is_bound_before_a_delta_is_tried() {
+fn deduplication_is_tried_before_delta_encoding() {
     let mut rig = Rig::new(&mixture(&[Dedup, Delta]));
     rig.write(0, &page(1, 100, 0));
     rig.write(1, &page(1, 100, 1));
@@ -93,7 +93,7 @@ fn a_duplicate_is_bound_before_a_delta_is_tried() {
 /// Note 4: a remap can share a member of a chunk. The chunk lives until nobody refers to any of its members, and
 /// collection moves the member for the page that was remapped. Reverse maps whose entries name pages are refused.
 #[test]
-fn a_remapped_member_keeps_its_chunk_alive() {
+fn a_remapped_chunk_member_keeps_its_chunk_valid() {
     let mut rig = Rig::new(&mixture(&[Dedup, Compression]));
     rig.write_chunk(0);
     rig.remap(10, 2);
@@ -124,7 +124,7 @@ fn reports(rig: &Rig) -> u64 {
 /// Note 5: Logarithmic Gecko hears of a shared page once, when its last referrer is gone, and the valid count of its
 /// block counts pages and not references.
 #[test]
-fn a_shared_page_is_reported_to_gecko_with_its_last_referrer() {
+fn gecko_gets_one_report_of_a_shared_page_when_its_last_referrer_is_gone() {
     let mut rig = Rig::new(&in_gecko(mixture(&[Dedup])));
     (0..3).for_each(|lpn| rig.write(lpn, &noise(1)));
     let block = rig.place(0);
@@ -145,7 +145,7 @@ fn a_shared_page_is_reported_to_gecko_with_its_last_referrer() {
 /// Note 6: with an eager map, a write whose entry is not cached reads one translation page to learn what it replaces.
 /// What a bind changed in the cache is durable although no program tells of it.
 #[test]
-fn an_eager_map_pays_a_read_for_a_missed_write_and_keeps_its_binds() {
+fn an_eager_map_reads_a_translation_page_for_a_write_that_misses_and_keeps_its_binds() {
     let mut rig = Rig::new(&without_battery(on_flash(4, mixture(&[Dedup]))));
     rig.write(0, &noise(1));
     rig.push_out_entries();
@@ -166,7 +166,7 @@ fn an_eager_map_pays_a_read_for_a_missed_write_and_keeps_its_binds() {
 
 /// Note 8: a mechanism that is switched off serves no write, and what it stored stays readable in its form.
 #[test]
-fn what_a_mechanism_stored_outlives_its_switching_off() {
+fn content_stays_readable_after_its_mechanism_is_switched_off() {
     for parts in [mixture(&SchemeKind::ALL), composed(&SchemeKind::ALL)] {
         let mut rig = Rig::new(&parts);
         rig.write_chunk(0);
@@ -195,7 +195,7 @@ fn what_a_mechanism_stored_outlives_its_switching_off() {
 
 /// Note 9: a remap maps to whole pages, so a source in delta form is first merged with its delta.
 #[test]
-fn a_remap_merges_a_source_in_delta_form() {
+fn a_remap_first_merges_a_source_stored_as_a_delta() {
     for parts in [mixture(&[Dedup, Delta]), composed(&[Dedup, Delta])] {
         let mut rig = Rig::new(&parts);
         rig.write(0, &page(1, 100, 0));
@@ -213,7 +213,7 @@ fn a_remap_merges_a_source_in_delta_form() {
 /// Note 10: the base of a delta is a valid page and no candidate for recycling. When its page moves on it becomes one,
 /// with the reads that were counted for it. Deduplication finds a base, as any valid page.
 #[test]
-fn a_base_can_be_revived_only_after_its_page_moved_on() {
+fn a_delta_base_can_be_revived_only_after_its_logical_page_is_rewritten() {
     let mut rig = Rig::new(&mixture(&[Recycle, Delta]));
     rig.write(0, &page(1, 100, 0));
     rig.expect(0);
@@ -233,7 +233,7 @@ fn a_base_can_be_revived_only_after_its_page_moved_on() {
 /// Note 11, as far as it is built: recycling revives pages. A member of a chunk that died, and the pages of a chunk of
 /// which all members died, are no candidates; their content is stored again.
 #[test]
-fn content_of_a_dead_member_is_stored_again() {
+fn recycling_does_not_revive_dead_chunk_members() {
     let mut rig = Rig::new(&mixture(&[Recycle, Compression]));
     rig.write_chunk(0);
     rig.write_through(2, &noise(1));
@@ -250,7 +250,7 @@ fn content_of_a_dead_member_is_stored_again() {
 /// Note 12: page validity on flash takes one report per page between two erases. A page that was reported and then
 /// revived is valid all the same, may die again, and be revived again.
 #[test]
-fn a_page_may_die_and_be_revived_in_turn_where_validity_is_on_flash() {
+fn a_page_can_die_and_be_revived_repeatedly_with_validity_on_flash() {
     for validity in [ValidityPart::Bitmap(BitmapOptions::default()), ValidityPart::Log, gecko()] {
         let mut rig = Rig::new(&Parts { validity, ..mixture(&[Recycle]) });
         rig.write(0, &noise(1));
@@ -272,7 +272,7 @@ fn a_page_may_die_and_be_revived_in_turn_where_validity_is_on_flash() {
 /// Note 14: to recycling-aware collection a dead page counts for less, the more probably it is revived; greedy takes no
 /// notice.
 #[test]
-fn recycling_aware_collection_spares_what_may_be_revived() {
+fn recycling_aware_gc_avoids_blocks_with_pages_likely_to_be_revived() {
     let victim_of = |policy: VictimPolicy| {
         let parts = mixture(&[Recycle]);
         let mut rig = Rig::new(&Parts { gc: GcOptions { policy, ..parts.gc }, ..parts });
@@ -293,7 +293,7 @@ fn recycling_aware_collection_spares_what_may_be_revived() {
 /// Note 15: a delta over a member costs a read of the whole chunk to make, and again to read. Where the map is in NVRAM,
 /// a delta has to name its base by the generation of a page, and a member is no base.
 #[test]
-fn a_member_is_a_costly_base_and_none_where_the_map_is_in_nvram() {
+fn a_chunk_member_as_delta_base_costs_chunk_reads_and_is_refused_with_a_map_in_nvram() {
     let mut rig = Rig::new(&mixture(&[Delta, Compression]));
     rig.write_chunk(0);
     let reads = |rig: &Rig, cause: Cause| rig.stats().reads[cause as usize];
@@ -318,7 +318,7 @@ fn a_member_is_a_costly_base_and_none_where_the_map_is_in_nvram() {
 /// Note 16: pages of deltas and of chunks die when the last thing in them dies. Their own tables count that, so
 /// Logarithmic Gecko never hears of them.
 #[test]
-fn packed_pages_die_with_their_last_content_and_are_reported_to_nobody() {
+fn pages_of_deltas_and_chunks_die_with_their_last_content_without_a_report_to_gecko() {
     let mut rig = Rig::new(&in_gecko(mixture(&[Delta, Compression])));
     rig.write_chunk(0);
     let valid_of = |rig: &mut Rig, kind: PageKind| {
@@ -372,7 +372,7 @@ fn recovery_finds_the_newest_delta_of_each_page() {
 /// Note 19: an entry of the map has four bytes whether pages are compressed or not. Only pages in other forms than a
 /// plain page have entries elsewhere.
 #[test]
-fn compression_leaves_the_map_as_large_as_it_was() {
+fn compression_does_not_enlarge_the_l2p_map() {
     let sizes = |kinds: &[SchemeKind]| {
         let rig = Rig::new(&on_flash(6, mixture(kinds)));
         let AnyMapping::Cached(cached) = rig.device.ftl().mapping() else { panic!("the map is on flash") };
@@ -393,7 +393,7 @@ fn compression_leaves_the_map_as_large_as_it_was() {
 
 /// Note 20: data, deltas, chunks, translation pages and page validity fill blocks of their own in the full mixture.
 #[test]
-fn pages_of_a_block_have_one_kind_in_the_full_mixture() {
+fn each_block_holds_one_kind_of_page_in_the_full_mixture() {
     let mut rig = Rig::new(&composed(&SchemeKind::ALL));
     for round in 0..60 {
         (0..4).for_each(|lpn| rig.write(lpn, &light(100 * round + u64::from(lpn))));

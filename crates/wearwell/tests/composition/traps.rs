@@ -18,7 +18,7 @@ use super::rig::{Rig, composed, light, mixture, noise, on_flash, page, refusal, 
 /// T1, deduplication and deltas: a write equal to the base of the logical page's own delta binds the page to where it
 /// is mapped already. If nothing else happened then, the page would read as the delta's version.
 #[test]
-fn a_write_equal_to_its_base_ends_the_delta() {
+fn a_write_equal_to_its_delta_base_drops_the_delta() {
     for parts in
         [mixture(&[Dedup, Delta]), without_battery(mixture(&[Dedup, Delta])), composed(&[Dedup, Delta])]
     {
@@ -38,7 +38,7 @@ fn a_write_equal_to_its_base_ends_the_delta() {
 /// T2, recycling and compression: a page is buffered for a chunk, and its next write revives a dead page. If the buffer
 /// kept the older version, reads would return it, and the chunk would be mapped over the newer one.
 #[test]
-fn a_revived_page_replaces_the_version_that_is_buffered_for_a_chunk() {
+fn a_revived_page_replaces_an_older_version_buffered_for_a_chunk() {
     for parts in [mixture(&[Recycle, Compression]), mixture(&[Dedup, Recycle, Compression])] {
         let mut rig = Rig::new(&parts);
         rig.write_through(0, &noise(1));
@@ -58,7 +58,7 @@ fn a_revived_page_replaces_the_version_that_is_buffered_for_a_chunk() {
 /// referrer, and recycling's table of owners knows nothing. If collection asked that table, it would move the page for
 /// page 0, which has other content by now.
 #[test]
-fn collection_moves_a_revived_page_for_those_who_share_it() {
+fn gc_moves_a_revived_page_for_the_pages_that_share_it() {
     for parts in [mixture(&[Dedup, Recycle]), composed(&[Dedup, Recycle])] {
         let mut rig = Rig::new(&parts);
         rig.write(0, &noise(1));
@@ -84,7 +84,7 @@ fn collection_moves_a_revived_page_for_those_who_share_it() {
 /// the delta has become cold. If it took the logical page in the spare area, it would combine the base of page 1 with the
 /// delta of page 0.
 #[test]
-fn collection_merges_a_base_with_the_delta_of_its_referrer() {
+fn gc_merges_a_delta_base_with_the_delta_of_its_referrer() {
     for kinds in [[Dedup, Delta], [Recycle, Delta]] {
         let mut rig = Rig::new(&mixture(&kinds));
         // Binds do not make a page hot.
@@ -136,7 +136,7 @@ fn a_delta_over_a_chunk_member_is_read_and_merged_from_the_chunk() {
 /// T6, recycling and compression: reads and fast loading meet logical pages that are members of chunks, whose numbers are
 /// no flash pages of which recycling could count reads or list dead versions.
 #[test]
-fn reads_and_fast_loading_take_no_chunk_member_for_a_page() {
+fn recycling_never_takes_a_chunk_member_for_a_flash_page() {
     let mut rig = Rig::new(&mixture(&[Recycle, Compression]));
     let loading = StorePolicy::ProbabilityFastLoading { window: 1 };
     rig.device.ftl_mut().set_store_policy(loading, Some(1));
@@ -158,7 +158,7 @@ fn reads_and_fast_loading_take_no_chunk_member_for_a_page() {
 /// T7, sharing and a cached map: a trim must be durable although the entry of the page is not in the cache. If "not in
 /// RAM" were read as "not mapped", nothing would be recorded, and the content would come back.
 #[test]
-fn a_trim_of_a_page_whose_entry_is_not_cached_is_durable() {
+fn a_trim_of_a_page_whose_map_entry_is_not_cached_is_durable() {
     let mut rig = Rig::new(&without_battery(on_flash(4, mixture(&[Dedup]))));
     rig.write(0, &noise(1));
     rig.write(1, &noise(1));
@@ -212,7 +212,7 @@ fn recovery_adopts_blocks_of_deltas_and_chunks() {
 /// T9, sharing and late identification: a count of referrers goes down when the page that a write replaces is known. An
 /// eager map reads the translation page for that. A lazy one, with which shared pages would never be freed, is refused.
 #[test]
-fn a_shared_page_dies_with_its_last_referrer_though_no_entry_is_cached() {
+fn a_shared_page_dies_with_its_last_referrer_even_if_no_map_entry_is_cached() {
     let sentence = refusal(&scanned_backwards(mixture(&[Dedup])));
     assert!(sentence.contains("a lazy map learns which one that was"), "{sentence}");
     for parts in [on_flash(4, mixture(&[Dedup])), composed(&[Dedup])] {
@@ -240,7 +240,7 @@ fn a_shared_page_dies_with_its_last_referrer_though_no_entry_is_cached() {
 /// is invalid" holds for written pages only. A page that was revived or shared is valid while anybody refers to it, for
 /// collection as well as for recovery.
 #[test]
-fn collection_and_recovery_ask_for_referrers_and_not_for_the_spare_area() {
+fn gc_and_recovery_find_owners_by_referrers_and_not_by_the_spare_area() {
     for kinds in [&[Recycle][..], &[Dedup], &[Dedup, Recycle]] {
         let mut rig = Rig::new(&composed(kinds));
         let is_recycled = kinds.contains(&Recycle);

@@ -68,7 +68,7 @@ fn split(journal: &[(u64, Report)], durable_until: Option<u64>) -> (Shadow, Vec<
 /// Power is cut at every program and erase, with three outcomes each. If the interrupted program consumed its page, the
 /// store can continue, so the lost reports are made again and the run goes on.
 #[test]
-fn a_cut_at_any_operation_leaves_what_was_reported_before_the_last_flush() {
+fn gecko_keeps_what_was_reported_before_its_last_flush_at_any_power_cut() {
     for (ratio, parts, mode) in
         [(2, 4, MergeMode::MultiWay), (3, 1, MergeMode::Pairwise), (4, 16, MergeMode::MultiWay)]
     {

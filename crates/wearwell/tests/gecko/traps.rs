@@ -86,7 +86,7 @@ fn newest_per_level(runs: Vec<NaiveRun>) -> BTreeMap<u32, u8> {
 /// but its blocks are not erased yet, and power is lost. No newer run is at level 1, so the rule "the newest of each
 /// level" would use the old one, and report pages as invalid that hold data.
 #[test]
-fn an_output_at_a_lower_level_than_its_inputs_leaves_no_valid_input_behind() {
+fn a_gecko_merge_into_a_lower_level_obsoletes_its_inputs() {
     let (geometry, options) = whole_blocks();
     let mut rig = Rig::new(&geometry, options);
     rig.keeps_obsolete = true;
@@ -113,7 +113,7 @@ fn an_output_at_a_lower_level_than_its_inputs_leaves_no_valid_input_behind() {
 /// Their contents were voided by the newest of them, but the naive rule takes a level below the output for newer than
 /// it.
 #[test]
-fn inputs_at_lower_levels_than_their_output_are_obsolete_too() {
+fn a_gecko_merge_into_a_higher_level_obsoletes_its_inputs() {
     let (geometry, options) = whole_blocks();
     let mut rig = Rig::new(&geometry, options);
     rig.keeps_obsolete = true;
@@ -146,7 +146,7 @@ fn inputs_at_lower_levels_than_their_output_are_obsolete_too() {
 /// open the block again, so the time that recovery reports must be that of the freeze. The time at which the run was
 /// completed is after the opening.
 #[test]
-fn the_time_that_counts_is_when_the_buffer_was_frozen_not_when_its_run_was_complete() {
+fn a_gecko_run_is_dated_by_when_its_buffer_was_frozen() {
     let (geometry, options) = whole_blocks();
     let mut rig = Rig::new(&geometry, options);
     let buffer = rig.gecko.buffer_entries();
@@ -174,7 +174,7 @@ fn the_time_that_counts_is_when_the_buffer_was_frozen_not_when_its_run_was_compl
 /// older run with which it is merged. Pages reported after it count, in the same run as the marker or a newer one. A
 /// flag on the entry of one part would not void the others.
 #[test]
-fn opening_a_block_voids_every_part_of_it_and_nothing_said_later() {
+fn a_gecko_erase_marker_voids_all_older_entries_of_its_block_and_no_newer_ones() {
     for mode in [MergeMode::Pairwise, MergeMode::MultiWay] {
         let mut rig = Rig::new(&geometry(64, 16, 512), options_of(2, 4, mode));
         let flush = |rig: &mut Rig| {
@@ -207,7 +207,7 @@ fn opening_a_block_voids_every_part_of_it_and_nothing_said_later() {
 /// than its oldest input, but never below one in between, because queries stop at the first marker that they meet, from
 /// low levels to high.
 #[test]
-fn a_result_that_shrinks_stays_in_the_order_of_age() {
+fn a_gecko_merge_output_that_shrinks_keeps_the_age_order_of_runs() {
     for mode in [MergeMode::Pairwise, MergeMode::MultiWay] {
         let mut rig = Rig::new(&geometry(2048, BLOCK_PAGES, 512), options_of(2, 1, mode));
         let buffer = rig.gecko.buffer_entries();
@@ -232,7 +232,7 @@ fn a_result_that_shrinks_stays_in_the_order_of_age() {
 
 /// An obsolete run of which some blocks were erased still has its postamble, but is not complete.
 #[test]
-fn a_run_that_lost_a_page_is_not_complete() {
+fn recovery_ignores_a_gecko_run_of_which_a_page_was_erased() {
     let (geometry, options) = whole_blocks();
     let mut rig = Rig::new(&geometry, options);
     rig.keeps_obsolete = true;
@@ -263,7 +263,7 @@ fn a_run_that_lost_a_page_is_not_complete() {
 
 /// Recovery reads one page per run, and the further pages of a directory that is longer than one page.
 #[test]
-fn directories_that_flow_over_several_pages_are_recovered() {
+fn gecko_run_directories_of_several_pages_are_recovered() {
     let (geometry, options) = (geometry(20_000, 16, 512), options_of(2, 16, MergeMode::MultiWay));
     let mut rig = Rig::on(SimNand::new(geometry.clone(), RetainedFields::ALL), options);
     for page in 0..40_000 {

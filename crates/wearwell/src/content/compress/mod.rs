@@ -84,7 +84,7 @@ mod tests {
     /// What is packed again after a recovery takes as many flash pages as before it. Recovery once took all members of
     /// a chunk for pages of no bytes.
     #[test]
-    fn a_chunk_of_described_pages_has_the_same_directory_after_a_recovery() {
+    fn a_recovery_restores_the_directory_of_a_chunk_of_descriptors() {
         let parts =
             integrated(GcOptions::default(), None, true).without_battery().expect("it has a flat map");
         let retain = RetainedFields { bytes: false, ..RetainedFields::ALL };
@@ -116,7 +116,7 @@ mod tests {
     /// Nearly every compressed chunk wastes a page for a while, when one of its members is left. Chunks that are freed
     /// must not stay in the list of wasteful chunks, or a long run would fill the memory.
     #[test]
-    fn wasteful_list_stays_bounded() {
+    fn the_list_of_wasteful_chunks_stays_bounded() {
         let nand =
             SimNand::new(small_geometry(), RetainedFields { fingerprint: true, ..RetainedFields::default() });
         let parts = integrated(GcOptions::default(), None, true);

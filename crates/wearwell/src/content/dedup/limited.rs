@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hand_comes_by_every_bucket_once_a_round() {
+    fn the_clock_hand_of_the_content_index_passes_every_bucket_once_per_round() {
         for buckets in [16, 24, 36, 54, 81, 1_000, 4_099] {
             let mut hand = Hand::over(buckets);
             let mut seen = vec![0; buckets];
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn searches_stay_short_when_the_index_was_full_for_long() {
+    fn searches_of_a_content_index_stay_short_after_it_was_full_for_long() {
         let capacity = 25_000;
         let mut index = BoundedIndex::new(capacity);
         for n in 0..capacity * 10 {
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn index_entries_that_are_hit_are_not_evicted() {
+    fn content_index_entries_that_were_hit_are_not_evicted() {
         let mut index = BoundedIndex::new(1_000);
         let find =
             |index: &mut BoundedIndex, n| assert_eq!(index.find(hash(n), |unit| unit.0 == n), Some(Unit(n)));

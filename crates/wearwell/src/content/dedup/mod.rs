@@ -237,7 +237,7 @@ mod tests {
 
     /// Contents whose stored parts of the hash are equal are distinguished by the fingerprints of their units.
     #[test]
-    fn equal_tags_are_no_equal_contents() {
+    fn contents_with_equal_stored_hash_bits_are_not_confused() {
         let (upper, ends) = (
             |content| hash_of(content) >> 33,
             |content| {
@@ -260,7 +260,7 @@ mod tests {
 
     /// A full content index evicts entries that were not hit since the clock hand last passed (second chance).
     #[test]
-    fn a_full_index_gives_second_chances() {
+    fn a_full_content_index_evicts_entries_without_hits_first() {
         let content = |unit: Unit| Fingerprint(u64::from(unit.0));
         let mut index = ContentIndex::new(Some(100), 1000);
         (1..=100).for_each(|k| index.insert(Fingerprint(k), Unit(k as u32), content));

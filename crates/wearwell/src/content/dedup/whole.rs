@@ -351,7 +351,7 @@ mod tests {
     /// More index entries share a home line than three lines can hold. When one is removed, another moves in, so that
     /// all stay as near to home as they can, and the table is all zeros in the end.
     #[test]
-    fn a_removal_moves_an_overflowed_entry_into_the_free_slot() {
+    fn a_removal_from_the_content_index_moves_an_overflowed_entry_into_the_free_slot() {
         let mut index = FullSizeIndex::new(90);
         let mut hashes: Vec<u64> = (1..=50).collect();
         let unit = |hash: u64| Unit(hash as u32);
@@ -375,7 +375,7 @@ mod tests {
 
     /// Contents chosen by a client so that their hashes collide in the content index.
     #[test]
-    fn colliding_hashes_are_inserted_up_to_the_largest_overflow_count() {
+    fn the_content_index_accepts_colliding_hashes_up_to_its_largest_overflow_count() {
         let mut index = FullSizeIndex::new(9000);
         let unit = |hash: u64| Unit(hash as u32);
         (1..=600).for_each(|hash| index.insert(hash, unit(hash), |other| other == unit(hash)));
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_compared_side_by_side() {
+    fn equal_bytes_of_two_words_are_found_in_one_comparison() {
         for (word, tag, expected) in [
             (0, 0, 0x0101_0101_0101_0101),
             (0x0100_8001_ff01_0001, 1, 0x0100_0001_0001_0001),

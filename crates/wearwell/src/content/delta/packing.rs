@@ -258,7 +258,7 @@ mod tests {
     use crate::data::compute_delta;
 
     #[test]
-    fn a_described_delta_is_told_from_a_compressed_difference() {
+    fn a_placeholder_delta_is_distinguished_from_a_compressed_difference() {
         let fingerprint = Fingerprint(0x0123_4567_89ab_cdef);
         for bytes in 1..40 {
             let kept = if bytes < FINGERPRINT.end { Fingerprint::default() } else { fingerprint };

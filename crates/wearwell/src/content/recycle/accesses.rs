@@ -247,7 +247,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counters_saturate_and_do_not_touch_their_neighbour() {
+    fn packed_read_counters_saturate_without_changing_their_neighbours() {
         let mut accesses = DenseReadCounters::new(3);
         for _ in 0..20 {
             accesses.count(Ppn(0));
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_do_not_touch_their_neighbours() {
+    fn resetting_a_range_of_read_counters_leaves_the_others_unchanged() {
         let few = [(0, 0), (0, 1), (1, 1), (1, 2), (0, 4), (1, 5), (2, 3), (3, 5)];
         let many = [(0, 128), (127, 1), (127, 2), (100, 200), (128, 256), (129, 255), (0, 400)];
         for (first, count) in few.into_iter().chain(many) {
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn transfer_moves_the_count_and_overwrites_the_target() {
+    fn moving_a_read_count_to_another_page_overwrites_the_count_there() {
         let mut accesses = DenseReadCounters::new(4);
         (0..6).for_each(|_| accesses.count(Ppn(2)));
         (0..9).for_each(|_| accesses.count(Ppn(3)));

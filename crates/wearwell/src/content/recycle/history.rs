@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dead_page_can_be_removed_from_any_position_of_its_list() {
+    fn a_dead_page_can_be_removed_from_any_position_of_its_history() {
         for (gone, is_trimmed) in [(0, false), (1, false), (2, false), (0, true), (1, true), (2, true)] {
             let mut history = written(4, 1);
             let mut expected: Vec<u32> = [2, 1, 0].into_iter().filter(|&p| p != gone).collect();
@@ -460,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn slots_displace_links_without_a_trace() {
+    fn store_slots_and_list_links_of_a_dead_page_share_memory_without_loss() {
         let mut history = DeadPageLists::new(ListHeads::AtValidPages, 5, 1);
         history.set_valid_page(Lpn(0), Ppn(0));
         write_after(&mut history, 0, 1);
@@ -481,13 +481,13 @@ mod tests {
     }
 
     #[test]
-    fn positions_stop_at_15() {
+    fn version_positions_of_dead_pages_stop_at_15() {
         let history = written(21, 0);
         assert_eq!([19, 18, 5, 4, 3, 0].map(|p| history.version_position(Ppn(p))), [0, 1, 14, 15, 15, 15]);
     }
 
     #[test]
-    fn a_trimmed_page_gets_its_history_back_and_a_copied_one_keeps_it() {
+    fn a_page_history_continues_after_a_trim_and_follows_a_copy() {
         let mut history = DeadPageLists::new(ListHeads::AtValidPages, 4, 1);
         history.set_valid_page(Lpn(0), Ppn(0));
         assert_eq!(history.push_dead(Lpn(0), Ppn(0), None), None);
@@ -501,7 +501,7 @@ mod tests {
     /// Dead pages 0 and 2 belonged to logical page 0, dead page 1 to logical page 1; which pages are valid now does not
     /// matter.
     #[test]
-    fn lists_in_the_map_need_no_valid_page() {
+    fn page_histories_with_heads_in_the_map_need_no_valid_page() {
         let mut history = DeadPageLists::new(ListHeads::InMap, 4, 2);
         (0..3).for_each(|p| history.set_valid_page(Lpn(0), Ppn(p)));
         assert_eq!(history.push_dead(Lpn(0), Ppn(0), Some(Ppn(3))), None);
@@ -519,7 +519,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "page 0 is not a version of logical page 1")]
-    fn a_wrong_owner_is_refused() {
+    fn removing_a_dead_page_from_another_logical_pages_history_panics() {
         let mut history = DeadPageLists::new(ListHeads::AtValidPages, 2, 2);
         history.push_dead(Lpn(0), Ppn(0), None);
         history.remove_dead(Lpn(1), Ppn(0));

@@ -253,7 +253,7 @@ mod tests {
     /// Random insertions and removals on few probability levels, so that queues span many chunks of the log and become
     /// sparse.
     #[test]
-    fn ranks_equal_a_sorted_list() {
+    fn eviction_ranks_equal_those_of_a_sorted_list() {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);
         let mut order = EvictionOrder::new();
         let mut naive = Naive(Vec::new());
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn one_old_entry_does_not_keep_a_long_log_alive() {
+    fn one_old_entry_does_not_keep_a_long_eviction_log_in_memory() {
         let mut order = EvictionOrder::new();
         let mut tickets = vec![0; 100_000];
         tickets[0] = order.push(5, 0);

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn initial_probability_with_alpha_10_percent() {
+    fn initial_recycle_probabilities_with_alpha_10_percent_are_the_papers() {
         let expected = [
             0.0, 0.0315, 0.0661, 0.1042, 0.1461, 0.1922, 0.2428, 0.2986, 0.3599, 0.4274, 0.5016, 0.5832,
             0.6730, 0.7718, 0.8805, 1.0,
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn initial_probability_with_alpha_15_percent() {
+    fn initial_recycle_probabilities_with_alpha_15_percent_are_the_papers() {
         let expected = [
             0.0, 0.0210, 0.0452, 0.0730, 0.1049, 0.1417, 0.1840, 0.2326, 0.2885, 0.3528, 0.4267, 0.5118,
             0.6095, 0.7220, 0.8513, 1.0,
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn decay_with_beta_15_percent() {
+    fn recycle_probabilities_decay_by_beta_15_percent_per_version() {
         let table = ProbabilityTable::new(0.10, 0.15);
         let expected = [1.0, 0.85, 0.7225, 0.6141, 0.5220, 0.4437, 0.3771, 0.3206];
         assert_table((0..8).map(|position| table.of_page(15, position)), &expected);
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn closed_form_is_one_factor_per_version_lost() {
+    fn recycle_probabilities_lose_one_factor_per_newer_version() {
         let table = ProbabilityTable::new(0.12, 0.18);
         for accesses in 0..16 {
             let mut stepwise = table.of_page(accesses, 0);
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_are_a_permutation_that_agrees_with_probability_then_version() {
+    fn probability_levels_order_dead_pages_by_probability_then_version() {
         let table = ProbabilityTable::new(0.10, 0.15);
         let mut by_level = vec![None; 256];
         for accesses in 0..16u8 {

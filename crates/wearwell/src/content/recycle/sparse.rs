@@ -78,7 +78,7 @@ mod tests {
     use crate::address::Ppn;
 
     #[test]
-    fn a_sparse_table_behaves_like_a_hash_map() {
+    fn the_sparse_recycling_table_behaves_like_a_hash_map() {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);
         for range in [6, 100, 5000] {
             let (mut table, mut model) = (SparseTable::new(range), HashMap::new());

@@ -826,7 +826,7 @@ mod tests {
     }
 
     #[test]
-    fn log_entries_survive_at_their_bounds() {
+    fn reverse_map_log_entries_with_extreme_values_are_decoded_as_encoded() {
         let page = NO_PAGE as u32 - 1;
         for place in [None, Some(Ppn(0)), Some(Ppn((1 << 21) - 1)), Some(Ppn(1 << 21)), Some(Ppn(page))] {
             for source in [None, Some(Lpn(0)), Some(Lpn(page))] {
@@ -842,7 +842,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_of_equal_binds_is_kept_and_an_older_one_stays_as_tombstone() {
+    fn of_equal_reverse_map_entries_the_newest_is_kept_and_an_older_one_as_tombstone() {
         let entry = |sequence, source: Option<u32>| ReverseMapEntry {
             lpn: Lpn(1),
             place: Some(Ppn(2)),
@@ -860,7 +860,7 @@ mod tests {
     }
 
     #[test]
-    fn logs_refuse_devices_above_one_tebibyte_with_a_sentence() {
+    fn reverse_map_logs_refuse_devices_above_one_tebibyte_with_a_sentence() {
         assert!(require_log_pages(MAX_LOG_PAGES).is_ok());
         let Err(Error::InvalidOptions(sentence)) = require_log_pages(1 << 28) else {
             panic!("28 bits do not do")
@@ -869,7 +869,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_size_is_known() {
+    fn the_largest_reverse_map_group_is_tracked_as_groups_change() {
         let mut sizes = Sizes::default();
         let steps = [(0, 3, 3), (0, 1, 3), (3, 4, 4), (4, 2, 2), (2, 0, 1), (1, 0, 0)];
         for (before, after, largest) in steps {

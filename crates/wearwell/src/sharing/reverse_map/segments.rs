@@ -799,7 +799,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn heads_survive_at_their_bounds() {
+    fn nvram_segment_heads_with_extreme_values_are_decoded_as_encoded() {
         let most = Head {
             owner: BlockId::NONE,
             number: (1 << 21) - 1,

@@ -463,13 +463,13 @@ mod tests {
     }
 
     #[test]
-    fn the_default_buffer_holds_506_entries_and_202_without_partitioning() {
+    fn the_default_gecko_buffer_holds_506_entries_and_202_without_partitioning() {
         let entries = |parts| GeckoLayout::new(&geometry(4096, 128), parts).expect("valid").buffer_entries;
         assert_eq!([entries(4), entries(1), entries(16)], [506, 202, 810]);
     }
 
     #[test]
-    fn a_run_of_u_buffers_has_at_most_u_pages() {
+    fn a_gecko_run_of_u_buffers_has_at_most_u_pages() {
         for layout in layouts() {
             for units in (1..3000).chain([10_000, 40_000]) {
                 let pages = layout.run_pages(units * layout.buffer_entries);
@@ -480,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_below_a_key_are_counted_however_keys_are_spread() {
+    fn gecko_entries_below_a_key_are_counted_for_any_spread_of_keys() {
         let spreads: [fn(u32) -> u32; 5] = [
             |k| k,
             |k| 1000 + 7 * k,

@@ -176,8 +176,8 @@ pub(crate) struct ReplayArgs {
     /// Design (see `wearwell designs`)
     #[arg(long, default_value = "page-map", value_parser = Suggested::DESIGNS, hide_possible_values = true)]
     pub(crate) design: String,
-    /// Write a part of the run, operation by operation, as a trace for the Perfetto viewer (needs `--timing event`; `-` =
-    /// standard output)
+    /// Write a part of the run, operation by operation, as a trace for the Perfetto viewer (needs `--timing event`; `-`
+    /// = standard output)
     #[arg(long, value_name = "FILE")]
     pub(crate) perfetto: Option<PathBuf>,
     /// Part of the run that is traced: requests (5000..6000) or simulated time (1.5s..1520ms) [default: ..1000]
@@ -428,7 +428,8 @@ pub(crate) struct DiffArgs {
 /// Files of the results of runs, in each form.
 #[derive(Args)]
 pub(crate) struct ResultArgs {
-    /// Write the records as JSON, with the failures of a sweep (`-` = standard output; `wearwell schema` describes them)
+    /// Write the records as JSON, with the failures of a sweep (`-` = standard output; `wearwell schema` describes
+    /// them)
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
     /// Write the main figures as CSV, a failed run of a sweep with its error (`-` = standard output)
@@ -548,7 +549,7 @@ pub(crate) struct WatchArgs {
 }
 
 impl WatchArgs {
-    /// The options as settings; later ones override earlier ones.
+    /// Returns the options as settings; later ones override earlier ones.
     pub(crate) fn all_settings(&self) -> Vec<String> {
         let content = self.content.iter().map(|model| format!("content.model=\"{model}\""));
         let seed = self.seed.iter().map(|seed| format!("replay.seed={seed}"));
@@ -577,7 +578,7 @@ pub(crate) struct LiveArgs {
 }
 
 impl LiveArgs {
-    /// All settings of the live device, as `key=value`; later ones override earlier ones.
+    /// Returns all settings of the live device, as `key=value`; later ones override earlier ones.
     pub(crate) fn all_settings(&self) -> Vec<String> {
         let preset = self.device.iter().map(|preset| format!("device.preset=\"{preset}\""));
         preset.chain(self.settings.iter().cloned()).collect()
@@ -655,7 +656,7 @@ pub(crate) struct TlsArgs {
 
 #[cfg(feature = "tls")]
 impl TlsArgs {
-    /// What the files hold, if any are given.
+    /// Reads certificate, key and client certificates from their files; `None` if no file was given.
     pub(crate) fn read(&self) -> Result<Option<Tls>, TlsError> {
         let (Some(certificate), Some(key)) = (&self.certificate, &self.key) else { return Ok(None) };
         Tls::from_files(certificate, key, self.client_ca.as_deref()).map(Some)
@@ -897,8 +898,8 @@ impl RunArgs {
         })
     }
 
-    /// The options as settings, before the explicit settings, so that these override them; without options that have
-    /// several values.
+    /// Returns the options as settings, before the explicit settings, so that these override them; without options that
+    /// have several values.
     pub(crate) fn all_settings(&self) -> Vec<String> {
         let text =
             |key: &str, value: &Option<String>| value.as_ref().map(|value| format!("{key}=\"{value}\""));

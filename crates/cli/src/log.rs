@@ -98,7 +98,8 @@ impl<'a> MakeWriter<'a> for StandardError {
     }
 }
 
-/// Prefix of a log line that holds its level as a number, for the journal: error, warning, informational, debug.
+/// Returns the prefix of a log line that holds its level as a number, for the journal: error, warning, informational,
+/// debug.
 fn journal_prefix(level: Level) -> &'static str {
     match level {
         Level::ERROR => "<3>",

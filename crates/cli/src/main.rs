@@ -63,7 +63,7 @@ impl Failure {
         Self::new(error.to_string(), 1)
     }
 
-    /// Failure because Ctrl-C arrived before there was a result, exit status 3.
+    /// Makes the failure of a command that Ctrl-C ended before there was a result, exit status 3.
     pub(crate) fn interrupted() -> Self {
         Self::new("interrupted before the first request; nothing is written", 3)
     }
@@ -78,12 +78,12 @@ impl Failure {
         Self::new(format!("{}: {error}", path.display()), 2)
     }
 
-    /// Failure because none of several inputs could be replayed; each was reported before.
+    /// Makes the failure of a command of whose inputs none could be replayed; each was reported before.
     pub(crate) fn of_inputs() -> Self {
         Self::new("none of the inputs could be replayed", 1)
     }
 
-    /// Failure because none of several inputs could be profiled; each was reported before.
+    /// Makes the failure of a command of whose inputs none could be profiled; each was reported before.
     pub(crate) fn of_profiles() -> Self {
         Self::new("none of the inputs could be profiled", 1)
     }
@@ -96,7 +96,7 @@ impl Failure {
         ExitCode::from(self.status)
     }
 
-    /// Message of the failure, one sentence.
+    /// Returns the message of the failure, one sentence.
     pub(crate) fn sentence(&self) -> String {
         self.message.clone()
     }
@@ -122,7 +122,7 @@ impl Failure {
         self.status == 2
     }
 
-    /// Failure because the user asked for something impossible, exit status 2.
+    /// Makes the failure of a command that asks for something impossible, exit status 2.
     pub(crate) fn of_usage(message: impl Into<String>) -> Self {
         Self::new(message, 2)
     }

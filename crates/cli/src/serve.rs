@@ -90,7 +90,8 @@ impl Doors {
         Ok(doors)
     }
 
-    /// Who may reach NBD over TCP: everybody, if clients have to prove who they are.
+    /// Returns from where clients may reach NBD over TCP: from everywhere if they have to show a certificate, else from
+    /// loopback.
     fn reach(&self) -> Reach {
         if self.tls.as_ref().is_some_and(Tls::asks_clients) { Reach::Everywhere } else { Reach::Loopback }
     }
@@ -346,8 +347,8 @@ fn of_server(error: &ServeError) -> Failure {
     }
 }
 
-/// Text that a recording stores about its origin: the configuration under which its replay does the same flash
-/// operations.
+/// Returns the text that a recording stores about its origin: the configuration under which its replay does the same
+/// flash operations.
 fn provenance(design: &str, config: &str) -> String {
     format!("recorded by wearwell serve, design {design}, with this configuration:\n{config}")
 }

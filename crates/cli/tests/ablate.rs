@@ -20,7 +20,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// What a command prints that must succeed.
+/// Runs a command that must succeed, and returns what it prints.
 #[track_caller]
 fn printed(arguments: &[&str]) -> String {
     let output = wearwell(arguments);
@@ -38,7 +38,7 @@ fn is_refused(more: &[&str], parts: &[&str]) {
     }
 }
 
-/// The only ablation of a result.
+/// Returns the only ablation of a result.
 fn only_ablation(json: &str) -> Value {
     let mut result: Value = serde_json::from_str(json).unwrap();
     let ablations = result["ablations"].as_array_mut().unwrap();
@@ -46,7 +46,7 @@ fn only_ablation(json: &str) -> Value {
     ablations.remove(0)
 }
 
-/// A run without what is another each time, and without the choice of parts.
+/// Returns a run record without the fields that differ in each run, and without the choice of parts.
 fn comparable(run: &Value) -> Value {
     let mut run = run.clone();
     let fields = run.as_object_mut().unwrap();
@@ -79,7 +79,7 @@ fn ablation_runs_of_subsets_equal_compare_runs_of_the_same_parts() {
     assert!(write_latency["mechanisms"][0]["shapley"]["absolute"].is_number(), "{write_latency}");
 }
 
-/// When each file of a folder was changed.
+/// Returns the time of the last change of each file in a folder.
 fn changed(folder: &Path) -> BTreeMap<String, SystemTime> {
     let files = fs::read_dir(folder).unwrap().map(Result::unwrap);
     files
@@ -125,8 +125,8 @@ fn an_ablation_runs_a_drive_once_if_two_subsets_give_the_same_drive() {
     assert_eq!(ablation["figures"][0]["mechanisms"][0]["last"]["absolute"], 0.0);
 }
 
-/// Entries of a reverse map in segments name pages and not members of chunks, so that these two are refused together and accepted
-/// one by one.
+/// Entries of a reverse map in segments name pages and not members of chunks, so that these two are refused together
+/// and accepted one by one.
 #[test]
 fn an_ablation_names_a_refused_subset_and_leaves_its_cells_blank() {
     let parts = ["--parts", "dedup,compress", "--set", "parts.reverse_map=segments"];

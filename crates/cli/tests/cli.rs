@@ -45,7 +45,7 @@ fn is_refused(code: i32, arguments: &[&str], parts: &[&str]) {
     assert!(!sentence.contains("panicked"), "{sentence}");
 }
 
-/// The run of a result that has one.
+/// Returns the only run of a result.
 fn only_run(json: &str) -> Value {
     let mut result: Value = serde_json::from_str(json).unwrap();
     let runs = result["runs"].as_array_mut().unwrap();
@@ -252,7 +252,8 @@ fn lifetime_figures_of_an_unsteady_run_are_marked_with_a_star() {
     }
 }
 
-/// Found by reading nineteen tables as four kinds of users: figures whose footnote was not printed, and notes that were not true.
+/// Found by reading nineteen tables as four kinds of users: figures whose footnote was not printed, and notes that were
+/// not true.
 #[test]
 fn lines_of_a_compare_table_state_what_the_run_did() {
     let table_of =
@@ -339,7 +340,8 @@ fn sweep_tables_fit_a_terminal() {
     );
 }
 
-/// 32,029 pages stood under "compressed in chunks" where every page was unique: they were written again while they waited.
+/// 32,029 pages stood under "compressed in chunks" where every page was unique: they were written again while they
+/// waited.
 #[test]
 fn pages_replaced_in_the_chunk_buffer_are_not_called_compressed() {
     let fixture = Fixture::new(0);
@@ -483,7 +485,7 @@ fn replay_of_a_truncated_trace_writes_a_partial_record() {
     assert!(ends_with(PARTIAL, &["trace", "info", &cut]).contains("DAMAGED"));
 }
 
-/// What `trace info --json` says, without what names the file.
+/// Returns the output of `trace info --json`, without the fields that name the file.
 fn info_of(path: &str) -> Value {
     let mut info: Value = serde_json::from_str(&ends_with(DONE, &["trace", "info", path, "--json"])).unwrap();
     for key in ["format", "sha256", "provenance"] {

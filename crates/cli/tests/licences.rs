@@ -93,7 +93,7 @@ fn packages() -> Vec<(String, String)> {
     packages.iter().map(|package| (text(&package["name"]), text(&package["license"]))).collect()
 }
 
-/// The section `[licenses]` of `deny.toml`.
+/// Returns the section `[licenses]` of `deny.toml`.
 fn licences() -> toml::Table {
     let text = std::fs::read_to_string(root().join("deny.toml")).expect("deny.toml is in the repository");
     let table: toml::Table = text.parse().expect("deny.toml is TOML");

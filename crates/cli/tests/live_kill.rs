@@ -1,11 +1,12 @@
 //! `kill -9` of the real server at any instant, against the exact oracle (recipes A10 and A11).
 //!
-//! A cycle: several connections write, zero, trim and flush, some requests with FUA; the process is killed; `wearwell check`
-//! must find every law kept; the server starts again on the image and every block is read and judged. A flush on one
-//! connection makes durable what another one had acknowledged before: one oracle judges all connections.
+//! A cycle: several connections write, zero, trim and flush, some requests with FUA; the process is killed; `wearwell
+//! check` must find every law kept; the server starts again on the image and every block is read and judged. A flush on
+//! one connection makes durable what another one had acknowledged before: one oracle judges all connections.
 //!
 //! A few cycles per design run in every test run. `WEARWELL_KILL_CYCLES=700 cargo test --release -p wearwell-cli --test
-//! live_kill -- --nocapture` runs many; `WEARWELL_KILL_SEED` chooses others, `WEARWELL_KILL_DESIGNS=remap,delta` the designs.
+//! live_kill -- --nocapture` runs many; `WEARWELL_KILL_SEED` chooses others, `WEARWELL_KILL_DESIGNS=remap,delta` the
+//! designs.
 
 use std::collections::HashMap;
 use std::io::{self, Read as _, Write as _};
@@ -77,7 +78,7 @@ impl Bench {
         child
     }
 
-    /// Exit status and words of `wearwell check`.
+    /// Runs `wearwell check`, and returns its exit status and output.
     fn check(&self) -> (Option<i32>, String) {
         let output = Command::new(WEARWELL).arg("check").arg(self.image()).output().expect("it runs");
         let said = [output.stdout, output.stderr].concat();
@@ -100,7 +101,7 @@ impl Bench {
     }
 }
 
-/// A connection with simple replies, so that the end of the server is an error and not a panic.
+/// Connects a client with simple replies, so that the end of the server is an error and not a panic.
 fn connect(path: &Path) -> UnixStream {
     let mut client = Client::connect(path);
     client.send(&3_u32.to_be_bytes());

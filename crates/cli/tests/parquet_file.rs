@@ -35,7 +35,7 @@ fn rows_of_csv(text: &str) -> Vec<Vec<String>> {
     text.lines().map(fields).collect()
 }
 
-/// A value of a Parquet file as CSV writes it.
+/// Returns a value of a Parquet file in the form in which CSV has it.
 fn text_of(value: &Field) -> String {
     match value {
         Field::Null => String::new(),

@@ -15,7 +15,7 @@ fn wearwell(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_wearwell")).args(arguments).output().unwrap()
 }
 
-/// The one profile or run that a command writes.
+/// Returns the only profile or run in the JSON output of a command.
 fn json_of(arguments: &[&str]) -> Value {
     let output = wearwell(&[arguments, &["-q", "--json", "-"]].concat());
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -44,7 +44,8 @@ fn noise(pages: usize, seed: u64) -> Vec<u8> {
     bytes
 }
 
-/// 10 pages of noise in one file, 4 of them again in another with 4 zero pages, and half a page of one letter.
+/// Writes a directory of known contents: 10 pages of noise in one file, 4 of them again in another with 4 zero pages,
+/// and half a page of one letter.
 fn make_tree(folder: &Path) {
     let noise = noise(10, 1);
     fs::create_dir(folder.join("sub")).unwrap();
@@ -84,8 +85,8 @@ fn the_profile_of_two_file_versions_measures_their_deltas() {
     assert!(number(&profile, "/delta/mean") < 0.02);
 }
 
-/// Two standard deviations of 200,000 draws are 0.2 points; the fit of the pool and of the repeats after a fill adds less
-/// than half a point.
+/// Two standard deviations of 200,000 draws are 0.2 points; the fit of the pool and of the repeats after a fill adds
+/// less than half a point.
 #[test]
 fn the_content_line_of_a_profile_equals_the_generating_model() {
     let workload = format!("{WORKLOAD}+dup:share=0.3,compress=0.4,delta=0.2");

@@ -30,7 +30,7 @@ fn the_table_of_the_readme_is_what_its_first_command_prints() {
     );
 }
 
-/// The README's commands, one a line, without comments.
+/// Returns the README's commands, one per line, without comments.
 fn commands() -> Vec<String> {
     let blocks = README.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
     let text: String = blocks.collect::<String>().replace("\\\n", " ");
@@ -38,8 +38,8 @@ fn commands() -> Vec<String> {
     text.lines().map(command).filter(|line| !line.is_empty()).collect()
 }
 
-/// A newcomer types them one after the other. Not run here: what installs, what runs from Python (`test_results.py` does), what
-/// serves until it is ended (`examples/live/day.sh` does), and a paper, which takes minutes.
+/// A newcomer types them one after the other. Not run here: what installs, what runs from Python (`test_results.py`
+/// does), what serves until it is ended (`examples/live/day.sh` does), and a paper, which takes minutes.
 #[test]
 fn every_command_of_the_readme_runs() {
     let folder = tempfile::tempdir().expect("a folder can be made");
@@ -85,7 +85,7 @@ fn files_below(root: &Path, folder: &Path, found: &mut Vec<String>) {
     }
 }
 
-/// What stands between backticks and looks like a file of the project.
+/// Returns the texts between backticks that look like files of the project.
 fn named_files(document: &str) -> Vec<&str> {
     let is_path = |name: &&str| {
         let end = name.rsplit_once('.').map_or("", |(_, end)| end);

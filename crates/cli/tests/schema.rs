@@ -1,4 +1,5 @@
-//! What programs are told about results: the published JSON Schema is the one of today's records, and records follow it.
+//! What programs are told about results: the published JSON Schema is the one of today's records, and records follow
+//! it.
 
 use std::process::Command;
 
@@ -14,7 +15,8 @@ fn json(arguments: &[&str]) -> Value {
     serde_json::from_str(&printed(arguments)).unwrap()
 }
 
-/// The schema that a reference stands for; the others are what they are. `null` beside another type is left away.
+/// Returns the schema to which a reference refers, and any other schema unchanged. `null` beside another type is
+/// removed.
 fn resolved<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
     if let Some(path) = schema["$ref"].as_str() {
         return resolved(root, root.pointer(path.trim_start_matches('#')).unwrap());
@@ -29,7 +31,7 @@ fn may_be(schema: &Value, kind: &str) -> bool {
     schema["type"] == kind || schema["type"].as_array().is_some_and(|kinds| kinds.iter().any(|k| k == kind))
 }
 
-/// Every field of `value` has a description in `schema`, and every field that is required is there.
+/// Checks that every field of `value` is described in `schema`, and that every required field is present.
 fn follows(root: &Value, schema: &Value, value: &Value, at: &str) {
     let schema = resolved(root, schema);
     match value {

@@ -24,7 +24,7 @@ fn wait_for(path: &Path) {
 }
 
 impl Server {
-    /// A server of 16 MiB in memory.
+    /// Starts a server of a device of 16 MiB in memory.
     fn start(arguments: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut command = Command::new(WEARWELL);
@@ -41,7 +41,7 @@ impl Server {
         self.folder.path().join(name)
     }
 
-    /// A client that has chosen the export in the oldest way.
+    /// Connects a client that chooses the export by the old option `EXPORT_NAME`.
     fn client(&self) -> UnixStream {
         let mut stream = UnixStream::connect(self.file("nbd")).unwrap();
         choose_export(&mut stream);

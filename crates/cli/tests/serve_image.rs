@@ -42,7 +42,7 @@ impl Bench {
         command
     }
 
-    /// The server by a shell that lets no file grow beyond `limit_kib`; what lies there cannot be written.
+    /// Starts the server from a shell that lets no file grow beyond `limit_kib`: writes beyond that size fail.
     fn serve_limited(&self, limit_kib: u64) -> Command {
         let mut command = Command::new("bash");
         let script = format!("trap '' XFSZ; ulimit -f {limit_kib}; exec \"$@\"");
@@ -198,7 +198,8 @@ fn a_host_write_error_is_reported_and_loses_no_flushed_data() {
     assert_eq!(bench.check().0, Some(0));
 }
 
-/// A limit on the size of files ends a process by a signal when it is exceeded: the server was gone in the middle of a write.
+/// A limit on the size of files ends a process by a signal when it is exceeded: the server was gone in the middle of a
+/// write.
 #[test]
 fn a_file_size_limit_too_small_for_the_image_is_refused_at_start() {
     let bench = Bench::new(&[]);

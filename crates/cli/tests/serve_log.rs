@@ -30,7 +30,7 @@ impl Server {
         stream
     }
 
-    /// A client that has chosen the export in the oldest way.
+    /// Connects a client that chooses the export by the old option `EXPORT_NAME`.
     fn client(&self) -> UnixStream {
         let mut stream = self.connect();
         stream.write_all(b"\0\0\0\x03IHAVEOPT\0\0\0\x01\0\0\0\x04disk").unwrap();
@@ -55,7 +55,8 @@ fn wait_for(socket: &Path) {
     }
 }
 
-/// A client that says goodbye, and one that sends nonsense; each is waited for.
+/// Connects a client that disconnects in order, and one that sends bytes that are no request; waits until each has
+/// ended.
 fn two_clients(server: &Server) {
     let goodbye = b"\x25\x60\x95\x13\0\0\0\x02\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
     for bytes in [&goodbye[..], &[7; 28]] {

@@ -13,8 +13,8 @@ const WEARWELL: &str = env!("CARGO_BIN_EXE_wearwell");
 const SERVE: [&str; 5] = ["serve", "--memory", "--size", "16MiB", "--socket-activation"];
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What systemd does before it starts a service: sockets become descriptors from 3 on, and variables tell of them. A shell does
-/// it here, to which sockets come as its standard input and output.
+/// What systemd does before it starts a service: sockets become descriptors from 3 on, and variables tell of them. A
+/// shell does it here, to which sockets come as its standard input and output.
 fn with_sockets(sockets: Vec<OwnedFd>, names: &str, pid: &str) -> Command {
     let script = format!(
         "exec 3<&0 4<&1 </dev/null >&2; export LISTEN_PID={pid} LISTEN_FDS={} LISTEN_FDNAMES={names}; exec \"$@\"",
@@ -41,7 +41,7 @@ impl Notifications {
         Self(socket)
     }
 
-    /// The next message that has a line.
+    /// Waits for the next systemd message that contains a line, and returns it.
     fn wait_for(&self, line: &str) -> String {
         loop {
             let mut bytes = [0; 4096];
@@ -54,7 +54,7 @@ impl Notifications {
     }
 }
 
-/// The number of bytes that an export has, by the oldest way to choose one.
+/// Returns the number of bytes that an export has, chosen by the old option `EXPORT_NAME`.
 fn exported_bytes(stream: &mut (impl std::io::Read + std::io::Write)) -> u64 {
     stream.read_exact(&mut [0; 18]).unwrap();
     stream.write_all(b"\0\0\0\x03IHAVEOPT\0\0\0\x01\0\0\0\0").unwrap();

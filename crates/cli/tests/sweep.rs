@@ -37,7 +37,7 @@ fn swept(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", stderr(output)))
 }
 
-/// What a run is of, and what came out.
+/// Returns what identifies a run, and its figures.
 fn figures(run: &Value) -> [String; 5] {
     let over_provisioning = &run["device"]["over_provisioning"];
     assert!(over_provisioning.is_f64(), "{over_provisioning}");

@@ -22,7 +22,7 @@ fn watched(folder: &Path, arguments: &[&str]) -> (String, Value) {
     (text, record)
 }
 
-/// The message of a command line that is refused.
+/// Returns the message with which the command line is refused.
 fn refused(folder: &Path, arguments: &[&str]) -> String {
     let output = wearwell(folder, &[&["watch"], arguments].concat());
     assert_eq!(output.status.code(), Some(2), "{arguments:?}");

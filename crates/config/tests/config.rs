@@ -26,7 +26,7 @@ fn resolve(list: &[&str]) -> Result<ResolvedDevice, ConfigError> {
     of_settings(list).resolve_device(10_000)
 }
 
-/// The sentence with which something is refused.
+/// Returns the sentence with which a configuration is refused.
 fn sentence<T: std::fmt::Debug>(result: Result<T, ConfigError>) -> String {
     result.unwrap_err().to_string()
 }
@@ -480,7 +480,7 @@ arrival = "closed"
 seed = 7
 "#;
 
-/// Where the values of a run come from, as tables show it.
+/// Returns where the values of a run come from, in the form in which tables show it.
 fn origins(config: &Config, design: &str) -> BTreeMap<String, String> {
     let resolved = config.resolve_device(10_000).unwrap();
     let effective = config.with_effective_values(&resolved, Arrival::Closed);
@@ -557,7 +557,7 @@ fn configurations_with_equal_values_are_equal_whatever_their_origins() {
     assert_eq!(file.to_toml(), of_settings(&["gc.policy=fifo"]).to_toml());
 }
 
-/// Nothing but a refusal may come of it.
+/// Reads a configuration and resolves its device; it may only be accepted or refused, without a panic.
 fn read_and_resolve(text: &str, list: &[String], footprint: u64) {
     if let Ok(config) = Config::from_parts(Some(("any.toml", text)), list)
         && let Ok(resolved) = config.resolve_device(footprint)

@@ -10,7 +10,7 @@ const DOCUMENT: &str = include_str!("../../../docs/configuration.md");
 /// Nothing is called this.
 const NOBODY: &str = "zzz-nobody";
 
-/// What the parser would have accepted in place of [`NOBODY`].
+/// Returns the values that the parser would have accepted in place of [`NOBODY`].
 fn expected_instead(setting: &str) -> Vec<String> {
     let refusal = Config::from_parts(None, &[setting.to_owned()]).expect_err("nobody has this name");
     let ConfigError::Toml { message, .. } = refusal else { panic!("{setting}: {refusal}") };

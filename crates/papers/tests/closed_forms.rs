@@ -6,8 +6,8 @@ use wearwell_papers::closed_forms::{chunk_share, packed_pages_per_delta, row_val
 use wearwell_papers::target::Class;
 use wearwell_papers::verdict::Value;
 
-/// A closed form, or the formula of a row that stands beside what was executed: one of them, with values that are numbers and
-/// have a name each.
+/// Returns the values of the closed form of a row, or of the formula that stands beside its executed values. They are
+/// checked to be numbers with different names.
 fn formula(id: &str) -> Option<Vec<Value>> {
     let (of_row, of_recovery) = (row_values(id), recovery_row_values(id));
     assert!(of_row.is_none() || of_recovery.is_none(), "{id} has two formulas");
@@ -19,13 +19,14 @@ fn formula(id: &str) -> Option<Vec<Value>> {
     Some(values)
 }
 
-/// Values of the row `id` (a reported result), rounded to `digits` decimal places, as the table prints them.
+/// Returns the values of the row `id` (a reported result), rounded to `digits` decimal places, as the table prints
+/// them.
 fn printed(id: &str, digits: usize) -> Vec<String> {
     let values = formula(id).unwrap_or_else(|| panic!("{id} is a closed form"));
     values.iter().map(|value| format!("{:.digits$}", value.value)).collect()
 }
 
-/// The value `of` of the row `id`, rounded to `digits` decimal places, as the table prints it.
+/// Returns the value `of` of the row `id`, rounded to `digits` decimal places, as the table prints it.
 fn value(id: &str, of: &str, digits: usize) -> String {
     let values = formula(id).unwrap_or_else(|| panic!("{id} is a closed form"));
     let value = values.iter().find(|value| value.of == of).unwrap_or_else(|| panic!("{id} has no {of}"));

@@ -1,5 +1,5 @@
-//! Papers measured again: targets are complete, every row is measured or says why not, verdicts follow the rule, pages are
-//! made from records, and an interrupted run goes on where it stopped.
+//! Papers measured again: targets are complete, every row is measured or says why not, verdicts follow the rule, pages
+//! are made from records, and an interrupted run goes on where it stopped.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -842,7 +842,8 @@ fn reasons_for_differences_name_the_experiments_that_tested_them() {
     }
 }
 
-/// A reason that no run can test quotes figures from two places of the paper, or its rows compare a direction only.
+/// Whether a reason for a difference that no run can test has only one ground: it does not quote figures from two
+/// places of the paper, and its rows do not only compare a direction.
 fn stands_on_one_ground(targets: &Targets, difference: &Difference) {
     let Difference { rows, tested_by, contradiction, has_no_figure, .. } = difference;
     let of = rows.join(", ");
@@ -1097,7 +1098,7 @@ fn full_size_rows_of_older_code_are_marked() {
     assert_eq!(older(&full, None), (vec![], 0), "but for what this code has run");
 }
 
-/// What an experiment exercises: its design, its generators, and every setting that names something.
+/// Returns what an experiment exercises: its design, its generators, and every setting whose value is a name.
 fn features(experiment: &Experiment) -> BTreeSet<String> {
     let mut features: BTreeSet<String> = BTreeSet::new();
     for part in experiment.source.name().split('+') {
@@ -1117,8 +1118,8 @@ fn features(experiment: &Experiment) -> BTreeSet<String> {
 /// Pages that a sample of a paper's experiments may touch beyond one run of every design: a minute for all papers.
 const SAMPLE_PAGES: f64 = 12e6;
 
-/// The cheapest experiments that use every design, and of those that exercise anything else as many as the budget allows. Cost
-/// is counted in host pages, flash operations and, if the device is preconditioned, its pages.
+/// The cheapest experiments that use every design, and of those that exercise anything else as many as the budget
+/// allows. Cost is counted in host pages, flash operations and, if the device is preconditioned, its pages.
 fn sample(wanted: &[Experiment], results: &Results) -> Vec<Experiment> {
     let cost = |experiment: &Experiment| {
         let record = results.experiments.iter().find(|record| record.name == experiment.name);

@@ -7,7 +7,7 @@ use wearwell_replay::ablate::{
 
 use crate::common;
 
-/// A game with a value for every subset.
+/// Makes a game (of Shapley values) with a given value for every subset of players.
 fn game(values: &[f64]) -> CooperativeGame {
     CooperativeGame::of_subset_values(values.iter().map(|&value| Some(value)).collect())
 }

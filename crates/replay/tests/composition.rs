@@ -1,5 +1,5 @@
-//! Designs from parts: `docs/composition.md` says which mixtures of content, map and page validity the engine accepts, every one of
-//! them runs, and a named design is nothing but its parts.
+//! Designs from parts: `docs/composition.md` says which mixtures of content, map and page validity the engine accepts,
+//! every one of them runs, and a named design is nothing but its parts.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -19,7 +19,7 @@ const MECHANISMS: [&str; 4] = ["recycle", "dedup", "delta", "compress"];
 const MAPS: [&str; 3] = ["flat", "cached", "lazy"];
 const STORES: [&str; 4] = ["ram", "bitmap", "log", "gecko"];
 
-/// Every subset of the mechanisms, as `parts.content` takes it.
+/// Returns every subset of the content mechanisms, in the form that `parts.content` takes.
 fn contents() -> Vec<String> {
     let subset = |bits: usize| -> String {
         let named = MECHANISMS.iter().enumerate().filter(|(at, _)| bits >> at & 1 == 1);
@@ -35,7 +35,7 @@ fn settings_of(content: &str, map: &str, validity: &str) -> Vec<String> {
     vec![format!("parts.content={content}"), format!("parts.map={map}"), format!("parts.validity={validity}")]
 }
 
-/// Why the engine refuses such a device; `None` if it is built.
+/// Returns the sentence with which the engine refuses a device of these settings; `None` if it is built.
 fn refusal(settings: &[String]) -> Option<String> {
     let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
     let config = config(&settings);
@@ -50,7 +50,7 @@ fn refusal(settings: &[String]) -> Option<String> {
     }
 }
 
-/// The table, and its reasons by number.
+/// Returns the documented table of mixtures, and the reasons for refusals by number.
 fn table() -> String {
     let mut reasons: Vec<String> = Vec::new();
     let mut accepted = 0;
@@ -125,7 +125,7 @@ fn every_accepted_mixture_of_parts_runs_and_collects_garbage() {
     println!("{mixtures} mixtures");
 }
 
-/// Each mechanism of a mixture served some of the writes.
+/// Checks that each mechanism of a mixture served some of the writes.
 fn mechanisms_worked(record: &RunRecord, content: &str) {
     for (mechanism, form) in
         [("recycle", "recycled"), ("dedup", "deduplicated"), ("delta", "delta"), ("compress", "packed")]
@@ -135,7 +135,7 @@ fn mechanisms_worked(record: &RunRecord, content: &str) {
     }
 }
 
-/// What tells two runs apart that did the same.
+/// Returns a run record without the fields that may differ between two runs of the same operations.
 fn comparable(record: RunRecord) -> RunRecord {
     RunRecord {
         design: String::new(),

@@ -1,5 +1,5 @@
-//! What a run says that nobody configured: the drive is in use, its over-provisioning acts as it says, what is measured is
-//! steady or the record says that it is not, and a lifetime is never longer than the flash allows.
+//! What a run says that nobody configured: the drive is in use, its over-provisioning acts as it says, what is measured
+//! is steady or the record says that it is not, and a lifetime is never longer than the flash allows.
 
 use std::ops::ControlFlow;
 
@@ -81,7 +81,8 @@ const GEOMETRIES: [&[&str]; 3] = [
     ],
 ];
 
-/// A number of pages of which the drive has hardly one more: what is never written is spare space.
+/// Returns a number of pages that nearly fills the drive, so that hardly any page stays unwritten and acts as spare
+/// space.
 fn written_whole(geometry: &[&str]) -> u32 {
     let settings: Vec<String> = geometry
         .iter()
@@ -170,9 +171,9 @@ fn lifetime_years_follow_the_host_rate_and_the_time_scale() {
     );
 }
 
-/// Bytes that the host can write to `cycles` lives of `capacity` bytes, TB. Counted apart from what the record says of its steady
-/// part: what the host writes comes from the input, what was programmed from the series and the total. What a content mechanism
-/// saves is not programmed.
+/// Bytes that the host can write to `cycles` lives of `capacity` bytes, TB. Counted apart from what the record says of
+/// its steady part: what the host writes comes from the input, what was programmed from the series and the total. What
+/// a content mechanism saves is not programmed.
 fn possible_tb(record: &RunRecord, load: &str, capacity_bytes: f64, cycles: f64) -> f64 {
     let from = record.steady.from_request;
     let requests = common::requests_of(load).into_iter().skip(from as usize);
@@ -186,8 +187,9 @@ fn possible_tb(record: &RunRecord, load: &str, capacity_bytes: f64, cycles: f64)
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// All bytes of the flash as often as its cycles say, less what write amplification takes: nobody writes more. The bound is
-    /// met from below within a millionth, so that a figure that is 2 % too high breaks it: that is checked with every case.
+    /// All bytes of the flash as often as its cycles say, less what write amplification takes: nobody writes more. The
+    /// bound is met from below within a millionth, so that a figure that is 2 % too high breaks it: that is checked
+    /// with every case.
     #[test]
     fn no_lifetime_is_longer_than_the_flash_allows(
         design in prop::sample::select(vec!["page-map", "dftl", "recyclable", "remap", "delta", "integrated", "geckoftl"]),

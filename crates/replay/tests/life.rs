@@ -1,4 +1,5 @@
-//! Drives that are written until they end: physics bounds what they take, theory says how much it is, and leveling pays.
+//! Drives that are written until they end: physics bounds what they take, theory says how much it is, and leveling
+//! pays.
 
 use common::{config_of, generated};
 use wearwell_config::Config;
@@ -11,7 +12,7 @@ use wearwell_replay::theory;
 
 use crate::common;
 
-/// A drive of 64 MiB whose blocks are rated for `cycles`.
+/// Makes the configuration of a drive of 64 MiB whose blocks are rated for `cycles`.
 fn drive(cycles: u32, settings: &[&str]) -> Config {
     let cycles = format!("device.endurance_cycles={cycles}");
     let shape = ["device.preset=lab-8g", "device.blocks_per_plane=128", "device.over_provisioning=0.15"];
@@ -24,7 +25,7 @@ const EQUAL: Endurance = Endurance { spread: 0.0, early_share: 0.0, program_shar
 /// Of a drive of 128 blocks of 128 pages at 15 %.
 const LOGICAL_PAGES: u32 = 14_246;
 
-/// Long enough that repeating it is as good as going on.
+/// Makes a uniform input that is so long that repeating it is as good as continuing it.
 fn uniform() -> Input {
     generated("uniform:write=1.0,pages=14246,requests=2000000")
 }
@@ -69,7 +70,8 @@ fn no_drive_erases_more_than_the_endurance_of_its_blocks() {
     }
 }
 
-/// Uniform writes wear evenly: what a drive takes is its capacity times its cycles over the write amplification of theory.
+/// Uniform writes wear evenly: what a drive takes is its capacity times its cycles over the write amplification of
+/// theory.
 #[test]
 fn the_life_of_an_evenly_worn_drive_agrees_with_theory_and_extrapolation() {
     const CYCLES: u32 = 1500;
@@ -285,7 +287,8 @@ fn life_curves_run_from_the_new_drive_to_the_end_of_the_last_drive() {
     assert!(estimates.host_bytes.least < estimates.host_bytes.mean && estimates.years.is_none());
 }
 
-/// The write amplification of each interval, times the bytes that the host wrote in it, adds up to all programmed bytes.
+/// The write amplification of each interval, times the bytes that the host wrote in it, adds up to all programmed
+/// bytes.
 #[test]
 fn write_amplification_along_a_life_adds_up_to_that_of_the_whole() {
     let record = record_of(&drive(60, &[]), &uniform(), "page-map", Endurance::default()).with_curves();
@@ -303,7 +306,7 @@ fn write_amplification_along_a_life_adds_up_to_that_of_the_whole() {
     assert!(record.curves.iter().all(|point| point.spare.half_width.is_none()), "one drive has no interval");
 }
 
-/// A life that was recorded every ten bytes, and lost its spare blocks evenly.
+/// Makes a life that was recorded every ten bytes, and lost its spare blocks evenly.
 fn even_life(host_bytes: u64, end: End) -> Life {
     let point = |bytes: u64| LifePoint {
         host_bytes: bytes,

@@ -1,11 +1,13 @@
-//! Lifetime management in closed-loop replay: throttled devices last for their target years, and time is what stretches.
+//! Lifetime management in closed-loop replay: throttled devices last for their target years, and time is what
+//! stretches.
 //!
 //! The device is `il-64g` (64 GiB, 3000 cycles, five years, epochs of 300 s) with 1/256 of the capacity, 32 blocks per
 //! plane instead of 8192, and 256 times the cycles. The bytes that it can take in its life are the paper's, and with
-//! them the capacity of an epoch, 95 760 pages, and the write rate that five years allow, 1.307 MB/s. Collection weighs as
-//! it does in the large device: a victim's copies are a small part of an epoch.
+//! them the capacity of an epoch, 95 760 pages, and the write rate that five years allow, 1.307 MB/s. Collection weighs
+//! as it does in the large device: a victim's copies are a small part of an epoch.
 //!
-//! Without a target there are no times: the best schemes of a mixture run, epoch by epoch of host writes, on any device.
+//! Without a target there are no times: the best schemes of a mixture run, epoch by epoch of host writes, on any
+//! device.
 
 use common::{config, config_of, generated, measure};
 use wearwell_replay::record::RunRecord;
@@ -33,14 +35,14 @@ fn run(schemes: &str, settings: &[&str], spec: &str) -> RunRecord {
 /// Time of a write on an idle device: tPROG and the transfer of a page.
 const WRITE_S: f64 = 610.24e-6;
 
-/// `requests` single-page requests at `multiple` of the rate that five years allow: with think time the period is the gap
-/// and the time of a write.
+/// `requests` single-page requests at `multiple` of the rate that five years allow: with think time the period is the
+/// gap and the time of a write.
 fn writes(pattern: &str, multiple: f64, requests: u32) -> String {
     let gap_s = 1.0 / (multiple * ALLOWED_PAGES_PER_S) - WRITE_S;
     format!("{pattern}pages=50000,requests={requests},rate={}", 1.0 / gap_s)
 }
 
-/// IL-16: the target holds, and is overshot by at most 1 %.
+/// Checks requirement IL-16: the drive lasts for the target lifetime, and exceeds it by at most 1 %.
 #[track_caller]
 fn assert_lasts_five_years(record: &RunRecord) {
     assert!(!record.partial, "{:?}", record.partial_reason);
@@ -90,7 +92,8 @@ fn gc_programs_count_against_the_throttling_budget() {
         let record = run("throttling", &settings, &writes(pattern, multiple, 600_000));
         assert!(record.write_amplification > 1.5, "{}", record.write_amplification);
         assert_lasts_five_years(&record);
-        // A steady device erases what it programs, up to blocks begun and not yet filled. Erases are counted apart from programs.
+        // A steady device erases what it programs, up to blocks begun and not yet filled. Erases are counted apart from
+        // programs.
         let lifetime = &record.lifetime;
         let by_erases = lifetime.elapsed_s / (365.0 * 86_400.0) / lifetime.endurance_used;
         let by_programs = lifetime.years_by_programs.unwrap();
@@ -187,8 +190,8 @@ fn lifetime_settings_that_cannot_work_are_refused() {
     assert!(refusal(&["lifetime.target_years=0"]).contains("lifetime.target_years"));
 }
 
-/// Found by an outside audit: incompressible data had 62 % less response time with compression, because the chunk buffer
-/// acknowledged three of four writes at once and the baseline had no buffer.
+/// Found by an outside audit: incompressible data had 62 % less response time with compression, because the chunk
+/// buffer acknowledged three of four writes at once and the baseline had no buffer.
 #[test]
 fn lifetime_management_gains_nothing_from_incompressible_unique_data() {
     const SCHEMES: [&str; 5] = ["baseline", "throttling", "compression", "dedup", "integrated"];
@@ -233,7 +236,7 @@ fn lifetime_management_gains_nothing_from_incompressible_unique_data() {
     }
 }
 
-/// All four mechanisms on the small drive, which collects all the time.
+/// Runs a mixture of all four mechanisms on the small drive, which collects all the time.
 fn mixture(schemes: &str, settings: &[&str], content: &str) -> RunRecord {
     let spec = format!("zipf:pages=12000,requests=60000+{content}");
     let schemes = format!("lifetime.schemes={schemes}");
@@ -276,8 +279,8 @@ fn mechanisms_that_save_writes_run_in_every_epoch() {
     assert!(best.lifetime.schemes["delta"].epochs == 1);
 }
 
-/// Deltas of four fifths of a page hold old versions down and save next to nothing, where nothing bounds their size. On a drive in use
-/// whoever runs them always pays.
+/// Deltas of four fifths of a page hold old versions down and save next to nothing, where nothing bounds their size. On
+/// a drive in use whoever runs them always pays.
 #[test]
 fn a_mechanism_that_hurts_is_switched_off() {
     let run = |schemes: &str| {

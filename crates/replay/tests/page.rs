@@ -104,7 +104,7 @@ fn an_html_report_embeds_the_record_that_it_shows() {
     assert_eq!(held::<serde_json::Value>(&html_page(&diff)), serde_json::to_value(&diff).unwrap());
 }
 
-/// The tags of a page are those of the same page about something harmless.
+/// Checks that a page with a hostile text has the same HTML tags as the page with a harmless text.
 #[track_caller]
 fn assert_no_markup<T: HtmlReport>(hostile: &T) {
     let page = html_page(hostile);

@@ -1,5 +1,5 @@
-//! Traces for the Perfetto viewer: read back by a decoder that was written from Perfetto's public definitions, they show
-//! what the record counts.
+//! Traces for the Perfetto viewer: read back by a decoder that was written from Perfetto's public definitions, they
+//! show what the record counts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -273,7 +273,7 @@ fn perfetto_slices_add_up_to_the_busy_times_of_the_record() {
     }
 }
 
-/// Time that dies spent for each cause: an operation counts without the time in which it was suspended.
+/// Returns the time that dies spent for each cause; an operation counts without the time in which it was suspended.
 fn by_cause(decoded: &Decoded) -> BTreeMap<String, u64> {
     let mut by_cause: BTreeMap<String, i64> = BTreeMap::new();
     for slice in decoded.on("die") {

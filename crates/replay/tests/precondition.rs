@@ -22,7 +22,7 @@ const BLOCK_PAGES: u32 = 64;
 /// Of write amplification. The largest deviation seen is 0.2 %.
 const TOLERANCE: f64 = 0.005;
 
-/// A device of `pools` planes with `blocks` blocks each.
+/// Makes a device of `pools` planes with `blocks` blocks each, of which the share `spare` is not exported.
 fn device(pools: u32, blocks: u32, spare: f64) -> Device<SimNand> {
     let list = [
         "device.preset=lab-8g".to_owned(),
@@ -42,7 +42,7 @@ fn device_of(config: &Config, design: &str) -> Device<SimNand> {
     Device::new(nand, resolved.logical_pages, &parts, DeviceOptions::default()).unwrap()
 }
 
-/// Write amplification of the next `times` x logical uniform writes.
+/// Returns the write amplification of the next `times` x logical uniform writes.
 fn amplification(device: &mut Device<SimNand>, times: f64, seed: u64) -> f64 {
     device.ftl_mut().clear_stats();
     let pages = device.ftl().logical_pages() as u64;
@@ -87,7 +87,8 @@ fn assert_within(measured: f64, expected: f64, tolerance: f64, what: &str) {
     assert!(error.abs() <= tolerance, "{what}: {measured} instead of {expected}");
 }
 
-/// The first half logical capacity of writes after construction, against theory and against the long way.
+/// Compares the write amplification of the first half logical capacity of writes after construction with theory, and
+/// with a drive that was written until it was steady.
 fn assert_steady(pools: u32, blocks: u32, spare: f64) {
     let what = format!("{pools} pools of {blocks} blocks, spare {spare}");
     let mut constructed = device(pools, blocks, spare);

@@ -49,7 +49,7 @@ fn a_full_profile_table_halves_the_sample_and_keeps_the_shares() {
     assert!((share - 1.0).abs() < 0.1, "{share} of the written pages");
 }
 
-/// A write of one page with a content, or a trim.
+/// Makes a write of one page with a content, or a trim.
 fn request(op: Op, page: u64, content: u64) -> Request {
     let mut request =
         Request { op, offset_bytes: page * PAGE_BYTES, len_bytes: PAGE_BYTES, ..Request::default() };
@@ -156,7 +156,8 @@ fn no_drive_saves_more_page_writes_than_the_bound() {
             let (at_most, run) = (at_most.expect("content is known"), when_run.expect("it was run"));
             println!("{mechanism:?} at most {at_most:.4}, {run:?}");
             assert!(run.page_writes <= at_most + 1e-9, "{load}: {mechanism:?} {run:?} beside {at_most}");
-            // An index of all stored contents finds nearly everything; the others depend on the drive, and may even lose.
+            // An index of all stored contents finds nearly everything; the others depend on the drive, and may even
+            // lose.
             assert!(
                 *mechanism != ContentName::DEDUP || run.page_writes > 0.9 * at_most,
                 "{load}: {run:?} beside {at_most}"

@@ -26,7 +26,8 @@ fn samples() -> Option<PathBuf> {
     None
 }
 
-/// All traces below a directory: captures by their request lists, the rest by being compressed.
+/// Returns all traces below a directory: captures (`.ops`) by their request lists, the others by their compressed
+/// files.
 fn traces_in(folder: &Path) -> Vec<PathBuf> {
     let mut traces = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -55,7 +56,7 @@ fn capture(name: &str, bytes: bool) -> Option<Input> {
     Some(Input::Trace { path, options: OpenOptions { reads_payloads: bytes, ..OpenOptions::default() } })
 }
 
-/// Everything that was accepted was replayed, and the counts agree with a count of the trace alone.
+/// Checks that everything that was accepted was replayed, and that the counts agree with a count of the trace alone.
 fn assert_replayed(record: &RunRecord, info: &TraceInfo) {
     assert!(!record.partial, "{:?}", record.partial_reason);
     assert_eq!(record.trace.rejected, 0);
@@ -133,7 +134,7 @@ fn bundled(design: &str) -> RunRecord {
     measure(&drive, &Input::Trace { path, options: OpenOptions::default() }, design)
 }
 
-/// Host page writes, recycled writes, programs, reads, erases.
+/// Returns host page writes, recycled writes, programs, reads and erases of a run.
 fn counts(record: &RunRecord) -> [u64; 5] {
     [record.host_page_writes, record.recycled_writes, record.programs, record.reads, record.erases]
 }

@@ -16,7 +16,7 @@ use crate::common;
 
 const DESIGNS: [&str; 3] = ["page-map", "recyclable", "dftl"];
 
-/// What two runs of the same must have in common: all but what the machine adds.
+/// Returns a run record without the fields that depend on the machine, such as times.
 fn without_machine(mut record: RunRecord) -> RunRecord {
     (record.cpu_seconds, record.precondition_cpu_seconds, record.peak_rss_bytes) = (0.0, 0.0, 0);
     record
@@ -119,7 +119,7 @@ fn the_series_of_a_record_has_at_most_two_hundred_points() {
 const IDLE_READ_US: f64 = 45.0 + 10.24;
 const READS: &str = "uniform:write=0,read=1,pages=10000,requests=5000,rate=1000";
 
-/// All latencies fell into one bucket of the histogram.
+/// Checks that all latencies fell into one bucket of the histogram.
 #[expect(clippy::float_cmp, reason = "one bucket has one value")]
 fn assert_all_alike(latency: &Latency) {
     assert_eq!(latency.p50, latency.max);
@@ -826,7 +826,8 @@ fn reads_of_pages_never_written_are_counted() {
     assert_eq!(filled.service.unwritten_page_reads, 0);
 }
 
-/// A drive of large blocks, a fifth of whose time is taken: a collection moves 300 pages of 512, and no read waits for that.
+/// A drive of large blocks, a fifth of whose time is taken: a collection moves 300 pages of 512, and no read waits for
+/// that.
 #[test]
 fn reads_never_wait_for_a_whole_garbage_collection() {
     let settings = [

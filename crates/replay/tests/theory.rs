@@ -2,7 +2,7 @@
 
 use wearwell_replay::theory::*;
 
-/// `value` rounds to the printed number, which carries its own precision.
+/// Checks that `value` rounds to the printed number, at the number of digits that it is printed with.
 fn assert_prints(value: f64, printed: &str) {
     let decimals = printed.split_once('.').map_or(0, |(_, fraction)| fraction.len());
     assert_eq!(format!("{value:.decimals$}"), printed, "exact value {value}");

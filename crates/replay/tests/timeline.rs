@@ -25,7 +25,8 @@ fn timeline(record: &RunRecord) -> &Timeline {
     record.timeline.as_ref().expect("it was asked for")
 }
 
-/// Valid and invalid pages in fifteenths, and the kind, as docs/reports.md says.
+/// Returns of each cell of a block map the valid and invalid pages in fifteenths, and the kind, as docs/reports.md
+/// defines them.
 fn cells(frame: &TimelineFrame) -> Vec<[usize; 3]> {
     let digits: Vec<usize> = frame.cells.chars().map(|digit| DIGITS.find(digit).unwrap()).collect();
     let numbers = digits.chunks(2).map(|pair| pair[0] << 6 | pair[1]);

@@ -23,7 +23,7 @@ fn config(settings: &[&str]) -> Config {
 const MIXTURE: [&str; 4] =
     ["parts.content=dedup,recycle", "parts.map=cached", "parts.validity=log", "parts.survives=nvram-map"];
 
-/// Every named design, and the mixture.
+/// Returns the watch records of every named design, and of a mixture.
 fn walked() -> impl Iterator<Item = (&'static str, Config)> {
     let named = design::ALL.iter().map(|design| (design.name, config(&[])));
     named.chain(std::iter::once(("page-map", config(&MIXTURE))))

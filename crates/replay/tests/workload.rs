@@ -46,7 +46,7 @@ fn pages_of(requests: &[Request]) -> Vec<u64> {
     requests.iter().map(|request| request.offset_bytes / PAGE_BYTES).collect()
 }
 
-/// `hits` of `trials` events of probability `p`: binomial, 4 sigma.
+/// Checks that `hits` of `trials` events have the probability `p`, within 4 sigma of a binomial distribution.
 fn assert_share(hits: usize, trials: usize, p: f64, what: &str) {
     let (n, mean) = (trials as f64, trials as f64 * p);
     let bound = 4.0 * (n * p * (1.0 - p)).sqrt() + 1e-9;
@@ -56,7 +56,7 @@ fn assert_share(hits: usize, trials: usize, p: f64, what: &str) {
     );
 }
 
-/// Pearson's statistic has mean k-1 and variance 2(k-1).
+/// Checks Pearson's statistic against its mean k-1 and variance 2(k-1).
 fn assert_chi_square(counts: &[usize], probabilities: &[f64], what: &str) {
     let total = counts.iter().sum::<usize>() as f64;
     let term = |(count, p): (&usize, &f64)| (*count as f64 - total * p).powi(2) / (total * p);
@@ -547,7 +547,8 @@ fn zipf_content_draws_new_contents_as_often_as_the_closed_form_says() {
     }
 }
 
-/// (share of overwrites whose content is not live, distinct contents per page at the end)
+/// Simulates content sharing; returns the share of overwrites whose content is not live, and the number of distinct
+/// contents per page at the end.
 fn simulate_sharing(model: &mut ContentModel, pages: u64, overwrites: u64) -> (f64, f64) {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(8);
     let mut references = std::collections::HashMap::new();
@@ -659,7 +660,8 @@ fn delta_sizes_pack_as_an_independent_simulation_says() {
     }
 }
 
-/// Best fit among `open` pages; if none has room, the fullest is written out.
+/// Packs deltas by best fit among `open` pages (if none has room, the fullest is written out), and returns the pages
+/// written per delta.
 fn pages_per_delta(sizes: &[u64], open: usize) -> f64 {
     let mut room = vec![PAGE_BYTES; open];
     let mut written = 0;

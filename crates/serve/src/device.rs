@@ -90,8 +90,8 @@ pub trait Medium: Nand + Send + 'static {
         Err(io::Error::new(io::ErrorKind::Unsupported, "a device in memory has no files"))
     }
 
-    /// The last refusal of a write by the operating system, if nothing was written since. Reads return correct data all
-    /// the same.
+    /// Returns the last refusal of a write by the operating system, if nothing was written since. Reads return correct
+    /// data all the same.
     fn refused(&self) -> Option<&Refused> {
         None
     }
@@ -129,10 +129,10 @@ pub struct Extent {
 /// the effects of all earlier ones. An aligned block of [`BlockDevice::block_bytes`] never holds a mix of two writes,
 /// also after a power cut.
 pub trait BlockDevice: Send + 'static {
-    /// Exported capacity of the device, bytes; it does not change.
+    /// Returns the exported capacity of the device, bytes; it does not change.
     fn capacity_bytes(&self) -> u64;
 
-    /// Size, in bytes, of the block that is written without reading it first: a power of two, at least 512.
+    /// Returns the size, in bytes, of the block that is written without reading it first: a power of two, at least 512.
     fn block_bytes(&self) -> u32;
 
     /// Whether the device refuses all requests that would change it.
@@ -180,8 +180,8 @@ pub trait BlockDevice: Send + 'static {
     /// As [`BlockDevice::write`].
     fn flush(&mut self) -> Result<(), DeviceError>;
 
-    /// The first extent (bytes stored in one way) of a range of at least one byte; it is no longer than the range. Does
-    /// no flash operation.
+    /// Returns the first extent (bytes stored in one way) of a range of at least one byte; it is no longer than the
+    /// range. Does no flash operation.
     fn extent(&mut self, offset: u64, len: u64) -> Extent;
 }
 
@@ -304,7 +304,7 @@ impl<N: Medium> FlashDevice<N> {
         Self { unproven, ..self }
     }
 
-    /// Number of logical pages whose reads are refused because their newest version cannot be proven.
+    /// Returns the number of logical pages whose reads are refused because their newest version cannot be proven.
     pub fn unproven_logical_pages(&self) -> usize {
         self.unproven.len()
     }
@@ -341,7 +341,7 @@ impl<N: Medium> FlashDevice<N> {
         self.device.ftl_mut().lost_logical_pages()
     }
 
-    /// Scrubs: reads up to `most_pages` flash pages that are in use, from `first` on; see
+    /// Reads up to `most_pages` flash pages that are in use, from `first` on, to find damage; see
     /// [`Ftl::scrub`](wearwell::Ftl::scrub).
     ///
     /// # Errors
@@ -432,7 +432,7 @@ impl<N: Medium> FlashDevice<N> {
         })
     }
 
-    /// The engine's device: flash, FTL and write buffer.
+    /// Returns the engine's device: flash, FTL and write buffer.
     pub fn device(&self) -> &Device<N> {
         &self.device
     }
@@ -442,12 +442,12 @@ impl<N: Medium> FlashDevice<N> {
         self.device
     }
 
-    /// The message of a write that the operating system refused, if it is not over.
+    /// Returns the message of a write that the operating system refused, if it is not over.
     pub fn failure(&self) -> Option<&str> {
         self.medium().refused().map(|refused| refused.sentence.as_str())
     }
 
-    /// Design, rated endurance, and numbers of starts and ends of the device.
+    /// Returns the design, the rated endurance, and the numbers of starts and ends of the device.
     pub fn identity(&self) -> &Identity {
         &self.identity
     }
@@ -608,8 +608,8 @@ impl<N: Medium> FlashDevice<N> {
         self.clear_part(offset + before + whole, after)
     }
 
-    /// How the logical page at `offset` is stored. A page whose newest version cannot be proven is not reported as a
-    /// hole, so that a client that skips holes reads it and receives the error.
+    /// Returns how the logical page at `offset` is stored. A page whose newest version cannot be proven is not reported
+    /// as a hole, so that a client that skips holes reads it and receives the error.
     fn page_state_at(&self, offset: u64) -> PageState {
         let lpn = Lpn((offset / self.page_bytes()) as u32);
         if self.unproven.contains(&lpn) { PageState::Stored } else { self.device.page_state(lpn) }

@@ -105,7 +105,7 @@ impl RateLimit {
         self.lifted.notify_all();
     }
 
-    /// Number of requests so far that had to wait for the rate limit.
+    /// Returns the number of requests so far that had to wait for the rate limit.
     pub(crate) fn waited(&self) -> u64 {
         self.waited.load(Ordering::Relaxed)
     }

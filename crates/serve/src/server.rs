@@ -1,8 +1,8 @@
 //! The server: listening sockets, connections, and an orderly end.
 //!
 //! Each listening socket has a thread that accepts clients, and each connection has its own threads (`connection`,
-//! [`crate::control`]). A device is used by one thread at a time ([`crate::engine`]). [`Server::stop`] accepts no new client
-//! and no new request, answers the requests that have arrived, flushes, and returns the device.
+//! [`crate::control`]). A device is used by one thread at a time ([`crate::engine`]). [`Server::stop`] accepts no new
+//! client and no new request, answers the requests that have arrived, flushes, and returns the device.
 
 use std::collections::HashMap;
 use std::io;
@@ -189,7 +189,7 @@ impl<D: BlockDevice> Server<D> {
         Self { has_names: false, ..self }
     }
 
-    /// The engine of the device, or of the first one of several.
+    /// Returns the engine of the device, or of the first one of several.
     pub fn engine(&self) -> &Engine<D> {
         &self.targets[0].engine
     }

@@ -35,7 +35,7 @@ fn with_dashboard(design: &str) -> (Served, SocketAddr) {
     (served, address)
 }
 
-/// A server of drives with these names, `page-map` of 8 MiB.
+/// Starts a server of drives with these names, each `page-map` of 8 MiB.
 fn drives(names: &[&str], limits: Limits) -> (Server<FlashDevice<SimNand>>, SocketAddr) {
     let drive = |name: &&str| NamedDevice {
         name: (*name).to_owned(),

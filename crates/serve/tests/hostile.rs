@@ -12,7 +12,7 @@ use crate::common;
 
 const CONNECTIONS: u64 = 1500;
 
-/// What a good client would send, from its flags to a goodbye.
+/// Returns the bytes that a correct client would send, from its flags to its disconnect.
 fn good_stream(random: &mut Random) -> Vec<u8> {
     let mut stream = [
         3_u32.to_be_bytes().to_vec(),
@@ -60,7 +60,8 @@ fn damage(stream: &mut Vec<u8>, random: &mut Random) {
     }
 }
 
-/// Damage must not hit the good client's region by accident: a stream whose requests may write there is not sent.
+/// Whether requests in a damaged stream may write below an address. Such streams are not sent, because they could
+/// change the region of the correct client by accident.
 fn may_write_below(stream: &[u8], end: u64) -> bool {
     let requests = stream.windows(28).filter(|window| window[..4] == 0x2560_9513_u32.to_be_bytes());
     requests.into_iter().any(|request| {
@@ -134,8 +135,8 @@ fn an_announced_payload_holds_no_memory_before_its_bytes_arrive() {
     served.stop();
 }
 
-/// Two dozen clients that were one byte short of 32 MiB held 800 MB of the server. Now they wait for each other, and nobody
-/// else waits for them.
+/// Two dozen clients that were one byte short of 32 MiB held 800 MB of the server. Now they wait for each other, and
+/// nobody else waits for them.
 #[test]
 fn unfinished_payloads_share_a_memory_budget_and_delay_no_other_client() {
     const HOGS: u64 = 24;

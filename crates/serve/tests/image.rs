@@ -1,5 +1,5 @@
-//! An image is a device: it keeps what was flushed when its process goes away at any moment, counts what a simulated device
-//! counts, and refuses what it cannot serve with a sentence.
+//! An image is a device: it keeps what was flushed when its process goes away at any moment, counts what a simulated
+//! device counts, and refuses what it cannot serve with a sentence.
 
 use std::fs;
 
@@ -32,7 +32,7 @@ fn open(files: MemoryFiles, options: OpenOptions) -> Image<MemoryFiles> {
     Image::open_on(files, options).expect("the image is whole")
 }
 
-/// The parts and the medium of the same device in simulation.
+/// Returns the parts and the medium of the same device in simulation.
 fn simulated(specification: &Specification) -> Device<SimNand> {
     let superblock: Superblock = specification.superblock(7).expect("the device fits");
     let config = Config::from_parts(Some(("superblock", &superblock.config)), &[]).expect("it was pinned");
@@ -118,7 +118,8 @@ fn a_closed_image_reopens_clean_with_all_data() {
     }
 }
 
-/// The in-process model of power cuts over the files: whatever it leaves, the files say the same when they are read again.
+/// The in-process model of power cuts over the files: whatever it leaves, the files say the same when they are read
+/// again.
 #[test]
 fn every_flash_state_after_a_power_cut_is_read_back_from_the_image_files() {
     let mut cuts = 0;
@@ -219,8 +220,9 @@ fn written(image: &Image<MemoryFiles>) -> usize {
     image.device.ftl().store().nand().backing().log.as_ref().map_or(0, Vec::len)
 }
 
-/// A host's disk that is full: nothing of what waits is forgotten, what was written before is read, and when there is room
-/// again the device goes on as if nothing had happened. A process that ends meanwhile leaves an image that is whole.
+/// A host's disk that is full: nothing of what waits is forgotten, what was written before is read, and when there is
+/// room again the device goes on as if nothing had happened. A process that ends meanwhile leaves an image that is
+/// whole.
 #[test]
 fn a_full_disk_under_an_image_delays_writes_and_loses_no_data() {
     for refusal in [Refusal::DiskFull, Refusal::ShortWrite] {

@@ -1,5 +1,5 @@
-//! Copies of images hold what the originals hold: snapshots of a served one, repaired ones, larger ones, ones of another design,
-//! and views for reading.
+//! Copies of images hold what the originals hold: snapshots of a served one, repaired ones, larger ones, ones of
+//! another design, and views for reading.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -76,7 +76,7 @@ fn work(device: &mut impl BlockDevice, bytes: &mut [u8], seed: u64) {
     }
 }
 
-/// What a device holds from its beginning on.
+/// Returns the bytes that a device holds.
 fn contents(device: &mut impl BlockDevice) -> Vec<u8> {
     let mut bytes = vec![0; (PAGES * PAGE_BYTES) as usize];
     device.read(0, &mut bytes).expect("nothing is lost");

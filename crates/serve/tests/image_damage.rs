@@ -1,5 +1,5 @@
-//! Single faults in the files of an image: whatever one of them does, what is served is what was written, or an error. A fault
-//! in metadata costs nothing, since there are two copies; one in data costs the logical pages that it hit.
+//! Single faults in the files of an image: whatever one of them does, what is served is what was written, or an error.
+//! A fault in metadata costs nothing, since there are two copies; one in data costs the logical pages that it hit.
 //!
 //! `WEARWELL_DAMAGE_FAULTS=200` draws so many faults of each kind in each file, for a campaign.
 
@@ -60,7 +60,7 @@ pub fn worked_on(design: &str, options: OpenOptions, end: End) -> Worked {
     Worked { files, older, oracle, layout: Layout::new(&superblock) }
 }
 
-/// The files of an image that was closed.
+/// Returns the files of an image that was closed.
 fn closed(image: Image<MemoryFiles>) -> MemoryFiles {
     let shared = std::sync::Arc::new(std::sync::Mutex::new(MemoryFiles::default()));
     let mut device = image.device;
@@ -113,8 +113,8 @@ fn judge(files: MemoryFiles, oracle: &Oracle, what: &str, tally: &mut Tally) {
     assert_eq!(again.repaired, 0, "{what}: opening repairs");
 }
 
-/// Damages the files of an image while it is served, and goes on working. Nothing but the truth or an error is read, then
-/// and at the end of the work; no write, trim or flush fails. The files are judged like those of a closed image.
+/// Damages the files of an image while it is served, and goes on working. Nothing but the truth or an error is read,
+/// then and at the end of the work; no write, trim or flush fails. The files are judged like those of a closed image.
 fn judge_while_served(
     worked: &Worked,
     options: OpenOptions,
@@ -369,7 +369,8 @@ fn a_change_of_any_byte_in_a_small_image_record_is_detected() {
     }
 }
 
-/// Both copies of the journal lose their end, or a record in their middle; or the state words are older than the journal knows.
+/// Both copies of the journal lose their end, or a record in their middle; or the state words are older than the
+/// journal knows.
 #[test]
 fn an_image_with_both_copies_of_metadata_damaged_is_refused_with_a_sentence() {
     let worked = worked_on("remap", PROCESS, End::Closed);
@@ -410,7 +411,7 @@ fn refusal_of_superblock(files: MemoryFiles) -> String {
     Image::open_on(files, PROCESS).map(drop).expect_err("there is no superblock").to_string()
 }
 
-/// Where the records of the newest generation begin, and where the last one ends.
+/// Returns where the journal records of the newest generation begin, and where the last one ends.
 fn record_ends(worked: &Worked) -> Vec<u64> {
     let (layout, journal) = (&worked.layout, worked.files.bytes(ImageFile::Journal));
     let area = |number: u64| {
@@ -458,7 +459,7 @@ fn an_image_with_forged_nvram_words_is_refused_without_a_panic() {
     assert!(contradictions > 0, "an invariant of recovery has to be broken");
 }
 
-/// A record that follows the last one and changes a word of NVRAM.
+/// Makes a journal record that follows the last one and changes a word of NVRAM.
 fn next_record(worked: &Worked, index: u64, at: u64) -> Vec<u8> {
     let (layout, journal) = (&worked.layout, worked.files.bytes(ImageFile::Journal));
     let ends = record_ends(worked);

@@ -7,7 +7,7 @@ use crate::image_support;
 
 const SALT: u64 = 0x1234_5678_9abc_def0;
 
-/// CRC-32C, bit by bit.
+/// Computes CRC-32C bit by bit.
 fn crc32c(parts: &[&[u8]]) -> u32 {
     let mut crc = !0u32;
     for byte in parts.iter().flat_map(|part| part.iter()) {
@@ -134,7 +134,8 @@ fn image_files_have_the_layout_of_the_format_document() {
     compare_copies(files.bytes(ImageFile::Mirror), metadata, oob_at);
 }
 
-/// The mirror: superblock, session, NVRAM, journal, and the metadata of the flash.
+/// Compares the mirror file with the files that it copies: superblock, session, NVRAM, journal, and the metadata of the
+/// flash.
 fn compare_copies(mirror: &[u8], [head, session, nvram, journal, oob]: [&[u8]; 5], oob_at: u64) {
     let session_copy = (head.len() as u64).next_multiple_of(4096);
     let nvram_copy = session_copy + 4096;
@@ -147,7 +148,8 @@ fn compare_copies(mirror: &[u8], [head, session, nvram, journal, oob]: [&[u8]; 5
     }
 }
 
-/// The state words, and the number of the last record: the sectors, with the records of both areas applied in order.
+/// Reads the state words and the number of the last journal record: the sectors of `nvram`, with the records of both
+/// journal areas applied in order.
 fn read_state(nvram: &[u8], journal: &[u8], salt: u64, state_words: u64) -> (Vec<u64>, u64) {
     let area = journal.len() as u64 / 2;
     let mut records = read_records(&journal[..area as usize], 0, salt);
@@ -177,7 +179,7 @@ struct Record {
     words: Vec<(u64, u64)>,
 }
 
-/// The records of an area that begins at byte `base` of the journal.
+/// Reads the records of the journal area that begins at byte `base` of the journal.
 fn read_records(area: &[u8], base: u64, salt: u64) -> Vec<Record> {
     let (mut records, mut at) = (Vec::<Record>::new(), 0);
     while at + 64 <= area.len() {

@@ -1,8 +1,9 @@
-//! A page of an image that cannot be read is lost alone: its logical pages answer errors, for as long as nobody overwrites
-//! them, whatever garbage collection and restarts do; every write goes on, and everything else is as it was written.
+//! A page of an image that cannot be read is lost alone: its logical pages answer errors, for as long as nobody
+//! overwrites them, whatever garbage collection and restarts do; every write goes on, and everything else is as it was
+//! written.
 //!
-//! The story: one flipped byte in one page stopped every write to every address for good, as soon as garbage collection chose
-//! the block of that page.
+//! The story: one flipped byte in one page stopped every write to every address for good, as soon as garbage collection
+//! chose the block of that page.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,7 +37,8 @@ impl Model {
         Self { written: BTreeMap::new(), random: Xoshiro256PlusPlus::seed_from_u64(seed), version: 0 }
     }
 
-    /// One in three pages repeats a content that others have, one in three overwrites are small changes.
+    /// Writes a page. One in three pages repeats a content that others have, and one in three overwrites is a small
+    /// change.
     fn write<N: Nand>(&mut self, device: &mut Device<N>, page: u64) {
         self.version += 1;
         let value = if self.random.random_range(0..3) == 0 {
@@ -48,7 +50,7 @@ impl Model {
         self.written.insert(page, value);
     }
 
-    /// The pages that cannot be read. All others hold what was written last.
+    /// Compares all readable pages with what was written last, and returns the pages that cannot be read.
     fn compare<N: Nand>(&self, device: &mut Device<N>, what: &str) -> BTreeSet<u64> {
         let mut bytes = vec![0; PAGE_BYTES as usize];
         let mut lost = BTreeSet::new();
@@ -74,7 +76,7 @@ fn reopen(files: MemoryFiles, what: &str) -> Image<MemoryFiles> {
     Image::open_on(files, PROCESS).unwrap_or_else(|error| panic!("{what}: {error}"))
 }
 
-/// An image of a full device with garbage, flushed, whose session did not close it.
+/// Returns the files of an image of a full device with garbage that was flushed but not closed.
 fn worked_on(design: &str, seed: u64) -> (MemoryFiles, Model) {
     let mut files = MemoryFiles::default();
     let superblock = specification(design, PAGE_BYTES as u32).superblock(7).expect("the device fits");
@@ -108,8 +110,8 @@ fn damage(files: &mut MemoryFiles, model: &mut Model, design: &str, share: u64) 
     unreachable!("some page holds data")
 }
 
-/// Ten times the capacity is written around the lost pages, over restarts; they stay lost and are found by an audit, until
-/// they are written or trimmed.
+/// Writes ten times the capacity around the lost pages, over restarts. Checks that they stay lost and are found by an
+/// audit, until they are written or trimmed.
 fn outlive(design: &str, seed: u64, share: u64) -> usize {
     let (mut files, mut model) = worked_on(design, seed);
     let lost = damage(&mut files, &mut model, design, share);
@@ -150,7 +152,8 @@ fn outlive(design: &str, seed: u64, share: u64) -> usize {
     lost.len()
 }
 
-/// A reader that does not know lost pages compares their zeros with a checksum that cannot be right.
+/// Checks that a reader that does not know lost pages finds them damaged: it compares their zeros with a checksum that
+/// does not match.
 fn assert_old_readers_find_damage(files: &MemoryFiles, lost: &[(Lpn, Ppn)]) {
     let flash = files.bytes(ImageFile::Flash);
     let layout = Layout::new(&Superblock::decode(files.bytes(ImageFile::Superblock)).expect("it is whole"));
@@ -182,7 +185,8 @@ fn an_image_with_unreadable_pages_accepts_ten_capacities_of_writes() {
     }
 }
 
-/// Of a chunk or a page of deltas the list of members may be damaged together with the data. Collection goes on all the same.
+/// Of a chunk or a page of deltas the list of members may be damaged together with the data. Collection goes on all the
+/// same.
 #[test]
 fn damaged_spare_areas_do_not_stop_garbage_collection() {
     for design in ["delta", "integrated"] {

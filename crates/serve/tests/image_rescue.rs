@@ -1,5 +1,5 @@
-//! Images that are damaged at both sides, which are refused: a rescue reads what was written last, or an error, and never
-//! anything else; it loses little more than what was hit.
+//! Images that are damaged at both sides, which are refused: a rescue reads what was written last, or an error, and
+//! never anything else; it loses little more than what was hit.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,8 @@ use wearwell_serve::{BlockDevice, DeviceError, FlashDevice};
 use crate::{image_damage, image_support};
 
 const PAGE_BYTES: u32 = 1024;
-/// Designs whose map is in NVRAM and that store no differences: whatever is damaged but the superblock, they can be rescued.
+/// Designs whose map is in NVRAM and that store no differences: whatever is damaged but the superblock, they can be
+/// rescued.
 const RESCUED: [&str; 2] = ["page-map", "recyclable"];
 
 type Rescued = FlashDevice<FileNand<MemoryFiles>>;
@@ -28,7 +29,7 @@ fn rescue(files: MemoryFiles) -> Result<Rescued, ImageError> {
     Ok(device.for_reading().refuse_unproven(unproven))
 }
 
-/// The pages that cannot be read. All others hold what was written last.
+/// Compares all readable pages with what was written last, and returns the pages that cannot be read.
 fn lost(device: &mut Rescued, oracle: &Oracle, what: &str) -> BTreeSet<u64> {
     let read = |offset: u64, page: &mut [u8]| device.read(offset, page).map_err(|error| error.to_string());
     let violations = oracle.clone().judge_by(PAGE_BYTES, read);
@@ -54,7 +55,8 @@ impl Worked {
         matches!(self.layout.decode_oob(ppn, bytes.try_into().expect("so long")), OobSlot::Record(_))
     }
 
-    /// Every sector of state words, a third of the OOB records, and a piece of the journal.
+    /// Returns the ranges to be damaged: every sector of state words, a third of the OOB records, and a piece of the
+    /// journal.
     fn places(&self) -> Vec<(ImageFile, u64, u64)> {
         let sectors = (0..self.layout.sectors()).map(|index| (ImageFile::Nvram, index * SECTOR, SECTOR));
         let pages = (0..self.layout.geometry.pages() as u32).step_by(3).map(Ppn);

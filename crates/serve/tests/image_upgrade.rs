@@ -1,7 +1,7 @@
 //! Images that version 1 of the format wrote, by programs of that time: brought up, they hold what was written to them.
 //!
-//! Each of the archives in `version1/` is an image and a text with a line for each page that was written: its number, and two
-//! numbers that its content is made of.
+//! Each of the archives in `version1/` is an image and a text with a line for each page that was written: its number,
+//! and two numbers that its content is made of.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,7 +17,8 @@ use crate::image_support;
 
 const PAGE_BYTES: usize = 4096;
 const PAGES: u64 = 128;
-/// A `process` session that was killed, a `host` session that was killed, one that closed its image, and a map on flash.
+/// A `process` session that was killed, a `host` session that was killed, one that closed its image, and a map on
+/// flash.
 const DESIGNS: [&str; 4] = ["page-map", "remap", "integrated", "wearwell"];
 
 struct Archive {
@@ -68,7 +69,7 @@ impl Archive {
         image.device.ftl_mut().check().expect("the laws hold");
     }
 
-    /// The files in memory.
+    /// Returns a copy of the image's files in memory.
     fn files(&self) -> MemoryFiles {
         let mut files = MemoryFiles::default();
         for file in ImageFile::ALL {

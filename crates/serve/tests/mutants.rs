@@ -23,7 +23,8 @@ enum Defect {
     EverySixteenthFlushIgnored,
     /// A flush forgets one block in 64.
     FlushForgets,
-    /// At each start one bit is flipped, one block lies in another's place, one holds zeros, one is half another version.
+    /// At each start one bit is flipped, one block lies in another's place, one holds zeros, one is half another
+    /// version.
     BitFlipped,
     Misdirected,
     Zeroed,
@@ -110,7 +111,7 @@ impl Drive {
         }
     }
 
-    /// The cache is gone; of what was in it, some blocks had been written out already.
+    /// Simulates a loss of power: the cache is lost, except some of its blocks that had been written out already.
     fn cut(&mut self) {
         for (block, versions) in std::mem::take(&mut self.cache) {
             if self.random.random_range(0..3) == 0 {

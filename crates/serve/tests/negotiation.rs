@@ -10,7 +10,7 @@ fn served() -> Served {
     Served::new("page-map", 8 * MIB)
 }
 
-/// A client that has sent its flags.
+/// Connects a client that has sent its flags.
 fn begun(served: &Served) -> Client {
     let mut client = served.connect();
     client.send(&3_u32.to_be_bytes());

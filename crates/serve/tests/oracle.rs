@@ -19,7 +19,7 @@ const OPERATIONS: u64 = 6000;
 /// Few contents, so that pages are shared, recycled and packed.
 const CONTENTS: u64 = 40;
 
-/// Half of it repeats, so that it compresses; versions of a block differ little.
+/// Makes the content of a block. Half of it repeats, so that it compresses, and versions of a block differ little.
 fn content(number: u64) -> Vec<u8> {
     if number == 0 {
         return vec![0; BLOCK as usize];
@@ -50,7 +50,7 @@ impl Oracle {
         numbers.iter().flat_map(|&number| self.contents[number as usize].iter().copied()).collect()
     }
 
-    /// A free run of blocks, if the one that was drawn is.
+    /// Returns a run of blocks that no request uses, if the drawn one is such a run.
     fn free_run(&mut self) -> Option<(u64, u64)> {
         let first = self.random.below(BLOCKS);
         let count = (1 + self.random.below(8) * self.random.below(2)).min(BLOCKS - first);

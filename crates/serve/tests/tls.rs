@@ -65,7 +65,7 @@ impl Secure {
     }
 }
 
-/// A client's side, with a certificate of that name.
+/// Makes the TLS configuration of a client that shows the certificate of this name.
 fn config(certificate: Option<&str>) -> ClientConfig {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(file("authority.pem")).unwrap()).unwrap();

@@ -1,12 +1,13 @@
 //! `kill -9` of a process in the middle of its transactions, over an image.
 //!
-//! A child (this program again) replaces and deletes rows in numbered transactions and tells the number of every one that
-//! `SQLite` acknowledged. It is killed at a random instant; the parent opens the database and compares all of it with an exact
-//! model: a map to which the transactions up to the stored number were applied. With `synchronous=FULL` that number is at
-//! least the last one acknowledged; with NORMAL some may be missing at the end, but none in the middle.
+//! A child (this program again) replaces and deletes rows in numbered transactions and tells the number of every one
+//! that `SQLite` acknowledged. It is killed at a random instant; the parent opens the database and compares all of it
+//! with an exact model: a map to which the transactions up to the stored number were applied. With `synchronous=FULL`
+//! that number is at least the last one acknowledged; with NORMAL some may be missing at the end, but none in the
+//! middle.
 //!
-//! A few kills run in every test run; `WEARWELL_KILL_CYCLES=100 cargo test --release -p wearwell-sqlite kill:: -- --nocapture`
-//! runs more of each mode, `WEARWELL_KILL_SEED` chooses others, `WEARWELL_KILL_DESIGN` the design.
+//! A few kills run in every test run; `WEARWELL_KILL_CYCLES=100 cargo test --release -p wearwell-sqlite kill:: --
+//! --nocapture` runs more of each mode, `WEARWELL_KILL_SEED` chooses others, `WEARWELL_KILL_DESIGN` the design.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -37,7 +38,7 @@ const SETTINGS: [&str; 7] = [
 
 type Model = BTreeMap<i64, Vec<u8>>;
 
-/// What transaction `number` does: a new body, or none, per slot.
+/// Returns what transaction `number` does: per slot a new body, or none.
 fn changes(number: u64) -> Vec<(i64, Option<Vec<u8>>)> {
     let mut random = Random::new(number);
     (0..=random.below(6))

@@ -50,7 +50,8 @@ fn every_format_fixture_is_read_as_its_expected_requests() {
 fn every_format_has_a_fixture() {
     let all = fixtures();
     for format in Format::ALL {
-        // The native format is written in trace_native.rs; a CSV of anybody's is described on the command line (cli.rs).
+        // The native format is written in trace_native.rs; a CSV of anybody's is described on the command line
+        // (cli.rs).
         let is_elsewhere = matches!(format, Format::Native | Format::Columns);
         assert!(is_elsewhere || all.iter().any(|f| f.format == format), "{format}");
     }
@@ -241,7 +242,7 @@ fn a_capture_finds_the_files_beside_it() {
     assert!(with_bytes[3].payload.is_empty() && with_bytes[6].payload.is_empty(), "ids without bytes");
 }
 
-/// The message for one bad line after the good fixture, and that skipping counts it.
+/// Checks the message for one bad line after the good fixture, and that skipping bad lines counts it.
 fn assert_message(name: &str, bad_line: &str, expected: &str) {
     let mut fixture = fixture(name);
     let line = fixture.bytes.split(|&byte| byte == b'\n').count();

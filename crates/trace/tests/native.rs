@@ -36,7 +36,8 @@ fn read(file: &[u8]) -> Vec<Request> {
     requests
 }
 
-/// Few fingerprints, so that contents repeat, count up and come with different sizes.
+/// Makes the descriptor of a page with one of few fingerprints, so that contents repeat, count up and come with
+/// different sizes.
 fn descriptor() -> impl Strategy<Value = Descriptor> {
     let fingerprint = prop_oneof![0..8_u64, Just(u64::MAX), any::<u64>()];
     let size = || prop_oneof![3 => Just(Descriptor::UNKNOWN_SIZE), 2 => 0..3_u16, 1 => Just(4096_u16)];
@@ -96,7 +97,7 @@ proptest! {
     }
 }
 
-/// A trace with contents in several frames.
+/// Makes a trace with contents in several frames.
 fn long_trace() -> Vec<Request> {
     let content = |index: u64| Descriptor {
         fingerprint: Fingerprint(if index.is_multiple_of(3) {

@@ -45,7 +45,7 @@ fn native(index: usize) -> Vec<u8> {
     file
 }
 
-/// A fixture, or its native copy, with some bytes changed, removed or repeated.
+/// Returns a fixture, or its native copy, with some bytes changed, removed or repeated.
 fn mutated() -> impl Strategy<Value = Vec<u8>> {
     let edits = prop::collection::vec((any::<prop::sample::Index>(), 0..4_u8, any::<u8>()), 1..8);
     (0..fixtures().len(), any::<bool>(), edits).prop_map(|(index, as_native, edits)| {

@@ -342,8 +342,8 @@ impl<N: Nand> Device<N> {
         self.ftl.trim_range(Lpn(first as u32), pages)
     }
 
-    /// Remaps: gives the `len` bytes at `target_offset` the contents of those at `source_offset`, by changing the L2P
-    /// table if the design can.
+    /// Gives the `len` bytes at `target_offset` the contents of those at `source_offset` (a remap command), by changing
+    /// the L2P table if the design can.
     ///
     /// A source page that holds nothing deallocates its target. A page that is its own source is unchanged. Ranges may
     /// overlap: the result is as if the source had been copied before. Buffered pages of both ranges are written to the

@@ -58,7 +58,7 @@ struct Model {
     read_counters: Option<u32>,
 }
 
-/// Recycle probability by the paper's equations 1 to 4, with the default factors.
+/// Computes the recycle probability by the Recyclable SSD paper's equations 1 to 4, with the default factors.
 fn probability(accesses: u8, position: usize) -> f64 {
     let initial = (1.1f64.powf(accesses as f64) - 1.0) / (1.1f64.powf(15.0) - 1.0);
     initial * 0.85f64.powf(position.min(15) as f64)

@@ -41,8 +41,8 @@ fn bisect(mut low: f64, mut high: f64, value: impl Fn(f64) -> f64) -> f64 {
     f64::midpoint(low, high)
 }
 
-/// Write amplification of FIFO cleaning: the valid share v of a victim satisfies u = (1 - v) / -ln v, which is the
-/// Lambert form solved for v.
+/// Computes the write amplification of FIFO cleaning: the valid share v of a victim satisfies u = (1 - v) / -ln v,
+/// which is the Lambert form solved for v.
 fn fifo(u: f64) -> f64 {
     let valid = bisect(1e-12, 1.0 - 1e-12, |v| u - (1.0 - v) / -v.ln());
     1.0 / (1.0 - valid)

@@ -18,44 +18,44 @@ pub const SMALL: [&str; 5] = [
     "device.pages_per_block=64",
 ];
 
-/// A configuration of settings alone; the drive is empty unless they say otherwise.
+/// Makes a configuration of the settings alone; the drive is empty unless they say otherwise.
 pub fn config_of(settings: &[&str]) -> Config {
     let settings: Vec<String> =
         ["precondition.mode=none"].iter().chain(settings).map(|&setting| setting.to_owned()).collect();
     Config::from_parts(None, &settings).unwrap()
 }
 
-/// The small device with some settings; a preset among them replaces the small device.
+/// Makes the configuration of the small device with some settings; a preset among them replaces the small device.
 pub fn config(settings: &[&str]) -> Config {
     let own_device = settings.iter().any(|setting| setting.starts_with("device.preset"));
     let device: &[&str] = if own_device { &[] } else { &SMALL };
     config_of(&[device, settings].concat())
 }
 
-/// A generated input.
+/// Makes the input of a generated workload.
 pub fn generated(spec: &str) -> Input {
     Input::Workload(Box::new(spec.parse().unwrap()))
 }
 
-/// The requests of a generated input.
+/// Returns the requests of a generated input.
 pub fn requests_of(spec: &str) -> Vec<Request> {
     let mut generator = WorkloadGenerator::new(&spec.parse().unwrap());
     let mut request = Request::default();
     std::iter::from_fn(|| generator.next_request(&mut request).then(|| request.clone())).collect()
 }
 
-/// One run to its end.
+/// Executes one run to its end, and returns its record.
 pub fn measure(config: &Config, input: &Input, design: &str) -> RunRecord {
     let plan = Plan::new(config, input).unwrap();
     plan.run(design, &mut |_| ControlFlow::Continue(())).unwrap()
 }
 
-/// A generated input on the small device.
+/// Executes a generated input on the small device, and returns the record of the run.
 pub fn measure_generated(settings: &[&str], spec: &str, design: &str) -> RunRecord {
     measure(&config(settings), &generated(spec), design)
 }
 
-/// A generated input on the device that the settings describe.
+/// Executes a generated input on the device that the settings describe, and returns the record of the run.
 pub fn run(settings: &[&str], spec: &str, design: &str) -> RunRecord {
     measure(&config_of(settings), &generated(spec), design)
 }

@@ -1,9 +1,9 @@
 //! Garbage collection: write amplification of greedy and FIFO cleaning under uniform and skewed overwrites.
 //!
-//! The model is a page-mapped drive with two open blocks, one for the host and one for copies. Before a host write, victims
-//! are moved and erased while no more than two blocks are free. Of equally full victims the one goes that came to be so
-//! full last: under skew this rule is worth about a percent of write amplification. Program and model see the same writes;
-//! what is left to the tolerance are the blocks with which they begin.
+//! The model is a page-mapped drive with two open blocks, one for the host and one for copies. Before a host write,
+//! victims are moved and erased while no more than two blocks are free. Of equally full victims the one goes that came
+//! to be so full last: under skew this rule is worth about a percent of write amplification. Program and model see the
+//! same writes; what is left to the tolerance are the blocks with which they begin.
 
 use wearwell::design::page_map;
 use wearwell::gc::{GcOptions, VictimPolicy};
@@ -165,8 +165,8 @@ impl Zipf {
 const BLOCKS: u32 = 1024;
 const BLOCK_PAGES: u32 = 128;
 
-/// Write amplification of the model and of the program after a fill and three times the logical pages, over two more.
-/// With `theta` 0 all pages are equally popular.
+/// Returns the write amplification of the model and of the engine over two times the logical pages, after a fill and
+/// three times the logical pages. With `theta` 0 all pages are equally popular.
 fn amplifications(cleaning: Cleaning, spare: f64, theta: f64) -> [f64; 2] {
     let logical = ((BLOCKS * BLOCK_PAGES) as f64 / (1.0 + spare)) as u32;
     let policy = if cleaning == Cleaning::Greedy { VictimPolicy::Greedy } else { VictimPolicy::Fifo };

@@ -1,14 +1,16 @@
 //! Logarithmic Gecko: flash reads and writes for page validity, over size ratio T, partitioning S and merging policy.
 //!
 //! Model of section 3 and appendix A: a buffer of V entries; a flush makes a run; a run of n pages is on level
-//! `floor(log_T n)`; two runs of a level are read and merged into one, which may meet a run on its level again (pairwise), or
-//! the buffer and all runs that this chain can reach are merged at once (multi-way); bitmaps are combined by OR, and an entry
-//! with the erase flag hides everything older of its block. A query reads each run from the newest to the oldest, one
-//! page or two if the entries of a block lie on two, and stops at an erase flag. The paper leaves open where the flag is
-//! when an entry is partitioned: here it is an entry of its own before the others, and goes when nothing is older.
+//! `floor(log_T n)`; two runs of a level are read and merged into one, which may meet a run on its level again
+//! (pairwise), or the buffer and all runs that this chain can reach are merged at once (multi-way); bitmaps are
+//! combined by OR, and an entry with the erase flag hides everything older of its block. A query reads each run from
+//! the newest to the oldest, one page or two if the entries of a block lie on two, and stops at an erase flag. The
+//! paper leaves open where the flag is when an entry is partitioned: here it is an entry of its own before the others,
+//! and goes when nothing is older.
 //!
-//! The buffer counts insertions, not entries, as recovery within 2 V reads asks (appendix C.2); V is the paper's
-//! `8 P / (key + B / S)` with whole bytes for the bitmap. Erased blocks and invalid pages come from the page-mapped drive in `collection.rs`.
+//! The buffer counts insertions, not entries, as recovery within 2 V reads asks (appendix C.2); V is the paper's `8 P /
+//! (key + B / S)` with whole bytes for the bitmap. Erased blocks and invalid pages come from the page-mapped drive in
+//! `collection.rs`.
 
 use std::collections::BTreeMap;
 
@@ -67,14 +69,14 @@ impl LogarithmicGecko {
         }
     }
 
-    /// Algorithm 1.
+    /// Reports a page as invalid (algorithm 1 of the GeckoFTL paper).
     fn invalidated(&mut self, block: u32, offset: u32) {
         let part = if self.parts == 1 { 0 } else { 1 + offset / (BLOCK_PAGES / self.parts) };
         self.buffer.entry((block, part)).or_default().bitmap |= 1 << offset;
         self.inserted();
     }
 
-    /// Algorithm 2.
+    /// Reports a block as erased (algorithm 2 of the GeckoFTL paper).
     fn erased(&mut self, block: u32) {
         self.buffer.retain(|key, _| key.0 != block);
         self.buffer.insert((block, 0), Entry { is_erased: true, bitmap: 0 });
@@ -175,7 +177,7 @@ impl LogarithmicGecko {
     }
 }
 
-/// Algorithm 3, for whole runs.
+/// Merges whole runs (algorithm 3 of the GeckoFTL paper).
 fn merge(newer: &Run, older: &Run) -> Run {
     let erased: std::collections::HashSet<u32> =
         newer.iter().filter(|entry| entry.1.is_erased).map(|entry| entry.0.0).collect();
@@ -189,7 +191,7 @@ fn merge(newer: &Run, older: &Run) -> Run {
     merged.into_iter().collect()
 }
 
-/// Nothing is older: there is nothing to hide.
+/// Removes the erase markers of the oldest run: there is nothing older for them to hide.
 fn forget_erased(run: &mut Run) {
     for entry in run.iter_mut() {
         entry.1.is_erased = false;
@@ -214,7 +216,7 @@ fn logical_pages() -> u32 {
     ((BLOCKS * BLOCK_PAGES) as f64 * R) as u32
 }
 
-/// The logical pages to write, and whether the measurement begins with one.
+/// Returns the logical pages to write, each with whether the measurement begins with it.
 fn load() -> impl Iterator<Item = (u32, bool)> {
     let logical = logical_pages();
     let mut random = Random::new(11);
@@ -297,8 +299,8 @@ fn program(size_ratio: u32, parts: u32, merge: MergeMode) -> Costs {
     }
 }
 
-/// The program's V is 1.2 % smaller, because its pages have a header; its flags are entries of their own also where nothing is
-/// partitioned; and it inserts them when a block is opened, not when it is erased.
+/// The program's V is 1.2 % smaller, because its pages have a header; its flags are entries of their own also where
+/// nothing is partitioned; and it inserts them when a block is opened, not when it is erased.
 const TOLERANCE: f64 = 0.03;
 
 #[track_caller]

@@ -1,8 +1,8 @@
 //! Integrated lifetime management: the capacity of an epoch, the prediction of demand, algorithm 1, and energy.
 //!
-//! Models of sections III-B and IV: the listing of algorithm 1, statement by statement; "weighted average of previous 10
-//! epochs" with linear weights, which are ours; what can still be written over the epochs that are left; microseconds
-//! times milliwatts.
+//! Models of sections III-B and IV: the listing of algorithm 1, statement by statement; "weighted average of previous
+//! 10 epochs" with linear weights, which are ours; what can still be written over the epochs that are left;
+//! microseconds times milliwatts.
 
 use std::ops::ControlFlow;
 
@@ -22,7 +22,8 @@ struct Ratios {
     e: f64,
 }
 
-/// Algorithm 1: is deduplication enabled, is compression, is throttling.
+/// Decides by algorithm 1 of the integrated lifetime paper whether deduplication, compression and throttling are
+/// enabled.
 fn algorithm_1(dedup: Ratios, comp: Ratios, demand: f64, capacity: f64) -> [bool; 3] {
     let mut is_dedup_enabled = false;
     let mut is_comp_enabled = false;
@@ -132,9 +133,9 @@ fn run(settings: &[&str], load: &str, design: &str) -> RunRecord {
     plan.run(design, &mut |_| ControlFlow::Continue(())).expect("it runs")
 }
 
-/// The drive of the paper in full size, written to faster than five years allow. In the first epoch nothing is known and
-/// nothing is throttled (algorithm 1, "initially disabled"): a write comes after the gap and the time of a write. From then
-/// on the rate is that of the equation but for the pages that the last epoch still may write.
+/// The drive of the paper in full size, written to faster than five years allow. In the first epoch nothing is known
+/// and nothing is throttled (algorithm 1, "initially disabled"): a write comes after the gap and the time of a write.
+/// From then on the rate is that of the equation but for the pages that the last epoch still may write.
 #[test]
 fn a_throttled_drive_programs_the_capacity_of_every_epoch() {
     let settings =

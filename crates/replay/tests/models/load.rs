@@ -25,7 +25,7 @@ impl Random {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    /// A number below 1.
+    /// Draws a number from 0 to less than 1.
     pub fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
@@ -38,13 +38,13 @@ impl Random {
         self.unit() < probability
     }
 
-    /// A number below `bound`, small ones far more often: the cube of a uniform draw.
+    /// Draws a number below `bound`, small ones far more often: the cube of a uniform draw.
     pub fn skewed(&mut self, bound: u64) -> u64 {
         (self.unit().powi(3) * bound as f64) as u64
     }
 }
 
-/// One pool of `blocks` blocks of `block_pages` pages.
+/// Makes the geometry of one pool of `blocks` blocks of `block_pages` pages.
 pub fn geometry(blocks: u32, block_pages: u32) -> Geometry {
     Geometry {
         channels: 1,

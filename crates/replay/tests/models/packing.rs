@@ -1,12 +1,12 @@
 //! Delta-FTL: how many flash pages a delta costs.
 //!
-//! Model of section 3.2: one page is filled with deltas; each takes its bytes, and 6 bytes (LPA and offset) beside the 2
-//! bytes of a count at the beginning of the page; a delta is never split, so the first that does not fit closes the page
-//! and begins the next one. Sizes are Gaussian around Rc of a page (section 5.1); the paper does not print sigma, here it
-//! is a quarter of the mean.
+//! Model of section 3.2: one page is filled with deltas; each takes its bytes, and 6 bytes (LPA and offset) beside the
+//! 2 bytes of a count at the beginning of the page; a delta is never split, so the first that does not fit closes the
+//! page and begins the next one. Sizes are Gaussian around Rc of a page (section 5.1); the paper does not print sigma,
+//! here it is a quarter of the mean.
 //!
-//! Two forms: the pages of a given series of sizes, which must be equal to the digit, and the mean over all series, from
-//! the stationary distribution of how full the page is.
+//! Two forms: the pages of a given series of sizes, which must be equal to the digit, and the mean over all series,
+//! from the stationary distribution of how full the page is.
 
 use wearwell::data::{Descriptor, Fingerprint};
 use wearwell::design::{DeltaDesign, delta};
@@ -41,7 +41,7 @@ impl OpenPage {
     }
 }
 
-/// Probability of every size, in bytes, for deltas of `ratio` of a page on average.
+/// Returns the probability of every delta size, in bytes, for deltas of `ratio` of a page on average.
 fn sizes(ratio: f64) -> Vec<f64> {
     let (mean, sigma) = (ratio * PAGE as f64, ratio * PAGE as f64 / 4.0);
     let mut density: Vec<f64> =
@@ -152,8 +152,8 @@ fn delta_pages_written_are_those_of_next_fit_packing() {
     }
 }
 
-/// `1 - Pc + Pc Rc` (section 3.5) counts bytes; pages hold whole deltas. What is written for the host is `1 - Pc + Pc p`
-/// with p pages per delta, and well above the paper's form.
+/// `1 - Pc + Pc Rc` (section 3.5) counts bytes; pages hold whole deltas. What is written for the host is `1 - Pc + Pc
+/// p` with p pages per delta, and well above the paper's form.
 #[test]
 fn delta_foreground_writes_follow_packed_pages_and_not_the_papers_formula() {
     for ratio in [0.50, 0.35, 0.20] {

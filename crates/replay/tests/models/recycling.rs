@@ -1,11 +1,11 @@
 //! Recyclable SSD: which writes find their content in a dead page, for every size and policy of the fingerprint store.
 //!
 //! Model of sections IV-B and IV-C: lists of the dead pages of each logical page, newest first; access counts up to 15;
-//! equations 1 to 4; a store that keeps the most probable dead pages (PROB), the most recent ones (LRU) or all (INF). The
-//! paper does not say which of two equally probable pages is kept, and pages that were never read all have probability 0:
-//! here the newer version is kept, then the entry that came to its probability and version later. A fingerprint is a key of
-//! the store (section IV-C), so of two dead pages with equal content a bounded store knows the better one only; the
-//! infinite store knows every dead page.
+//! equations 1 to 4; a store that keeps the most probable dead pages (PROB), the most recent ones (LRU) or all (INF).
+//! The paper does not say which of two equally probable pages is kept, and pages that were never read all have
+//! probability 0: here the newer version is kept, then the entry that came to its probability and version later. A
+//! fingerprint is a key of the store (section IV-C), so of two dead pages with equal content a bounded store knows the
+//! better one only; the infinite store knows every dead page.
 //!
 //! Nothing is erased in these runs, so the paper leaves no choice open and the counts are equal to the digit.
 
@@ -29,7 +29,8 @@ enum Policy {
     FastLoading,
 }
 
-/// `powi` rounds one way when it is computed in the program and another when the compiler computes it.
+/// Raises a number to a power by multiplications, because `powi` may round differently at run time than in the
+/// compiler.
 fn power(base: f64, exponent: u64) -> f64 {
     (0..exponent).fold(1.0, |product, _| product * base)
 }
@@ -45,7 +46,7 @@ struct Page {
     accesses: u64,
     /// Loaded at the head of the store: counts as read 15 times while it is there.
     is_raised: bool,
-    /// Its place in the store, if it is there.
+    /// Returns the position at which a dead page belongs if it enters the store now.
     rank: Option<Rank>,
 }
 
@@ -87,7 +88,7 @@ impl Model {
         }
     }
 
-    /// The store is searched before the old page of `lpn` dies.
+    /// Writes a page in the model. The fingerprint store is searched before the old page of `lpn` dies.
     fn write(&mut self, lpn: u32, content: u64) {
         let mut neighbours = [None; 2];
         let found = self.pages_with.get(&content).and_then(|pages| pages.last()).copied();
@@ -116,8 +117,8 @@ impl Model {
         }
     }
 
-    /// Fast loading of the newest dead page of each of these logical pages: first those whose fingerprint is known, then
-    /// those whose fingerprint has to be read.
+    /// Fast loading of the newest dead page of each of these logical pages: first those whose fingerprint is known,
+    /// then those whose fingerprint has to be read.
     fn load(&mut self, lpns: impl Iterator<Item = u32>) {
         let newest = lpns.filter_map(|lpn| self.dead.get(&lpn).and_then(|dead| dead.first()).copied());
         let (known, unknown): (Vec<usize>, _) = newest.partition(|&page| self.pages[page].rank.is_some());
@@ -211,8 +212,8 @@ enum Request {
 /// Logical pages of the loads here.
 const LOGICAL: u32 = 12_000;
 
-/// Two writes in five bring new content, two a content that others have too, one a content that its page held before; half
-/// of all requests go to a twelfth of the pages, and every second request is a read.
+/// Two writes in five bring new content, two a content that others have too, one a content that its page held before;
+/// half of all requests go to a twelfth of the pages, and every second request is a read.
 fn load(requests: u32, seed: u64) -> impl Iterator<Item = Request> {
     let mut random = Random::new(seed);
     let mut held: HashMap<u32, Vec<u64>> = HashMap::new();

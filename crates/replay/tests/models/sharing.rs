@@ -1,10 +1,10 @@
 //! Remap-SSD: which writes are bound to a stored page of equal content, and which cannot because its counter is full.
 //!
-//! Model of sections 4.4 and 5.2: a store from content to the page that holds it; a counter of four bits per page, which
-//! counts the logical pages that refer to it; remapping to a page whose counter is at 15 is prohibited, and the write
-//! becomes a program of its own. A page that is overwritten with what it holds takes no further reference, so a full counter
-//! does not prohibit that. The paper does not say which copy later duplicates refer to then: the new one, which has
-//! room. A page without references is invalid and no longer found.
+//! Model of sections 4.4 and 5.2: a store from content to the page that holds it; a counter of four bits per page,
+//! which counts the logical pages that refer to it; remapping to a page whose counter is at 15 is prohibited, and the
+//! write becomes a program of its own. A page that is overwritten with what it holds takes no further reference, so a
+//! full counter does not prohibit that. The paper does not say which copy later duplicates refer to then: the new one,
+//! which has room. A page without references is invalid and no longer found.
 //!
 //! Collection moves pages with all their references, so it must not change a count: the same load runs on a drive that
 //! never collects and on one that does all the time.
@@ -51,7 +51,7 @@ impl Model {
         self.pages[page].1 < MOST_REFERENCES || self.map.get(&lpn) == Some(&page)
     }
 
-    /// `remap(target, source, 1, copy)`.
+    /// Executes the remap command `remap(target, source, 1, copy)`.
     fn copy(&mut self, target: u32, source: u32) {
         let Some(&page) = self.map.get(&source) else { return self.trim(target) };
         if target == source {

@@ -38,7 +38,7 @@ impl ImageFile {
     pub const ALL: [Self; 6] =
         [Self::Superblock, Self::Session, Self::Flash, Self::Nvram, Self::Journal, Self::Mirror];
 
-    /// Name of the file in the image's directory.
+    /// Returns the name of the file in the image's directory.
     pub fn name(self) -> &'static str {
         match self {
             Self::Superblock => "superblock",
@@ -65,7 +65,7 @@ pub trait Backing {
     /// Errors of the operating system.
     fn write(&mut self, file: ImageFile, bytes: &[u8], offset: u64) -> io::Result<()>;
 
-    /// Length of a file in bytes.
+    /// Returns the length of a file in bytes.
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -118,7 +118,7 @@ pub trait Backing {
         Err(io::Error::new(io::ErrorKind::Unsupported, "this image is no directory of files"))
     }
 
-    /// Path of a file, for messages.
+    /// Returns the path of a file, for messages.
     fn place(&self, file: ImageFile) -> String {
         format!("file `{}` of the image", file.name())
     }

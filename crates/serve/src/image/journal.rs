@@ -120,7 +120,7 @@ pub(super) struct Append {
 }
 
 impl Journal {
-    /// Number of the last record of the journal.
+    /// Returns the number of the last record of the journal.
     pub(super) fn number(&self) -> u64 {
         self.number
     }
@@ -130,7 +130,7 @@ impl Journal {
         self.synced = self.number;
     }
 
-    /// State words (NVRAM and blocks) after all records so far.
+    /// Returns the state words (NVRAM and blocks) after all records so far.
     pub(super) fn state(&self) -> &[u64] {
         &self.state
     }
@@ -209,13 +209,13 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// Number of the journal's last record.
+    /// Returns the number of the journal's last record.
     pub(super) fn number(&self) -> u64 {
         self.journal.number
     }
 
-    /// Number of a record: all records up to it were on the disk of the server machine when the last record was
-    /// written.
+    /// Returns the number of a record: all records up to it were on the disk of the server machine when the last record
+    /// was written.
     pub(super) fn synced(&self) -> u64 {
         self.journal.synced
     }

@@ -97,7 +97,7 @@ pub(super) fn checksum(salt: u64, address: u64, bytes: &[u8]) -> u32 {
     crc32c(&[&salted(salt, address), bytes])
 }
 
-/// The bytes that precede the data in every checksum: an address of one image never matches that of another.
+/// Returns the bytes that precede the data in every checksum: an address of one image never matches that of another.
 fn salted(salt: u64, address: u64) -> [u8; 16] {
     (u128::from(address) << 64 | u128::from(salt)).to_le_bytes()
 }
@@ -158,7 +158,7 @@ impl Superblock {
         bytes
     }
 
-    /// Checksum of a superblock. In format version 1 it does not cover the version number.
+    /// Returns the checksum of a superblock. In format version 1 it does not cover the version number.
     fn crc(version: u32, bytes: &[u8]) -> u32 {
         let of_version = if version == 1 { &[] } else { &bytes[8..12] };
         crc32c(&[of_version, &bytes[16..]])
@@ -371,27 +371,27 @@ impl Layout {
         layout
     }
 
-    /// Length of the flash file, bytes.
+    /// Returns the length of the flash file, bytes.
     pub fn flash_bytes(&self) -> u64 {
         self.data_at + self.geometry.physical_bytes()
     }
 
-    /// Number of state words (8 bytes each): those of the NVRAM, then one for each block.
+    /// Returns the number of state words (8 bytes each): those of the NVRAM, then one for each block.
     pub fn state_words(&self) -> u64 {
         self.nvram_words + u64::from(self.geometry.blocks())
     }
 
-    /// Index of the state word of a block (erase count, programmed pages), after those of the NVRAM.
+    /// Returns the index of the state word of a block (erase count, programmed pages), after those of the NVRAM.
     pub fn block_word(&self, block: BlockId) -> u64 {
         self.nvram_words + u64::from(block.0)
     }
 
-    /// Number of sectors of state words in the file `nvram`.
+    /// Returns the number of sectors of state words in the file `nvram`.
     pub fn sectors(&self) -> u64 {
         self.state_words().div_ceil(SECTOR_WORDS as u64)
     }
 
-    /// Length of the NVRAM file, bytes.
+    /// Returns the length of the NVRAM file, bytes.
     pub fn nvram_bytes(&self) -> u64 {
         self.sectors() * SECTOR_BYTES as u64
     }
@@ -405,7 +405,7 @@ impl Layout {
         (2 * longest_bytes).max(self.nvram_bytes() / 2).next_multiple_of(ALIGNMENT)
     }
 
-    /// Length of the journal file, bytes.
+    /// Returns the length of the journal file, bytes.
     pub fn journal_bytes(&self) -> u64 {
         2 * self.area_bytes()
     }
@@ -438,17 +438,17 @@ impl Layout {
         self.spare_at
     }
 
-    /// Offset of a page's OOB record in the flash file.
+    /// Returns the offset of a page's OOB record in the flash file.
     pub fn oob_at(&self, ppn: Ppn) -> u64 {
         self.oob_at + u64::from(ppn.0) * RECORD_BYTES as u64
     }
 
-    /// Offset of a page's spare bytes in the flash file.
+    /// Returns the offset of a page's spare bytes in the flash file.
     pub fn spare_at(&self, ppn: Ppn) -> u64 {
         self.spare_at + u64::from(ppn.0) * spare_stride(&self.geometry)
     }
 
-    /// Offset of a page's data in the flash file.
+    /// Returns the offset of a page's data in the flash file.
     pub fn data_at(&self, ppn: Ppn) -> u64 {
         self.data_at + u64::from(ppn.0) * u64::from(self.geometry.page_bytes)
     }
@@ -512,14 +512,14 @@ impl Layout {
         })
     }
 
-    /// Checksum of the data and spare bytes of a page that was programmed in the given epoch (erase count) of its
-    /// block.
+    /// Returns the checksum of the data and spare bytes of a page that was programmed in the given epoch (erase count)
+    /// of its block.
     pub fn page_crc(&self, ppn: Ppn, epoch: u32, data: &[u8], spare: &[u8]) -> u32 {
         crc32c(&[&salted(self.salt, u64::from(ppn.0) << 32 | u64::from(epoch)), data, spare])
     }
 
-    /// Checksum of the spare bytes alone of a page that was programmed in the given epoch (erase count) of its block;
-    /// never 0.
+    /// Returns the checksum of the spare bytes alone of a page that was programmed in the given epoch (erase count) of
+    /// its block; never 0.
     pub fn spare_crc(&self, ppn: Ppn, epoch: u32, spare: &[u8]) -> u32 {
         checksum(self.salt, u64::from(ppn.0) << 32 | u64::from(epoch), spare).max(1)
     }
@@ -592,7 +592,7 @@ impl Durability {
     /// Both durabilities of a session.
     pub const ALL: [Self; 2] = [Self::Process, Self::Host];
 
-    /// Name of the durability in options and messages.
+    /// Returns the name of the durability in options and messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::Process => "process",

@@ -92,7 +92,7 @@ struct FoundBlock {
 }
 
 impl FoundBlock {
-    /// Number of pages up to the last one that has an OOB record or is counted as programmed.
+    /// Returns the number of pages up to the last one that has an OOB record or is counted as programmed.
     fn used(&self) -> usize {
         let last = (0..self.pages.len()).rev().find(|&k| self.pages[k].is_some());
         last.map_or(0, |last| last + 1).max(self.record.programmed as usize)

@@ -30,7 +30,7 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// The bytes of the reply that are sent.
+    /// Returns the bytes of the reply that are sent.
     pub fn bytes(&self) -> &[u8] {
         &self.buffer[..self.len]
     }
@@ -280,12 +280,12 @@ fn extents(
     extents
 }
 
-/// Value of a page state in `base:allocation`: bit 0 means a hole, bit 1 that it reads as zeros.
+/// Returns the value of a page state in `base:allocation`: bit 0 means a hole, bit 1 that it reads as zeros.
 fn allocation_of(state: PageState) -> u32 {
     if state == PageState::Hole { 0b11 } else { 0 }
 }
 
-/// Value of a page state in Wearwell's own NBD metadata context: its index in [`PageState::ALL`].
+/// Returns the value of a page state in Wearwell's own NBD metadata context: its index in [`PageState::ALL`].
 fn number_of(state: PageState) -> u32 {
     PageState::ALL.iter().position(|&each| each == state).expect("ALL has every state") as u32
 }

@@ -65,7 +65,7 @@ pub struct Client<S = UnixStream> {
     reads: std::collections::HashMap<u64, u32>,
 }
 
-/// Data of an option with a name and a list.
+/// Returns the data of an NBD option that has a name and a list.
 pub fn queries(export: &str, queries: &[&str]) -> Vec<u8> {
     let mut data = counted(export);
     data.extend((queries.len() as u32).to_be_bytes());
@@ -112,7 +112,7 @@ impl Client {
 }
 
 impl<S: Read + Write> Client<S> {
-    /// A client on a connection of any kind.
+    /// Makes a client over a connection of any kind.
     pub fn over(stream: S) -> Self {
         Self { stream, cookie: 0, reads: std::collections::HashMap::new() }
     }
@@ -123,7 +123,7 @@ impl<S: Read + Write> Client<S> {
         self
     }
 
-    /// The rest of a usual negotiation.
+    /// Completes a usual negotiation after the flags were sent.
     pub fn ready_after_flags(&mut self) {
         assert_eq!(self.option(STRUCTURED_REPLY, &[]), [(REP_ACK, vec![])]);
         let contexts = self.option(SET_META_CONTEXT, &queries("drive", &[ALLOCATION, STATE]));
@@ -199,7 +199,7 @@ impl<S: Read + Write> Client<S> {
         reply
     }
 
-    /// The next reply, simple or structured.
+    /// Returns the next reply of the server, simple or structured.
     pub fn reply(&mut self) -> Reply {
         let mut reply = Reply::default();
         loop {
@@ -238,7 +238,7 @@ impl<S: Read + Write> Client<S> {
         reply.data
     }
 
-    /// A request that must succeed.
+    /// Sends a request that must succeed.
     pub fn done(&mut self, command: u16, flags: u16, offset: u64, len: u32, payload: &[u8]) {
         let reply = self.call(command, flags, offset, len, payload);
         assert_eq!(reply, Reply { cookie: reply.cookie, ..Reply::default() });

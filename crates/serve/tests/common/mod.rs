@@ -36,7 +36,7 @@ pub fn specification(design: &str, size_bytes: u64) -> Specification {
 }
 
 impl Served {
-    /// In memory.
+    /// Serves a new device of a design in memory.
     pub fn new(design: &str, size_bytes: u64) -> Self {
         Self::of(specification(design, size_bytes).build().expect("it fits"))
     }
@@ -55,7 +55,7 @@ impl Served {
 }
 
 impl Served<FileNand> {
-    /// On a new image.
+    /// Serves a new image of a design.
     pub fn on_image(design: &str, size_bytes: u64) -> Self {
         let folder = tempfile::tempdir().expect("there is room for a folder");
         let path = folder.path().join("image");
@@ -92,12 +92,13 @@ impl<N: Medium> Served<N> {
         &mut self.server
     }
 
-    /// A client that has not negotiated yet.
+    /// Connects a client that has not negotiated yet.
     pub fn connect(&self) -> Client {
         Client::connect(&self.socket())
     }
 
-    /// A client ready to send requests, with structured replies, block sizes and both contexts.
+    /// Connects a client that is ready to send requests, with structured replies, block sizes and both metadata
+    /// contexts.
     pub fn client(&self) -> Client {
         self.connect().ready()
     }

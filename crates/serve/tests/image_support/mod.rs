@@ -1,5 +1,5 @@
-//! What the tests of images share: specifications of small devices, files in memory with a host's page cache that may be
-//! lost, and the exact oracle of versions.
+//! What the tests of images share: specifications of small devices, files in memory with a host's page cache that may
+//! be lost, and the exact oracle of versions.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -25,12 +25,12 @@ pub const PROCESS: OpenOptions = OpenOptions { durability: Some(Durability::Proc
 /// Opens for a session that survives the end of the host.
 pub const HOST: OpenOptions = OpenOptions { durability: Some(Durability::Host) };
 
-/// A device of some hundred pages, so that garbage collection is always at work.
+/// Returns the specification of a device of some hundred pages, so that garbage collection is always at work.
 pub fn specification(design: &str, page_bytes: u32) -> Specification {
     with_settings(design, page_bytes, &[])
 }
 
-/// The same with more settings.
+/// Returns the specification of such a device with additional settings.
 pub fn with_settings(design: &str, page_bytes: u32, more: &[&str]) -> Specification {
     let page_bytes = format!("device.page_bytes={page_bytes}");
     let settings = [
@@ -94,8 +94,8 @@ pub struct MemoryFiles {
 }
 
 impl MemoryFiles {
-    /// The host ends: every sector written since the last sync of its file holds one of its states, old, new or between,
-    /// independently of all others.
+    /// Simulates a crash of the server machine: every sector written since the last sync of its file keeps one of its
+    /// states (old, new or between), independently of all others.
     pub fn lose_host(&mut self, random: &mut Xoshiro256PlusPlus) {
         for file in &mut self.files {
             for (number, states) in std::mem::take(&mut file.pending) {
@@ -246,7 +246,7 @@ impl Oracle {
         self.0.blocks()
     }
 
-    /// The host sends an operation: from now on what it writes may be found.
+    /// Records that the client sends an operation: from now on a page may hold what it writes.
     pub fn issue(&mut self, op: Op) {
         match op {
             Op::Write(page, value) => self.0.issue(page, value),
@@ -255,7 +255,7 @@ impl Oracle {
         }
     }
 
-    /// The device acknowledges it.
+    /// Records that the device acknowledges the operation.
     pub fn acknowledge(&mut self, op: Op) {
         match op {
             Op::Write(page, _) => self.0.acknowledge(page, false),
@@ -275,7 +275,7 @@ impl Oracle {
         })
     }
 
-    /// The same with any way to read a page from a byte on.
+    /// Judges the pages of a device; `read` is how a page is read from a byte on.
     pub fn judge_by(
         &mut self,
         page_bytes: u32,

@@ -1,10 +1,10 @@
 //! The exact oracle: of every block the last durable version and all that were issued since, with several requests in
 //! flight on several connections.
 //!
-//! A version joins when its request is *sent*. It makes all older ones impossible when it is durable: its request asked for
-//! FUA and was acknowledged, or a flush was acknowledged that was sent after the version's acknowledgement, on whatever
-//! connection. After a cut a block must hold one of its versions, whole; that one is then the only one. Never are two
-//! requests in flight on one block, so its versions have an order.
+//! A version joins when its request is *sent*. It makes all older ones impossible when it is durable: its request asked
+//! for FUA and was acknowledged, or a flush was acknowledged that was sent after the version's acknowledgement, on
+//! whatever connection. After a cut a block must hold one of its versions, whole; that one is then the only one. Never
+//! are two requests in flight on one block, so its versions have an order.
 
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -16,7 +16,7 @@ pub const NOTHING: Value = (0, 0);
 /// Owner of contents that any block may hold.
 pub const SHARED: u64 = 1 << 40;
 
-/// A block full of a value.
+/// Returns a block filled with a value.
 pub fn page_of(value: Value, page_bytes: usize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(page_bytes);
     while bytes.len() < page_bytes {
@@ -26,7 +26,7 @@ pub fn page_of(value: Value, page_bytes: usize) -> Vec<u8> {
     bytes
 }
 
-/// The value a block is full of; `None` if it is a mix.
+/// Returns the value with which a block is filled; `None` if it is a mix.
 pub fn value_of(bytes: &[u8]) -> Option<Value> {
     let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
     let value = (word(0), word(8));
@@ -111,18 +111,18 @@ impl Oracle {
         self.blocks.len() as u64
     }
 
-    /// A moment: what was acknowledged before lies before it.
+    /// Returns the present moment: everything that was acknowledged before lies before it.
     pub fn moment(&mut self) -> u64 {
         self.clock += 1;
         self.clock
     }
 
-    /// From now on the block may hold the value.
+    /// Records that from now on the block may hold the value.
     pub fn issue(&mut self, block: u64, value: Value) {
         self.blocks[block as usize].push(Version { value, acknowledged_at: None });
     }
 
-    /// The newest version of a block is acknowledged.
+    /// Records that the newest version of a block is acknowledged.
     pub fn acknowledge(&mut self, block: u64, is_durable: bool) {
         let now = self.moment();
         let versions = &mut self.blocks[block as usize];
@@ -132,7 +132,7 @@ impl Oracle {
         versions.last_mut().expect("a block always has a version").acknowledged_at = Some(now);
     }
 
-    /// A flush that was sent at a moment is acknowledged.
+    /// Records that a flush that was sent at a moment is acknowledged.
     pub fn flushed(&mut self, sent_at: u64) {
         for versions in &mut self.blocks {
             let is_durable = |version: &Version| version.acknowledged_at.is_some_and(|at| at < sent_at);
@@ -169,8 +169,8 @@ impl Oracle {
         Some(Request { kind, first, values, is_durable, sent_at: self.moment() })
     }
 
-    /// Blocks without a request in flight. Several places are tried: were busy ones given up at once, flushes, which need
-    /// none, would be so frequent that a flush that does nothing is made good by the next one.
+    /// Blocks without a request in flight. Several places are tried: were busy ones given up at once, flushes, which
+    /// need none, would be so frequent that a flush that does nothing is made good by the next one.
     fn free_run(&self, random: &mut Xoshiro256PlusPlus) -> Option<(u64, u64)> {
         const TRIES: usize = 16;
         let blocks = self.blocks();
@@ -185,7 +185,8 @@ impl Oracle {
         })
     }
 
-    /// A third of what is written is written elsewhere too, so that designs share, recycle and remap.
+    /// Draws the next value of a block. A third of the values is written elsewhere too, so that designs share, recycle
+    /// and remap.
     fn new_value(&mut self, kind: Kind, block: u64, random: &mut Xoshiro256PlusPlus) -> Value {
         self.version += 1;
         match kind {
@@ -195,7 +196,7 @@ impl Oracle {
         }
     }
 
-    /// A request is acknowledged.
+    /// Records that a request is acknowledged.
     pub fn complete(&mut self, request: &Request) {
         if request.kind == Kind::Flush {
             return self.flushed(request.sent_at);

@@ -74,17 +74,17 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Maximum number of superseded versions of translation pages that are retained for recovery. With more, the buffer
-    /// of the validity store on flash is written, after which they are not needed any more (GeckoFTL, appendix C.2.2).
-    /// The limit is the number of invalidation reports that this buffer holds, which bounds what recovery reads; at
-    /// most 1/64 of the device's pages.
+    /// Returns the maximum number of superseded versions of translation pages that are retained for recovery. With
+    /// more, the buffer of the validity store on flash is written, after which they are not needed any more (GeckoFTL,
+    /// appendix C.2.2). The limit is the number of invalidation reports that this buffer holds, which bounds what
+    /// recovery reads; at most 1/64 of the device's pages.
     pub(crate) fn max_retained_pages(&self) -> usize {
         let spared = (self.store.geometry().pages() / 64).max(1);
         u64::from(self.validity.entries_per_flush()).min(spared) as usize
     }
 
-    /// Maximum number of page programs between two writes of the RAM buffer of the validity store on flash. Recovery
-    /// reads only the newest pages, and would miss reports of invalid pages that stayed in the buffer longer.
+    /// Returns the maximum number of page programs between two writes of the RAM buffer of the validity store on flash.
+    /// Recovery reads only the newest pages, and would miss reports of invalid pages that stayed in the buffer longer.
     pub(crate) fn max_programs_between_flushes(&self) -> u64 {
         4 * u64::from(self.validity.entries_per_flush())
     }

@@ -234,7 +234,8 @@ impl<N: Nand> Ftl<N> {
         GC_RESERVE_BLOCKS as u64 + open_blocks
     }
 
-    /// Maximum number of flash pages that metadata can occupy, with superseded versions that are retained for recovery.
+    /// Returns the maximum number of flash pages that metadata can occupy, with superseded versions that are retained
+    /// for recovery.
     pub fn metadata_pages(&self) -> u64 {
         let log = self.sharing.as_ref().map_or(0, |sharing| sharing.reverse_map.metadata_pages());
         let held = if self.persistence.compares_versions() { self.max_retained_pages() as u64 } else { 0 };
@@ -246,7 +247,7 @@ impl<N: Nand> Ftl<N> {
         self.mapping.metadata_pages() + log + self.validity.metadata_pages() + held + bitmap
     }
 
-    /// Number of logical pages of the device, the capacity that the host sees.
+    /// Returns the number of logical pages of the device, the capacity that the host sees.
     pub fn logical_pages(&self) -> u32 {
         self.logical_pages
     }
@@ -282,12 +283,12 @@ impl<N: Nand> Ftl<N> {
         self.scheme_counters = SchemeCounters::default();
     }
 
-    /// The device's store: block allocation, block table, list of flash operations, and the medium.
+    /// Returns the device's store: block allocation, block table, list of flash operations, and the medium.
     pub fn store(&self) -> &Store<N> {
         &self.store
     }
 
-    /// The device's store, mutable: to subscribe to flash operations, or to inject faults into the medium.
+    /// Returns the device's store, mutable: to subscribe to flash operations, or to inject faults into the medium.
     pub fn store_mut(&mut self) -> &mut Store<N> {
         &mut self.store
     }
@@ -297,18 +298,18 @@ impl<N: Nand> Ftl<N> {
         self.store
     }
 
-    /// The device's L2P mapping, for reading its counters.
+    /// Returns the device's L2P mapping, for reading its counters.
     pub fn mapping(&self) -> &AnyMapping {
         &self.mapping
     }
 
-    /// The store of page validity (which pages are valid), for reading its counters.
+    /// Returns the store of page validity (which pages are valid), for reading its counters.
     pub fn validity(&self) -> &AnyValidity {
         &self.validity
     }
 
-    /// The recycler (reuses invalid pages whose content is written again), for reading its counters; `None` if the
-    /// design has none.
+    /// Returns the recycler (reuses invalid pages whose content is written again), for reading its counters; `None` if
+    /// the design has none.
     pub fn recycle(&self) -> Option<&Recycler> {
         self.recycle.as_deref().map(|stage| &stage.recycler)
     }
@@ -331,8 +332,8 @@ impl<N: Nand> Ftl<N> {
         self.sharing.as_ref().is_some_and(|sharing| sharing.can_bind())
     }
 
-    /// Number of reverse-map entries that are not superseded, tombstones (records of trims) included; 0 without a
-    /// reverse map.
+    /// Returns the number of reverse-map entries that are not superseded, tombstones (records of trims) included; 0
+    /// without a reverse map.
     pub fn valid_reverse_map_entries(&self) -> u64 {
         self.sharing.as_ref().map_or(0, |sharing| sharing.reverse_map.valid_entries())
     }
@@ -347,8 +348,8 @@ impl<N: Nand> Ftl<N> {
         self.chunks.as_ref().map(|stage| stage.statistics)
     }
 
-    /// Number of logical pages that are acknowledged to the host but still in the RAM buffer of the next compressed
-    /// chunk.
+    /// Returns the number of logical pages that are acknowledged to the host but still in the RAM buffer of the next
+    /// compressed chunk.
     pub fn buffered_chunk_pages(&self) -> usize {
         self.chunks.as_ref().map_or(0, |stage| stage.pending_pages())
     }
@@ -443,7 +444,7 @@ fn require_what_nvram_map_needs(parts: &Parts, spare_bytes: u32) -> Result<()> {
     refusal.map_or(Ok(()), |sentence| Err(Error::InvalidOptions(sentence.into())))
 }
 
-/// Fingerprint of the content of `unit`, a physical page or a member of a compressed chunk.
+/// Returns the fingerprint of the content of `unit`, a physical page or a member of a compressed chunk.
 #[inline]
 pub(crate) fn stored_fingerprint<N: Nand>(
     store: &Store<N>,

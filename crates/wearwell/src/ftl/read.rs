@@ -138,15 +138,15 @@ impl<N: Nand> Ftl<N> {
         self.store.read(Ppn(unit.0), into, cause).map(drop)
     }
 
-    /// Fingerprint of the content of `unit`: from the OOB record of a physical page, or from the chunk table for a
-    /// member of a compressed chunk.
+    /// Returns the fingerprint of the content of `unit`: from the OOB record of a physical page, or from the chunk
+    /// table for a member of a compressed chunk.
     #[inline]
     pub(crate) fn fingerprint_of_unit(&self, unit: Unit) -> Fingerprint {
         stored_fingerprint(&self.store, self.chunks.as_deref(), unit)
     }
 
-    /// Fingerprint of the current content of `lpn`, with its buffered page or delta if there is one; `None` if `lpn` is
-    /// unmapped. Used to merge partial writes.
+    /// Returns the fingerprint of the current content of `lpn`, with its buffered page or delta if there is one; `None`
+    /// if `lpn` is unmapped. Used to merge partial writes.
     pub(crate) fn fingerprint_of(&mut self, lpn: Lpn) -> Result<Option<Fingerprint>> {
         if let Some(pending) = self.chunks.as_ref().and_then(|stage| stage.pending_fingerprint(lpn)) {
             return Ok(Some(pending));

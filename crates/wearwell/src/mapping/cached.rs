@@ -224,23 +224,23 @@ impl DemandPagedMap {
         self.counts = MapCacheCounts::default();
     }
 
-    /// Number of translation pages of the whole L2P table.
+    /// Returns the number of translation pages of the whole L2P table.
     pub fn translation_pages(&self) -> u32 {
         self.table.translation_pages()
     }
 
-    /// Number of map entries that are in the cache now.
+    /// Returns the number of map entries that are in the cache now.
     pub fn cached_entries(&self) -> usize {
         self.cache.len()
     }
 
-    /// Number of map entries in the cache that are dirty now.
+    /// Returns the number of map entries in the cache that are dirty now.
     pub fn dirty_entries(&self) -> u32 {
         self.cache.dirty_entries()
     }
 
-    /// Number of changes of map entries from one checkpoint of the map (early write of entries that are dirty for long)
-    /// to the next.
+    /// Returns the number of changes of map entries from one checkpoint of the map (early write of entries that are
+    /// dirty for long) to the next.
     pub fn checkpoint_period(&self) -> u32 {
         self.options.max_dirty_entries.unwrap_or(self.options.cache_entries).min(self.options.cache_entries)
     }

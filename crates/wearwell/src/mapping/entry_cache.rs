@@ -132,20 +132,20 @@ impl EntryCache {
         }
     }
 
-    /// Number of map entries in the cache.
+    /// Returns the number of map entries in the cache.
     #[inline]
     pub(super) fn len(&self) -> usize {
         self.index.len()
     }
 
-    /// Number of dirty map entries in the cache.
+    /// Returns the number of dirty map entries in the cache.
     #[inline]
     pub(super) fn dirty_entries(&self) -> u32 {
         self.changes.len()
     }
 
-    /// Number of cached map entries with [`CachedEntry::hides_unidentified_page`] set: for each, an invalid page is
-    /// still counted as valid.
+    /// Returns the number of cached map entries with [`CachedEntry::hides_unidentified_page`] set: for each, an invalid
+    /// page is still counted as valid.
     #[inline]
     pub(super) fn unidentified_pages(&self) -> u32 {
         self.hidden_pages

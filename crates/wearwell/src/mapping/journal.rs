@@ -256,7 +256,7 @@ impl JournalledMap {
         }
     }
 
-    /// The demand-paged map without its journal: the L2P table on flash and the cache of entries.
+    /// Returns the demand-paged map without its journal: the L2P table on flash and the cache of entries.
     pub fn demand_paged_map(&self) -> &DemandPagedMap {
         &self.cached
     }

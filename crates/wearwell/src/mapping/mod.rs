@@ -139,11 +139,11 @@ pub trait Mapping {
     /// Any error of the flash.
     fn write_back<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool>;
 
-    /// Maximum number of metadata pages that one lookup, update or [`Mapping::write_deferred`] of the L2P map may
-    /// append.
+    /// Returns the maximum number of metadata pages that one lookup, update or [`Mapping::write_deferred`] of the L2P
+    /// map may append.
     fn pages_per_update(&self) -> u32;
 
-    /// Maximum number of flash pages that the metadata of the L2P map occupies.
+    /// Returns the maximum number of flash pages that the metadata of the L2P map occupies.
     fn metadata_pages(&self) -> u64;
 
     /// Returns the bytes of controller RAM that the L2P map needs, one pair of name and bytes per data structure.
@@ -183,7 +183,7 @@ impl AnyMapping {
         }
     }
 
-    /// The L2P map's table on flash and its cache of entries; `None` for a map in RAM.
+    /// Returns the L2P map's table on flash and its cache of entries; `None` for a map in RAM.
     pub fn as_demand_paged(&self) -> Option<&DemandPagedMap> {
         match self {
             Self::Flat(_) => None,

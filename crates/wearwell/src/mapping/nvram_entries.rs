@@ -177,7 +177,7 @@ impl NvramEntries {
         }
     }
 
-    /// Number of NVRAM words that hold dirty map entries now.
+    /// Returns the number of NVRAM words that hold dirty map entries now.
     pub(super) fn used_words(&self) -> u32 {
         self.words - self.vacant.len() as u32
     }

@@ -95,18 +95,18 @@ impl TranslationTable {
         }
     }
 
-    /// Number of translation pages of the whole L2P table.
+    /// Returns the number of translation pages of the whole L2P table.
     pub(super) fn translation_pages(&self) -> u32 {
         self.directory.len() as u32
     }
 
-    /// Number of translation pages and directory nodes of the whole L2P table.
+    /// Returns the number of translation pages and directory nodes of the whole L2P table.
     pub(super) fn metadata_pages(&self) -> u64 {
         self.directory.len() as u64 + self.nodes.as_ref().map_or(0, |nodes| nodes.places.len() as u64)
     }
 
-    /// Maximum number of pages that one write of a translation page appends: the page itself, and a directory node that
-    /// has to be evicted.
+    /// Returns the maximum number of pages that one write of a translation page appends: the page itself, and a
+    /// directory node that has to be evicted.
     pub(super) fn pages_per_write(&self) -> u32 {
         1 + u32::from(self.nodes.is_some())
     }

@@ -33,7 +33,7 @@ impl<N: Fragile> Faulty<N> {
         Self { inner, plan, failures: 0, random: Xoshiro256PlusPlus::seed_from_u64(seed) }
     }
 
-    /// Number of program and erase failures so far.
+    /// Returns the number of program and erase failures so far.
     pub fn failures(&self) -> u32 {
         self.failures
     }

@@ -139,39 +139,39 @@ impl Geometry {
         Ok(self)
     }
 
-    /// Number of planes of the device.
+    /// Returns the number of planes of the device.
     pub fn planes(&self) -> u32 {
         self.channels * self.dies_per_channel * self.planes_per_die
     }
 
-    /// Number of dies of the device.
+    /// Returns the number of dies of the device.
     pub fn dies(&self) -> u32 {
         self.channels * self.dies_per_channel
     }
 
-    /// Number of allocation pools: sets of planes that share their blocks or superblocks.
+    /// Returns the number of allocation pools: sets of planes that share their blocks or superblocks.
     pub fn pools(&self) -> u32 {
         self.planes() / self.superblock_planes
     }
 
-    /// Number of erase units of the FTL: superblocks, or blocks if `superblock_planes` is 1.
+    /// Returns the number of erase units of the FTL: superblocks, or blocks if `superblock_planes` is 1.
     pub fn blocks(&self) -> u32 {
         self.pools() * self.blocks_per_plane
     }
 
-    /// Number of pages in an erase unit of the FTL (a superblock, or a block if `superblock_planes` is 1).
+    /// Returns the number of pages in an erase unit of the FTL (a superblock, or a block if `superblock_planes` is 1).
     pub fn block_pages(&self) -> u32 {
         self.superblock_planes * self.pages_per_block
     }
 
-    /// Number of physical pages of the device: at most 2^32.
+    /// Returns the number of physical pages of the device: at most 2^32.
     #[inline]
     pub fn pages(&self) -> u64 {
         // Not computed from `blocks()`, which costs a division: this is needed for every location that a map returns.
         self.planes() as u64 * self.blocks_per_plane as u64 * self.pages_per_block as u64
     }
 
-    /// Physical bytes of the device.
+    /// Returns the physical bytes of the device.
     pub fn physical_bytes(&self) -> u64 {
         self.pages() * self.page_bytes as u64
     }

@@ -134,7 +134,7 @@ impl PageKind {
     pub(crate) const BLOCK_KINDS: [Self; 6] =
         [Self::Data, Self::Translation, Self::Delta, Self::Chunk, Self::RemapLog, Self::Validity];
 
-    /// Number that the head page of a block stores for this kind of page.
+    /// Returns the number that the head page of a block stores for this kind of page.
     pub(crate) fn code(self) -> u32 {
         Self::BLOCK_KINDS
             .iter()
@@ -307,7 +307,7 @@ impl ProgramRun<'_> {
 
 /// A flash medium, with the operations and rules of real NAND flash.
 pub trait Nand {
-    /// Geometry of the flash medium.
+    /// Returns the geometry of the flash medium.
     fn geometry(&self) -> &Geometry;
 
     /// Programs the next page of an open block. If `content` is bytes, it is one page, optionally followed by the bytes
@@ -501,10 +501,10 @@ pub trait Nand {
     /// Whether the block is bad, from the factory or grown.
     fn is_bad(&self, block: BlockId) -> bool;
 
-    /// Number of erases of the block so far.
+    /// Returns the number of erases of the block so far.
     fn erase_count(&self, block: BlockId) -> u32;
 
-    /// Number of pages of the block that were programmed since its last erase. No flash operation.
+    /// Returns the number of pages of the block that were programmed since its last erase. No flash operation.
     fn programmed_pages(&self, block: BlockId) -> u32;
 
     /// Whether the medium keeps the bytes of host data pages, so that they can be read back.
@@ -538,7 +538,7 @@ pub trait Nand {
     /// the medium keeps none.
     fn fingerprint(&self, ppn: Ppn) -> Fingerprint;
 
-    /// The non-volatile RAM of the medium, in its atomic units of 8 bytes; empty if it has none.
+    /// Returns the non-volatile RAM of the medium, in its atomic units of 8 bytes; empty if it has none.
     fn nvram(&self) -> &[u64];
 
     /// Stores 8 bytes of NVRAM atomically: after a loss of power either all of them are stored or none.

@@ -41,7 +41,7 @@ impl<N: Fragile> PowerCut<N> {
         Self { inner, cut_at, outcome, operations: 0, lost: false }
     }
 
-    /// Number of programs, erases and NVRAM stores since creation or since power was last restored.
+    /// Returns the number of programs, erases and NVRAM stores since creation or since power was last restored.
     pub fn operations_since_restore(&self) -> u64 {
         self.operations
     }

@@ -38,8 +38,8 @@ pub struct RetainedFields {
     /// Whether the bytes of data pages are kept.
     pub bytes: bool,
     /// Whether packed pages (deltas, chunks) keep their bytes although data pages do not, zeros left out (10 bytes for
-    /// every 8 that are not all zero, about 100 per page): needed by a recovery that reads from them which logical pages
-    /// they hold.
+    /// every 8 that are not all zero, about 100 per page): needed by a recovery that reads from them which logical
+    /// pages they hold.
     pub packed: bool,
 }
 
@@ -219,7 +219,7 @@ impl SimNand {
         self.blocks[block.index()].erases = erases;
     }
 
-    /// What the simulated flash keeps of each data page in addition to its owner.
+    /// Returns what the simulated flash keeps of each data page in addition to its owner.
     pub fn retained_fields(&self) -> RetainedFields {
         self.retain
     }

@@ -166,7 +166,7 @@ impl BlockTable {
         }
     }
 
-    /// Number of blocks of the device.
+    /// Returns the number of blocks of the device.
     pub fn len(&self) -> u32 {
         self.state.len() as u32
     }
@@ -176,12 +176,14 @@ impl BlockTable {
         self.state.is_empty()
     }
 
-    /// Number of pages of a block that can be valid: all except its head and tail pages, which describe the block.
+    /// Returns the number of pages of a block that can be valid: all except its head and tail pages, which describe the
+    /// block.
     pub fn block_pages(&self) -> u32 {
         self.block_pages as u32
     }
 
-    /// Number of pools (sets of planes) into which the blocks are divided: block `b` belongs to pool `b % pools`.
+    /// Returns the number of pools (sets of planes) into which the blocks are divided: block `b` belongs to pool `b %
+    /// pools`.
     pub fn pools(&self) -> u32 {
         self.pools
     }
@@ -203,7 +205,7 @@ impl BlockTable {
         self.kind[block.index()]
     }
 
-    /// Number of valid pages of a block.
+    /// Returns the number of valid pages of a block.
     #[inline]
     pub fn valid_pages(&self, block: BlockId) -> u32 {
         self.valid[block.index()] as u32
@@ -284,7 +286,7 @@ impl BlockTable {
         (0..self.pools).for_each(|pool| self.rescan(pool));
     }
 
-    /// Number of open or closed blocks that hold metadata.
+    /// Returns the number of open or closed blocks that hold metadata.
     pub fn metadata_blocks(&self) -> u32 {
         self.metadata_blocks
     }
@@ -500,7 +502,8 @@ impl BlockTable {
         closed
     }
 
-    /// Number of blocks in each [`BlockState`], in the order of its variants, counted block by block. For audits.
+    /// Returns the number of blocks in each [`BlockState`], in the order of its variants, counted block by block. For
+    /// audits.
     pub fn blocks_by_state(&self) -> [u32; 5] {
         let mut census = [0; 5];
         self.state.iter().for_each(|&state| census[state as usize] += 1);

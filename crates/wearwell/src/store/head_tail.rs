@@ -128,8 +128,8 @@ pub(crate) struct TailPages {
 }
 
 impl<N: Nand> Store<N> {
-    /// Number of pages of a block that can hold data or metadata: all, or those between the head page and the tail
-    /// pages, which describe the block.
+    /// Returns the number of pages of a block that can hold data or metadata: all, or those between the head page and
+    /// the tail pages, which describe the block.
     #[inline]
     pub fn data_pages(&self) -> u32 {
         self.head_tail.map_or(self.geometry.block_pages(), |parts| parts.data_pages)
@@ -142,8 +142,8 @@ impl<N: Nand> Store<N> {
         Ppn(self.geometry.first_page(block).0 + head_pages)
     }
 
-    /// Division of blocks into a head page and tail pages, which describe the block, and data pages between; `None` if
-    /// blocks have only data pages.
+    /// Returns the division of blocks into a head page and tail pages, which describe the block, and data pages
+    /// between; `None` if blocks have only data pages.
     pub fn head_tail_layout(&self) -> Option<HeadTailLayout> {
         self.head_tail
     }

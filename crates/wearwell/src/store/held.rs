@@ -9,8 +9,8 @@ use crate::address::{BlockId, Ppn};
 use crate::nand::Nand;
 
 impl<N: Nand> Store<N> {
-    /// Starts retaining old versions of translation pages until [`Store::release_retained`]: a recovery compares them with
-    /// the newer ones (GeckoFTL, appendix C.2.2).
+    /// Starts retaining old versions of translation pages until [`Store::release_retained`]: a recovery compares them
+    /// with the newer ones (GeckoFTL, appendix C.2.2).
     pub(crate) fn retain_translation_versions(&mut self) {
         self.holds = true;
     }
@@ -25,7 +25,7 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Number of old versions of translation pages that are retained for a recovery.
+    /// Returns the number of old versions of translation pages that are retained for a recovery.
     pub fn retained_pages(&self) -> usize {
         self.held.len()
     }

@@ -73,7 +73,7 @@ impl<N: Nand> Store<N> {
         Ok(())
     }
 
-    /// Sum of the erase counts of all blocks.
+    /// Returns the sum of the erase counts of all blocks.
     pub(super) fn total_wear(&self) -> u64 {
         (0..self.geometry.blocks()).map(|block| self.nand.erase_count(BlockId(block)) as u64).sum()
     }
@@ -86,7 +86,7 @@ impl<N: Nand> Store<N> {
         (0..self.geometry.blocks()).map(|block| self.programmed(BlockId(block))).sum()
     }
 
-    /// Number of pages of a block that are programmed, readable or not. Counts as no flash operation.
+    /// Returns the number of pages of a block that are programmed, readable or not. Counts as no flash operation.
     fn programmed(&mut self, block: BlockId) -> u64 {
         if self.nand.is_bad(block) {
             return 0;

@@ -244,17 +244,17 @@ impl<N: Nand> Store<N> {
         self.free[pool as usize].insert(block, wear);
     }
 
-    /// Geometry of the device.
+    /// Returns the geometry of the device.
     pub fn geometry(&self) -> &Geometry {
         &self.geometry
     }
 
-    /// The flash medium.
+    /// Returns the flash medium.
     pub fn nand(&self) -> &N {
         &self.nand
     }
 
-    /// The flash medium, to be changed, for example to inject faults and power cuts.
+    /// Returns the flash medium, to be changed, for example to inject faults and power cuts.
     pub fn nand_mut(&mut self) -> &mut N {
         &mut self.nand
     }
@@ -273,7 +273,7 @@ impl<N: Nand> Store<N> {
         &mut self.blocks
     }
 
-    /// Number of pools (sets of planes that share blocks).
+    /// Returns the number of pools (sets of planes that share blocks).
     #[inline]
     pub fn pools(&self) -> u32 {
         self.pools
@@ -302,13 +302,13 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Number of free blocks in a pool (set of planes that share their blocks).
+    /// Returns the number of free blocks in a pool (set of planes that share their blocks).
     #[inline]
     pub fn free_blocks(&self, pool: u32) -> u32 {
         self.free[pool as usize].len()
     }
 
-    /// Number of free blocks of the device.
+    /// Returns the number of free blocks of the device.
     pub fn total_free_blocks(&self) -> u32 {
         self.free.iter().map(FreeBlockQueue::len).sum()
     }
@@ -318,20 +318,21 @@ impl<N: Nand> Store<N> {
         Error::Full { free_blocks: self.total_free_blocks() }
     }
 
-    /// Number of pages in all open blocks that are not programmed yet. Included are blocks that were set aside partly
-    /// filled (parked), to be filled on later.
+    /// Returns the number of pages in all open blocks that are not programmed yet. Included are blocks that were set
+    /// aside partly filled (parked), to be filled on later.
     pub fn open_pages_left(&self) -> u64 {
         self.frontiers.iter().chain(&self.parked).map(|f| f.left as u64).sum()
     }
 
-    /// Number of pages that a stream of writes can append in `pool` (set of planes) before it needs a new block.
+    /// Returns the number of pages that a stream of writes can append in `pool` (set of planes) before it needs a new
+    /// block.
     #[inline]
     pub fn open_block_pages_left(&self, stream: Stream, pool: u32) -> u32 {
         self.frontiers[self.frontier_index(stream, pool)].left
     }
 
-    /// Number of pages that a stream of writes can append in `pool` (set of planes) without using the free blocks
-    /// reserved for garbage collection.
+    /// Returns the number of pages that a stream of writes can append in `pool` (set of planes) without using the free
+    /// blocks reserved for garbage collection.
     pub(crate) fn free_pages_in(&self, stream: Stream, pool: u32) -> u32 {
         let spare_blocks = self.free_blocks(pool).saturating_sub(GC_RESERVE_BLOCKS);
         self.open_block_pages_left(stream, pool) + spare_blocks * self.data_pages()
@@ -755,7 +756,7 @@ impl<N: Nand> Store<N> {
         Ok(self.nand.probe(ppn)?)
     }
 
-    /// The NVRAM of the medium, in words of 8 bytes.
+    /// Returns the NVRAM of the medium, in words of 8 bytes.
     #[inline]
     pub fn nvram(&self) -> &[u64] {
         self.nand.nvram()
@@ -804,7 +805,7 @@ impl<N: Nand> Store<N> {
         self.sequence = self.sequence.max(sequence);
     }
 
-    /// Sequence number of the last page program or reverse-map (P2L) entry.
+    /// Returns the sequence number of the last page program or reverse-map (P2L) entry.
     pub fn last_sequence(&self) -> u64 {
         self.sequence
     }
@@ -899,16 +900,16 @@ impl<N: Nand> Store<N> {
         Lpn(self.nand.owner(ppn))
     }
 
-    /// Open blocks, each with the stream of writes that fills it. Included are blocks that were set aside partly filled
-    /// (parked), to be filled on later.
+    /// Returns the open blocks, each with the stream of writes that fills it. Included are blocks that were set aside
+    /// partly filled (parked), to be filled on later.
     pub(crate) fn open_streams(&self) -> impl Iterator<Item = (Stream, BlockId)> + '_ {
         let open = self.frontiers.iter().enumerate().chain(self.parked.iter().enumerate());
         let stream = |index: usize| Stream::ALL[index / self.pools as usize];
         open.filter(|(_, f)| f.left > 0).map(move |(index, f)| (stream(index), f.block))
     }
 
-    /// Open blocks, each with the number of its programmed pages. Included are blocks that were set aside partly filled
-    /// (parked), to be filled on later. For audits.
+    /// Returns the open blocks, each with the number of its programmed pages. Included are blocks that were set aside
+    /// partly filled (parked), to be filled on later. For audits.
     pub(crate) fn open_blocks(&self) -> impl Iterator<Item = (BlockId, u32)> + '_ {
         let programmed = |f: &Frontier| f.next.0 - self.geometry.first_page(f.block).0;
         let open = self.frontiers.iter().chain(&self.parked);

@@ -110,7 +110,7 @@ impl<W: TableInteger> DenseTable<W> {
         table
     }
 
-    /// Number of integers in the array.
+    /// Returns the number of integers in the array.
     pub(crate) fn len(&self) -> usize {
         self.len
     }

@@ -117,7 +117,7 @@ impl PageSet {
         }
     }
 
-    /// Number of flash pages in the set. Counts all bits of the set: O(pages of the device / 64).
+    /// Returns the number of flash pages in the set. Counts all bits of the set: O(pages of the device / 64).
     pub(crate) fn len(&self) -> u64 {
         (0..self.words.len()).map(|at| self.words.get(at).count_ones() as u64).sum()
     }

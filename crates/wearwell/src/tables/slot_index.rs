@@ -46,7 +46,7 @@ impl ChainedIndex {
         Self { heads: vec![NIL; chains], len: 0, shift: u64::BITS - chains.ilog2() }
     }
 
-    /// Number of slots in the hash index.
+    /// Returns the number of slots in the hash index.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.len

@@ -33,29 +33,30 @@ pub(super) trait TimingObserver: Clone + Debug {
 
     /// Creates the observer of an engine with this number of arrays.
     fn of_arrays(arrays: usize) -> Self;
-    /// A list of operations is submitted at `now`, for a request or in the background.
+    /// Called when a list of operations is submitted at `now`, for a request or in the background.
     fn ops_submitted(&mut self, _request: Option<u64>, _now: u64, _ops: &[FlashOp]) {}
-    /// The next flash operation of the submitted list is admitted: it will be queued, or held back.
+    /// Called when the next flash operation of the submitted list is admitted: it will be queued, or held back.
     fn op_admitted(&mut self, _op: &FlashOp) {}
-    /// The admitted or released operation joins a queue, as an entry of `count` operations.
+    /// Called when the admitted or released operation joins a queue, as an entry of `count` operations.
     fn op_queued(&mut self, _queue: QueueId, _count: u32) {}
-    /// The admitted operation is held back under number `waiter`.
+    /// Called when the admitted operation is held back under number `waiter`.
     fn op_held(&mut self, _waiter: u32) {}
-    /// The operation held back under number `waiter` is about to join its queue.
+    /// Called before the operation held back under number `waiter` joins its queue.
     fn op_released(&mut self, _waiter: u32) {}
-    /// The first `count` flash operations of an array's queue start.
+    /// Called when the first `count` flash operations of an array's queue start (an array is a die, or a plane that
+    /// works independently).
     fn ops_started(&mut self, _queue: QueueId, _count: u8, _now: u64) {}
-    /// The operation `member` positions after the front of a queue has the channel for a period.
+    /// Called when the operation `member` positions after the front of a queue has the channel for a period.
     fn op_transferred(&mut self, _queue: QueueId, _member: u8, _span: Span) {}
-    /// The first `count` flash operations of an array's queue are suspended.
+    /// Called when the first `count` flash operations of an array's queue are suspended.
     fn ops_suspended(&mut self, _queue: QueueId, _count: u8, _now: u64) {}
-    /// The first `count` flash operations of an array's queue are resumed.
+    /// Called when the first `count` flash operations of an array's queue are resumed.
     fn ops_resumed(&mut self, _queue: QueueId, _count: u8, _now: u64) {}
-    /// The first flash operation of an array's queue ends and leaves the queue.
+    /// Called when the first flash operation of an array's queue ends and leaves the queue.
     fn op_ended(&mut self, _queue: QueueId, _now: u64) {}
-    /// A scan of NVRAM occupies the NVRAM for a period.
+    /// Called when a scan of NVRAM occupies the NVRAM for a period.
     fn nvram_scanned(&mut self, _span: Span) {}
-    /// A request that arrived at the start of a period is answered at its end.
+    /// Called when a request that arrived at the start of a period is answered at its end.
     fn request_answered(&mut self, _number: u64, _kind: RequestKind, _span: Span) {}
 }
 

@@ -74,7 +74,7 @@ impl AnyValidity {
         })
     }
 
-    /// Number of invalid pages that are recorded in the buffer in RAM before it is written to flash.
+    /// Returns the number of invalid pages that are recorded in the buffer in RAM before it is written to flash.
     #[inline]
     pub(crate) fn entries_per_flush(&self) -> u32 {
         match self {
@@ -84,7 +84,7 @@ impl AnyValidity {
         }
     }
 
-    /// Sequence number up to which the record of invalid pages is durable: every page invalidated while
+    /// Returns the sequence number up to which the record of invalid pages is durable: every page invalidated while
     /// [`Store::last_sequence`] was at most this number is recorded on flash. Recovery has to find those invalidated
     /// later.
     #[inline]
@@ -249,7 +249,7 @@ impl AnyValidity {
         }
     }
 
-    /// The validity bitmap in RAM; `None` if validity is recorded on flash.
+    /// Returns the validity bitmap in RAM; `None` if validity is recorded on flash.
     #[inline]
     pub(crate) fn as_ram_bitmap_mut(&mut self) -> Option<&mut RamBitmap> {
         if let Self::Ram(bitmap) = self { Some(bitmap) } else { None }
@@ -301,7 +301,8 @@ impl AnyValidity {
         self.ram().collect_valid(first, count, out);
     }
 
-    /// Number of valid pages among `count` pages from `first` on. Panics unless validity is a bitmap in RAM.
+    /// Returns the number of valid pages among `count` pages from `first` on. Panics unless validity is a bitmap in
+    /// RAM.
     pub(crate) fn count_valid(&self, first: Ppn, count: u32) -> u32 {
         self.ram().count_valid(first, count)
     }

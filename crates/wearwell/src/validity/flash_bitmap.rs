@@ -107,12 +107,12 @@ impl FlashBitmap {
         }
     }
 
-    /// Number of pages of the validity bitmap of the whole device.
+    /// Returns the number of pages of the validity bitmap of the whole device.
     pub fn bitmap_pages(&self) -> u32 {
         self.directory.len() as u32
     }
 
-    /// Number of invalid pages whose bits [`Validity::write_deferred`] has not set on flash yet.
+    /// Returns the number of invalid pages whose bits [`Validity::write_deferred`] has not set on flash yet.
     pub fn waiting_reports(&self) -> usize {
         self.queue.len()
     }
@@ -331,8 +331,8 @@ impl Validity for FlashBitmap {
         1
     }
 
-    /// Maximum number of flash pages of the validity bitmap: every bitmap page once, and one more while a new version
-    /// is written, because the old version is discarded in the same call.
+    /// Returns the maximum number of flash pages of the validity bitmap: every bitmap page once, and one more while a
+    /// new version is written, because the old version is discarded in the same call.
     fn metadata_pages(&self) -> u64 {
         self.directory.len() as u64 + 1
     }

@@ -183,18 +183,18 @@ impl ValidityLog {
         })
     }
 
-    /// Number of entries (invalid pages) on a page of the validity log (V).
+    /// Returns the number of entries (invalid pages) on a page of the validity log (V).
     pub fn page_entries(&self) -> u32 {
         self.page_entries
     }
 
-    /// Number of pages of the validity log on flash, including cleaned ones that are not discarded yet.
+    /// Returns the number of pages of the validity log on flash, including cleaned ones that are not discarded yet.
     pub fn log_pages(&self) -> u32 {
         self.directory.len() as u32
     }
 
-    /// Number of entries of the validity log in force: those that mark a page invalid whose block was not opened again
-    /// since. A page reported twice counts twice.
+    /// Returns the number of entries of the validity log in force: those that mark a page invalid whose block was not
+    /// opened again since. A page reported twice counts twice.
     pub fn live_entries(&self) -> u64 {
         self.in_force
     }
@@ -209,9 +209,9 @@ impl ValidityLog {
         self.counts = ValidityLogCounts::default();
     }
 
-    /// Sequence number before which the validity log is durable: every page invalidated while [`Store::last_sequence`]
-    /// was less than this number is recorded on flash (or its block was opened again). Later reports may be lost with
-    /// RAM.
+    /// Returns the sequence number before which the validity log is durable: every page invalidated while
+    /// [`Store::last_sequence`] was less than this number is recorded on flash (or its block was opened again). Later
+    /// reports may be lost with RAM.
     pub fn durable_until_sequence(&self) -> u64 {
         self.durable_until
     }
@@ -304,8 +304,8 @@ impl ValidityLog {
     }
 
     /// Writes the validity log's entries in RAM, one page per call, the last one not full; returns `false` once all are
-    /// on flash. Called at shutdown, and before blocks are erased from which a recovery would have to rebuild the entries
-    /// in RAM. [`Validity::write_deferred`] cleans the log.
+    /// on flash. Called at shutdown, and before blocks are erased from which a recovery would have to rebuild the
+    /// entries in RAM. [`Validity::write_deferred`] cleans the log.
     ///
     /// # Errors
     /// Any error of the flash.
@@ -402,7 +402,7 @@ impl ValidityLog {
             && entry.block_openings == self.lives[self.block_of(entry.invalid_page).index()]
     }
 
-    /// Number that the next page of the validity log will have.
+    /// Returns the number that the next page of the validity log will have.
     #[inline]
     fn next_number(&self) -> u32 {
         self.oldest.wrapping_add(self.log_pages())
@@ -420,12 +420,12 @@ impl ValidityLog {
         if position >= start { position - start } else { position + (self.ring * self.page_entries - start) }
     }
 
-    /// Number of pages of the validity log that were not cleaned.
+    /// Returns the number of pages of the validity log that were not cleaned.
     fn uncleaned_pages(&self) -> u32 {
         self.log_pages() - self.cleaned
     }
 
-    /// Number of uncleaned pages of the validity log above which the oldest page is cleaned.
+    /// Returns the number of uncleaned pages of the validity log above which the oldest page is cleaned.
     fn limit_pages(&self) -> u64 {
         (2 * self.in_force.max(self.options.spare_pages)).div_ceil(self.page_entries as u64)
     }
@@ -636,8 +636,8 @@ impl Validity for ValidityLog {
         1
     }
 
-    /// Maximum length of the validity log in pages: those for X entries (twice the number of spare pages) and three
-    /// more, if [`Validity::write_deferred`] is called before each write until it returns `false`.
+    /// Returns the maximum length of the validity log in pages: those for X entries (twice the number of spare pages)
+    /// and three more, if [`Validity::write_deferred`] is called before each write until it returns `false`.
     ///
     /// Proof. Let L be the number of logical pages, d of them unmapped, and D the spare pages. At most D + d data pages
     /// are invalid, so the limit is at most ceil(2·(D + d) / V) pages. Between writes the log has at most the limit of

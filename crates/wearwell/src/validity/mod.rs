@@ -66,11 +66,12 @@ pub trait Validity {
     /// Records that GC moved a page of the record of invalid pages on flash; `id` is the owner in the page's OOB.
     fn relocate_metadata_page(&mut self, id: u32, from: Ppn, to: Ppn);
 
-    /// Maximum number of pages that one [`Validity::write_deferred`] appends; 0 for a validity bitmap in RAM.
+    /// Returns the maximum number of pages that one [`Validity::write_deferred`] appends; 0 for a validity bitmap in
+    /// RAM.
     fn pages_per_deferred_write(&self) -> u32;
 
-    /// Maximum number of flash pages that the record of invalid pages occupies, including obsolete pages that it still
-    /// needs.
+    /// Returns the maximum number of flash pages that the record of invalid pages occupies, including obsolete pages
+    /// that it still needs.
     fn metadata_pages(&self) -> u64;
 
     /// Returns the bytes of controller RAM that the record of invalid pages needs, one pair of name and bytes per data

@@ -43,7 +43,8 @@ impl RamBitmap {
         assert!(self.valid.remove(ppn), "page {ppn} is invalidated twice");
     }
 
-    /// Returns whether the validity bitmap is larger than a processor's cache of its own, so that prefetching its words pays.
+    /// Returns whether the validity bitmap is larger than a processor's cache of its own, so that prefetching its words
+    /// pays.
     #[inline]
     pub(crate) fn exceeds_cache(&self) -> bool {
         self.valid.memory_bytes() > CACHE_BYTES
@@ -76,7 +77,7 @@ impl RamBitmap {
         self.valid.append_members(first, count, out);
     }
 
-    /// Number of valid pages in `first .. first + count`, counted in the bitmap.
+    /// Returns the number of valid pages in `first .. first + count`, counted in the bitmap.
     pub fn count_valid(&self, first: Ppn, count: u32) -> u32 {
         (first.0..first.0 + count).filter(|&ppn| self.is_valid(Ppn(ppn))).count() as u32
     }

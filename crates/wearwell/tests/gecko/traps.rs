@@ -61,7 +61,8 @@ fn complete_runs(rig: &mut Rig) -> Vec<NaiveRun> {
     complete
 }
 
-/// Appendix C.1, applied literally: of each level the run that was created last is valid, and lower levels are newer.
+/// Returns the valid runs by appendix C.1 of the GeckoFTL paper, applied literally: of each level the run that was
+/// created last is valid, and lower levels are newer.
 fn newest_per_level(runs: Vec<NaiveRun>) -> BTreeMap<u32, u8> {
     let mut by_level = BTreeMap::<u32, NaiveRun>::new();
     for run in runs {

@@ -40,7 +40,7 @@ fn duration((start, end): Span) -> u64 {
     end - start
 }
 
-/// When an operation that runs alone ends, by its start and its transfer.
+/// Returns when an operation that runs alone ends, given its start and its transfer.
 fn expected_end(op: &TracedOp, flash: FlashTiming, options: &TimingOptions) -> u64 {
     let (start, end) = op.transfer_ns.unwrap_or((op.start_ns, op.start_ns));
     assert_eq!(
@@ -58,8 +58,8 @@ fn expected_end(op: &TracedOp, flash: FlashTiming, options: &TimingOptions) -> u
     }
 }
 
-/// Time for which an array is busy with its operations. They are one after the other, in one group, or host reads while
-/// another operation is suspended.
+/// Returns the time for which an array (die or plane) is busy with its operations. They are one after the other, in one
+/// group, or host reads while another operation is suspended.
 fn busy_of<'a>(ops: impl Iterator<Item = &'a TracedOp> + Clone) -> u64 {
     let suspensions: Vec<Span> = ops.clone().flat_map(|op| op.suspended_ns.clone()).collect();
     let is_nested = |op: &TracedOp| {
@@ -74,7 +74,7 @@ fn busy_of<'a>(ops: impl Iterator<Item = &'a TracedOp> + Clone) -> u64 {
     length(outer.into_iter().enumerate().filter(|&(k, _)| last(k)).map(|(_, span)| span).collect())
 }
 
-/// Total length of periods that must not overlap.
+/// Returns the total length of periods that must not overlap.
 fn length(mut spans: Vec<Span>) -> u64 {
     spans.sort_unstable();
     assert!(spans.windows(2).all(|pair| pair[0].1 <= pair[1].0), "two at a time: {spans:?}");

@@ -69,7 +69,7 @@ impl Chunk {
         chunk
     }
 
-    /// Number of members (logical pages) compressed into the chunk, live or dead.
+    /// Returns the number of members (logical pages) compressed into the chunk, live or dead.
     pub(super) fn member_count(&self) -> usize {
         self.writers.iter().take_while(|lpn| **lpn != Lpn::NONE).count()
     }
@@ -114,8 +114,8 @@ impl Chunk {
         chunk
     }
 
-    /// Number of flash pages that the chunk takes beyond those its live members (mapped logical pages) would take
-    /// uncompressed.
+    /// Returns the number of flash pages that the chunk takes beyond those its live members (mapped logical pages)
+    /// would take uncompressed.
     pub(super) fn excess_pages(&self) -> u64 {
         self.pages().len().saturating_sub(self.live_count()) as u64
     }

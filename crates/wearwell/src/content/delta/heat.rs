@@ -167,7 +167,7 @@ impl HeatTable {
         *heat
     }
 
-    /// Number of logical pages that have access counts in the table.
+    /// Returns the number of logical pages that have access counts in the table.
     pub fn len(&self) -> usize {
         self.index.len()
     }

@@ -128,8 +128,8 @@ pub(crate) struct DeltaLocation {
 
 impl DeltaLocation {
     /// Creates the record of a delta that recovery found on flash, in `bytes` bytes of its page: `delta`, and perhaps a
-    /// tag. `of_base` is the fingerprint of its base, which an empty delta leaves as it is. What a compressed difference
-    /// makes of it is not known, so the fingerprint is the default one.
+    /// tag. `of_base` is the fingerprint of its base, which an empty delta leaves as it is. What a compressed
+    /// difference makes of it is not known, so the fingerprint is the default one.
     fn found(bytes: usize, delta: &[u8], of_base: Fingerprint) -> Self {
         let described = placeholder_fingerprint(delta);
         let otherwise = if delta.is_empty() { of_base } else { Fingerprint::default() };
@@ -425,7 +425,7 @@ impl DeltaState {
         self.places.get(&lpn).is_some_and(|place| place.has_bytes)
     }
 
-    /// Number of flash pages that hold current deltas.
+    /// Returns the number of flash pages that hold current deltas.
     pub(crate) fn delta_pages(&self) -> u64 {
         self.pages.len() as u64
     }
@@ -435,7 +435,7 @@ impl DeltaState {
         self.pages.contains_key(&ppn)
     }
 
-    /// Share of the flash page of deltas `ppn` that obsolete deltas occupy, 0 to 1.
+    /// Returns the share of the flash page of deltas `ppn` that obsolete deltas occupy, 0 to 1.
     pub(crate) fn dead_delta_share(&self, ppn: Ppn) -> f64 {
         self.pages.get(&ppn).map_or(0.0, |page| page.dead_bytes as f64 / self.page_bytes as f64)
     }

@@ -111,7 +111,7 @@ impl ReadCounts {
         }
     }
 
-    /// RAM of a controller for the read counters, bytes.
+    /// Returns the RAM that a controller needs for the read counters, bytes.
     pub(super) fn ram_bytes(&self) -> u64 {
         match self {
             Self::AllPages(counters) => counters.pairs.len() as u64,

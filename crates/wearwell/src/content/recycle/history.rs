@@ -21,12 +21,12 @@
 //! number replaces the page's link, which is moved to an array indexed by slot, and one bit per page marks this. That
 //! costs no memory per page beyond the bit, and the slot is on a cache line that is needed anyway.
 //!
-//! If the history is that of the fingerprint store alone, only entries of the store are in lists, and the other dead pages
-//! count as no versions.
+//! If the history is that of the fingerprint store alone, only entries of the store are in lists, and the other dead
+//! pages count as no versions.
 //!
-//! Invariants: only pages that are dead and not erased are in lists, each in one. Links of neighbours mirror each other,
-//! including those of the valid page and the newest dead one. A list has a head in the map exactly if it has no valid
-//! page. Only pages in lists have slots. The links of other pages have no meaning.
+//! Invariants: only pages that are dead and not erased are in lists, each in one. Links of neighbours mirror each
+//! other, including those of the valid page and the newest dead one. A list has a head in the map exactly if it has no
+//! valid page. Only pages in lists have slots. The links of other pages have no meaning.
 //!
 //! Source: LX-SSD (Zhou et al.), section IV-B.1.
 
@@ -96,17 +96,17 @@ impl DeadPageLists {
         }
     }
 
-    /// Number of logical pages of the device, each of which can have a list of dead pages.
+    /// Returns the number of logical pages of the device, each of which can have a list of dead pages.
     pub(super) fn logical_pages(&self) -> u32 {
         self.logical_pages
     }
 
-    /// Number of physical pages of the device.
+    /// Returns the number of physical pages of the device.
     pub(super) fn physical_pages(&self) -> u32 {
         self.links.len() as u32
     }
 
-    /// Number of dead (invalid, not erased) pages of the device, all of which are in lists.
+    /// Returns the number of dead (invalid, not erased) pages of the device, all of which are in lists.
     pub(super) fn dead_pages(&self) -> u64 {
         self.dead_pages
     }

@@ -207,8 +207,8 @@ pub struct RecycleStatistics {
 }
 
 impl RecycleStatistics {
-    /// Mean number of fingerprint comparisons per hit in the fingerprint store (index of dead pages); `None` before the
-    /// first hit, or if ranks are not computed.
+    /// Returns the mean number of fingerprint comparisons per hit in the fingerprint store (index of dead pages);
+    /// `None` before the first hit, or if ranks are not computed.
     pub fn mean_comparisons_on_hit(&self) -> Option<f64> {
         (self.comparisons_on_hits > 0).then(|| self.comparisons_on_hits as f64 / self.hits as f64)
     }
@@ -399,7 +399,8 @@ impl Recycler {
         self.offer(DeadPageCandidate { ppn, fingerprint, accesses: self.accesses.get(ppn) }, 0);
     }
 
-    /// Whether the fingerprint store surely refuses a page that just became invalid; counts the refusal of a hashed one.
+    /// Whether the fingerprint store surely refuses a page that just became invalid; counts the refusal of a hashed
+    /// one.
     #[inline(never)]
     fn will_refuse(&mut self, ppn: Ppn, fingerprint: Fingerprint) -> bool {
         if self.unhashed.contains(ppn) {
@@ -701,7 +702,7 @@ impl Recycler {
         self.collect_evicted();
     }
 
-    /// The current policy of the fingerprint store (index of dead pages).
+    /// Returns the current policy of the fingerprint store (index of dead pages).
     pub fn policy(&self) -> StorePolicy {
         self.policy
     }
@@ -716,12 +717,12 @@ impl Recycler {
         self.statistics = RecycleStatistics::default();
     }
 
-    /// Number of entries in the fingerprint store (index of dead pages).
+    /// Returns the number of entries in the fingerprint store (index of dead pages).
     pub fn store_len(&self) -> u32 {
         self.store.len()
     }
 
-    /// Number of dead (invalid) pages of the device that are not erased yet.
+    /// Returns the number of dead (invalid) pages of the device that are not erased yet.
     pub fn dead_pages(&self) -> u64 {
         self.history.dead_pages()
     }
@@ -732,7 +733,7 @@ impl Recycler {
         self.history.is_dead(ppn)
     }
 
-    /// Number of host reads counted for the physical page `ppn`, 0 to 15; 15 means 15 or more.
+    /// Returns the number of host reads counted for the physical page `ppn`, 0 to 15; 15 means 15 or more.
     pub fn read_count(&self, ppn: Ppn) -> u8 {
         self.accesses.get(ppn)
     }

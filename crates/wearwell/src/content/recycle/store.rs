@@ -125,14 +125,15 @@ impl FingerprintStore {
         }
     }
 
-    /// Number of entries of the fingerprint store (index of dead pages); twins (pages with the content of an entry) are
-    /// not counted.
+    /// Returns the number of entries of the fingerprint store (index of dead pages); twins (pages with the content of
+    /// an entry) are not counted.
     #[inline]
     pub(super) fn len(&self) -> u32 {
         self.entries
     }
 
-    /// Number of twins in the fingerprint store: dead pages kept in addition to an entry with equal content.
+    /// Returns the number of twins in the fingerprint store: dead pages kept in addition to an entry with equal
+    /// content.
     pub(super) fn duplicate_entries(&self) -> u32 {
         (self.slots.len() - self.free.len()) as u32 - self.entries
     }

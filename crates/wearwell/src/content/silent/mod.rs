@@ -25,7 +25,7 @@ impl ContentStage for SilentWrites {
     const SUMMARY: &'static str = "A write of the content that its logical page already has is not programmed; each overwrite reads the page.";
     const NEEDS_HASH: bool = false;
 
-    /// In the energy model of lifetime management, reads cost nothing.
+    /// Returns 0: in the energy model of lifetime management, reads cost nothing.
     fn energy_overhead(_energy: &EnergyModel) -> f64 {
         0.0
     }
@@ -78,8 +78,8 @@ impl<N: Nand> Ftl<N> {
         })
     }
 
-    /// Looks up the place of `lpn`. A lazy map neither reads nor caches the entry of a write, and the room that was made
-    /// for the write does not cover the eviction of another entry: there the look-up caches nothing.
+    /// Looks up the place of `lpn`. A lazy map neither reads nor caches the entry of a write, and the room that was
+    /// made for the write does not cover the eviction of another entry: there the look-up caches nothing.
     fn look_up_for_comparison(&mut self, lpn: Lpn) -> Result<Option<Unit>> {
         if self.mapping.identifies_invalid_pages_late() {
             self.mapping.peek(&mut self.store, lpn)

@@ -143,18 +143,18 @@ impl FlashLog {
         (self.buffered, self.live, self.superseded_entries, self.doubtful) = (0, 0, 0, 0);
     }
 
-    /// Number of reverse-map entries that fit in a page of the flash log.
+    /// Returns the number of reverse-map entries that fit in a page of the flash log.
     pub fn page_entries(&self) -> u32 {
         self.page_entries
     }
 
-    /// Maximum number of reverse-map entries that the flash log and its buffer can hold; one page is kept free for
-    /// cleaning.
+    /// Returns the maximum number of reverse-map entries that the flash log and its buffer can hold; one page is kept
+    /// free for cleaning.
     pub fn capacity_entries(&self) -> u64 {
         self.log_pages as u64 * self.page_entries as u64
     }
 
-    /// Number of live pages of the flash log of reverse-map entries, from the oldest to the youngest.
+    /// Returns the number of live pages of the flash log of reverse-map entries, from the oldest to the youngest.
     pub fn live_pages(&self) -> u32 {
         self.directory.len() as u32
     }
@@ -163,7 +163,8 @@ impl FlashLog {
         self.live_pages() as u64 * self.page_entries as u64 + self.buffered as u64
     }
 
-    /// Number of reverse-map entries that still fit in the flash log; 0 if an interrupted cleaning left it overfull.
+    /// Returns the number of reverse-map entries that still fit in the flash log; 0 if an interrupted cleaning left it
+    /// overfull.
     fn free(&self) -> u64 {
         self.capacity_entries().saturating_sub(self.used())
     }
@@ -226,7 +227,8 @@ impl FlashLog {
         self.live += 1;
     }
 
-    /// Number of flash pages that the reverse-map log can append without using the block that GC keeps for its copies.
+    /// Returns the number of flash pages that the reverse-map log can append without using the block that GC keeps for
+    /// its copies.
     fn room_pages<N: Nand>(io: &Store<N>) -> u64 {
         io.free_pages_in(Stream::RemapLog, io.pool_with_most_free_blocks(Stream::RemapLog)) as u64
     }
@@ -353,8 +355,8 @@ impl FlashLog {
         self.capacity_entries() * WATERMARK_PERCENT / 100
     }
 
-    /// Free entries of the flash log that a host bind (mapping without a program) needs: its own, and those with which
-    /// GC can record the entries of the block with the most entries again, the new one included.
+    /// Returns the number of free entries of the flash log that a host bind (mapping without a program) needs: its own,
+    /// and those with which GC can record the entries of the block with the most entries again, the new one included.
     fn reserve(&self) -> u64 {
         1 + (self.sizes.largest() as u64 + 1)
     }

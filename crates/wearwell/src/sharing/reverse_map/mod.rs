@@ -190,7 +190,7 @@ pub enum EntryLayout {
 }
 
 impl EntryLayout {
-    /// Size of one reverse-map entry in this layout, bytes.
+    /// Returns the size of one reverse-map entry in this layout, bytes.
     pub fn bytes(self) -> u64 {
         match self {
             Self::Single => ENTRY_BYTES,
@@ -582,17 +582,18 @@ pub trait ReverseMap {
     /// Returns every recorded reverse-map entry, superseded ones too; used by audits, so no cost is charged.
     fn all_entries<N: Nand>(&self, io: &Store<N>) -> Vec<ReverseMapEntry>;
 
-    /// Number of reverse-map entries that are not marked as superseded, tombstones (records of trims) included.
+    /// Returns the number of reverse-map entries that are not marked as superseded, tombstones (records of trims)
+    /// included.
     fn valid_entries(&self) -> u64;
 
-    /// Maximum number of flash pages that one [`ReverseMap::admit_entry`] or [`ReverseMap::record_entry`] may append; 0
-    /// for reverse maps without pages on flash. The default implementations of this method and the next three are for
-    /// such maps.
+    /// Returns the maximum number of flash pages that one [`ReverseMap::admit_entry`] or [`ReverseMap::record_entry`]
+    /// may append; 0 for reverse maps without pages on flash. The default implementations of this method and the next
+    /// three are for such maps.
     fn pages_per_record(&self) -> u32 {
         0
     }
 
-    /// Maximum number of flash pages that the reverse-map entries can occupy.
+    /// Returns the maximum number of flash pages that the reverse-map entries can occupy.
     fn metadata_pages(&self) -> u64 {
         0
     }

@@ -121,7 +121,7 @@ impl NvramLog {
         (self.oldest, self.used, self.live, self.superseded, self.doubtful) = (0, 0, 0, 0, 0);
     }
 
-    /// Maximum number of reverse-map entries that the NVRAM log can hold.
+    /// Returns the maximum number of reverse-map entries that the NVRAM log can hold.
     pub fn capacity_entries(&self) -> u32 {
         self.slots - GAP_SLOTS
     }
@@ -130,7 +130,7 @@ impl NvramLog {
         self.live - self.superseded
     }
 
-    /// Number of entry slots of the NVRAM log from the oldest entry to the youngest.
+    /// Returns the number of entry slots of the NVRAM log from the oldest entry to the youngest.
     pub fn used_slots(&self) -> u32 {
         self.used
     }
@@ -280,8 +280,9 @@ impl NvramLog {
         self.used - self.valid() + self.doubtful
     }
 
-    /// Free slots of the NVRAM log that a host bind (mapping without a program) needs: one for its entry, and those in
-    /// which GC can record the entries of the block with the most entries again, the new one included.
+    /// Returns the number of free slots of the NVRAM log that a host bind (mapping without a program) needs: one for
+    /// its entry, and those in which GC can record the entries of the block with the most entries again, the new one
+    /// included.
     fn reserve(&self) -> u32 {
         1 + self.sizes.largest() + 1
     }

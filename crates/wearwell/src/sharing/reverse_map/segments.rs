@@ -238,17 +238,17 @@ impl NvramSegments {
         (self.tombstones_may_expire, self.may_free_space) = (true, true);
     }
 
-    /// Number of reverse-map entries that fit in one NVRAM segment.
+    /// Returns the number of reverse-map entries that fit in one NVRAM segment.
     pub fn segment_entries(&self) -> u32 {
         self.segment_bytes / self.commands.form.bytes() as u32 - 1
     }
 
-    /// Number of reverse-map entries that fit in all NVRAM segments together.
+    /// Returns the number of reverse-map entries that fit in all NVRAM segments together.
     pub fn capacity_entries(&self) -> u64 {
         self.count as u64 * self.segment_entries() as u64
     }
 
-    /// Number of NVRAM segments that hold no entries.
+    /// Returns the number of NVRAM segments that hold no entries.
     pub fn free_segments(&self) -> u32 {
         self.free
     }
@@ -274,9 +274,9 @@ impl NvramSegments {
         self.segments_for(self.groups[group].entries)
     }
 
-    /// Free NVRAM segments that a host bind (mapping without a program) needs: one for its entry, enough to copy the
-    /// longest chain (entries of one block), which that entry may have lengthened, and one for each of
-    /// [`EXTRA_GROUPS`].
+    /// Returns the number of free NVRAM segments that a host bind (mapping without a program) needs: one for its entry,
+    /// enough to copy the longest chain (entries of one block), which that entry may have lengthened, and one for each
+    /// of [`EXTRA_GROUPS`].
     fn reserve(&self) -> u32 {
         1 + (self.sizes.largest() + 1) + EXTRA_GROUPS
     }

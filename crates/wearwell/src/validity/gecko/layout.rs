@@ -106,7 +106,7 @@ impl GeckoLayout {
         self.entry_bytes - GECKO_KEY_BYTES
     }
 
-    /// Number of 64-bit words of the bitmap of invalid pages of a whole block.
+    /// Returns the number of 64-bit words of the bitmap of invalid pages of a whole block.
     pub(super) fn block_words(&self) -> usize {
         self.block_pages.div_ceil(64) as usize
     }

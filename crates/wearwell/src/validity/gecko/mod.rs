@@ -181,8 +181,8 @@ impl Gecko {
         self.counts = GeckoCounts::default();
     }
 
-    /// Number of reports of invalid pages after which the buffer is flushed to flash (V): the number of entries of a
-    /// sorted run of one page.
+    /// Returns the number of reports of invalid pages after which the buffer is flushed to flash (V): the number of
+    /// entries of a sorted run of one page.
     pub fn buffer_entries(&self) -> u32 {
         self.layout.buffer_entries
     }
@@ -192,19 +192,19 @@ impl Gecko {
         self.layout.run_pages(entries)
     }
 
-    /// Maximum number of levels of the merge tree that can hold a run (the paper's L, section 3.2): one for each power
-    /// of T up to the size of a run with an entry for every part of every block.
+    /// Returns the maximum number of levels of the merge tree that can hold a run (the paper's L, section 3.2): one for
+    /// each power of T up to the size of a run with an entry for every part of every block.
     pub fn max_levels(&self) -> u32 {
         self.level(self.layout.max_size_in_buffers()) + 1
     }
 
-    /// Maximum number of pages of a sorted run of the Gecko LSM tree: that of a run with an entry for every part of
-    /// every block.
+    /// Returns the maximum number of pages of a sorted run of the Gecko LSM tree: that of a run with an entry for every
+    /// part of every block.
     pub fn largest_run_pages(&self) -> u32 {
         self.layout.max_size_in_buffers()
     }
 
-    /// Complete sorted runs of the Gecko LSM tree on flash, newest first: `(level, entries, pages)`.
+    /// Returns level, entries and pages of each complete sorted run of the Gecko LSM tree on flash, newest first.
     pub fn run_sizes(&self) -> impl Iterator<Item = (u32, u32, u32)> + '_ {
         self.runs.iter().map(|run| (self.level_of(run), run.entries, run.page_ppns.len() as u32))
     }
@@ -215,14 +215,15 @@ impl Gecko {
         self.flush_requested = true;
     }
 
-    /// Sequence number at which the newest flushed buffer was frozen: every page invalidated before is recorded on
-    /// flash. 0 if no buffer was flushed.
+    /// Returns the sequence number at which the newest flushed buffer was frozen: every page invalidated before is
+    /// recorded on flash. 0 if no buffer was flushed.
     #[inline]
     pub fn durable_until_sequence(&self) -> u64 {
         self.runs.first().map_or(0, |run| run.coverage.flush_time)
     }
 
-    /// Number of reports (invalid pages and opened blocks) that are only in RAM and would be lost in a power cut.
+    /// Returns the number of reports (invalid pages and opened blocks) that are only in RAM and would be lost in a
+    /// power cut.
     #[inline]
     pub fn insertions_since_flush(&self) -> u64 {
         self.buffer.insertions + self.flush.as_ref().map_or(0, |flush| flush.frozen.insertions)
@@ -485,11 +486,11 @@ impl Validity for Gecko {
         1
     }
 
-    /// Maximum number of flash pages of all sorted runs of the Gecko LSM tree. Proof: let U be the size of a run with
-    /// all keys, as a multiple of the buffer's size; a run has at most U pages (see `layout`). While no merge is due
-    /// there is at most one run per level, at level i of at most T^(i+1) - 1 times the buffer's size and not more than
-    /// U. The output of a merge in progress has at most U more. In pairwise mode the newest run of a chain of merges
-    /// may be at the level of an older one: U more again.
+    /// Returns the maximum number of flash pages of all sorted runs of the Gecko LSM tree. Proof: let U be the size of
+    /// a run with all keys, as a multiple of the buffer's size; a run has at most U pages (see `layout`). While no
+    /// merge is due there is at most one run per level, at level i of at most T^(i+1) - 1 times the buffer's size and
+    /// not more than U. The output of a merge in progress has at most U more. In pairwise mode the newest run of a
+    /// chain of merges may be at the level of an older one: U more again.
     fn metadata_pages(&self) -> u64 {
         let largest = self.layout.max_size_in_buffers() as u64;
         let ratio = self.options.size_ratio as u64;

@@ -22,6 +22,9 @@ use wearwell_trace::Op;
 
 use crate::record::{Recorded, Recorder};
 
+/// The error that made a device refuse or fail a request, or a sentence.
+pub type BoxedError = Box<dyn std::error::Error + Send + Sync>;
+
 /// Why a device refuses or fails a request.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -36,15 +39,15 @@ pub enum DeviceError {
         /// Capacity of the device, bytes.
         capacity: u64,
     },
-    /// There is no space left to write: on the flash of the device, or on the disk of the host that stores its image.
-    #[error("{0}")]
-    Full(String),
+    /// There is no space left to write: on the flash of the device, or on the disk of the server machine that stores its image.
+    #[error(transparent)]
+    Full(BoxedError),
     /// The request is invalid, whatever the state of the device.
-    #[error("{0}")]
-    Invalid(String),
+    #[error(transparent)]
+    Invalid(BoxedError),
     /// The medium (flash in memory or in files) failed.
-    #[error("{0}")]
-    Failed(String),
+    #[error(transparent)]
+    Failed(BoxedError),
     /// The device is served read-only and the request would change it.
     #[error("the device is served for reading only")]
     ReadOnly,
@@ -63,7 +66,11 @@ pub struct Refused {
 
 impl From<Refused> for DeviceError {
     fn from(refused: Refused) -> Self {
-        if refused.is_full { Self::Full(refused.sentence) } else { Self::Failed(refused.sentence) }
+        if refused.is_full {
+            Self::Full(refused.sentence.into())
+        } else {
+            Self::Failed(refused.sentence.into())
+        }
     }
 }
 
@@ -102,13 +109,12 @@ impl Medium for SimNand {}
 impl From<wearwell::Error> for DeviceError {
     fn from(error: wearwell::Error) -> Self {
         use wearwell::Error;
-        let sentence = error.to_string();
-        match error {
-            Error::Full { .. } | Error::NoSpareSpace { .. } => Self::Full(sentence),
+        match &error {
+            Error::Full { .. } | Error::NoSpareSpace { .. } => Self::Full(error.into()),
             Error::OutOfRange { .. } | Error::NotWholePages { .. } | Error::InvalidOptions(_) => {
-                Self::Invalid(sentence)
+                Self::Invalid(error.into())
             }
-            _ => Self::Failed(sentence),
+            _ => Self::Failed(error.into()),
         }
     }
 }
@@ -322,7 +328,7 @@ impl<N: Medium> FlashDevice<N> {
                 "logical page {lpn} ({page_bytes} bytes from byte {}) cannot be proven: the image is damaged, and what was \
                  written there last is not known",
                 u64::from(lpn.0) * page_bytes
-            ))),
+            ).into())),
             None => Ok(()),
         }
     }
@@ -404,7 +410,7 @@ impl<N: Medium> FlashDevice<N> {
             return Err(DeviceError::Invalid(format!(
                 "a recording holds pages of 4096 bytes and the device has pages of {}: set device.page_bytes=4096",
                 self.page.len()
-            )));
+            ).into()));
         }
         self.recorder = Some(Recorder::create(path, provenance)?);
         Ok(())
@@ -428,7 +434,7 @@ impl<N: Medium> FlashDevice<N> {
         self.flush()?;
         let copied = self.device.ftl_mut().store_mut().nand_mut().copy_to(directory);
         copied.map_err(|error| {
-            DeviceError::Failed(format!("cannot copy the image to {}: {error}", directory.display()))
+            DeviceError::Failed(format!("cannot copy the image to {}: {error}", directory.display()).into())
         })
     }
 
@@ -463,7 +469,7 @@ impl<N: Medium> FlashDevice<N> {
     /// Errors of [`Device::remap`]; more than 1 GiB at once.
     pub fn remap(&mut self, target: u64, source: u64, len: u64, mode: RemapMode) -> Result<(), DeviceError> {
         if len > wearwell_trace::REQUEST_MAX_BYTES {
-            return Err(DeviceError::Invalid(format!("remap of {len} bytes: at most 1 GiB at once")));
+            return Err(DeviceError::Invalid(format!("remap of {len} bytes: at most 1 GiB at once").into()));
         }
         self.commands.remaps += 1;
         self.note(Op::Remap(mode), target, len, Recorded { source, bytes: &[] });

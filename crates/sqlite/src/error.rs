@@ -11,7 +11,7 @@ use wearwell_serve::image::ImageError;
 #[non_exhaustive]
 pub enum Error {
     /// The database's URI has wrong or contradictory parameters.
-    #[error("{0}")]
+    #[error("database URI: {0}")]
     Parameter(String),
     /// The configuration of the device is invalid.
     #[error(transparent)]
@@ -48,7 +48,7 @@ pub enum Error {
     #[error("the device holds data that is no SQLite database of this VFS; give it an empty one")]
     Foreign,
     /// The directory page of the device, which lists the database's files, is damaged.
-    #[error("the directory of the device is damaged: {0}; restore the image from a copy")]
+    #[error("the file directory of the device is damaged: {0}; restore the image from a copy")]
     Damaged(&'static str),
     /// All chunks (runs of device pages) of the device are in use by the database, its journal and its log.
     #[error("the database, its journal and its write-ahead log fill all {chunks} chunks of the device")]

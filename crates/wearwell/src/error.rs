@@ -90,7 +90,7 @@ pub enum Error {
         why: String,
     },
     /// Options of the device contradict each other or the flash geometry.
-    #[error("{0}")]
+    #[error("device options: {0}")]
     InvalidOptions(String),
 }
 

@@ -70,7 +70,7 @@ pub enum ReplayError {
     #[error(transparent)]
     Trace(#[from] TraceError),
     /// The device could not be built or preconditioned.
-    #[error("{0}")]
+    #[error(transparent)]
     Device(#[from] Error),
     /// The specification of a content model is invalid.
     #[error("content model: {0}")]

@@ -114,7 +114,7 @@ pub enum SpecError {
         bound: String,
     },
     /// Values in a specification string that are valid individually but contradict each other.
-    #[error("{0}")]
+    #[error("specification: {0}")]
     ConflictingKeys(String),
 }
 

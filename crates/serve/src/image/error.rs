@@ -76,7 +76,7 @@ pub enum ImageError {
     #[error(transparent)]
     Device(#[from] wearwell::Error),
     /// A setting that is invalid for an image, or that its files contradict.
-    #[error("{0}")]
+    #[error("cannot use the image: {0}")]
     Setting(String),
 }
 

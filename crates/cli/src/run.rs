@@ -30,7 +30,7 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<Outcome, Failure> {
     run_all(args.traces.iter(), &args.designs, &args.run, None)?.report(&args.run)
 }
 
-/// The file for the trace of single operations, and the part of the run that it contains.
+/// Output file of the trace of single flash operations (`--perfetto`), and the part of the run that it contains.
 struct Perfetto {
     output: Output,
     window: TraceWindow,

@@ -155,8 +155,8 @@ struct Mode<B: Backing> {
 const WRITING: Mode<Files> = Mode { access: Access::Write, open: open_image, close: image::close };
 const READING: Mode<CopyOnWrite<Files>> = Mode { access: Access::Read, open: open_view, close: |_| Ok(()) };
 
-/// Serves images, each by its own engine. If an image cannot be opened or its device fails, the others are served all
-/// the same, but the command ends with a failure.
+/// Serves images, each by its own engine. If an image cannot be opened or its device fails, the server continues with
+/// the other images, and the command finally ends with a failure.
 fn serve_images<B: Backing + Send + 'static>(
     mode: &Mode<B>,
     args: &ServeArgs,
@@ -214,7 +214,7 @@ struct Failures {
 
 impl Failures {
     /// Returns the value of a success, and keeps a failure. If there are several images, the failure is logged at once,
-    /// since the others are served on.
+    /// because the server continues with the other images.
     fn unless<T>(&mut self, name: &str, outcome: Result<T, Failure>) -> Option<T> {
         let keep = |failure: Failure| {
             let failure = if self.all > 1 { failure.of_export(name).logged() } else { failure };
@@ -266,7 +266,8 @@ fn rescue(directory: &Path, refusal: &ImageError) -> Result<Image<CopyOnWrite<Fi
     Ok(image)
 }
 
-/// Makes the device that serves an image, read-only if that is asked for, and begins its recording if there is one.
+/// Makes the device that serves an image, read-only if the options say so, and begins its recording if the options name
+/// one.
 fn device_over<B: Backing + Send + 'static>(
     image: Image<B>,
     args: &ServeArgs,
@@ -277,7 +278,7 @@ fn device_over<B: Backing + Send + 'static>(
     prepare(device.refuse_unproven(image.report.unproven), &config, args)
 }
 
-/// Logs the logical pages that are known to be lost, and begins a recording if one is asked for.
+/// Logs the logical pages that are known to be lost, and begins a recording if the options name one.
 fn prepare<N: Medium>(
     mut device: FlashDevice<N>,
     config: &str,

@@ -39,8 +39,8 @@ impl Protocol {
     }
 }
 
-/// Takes over the listening sockets that systemd passed to this process; an error if none of them is for NBD, or if a TCP address has
-/// a wider reach than allowed.
+/// Takes over the listening sockets that systemd passed to this process; an error if none of them is for NBD, or if a
+/// TCP address has a wider reach than allowed.
 pub(crate) fn inherited_sockets(reach: Reach) -> Result<Vec<(Protocol, Bound)>, Failure> {
     let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
     let mut passed = ListenFd::from_env();
@@ -94,7 +94,7 @@ pub(crate) fn notify_stopping(status: &str) {
     notify(&format!("STOPPING=1\n{}", status_line(status)));
 }
 
-/// Reports a status line to systemd, which says what the server does.
+/// Reports a line to systemd that describes what the server is doing.
 pub(crate) fn notify_status(status: &str) {
     notify(&status_line(status));
 }

@@ -30,8 +30,8 @@ pub(crate) fn watch(args: &WatchArgs) -> Result<Outcome, Failure> {
     Ok(Outcome::Done)
 }
 
-/// Refuses settings that the design does not use. The drive has the blocks that the configuration sets, whatever the input
-/// touches, as a drive with a set number of logical pages has.
+/// Refuses settings that the design does not use. The number of blocks is the configured one and does not depend on the
+/// input, so settings of a drive with a fixed size have an effect.
 fn refuse_ignored(config: &Config, design: &String, args: &WatchArgs) -> Result<(), Failure> {
     let mut config = config.clone();
     config.device.logical_pages.get_or_insert(1);

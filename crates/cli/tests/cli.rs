@@ -624,12 +624,12 @@ mod interruption {
         assert!(sent.success());
     }
 
-    /// Waits for the end of an interrupted command, which must come soon.
+    /// Waits for the end of an interrupted command, and fails if it does not come soon.
     fn ended(child: Child) -> Output {
         ended_with(child, || ())
     }
 
-    /// The same, doing something again and again meanwhile.
+    /// Waits for the end of an interrupted command like [`ended`], and calls a function again and again meanwhile.
     fn ended_with(mut child: Child, mut meanwhile: impl FnMut()) -> Output {
         let deadline = Instant::now() + Duration::from_secs(60);
         while child.try_wait().unwrap().is_none() {

@@ -97,7 +97,8 @@ impl Contents {
         column.unwrap_or_else(|| panic!("no column {title}")).1
     }
 
-    /// Compares all titles and cells with a CSV of the same results; there must be a null.
+    /// Checks that all titles and cells of a Parquet file equal those of a CSV of the same results, and that at least
+    /// one cell is null.
     #[track_caller]
     fn is_the_table_of(&self, csv: &str) {
         let mut rows = rows_of_csv(csv);

@@ -13,8 +13,8 @@ const WEARWELL: &str = env!("CARGO_BIN_EXE_wearwell");
 const SERVE: [&str; 5] = ["serve", "--memory", "--size", "16MiB", "--socket-activation"];
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What systemd does before it starts a service: sockets become descriptors from 3 on, and variables tell of them. A
-/// shell does it here, to which sockets come as its standard input and output.
+/// Starts a command as systemd starts a service: the sockets are its descriptors from 3 on, and variables describe
+/// them. A shell does this here, which receives the sockets as its standard input and output.
 fn with_sockets(sockets: Vec<OwnedFd>, names: &str, pid: &str) -> Command {
     let script = format!(
         "exec 3<&0 4<&1 </dev/null >&2; export LISTEN_PID={pid} LISTEN_FDS={} LISTEN_FDNAMES={names}; exec \"$@\"",

@@ -265,7 +265,8 @@ impl Default for RecycleConfig {
     }
 }
 
-/// Policies of the fingerprint store (which dead pages it keeps for revival), by the recyclable-SSD paper's names.
+/// Names of the policies of the fingerprint store (which dead pages it keeps for revival), as in the recyclable-SSD
+/// paper.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RecyclePolicy {

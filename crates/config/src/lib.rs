@@ -149,7 +149,7 @@ pub struct DeviceConfig {
     pub reserve_blocks: Option<f64>,
 }
 
-/// Orders in which successive writes are spread over the flash, by name.
+/// Names of the orders in which successive writes are spread over the flash.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum StripingName {
@@ -205,7 +205,7 @@ pub struct GcConfig {
     pub metadata_share: Option<f64>,
 }
 
-/// Rules by which GC chooses among blocks with equally few valid pages, by name.
+/// Names of the rules by which GC chooses among blocks with equally few valid pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TiesName {
@@ -225,7 +225,7 @@ impl From<TiesName> for TieBreak {
     }
 }
 
-/// GC victim policies by name.
+/// Names of the GC victim policies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Policy {
@@ -242,8 +242,8 @@ pub enum Policy {
     Fifo,
     /// Recycling-aware GC (RC-GC of the recyclable-SSD paper); greedy on a design that does not recycle dead pages.
     RcGc,
-    /// The GC victim is the block with the most invalid bytes: as greedy, but a page that holds deltas counts by the share
-    /// of it that is invalid.
+    /// The GC victim is the block with the most invalid bytes: as greedy, but a page that holds deltas counts by the
+    /// share of it that is invalid.
     DeadBytes,
 }
 
@@ -276,7 +276,7 @@ pub struct BufferConfig {
     pub keep_at_end: bool,
 }
 
-/// Orders in which the write buffer evicts pages, by name.
+/// Names of the orders in which the write buffer evicts pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum BufferOrder {
@@ -308,7 +308,7 @@ pub struct PreconditionConfig {
     pub bound_share: Option<f64>,
 }
 
-/// States of the device before the first measured request, by name.
+/// Names of the states that the device can have before the first measured request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Precondition {
@@ -356,7 +356,7 @@ pub struct ReplayConfig {
     pub timeline_cells: Option<u32>,
 }
 
-/// Ways to determine the arrival times of requests, by name.
+/// Names of the ways to determine the arrival times of requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Arrival {
@@ -371,7 +371,7 @@ pub enum Arrival {
     Think,
 }
 
-/// How trace addresses are mapped to logical pages of the device, by name.
+/// Names of the ways to map trace addresses to logical pages of the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Addresses {
@@ -385,7 +385,7 @@ pub enum Addresses {
     Compact,
 }
 
-/// What a write-zeroes request of the trace does, by name.
+/// Names of what a write-zeroes request of the trace does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Zeroes {

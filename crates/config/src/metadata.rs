@@ -44,7 +44,7 @@ pub struct MappingConfig {
     pub cached_nodes: Option<u32>,
 }
 
-/// When the flash page that a write replaces is invalidated, by name.
+/// Names of the moments at which the flash page that a write replaces is marked invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum IdentificationName {
@@ -54,7 +54,7 @@ pub enum IdentificationName {
     AtSynchronisation,
 }
 
-/// Where the directory is stored that locates the translation pages of a map on flash, by name.
+/// Names of the places where the directory is stored that locates the translation pages of a map on flash.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum DirectoryName {
@@ -74,7 +74,7 @@ pub struct ValidityConfig {
     pub batch: bool,
 }
 
-/// Stores of page validity (which pages of each block are valid), by name.
+/// Names of the stores of page validity (which pages of each block are valid).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ValidityName {
@@ -107,7 +107,7 @@ impl Default for GeckoConfig {
     }
 }
 
-/// How sorted runs of Logarithmic Gecko are merged, by name.
+/// Names of the ways to merge sorted runs of Logarithmic Gecko.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum MergeName {
@@ -140,7 +140,7 @@ impl RecoveryConfig {
     }
 }
 
-/// What makes an L2P map on flash survive a loss of power, by name.
+/// Names of what makes an L2P map on flash survive a loss of power.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RecoveryName {
@@ -153,7 +153,7 @@ pub enum RecoveryName {
     BackwardSynchronising,
 }
 
-/// What recovery reads of each block when it rebuilds an L2P map, by name.
+/// Names of what recovery reads of each block when it rebuilds an L2P map.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SurveyName {
@@ -175,7 +175,7 @@ impl SurveyName {
     }
 }
 
-/// How GC treats blocks of metadata (map and page validity on flash), by name.
+/// Names of the ways in which GC treats blocks of metadata (map and page validity on flash).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum MetadataName {

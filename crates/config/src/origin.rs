@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::Config;
 use crate::resolve::AUTO_PRESET;
 
-/// Kind of the place that a setting's value comes from.
+/// Kind of place (file, command line, preset and so on) in which a setting got its value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Source {
@@ -31,12 +31,12 @@ pub enum Source {
     Derived,
 }
 
-/// Where the value of a setting comes from.
+/// Place in which a setting got its value: its kind, and where exactly.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Origin {
-    /// Kind of the place that the value comes from.
+    /// Kind of the place in which the setting got its value.
     pub source: Source,
-    /// The place, such as `drive.toml:12` or the name of a preset; absent if the kind says all.
+    /// The place, such as `drive.toml:12` or the name of a preset; absent if the kind alone identifies it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
 }

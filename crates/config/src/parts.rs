@@ -21,7 +21,8 @@ use wearwell::validity::ValidityPart;
 
 use super::{Config, ConfigError, HistoryName, MetadataName, ResolvedDevice, ReverseMapName, ValidityName};
 
-/// Parts of a design (content mechanisms, map, page validity, recovery) by name; an absent part is the design's own.
+/// Names of the parts (content mechanisms, map, page validity, recovery) that replace a design's own; an absent part is
+/// the design's own.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct PartsConfig {
@@ -39,7 +40,7 @@ pub struct PartsConfig {
     pub survives: Option<SurvivalName>,
 }
 
-/// Content mechanisms (ways to save flash writes by looking at content) by name.
+/// Names of the content mechanisms (ways to save flash writes by looking at content).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ContentName {
     /// The host's remap commands let several logical pages share a flash page (Remap-SSD).
@@ -67,8 +68,8 @@ impl ContentName {
         OF_PAPERS.into_iter().chain(filters().map(Self::Mechanism))
     }
 
-    /// Returns the mechanism that looks at page contents (deduplication, recycling, delta encoding, compression)
-    /// called `name`, if there is one.
+    /// Returns the content mechanism (deduplication, recycling, delta encoding, compression and so on) called `name`,
+    /// if there is one.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::all_names().find(|known| known.name() == name)
     }
@@ -204,7 +205,7 @@ impl ContentList {
     }
 }
 
-/// Kinds of L2P tables by name.
+/// Names of the kinds of L2P tables.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum MapName {
@@ -217,7 +218,7 @@ pub enum MapName {
     Lazy,
 }
 
-/// What preserves acknowledged data over a loss of power, by name.
+/// Names of what preserves acknowledged data over a loss of power.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SurvivalName {

@@ -93,7 +93,7 @@ impl Default for TimingConfig {
     }
 }
 
-/// Timing engines by name.
+/// Names of the timing engines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {

@@ -365,8 +365,8 @@ impl Record {
         self.take_first_erase(run);
     }
 
-    /// Replaces, in the figures of the record, the named numbers of the device's layout (channels, dies, planes,
-    /// blocks, pages) by numbered ones, the form that committed records have.
+    /// Moves the numbers of the device's layout (channels, dies, planes, blocks, pages) in the record from named
+    /// figures to figures named by position, the form that checked-in records have.
     fn take_layout(&mut self, run: &RunRecord) {
         self.figures.retain(|name, _| !name.starts_with("device.layout."));
         let layout = run.device.layout;
@@ -461,8 +461,8 @@ fn flatten(name: &str, value: &serde_json::Value, into: &mut BTreeMap<String, f6
     }
 }
 
-/// Records of all experiments of a paper by name. Also notes which of them are used for the current row (reported
-/// result).
+/// Records of all experiments of a paper, by the experiment's name. Also notes which of them are used for the current
+/// row (reported result).
 #[derive(Debug, Default)]
 pub struct ExperimentRecords {
     records: BTreeMap<String, Result<Record, String>>,

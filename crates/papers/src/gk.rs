@@ -158,8 +158,8 @@ fn causes(setting: &ExperimentSetting, load: Load) -> Vec<Experiment> {
     experiments
 }
 
-/// Returns the experiments for the GeckoFTL paper's Figure 13 (all five designs), and one that shows what `GeckoFTL`'s
-/// rule for GC of metadata saves.
+/// Returns the experiments for the GeckoFTL paper's Figure 13 (all five designs), and one that shows what `GeckoFTL`
+/// saves by collecting metadata blocks only when they are empty.
 fn designs(setting: &ExperimentSetting, load: Load) -> Vec<Experiment> {
     let mut experiments: Vec<Experiment> =
         FTLS.iter().map(|&(name, design)| load.experiment(setting, name.to_owned(), design, &[])).collect();

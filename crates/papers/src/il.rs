@@ -100,11 +100,11 @@ impl Answer {
     }
 }
 
-/// Returns the factor by which the gaps between requests are multiplied for a load of `writes_per_s` writes per second,
-/// so that the drive programs pages at the load's rate although every host write takes `collected` programs. The time
-/// in which the drive serves requests is subtracted from the gaps.
-fn gap_scale(writes_per_s: f64, collected: f64, (write_s, reads): (f64, f64)) -> f64 {
-    collected - writes_per_s * (write_s + reads * 60e-6)
+/// Returns the factor by which the gaps between requests are multiplied. The load is meant to program `writes_per_s`
+/// pages per second, and each host write causes `programs_per_write` programs. The time in which the drive serves a
+/// write (`write_s` seconds) and its `reads` reads of 60 us is subtracted from the gap.
+fn request_gap_scale(writes_per_s: f64, programs_per_write: f64, (write_s, reads): (f64, f64)) -> f64 {
+    programs_per_write - writes_per_s * (write_s + reads * 60e-6)
 }
 
 fn writes_per_s(years: f64) -> f64 {
@@ -150,7 +150,7 @@ pub fn experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
         TRACES.into_iter().flat_map(|trace| of_trace(setting, trace)).collect();
     for scheme in ["throttling", "integrated"] {
         let load = format!("rate={SYNTHETIC_RATE}+dup:share=0.05,compress=0.95");
-        let gap_scale = gap_scale(SYNTHETIC_RATE, 1.0, (0.0, 0.0));
+        let gap_scale = request_gap_scale(SYNTHETIC_RATE, 1.0, (0.0, 0.0));
         experiments.push(synthetic(
             setting,
             "synthetic",
@@ -162,7 +162,7 @@ pub fn experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
     for answer in [Answer::EqualBuffers, Answer::UntilProgrammed] {
         for scheme in SCHEMES {
             let load = format!("rate={CONTROL_RATE}+unique");
-            let gap_scale = gap_scale(CONTROL_RATE, 1.0, (answer.write_s(), 0.0));
+            let gap_scale = request_gap_scale(CONTROL_RATE, 1.0, (answer.write_s(), 0.0));
             experiments.push(synthetic(setting, "control", scheme, answer, (load, gap_scale, 20e6)));
         }
     }
@@ -176,7 +176,7 @@ fn of_trace(setting: &ExperimentSetting, trace: Trace) -> Vec<Experiment> {
     let mut add = |variant: &str, scheme: &str, answer: Answer, extra: &[&str]| {
         let load = format!("{}:scale={scale},seed={}{}", trace.substitute, setting.seed, repeating(variant));
         let times = (answer.write_s(), READS_PER_WRITE);
-        let gap_scale = gap_scale(writes_per_s(trace.years), collected, times);
+        let gap_scale = request_gap_scale(writes_per_s(trace.years), collected, times);
         let extra = extra.iter().map(|&setting| setting.to_owned());
         let settings = settings(setting, scheme, answer, gap_scale).into_iter().chain(extra).collect();
         let name = answer.name(trace.name, variant);

@@ -88,7 +88,8 @@ impl FromStr for Paper {
 pub struct Targets {
     /// Title and source of the paper.
     pub paper: Citation,
-    /// Where the paper contradicts itself or leaves something open, by name, and how Wearwell reads it.
+    /// Places, each with a name, where the paper contradicts itself or leaves something open, and how Wearwell reads
+    /// them.
     #[serde(default)]
     pub contradictions: BTreeMap<String, String>,
     /// Claims of the paper's abstract, for the summary of results.

@@ -106,7 +106,8 @@ fn the_declared_evidence_of_a_row_matches_how_its_values_are_computed() {
     }
 }
 
-/// Whether hardly anything lies outside of the band: an end is open, is zero, or is ten times the other.
+/// Whether a range is so wide that it excludes hardly any value: an end is open or zero, or one end is ten times the
+/// other.
 fn is_wide(reported: &Reported) -> bool {
     let (low, high) = reported.range_bounds();
     let has_range = reported.low.is_some() || reported.high.is_some();

@@ -193,7 +193,7 @@ const TIME_UNITS: [(&str, TimeUnit); 3] =
     [("ps", TimeUnit::Picoseconds), ("ns", TimeUnit::Nanoseconds), ("us", TimeUnit::Microseconds)];
 const KINDS: [(&str, AssumedOp); 2] = [("reads", AssumedOp::Reads), ("writes", AssumedOp::Writes)];
 
-/// Returns the value that a name stands for; `None` if no name is given, an error if it is unknown.
+/// Returns the value that a name selects from a list; `None` if no name is given, an error if the name is unknown.
 fn choice<T: Copy>(what: &'static str, name: Option<&str>, known: &[(&str, T)]) -> PyResult<Option<T>> {
     let Some(name) = name else { return Ok(None) };
     match known.iter().find(|(other, _)| *other == name) {

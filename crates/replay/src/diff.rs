@@ -111,8 +111,8 @@ pub struct Difference {
     pub a: Option<Value>,
     /// Value of the field in the second file.
     pub b: Option<Value>,
-    /// Of a setting: where the value in the first and in the second file comes from (`default`, `set`, `file
-    /// drive.toml:3`, ..); absent if the file does not say, and for all other fields.
+    /// For a setting: where the value in the first and in the second file comes from (`default`, `set`, `file
+    /// drive.toml:3`, ..). Absent for other fields, and if a file does not record it.
     pub origins: [Option<String>; 2],
 }
 
@@ -286,13 +286,13 @@ fn is_cause(field: &str) -> bool {
 /// Name of the field beside `config` that says where its values come from.
 const ORIGINS: &str = "origins.";
 
-/// Whether a field says where the value of a setting comes from.
+/// Whether a field holds the origin of a setting's value (default, file, preset and so on).
 fn is_origin(field: &str) -> bool {
     field.starts_with(ORIGINS) || field.contains(&format!(".{ORIGINS}"))
 }
 
-/// Returns where the value of a setting comes from, by the fields of its record; `None` for other fields, and if the
-/// record does not say.
+/// Returns the origin of a setting's value from its record; `None` for other fields, and if the record does not contain
+/// it.
 fn origin_of(field: &str, fields: &BTreeMap<String, Value>) -> Option<String> {
     let at = if field.starts_with("config.") { 0 } else { field.find(".config.")? + 1 };
     let (before, key) = (&field[..at], &field[at + "config.".len()..]);
@@ -304,8 +304,8 @@ fn origin_of(field: &str, fields: &BTreeMap<String, Value>) -> Option<String> {
     (says && fields.contains_key(field)).then(|| "default".to_owned())
 }
 
-/// Returns all fields of a record by name. Fields of inner records have names with dots, and fields of records in short
-/// lists also the record's number in the list.
+/// Returns all fields of a record, by name. Fields of inner records have names with dots, and fields of records in
+/// short lists also contain the record's number in the list.
 fn flat(record: &Map<String, Value>) -> BTreeMap<String, Value> {
     let mut fields = BTreeMap::new();
     flatten("", record, &mut fields);

@@ -316,8 +316,8 @@ fn pool_plans<N: Nand>(ftl: &Ftl<N>) -> Result<Vec<PoolPlan>, Error> {
 const GOLDEN_SECTION: f64 = 0.618_033_988_749_894_9;
 
 /// Fills a block of `pool` (a plane, or the planes of a superblock) with `valid` valid pages, taken from the
-/// permutation of logical pages and spread evenly, and with invalid pages between them. Each of these is an older version
-/// of the next valid page, or of a page that is written later.
+/// permutation of logical pages and spread evenly, and with invalid pages between them. Each of these is an older
+/// version of the next valid page, or of a page that is written later.
 fn build_block<N: Nand>(ftl: &mut Ftl<N>, pool: u32, valid: u32, pages: &mut Pages) -> Result<(), Error> {
     let block_pages = ftl.store().data_pages();
     let lpns: Vec<Lpn> = std::iter::from_fn(|| pages.next_but_the_last()).take(valid as usize).collect();
@@ -374,7 +374,7 @@ struct MetadataRoom {
     streams: u32,
     /// Number of blocks that hold only metadata (map and page validity on flash).
     blocks: u32,
-    /// Metadata pages in blocks that GC collects like data blocks, and which are valid to the same share.
+    /// Metadata pages in blocks that GC collects like data blocks, with the same share of valid pages.
     collected_pages: u64,
 }
 

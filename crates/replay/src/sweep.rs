@@ -192,7 +192,8 @@ pub struct FailedRun {
 }
 
 impl FailedRun {
-    /// Returns the cell of the failed run in the column `title` of run records; empty for what only a run can tell.
+    /// Returns the text of the failed run in the column `title` of run records; empty for columns that only a finished
+    /// run can fill.
     fn cell(&self, title: &str) -> Cell {
         match title {
             "trace" => self.trace.clone().into(),

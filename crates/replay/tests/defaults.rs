@@ -171,9 +171,9 @@ fn lifetime_years_follow_the_host_rate_and_the_time_scale() {
     );
 }
 
-/// Bytes that the host can write to `cycles` lives of `capacity` bytes, TB. Counted apart from what the record says of
-/// its steady part: what the host writes comes from the input, what was programmed from the series and the total. What
-/// a content mechanism saves is not programmed.
+/// Returns how many TB the host can write in `cycles` lives of `capacity` bytes. The value is computed without the
+/// record's figures on its steady part: from the writes of the input and the programs of the run. What a content
+/// mechanism saves is not programmed.
 fn possible_tb(record: &RunRecord, load: &str, capacity_bytes: f64, cycles: f64) -> f64 {
     let from = record.steady.from_request;
     let requests = common::requests_of(load).into_iter().skip(from as usize);

@@ -54,8 +54,8 @@ fn amplification(device: &mut Device<SimNand>, times: f64, seed: u64) -> f64 {
     device.ftl().stats().write_amplification()
 }
 
-/// What the mean field says about this device. GC starts when a pool falls to `low_blocks` and gives back one block, so
-/// that a pool has between that and one more.
+/// Returns the write amplification that the mean-field model predicts for this device. GC starts when a pool falls to
+/// `low_blocks` free blocks and frees one, so that a pool has between `low_blocks` and one more.
 fn predicted(device: &Device<SimNand>) -> f64 {
     let ftl = device.ftl();
     let (geometry, pools) = (ftl.store().geometry(), ftl.store().pools() as u64);

@@ -447,8 +447,9 @@ impl<D: BlockDevice> Session<'_, D> {
         }
     }
 
-    /// Decodes the first `count` bytes of `buffer` and queues the complete requests for the engine; `claim` is handed on
-    /// with the payload for which it was made. Returns how the connection ended, or `None` if it goes on.
+    /// Decodes the first `count` bytes of `buffer` and queues the complete requests for the engine. `claim` is memory
+    /// claimed for a payload, and is passed on with that payload. Returns how the connection ended, or `None` if it
+    /// continues.
     fn take_all(
         &self,
         decoder: &mut Decoder,
@@ -577,7 +578,7 @@ fn send_replies(shared: &Weak<Shared>, socket: &Socket, replies: &Receiver<Repli
 struct InFlight {
     bytes: Mutex<usize>,
     released: Condvar,
-    /// Whether a reply could not be sent: then nobody waits for the other replies.
+    /// Whether a reply could not be sent, so that the other replies are not needed any more.
     client_is_gone: AtomicBool,
 }
 

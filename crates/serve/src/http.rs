@@ -112,7 +112,7 @@ impl Answer {
         Self { status, content_type: PLAIN, body: format!("{sentence}\n") }
     }
 
-    /// Returns the bytes to send: the header, and the body unless only the header was asked for.
+    /// Returns the bytes to send: the header, and the body unless the request was HEAD.
     fn encode(&self, has_body: bool) -> String {
         let length = self.body.len();
         let allow = if self.status.starts_with("405") { "Allow: GET, HEAD\r\n" } else { "" };

@@ -18,7 +18,7 @@ const SAVED_MAX: Duration = Duration::from_millis(100);
 #[derive(Clone, Copy, Debug)]
 struct Rate {
     per_second: u64,
-    /// Time at which everything booked so far has been paid for at this rate.
+    /// Time at which all requests so far are done at this rate; a request that arrives before waits until then.
     paid_at: Duration,
 }
 

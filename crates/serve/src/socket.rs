@@ -50,9 +50,9 @@ impl Default for SocketMode {
     }
 }
 
-/// Binds a Unix socket whose file has the permissions `mode` from the beginning: a client that connects before permissions are
-/// changed would be connected already. Linux gives the file the permissions of the socket, without those that the umask of the
-/// process removes. The umask is left alone, because other threads create files.
+/// Binds a Unix socket whose file has the permissions `mode` from the beginning: a client that connects before
+/// permissions are changed would be connected already. Linux gives the file the permissions of the socket, without
+/// those that the umask of the process removes. The umask is left alone, because other threads create files.
 fn bind_with_mode(path: &Path, SocketMode(mode): SocketMode) -> io::Result<UnixListener> {
     const BACKLOG: i32 = 128;
     let socket =
@@ -124,8 +124,8 @@ impl ListeningSocket {
 }
 
 impl Listener {
-    /// Listens on an address. A socket file on which no process listens any more is replaced. A TCP address must not have a wider
-    /// reach than `reach`: loopback only, where clients are not authenticated.
+    /// Listens on an address. A socket file on which no process listens any more is replaced. A TCP address must not
+    /// have a wider reach than `reach`: loopback only, where clients are not authenticated.
     pub(crate) fn bind(address: &Address, mode: SocketMode, reach: Reach) -> io::Result<Self> {
         match address {
             Address::Unix(path) => {
@@ -341,7 +341,7 @@ impl Socket {
         };
     }
 
-    /// Tells an encrypted client that no more data follows (TLS `close_notify`).
+    /// Sends an encrypted client the end of the data (TLS `close_notify`).
     pub(crate) fn say_goodbye(&self) {
         if let Some(session) = self.session.get() {
             session.say_goodbye(&self.stream);
@@ -372,8 +372,8 @@ impl Socket {
         Ok(rustix::net::sendmsg(&self.stream, &slices, &mut SendAncillaryBuffer::default(), flags)?)
     }
 
-    /// Sends as many of the bytes as the socket accepts without blocking, and returns how many. For sockets that are not
-    /// encrypted.
+    /// Sends as many of the bytes as the socket accepts without blocking, and returns how many. For sockets that are
+    /// not encrypted.
     pub(crate) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
         Ok(rustix::net::send(&self.stream, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?)
     }

@@ -1,8 +1,8 @@
 //! TLS over the sockets of clients, by `rustls`. It is a feature of this crate; without it nobody can make a [`Tls`].
 //!
-//! One thread of a connection reads and others write, so the state of the protocol is behind a mutex that nobody holds while he
-//! waits for the network: whoever reads waits for bytes before he locks, whoever writes locks, takes what is encrypted, and sends
-//! it behind a second mutex, which keeps the order. Who reads never waits for that one.
+//! One thread of a connection reads and others write, so the state of the protocol is behind a mutex that nobody holds
+//! while he waits for the network: whoever reads waits for bytes before he locks, whoever writes locks, takes what is
+//! encrypted, and sends it behind a second mutex, which keeps the order. Who reads never waits for that one.
 
 #[cfg(feature = "tls")]
 pub(crate) use with_tls::Session;
@@ -58,8 +58,8 @@ mod with_tls {
     }
 
     impl Tls {
-        /// Reads the server's certificate chain and key, and the certificate of those who sign clients' certificates, if clients
-        /// are asked for one.
+        /// Reads the server's certificate chain and key, and the certificate that signs clients' certificates if
+        /// clients have to show one.
         ///
         /// # Errors
         /// [`TlsError`]: files that are no PEM, a key of another certificate.
@@ -165,8 +165,9 @@ mod with_tls {
             }
         }
 
-        /// Sends what the protocol has to say to what was received, unless another thread is sending: that one may wait for a
-        /// client which first sends more itself, and must not be waited for here. What is left goes out with the next bytes.
+        /// Sends what the TLS protocol answers to what was received, unless another thread is sending: that thread may
+        /// wait for a client that first sends more itself, and must not be waited for here. What is not sent goes out
+        /// with the next bytes.
         fn answer(&self, stream: &Stream) -> io::Result<()> {
             if !self.state().wants_write() {
                 return Ok(());
@@ -207,7 +208,7 @@ mod with_tls {
             Ok(())
         }
 
-        /// Tells the client that nothing follows.
+        /// Sends the client the end of the data (TLS `close_notify`).
         pub(crate) fn say_goodbye(&self, stream: &Stream) {
             self.state().send_close_notify();
             // The client may be gone.

@@ -1,4 +1,5 @@
-//! Several exports of one server: each has its own data, engine and counters, and one that fails takes no other with it.
+//! Several exports of one server: each has its own data, engine and counters, and one that fails takes no other with
+//! it.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -184,7 +185,7 @@ fn prometheus_metrics_have_a_label_for_their_export() {
     );
 }
 
-/// A device of a few blocks in memory, whose engine fails when it is told to.
+/// A device of a few blocks in memory, whose engine fails when the test says so.
 struct Fragile(bool);
 
 impl BlockDevice for Fragile {

@@ -84,7 +84,8 @@ struct Tally {
     pages: u32,
 }
 
-/// Opens a changed image; nothing but the truth or an error may come out of it, and `check` says no less.
+/// Opens a changed image. Every read must return the right data or an error, and `check` must report at least what a
+/// read finds.
 fn judge(files: MemoryFiles, oracle: &Oracle, what: &str, tally: &mut Tally) {
     tally.faults += 1;
     let audited = audit_of(files.clone());
@@ -113,8 +114,9 @@ fn judge(files: MemoryFiles, oracle: &Oracle, what: &str, tally: &mut Tally) {
     assert_eq!(again.repaired, 0, "{what}: opening repairs");
 }
 
-/// Damages the files of an image while it is served, and goes on working. Nothing but the truth or an error is read,
-/// then and at the end of the work; no write, trim or flush fails. The files are judged like those of a closed image.
+/// Damages the files of an image while it is served, and continues to work on it. Every read must return the right data
+/// or an error, during and after the work, and no write, trim or flush may fail. The files are then judged like those
+/// of a closed image.
 fn judge_while_served(
     worked: &Worked,
     options: OpenOptions,
@@ -154,7 +156,7 @@ fn assert_live(image: &mut Image<MemoryFiles>, oracle: &Oracle, what: &str) {
     assert!(violations.iter().all(is_error), "{what}, served: {violations:?}");
 }
 
-/// What goes wrong with a file.
+/// A fault that is injected into a file of an image.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fault {
     FlippedByte,

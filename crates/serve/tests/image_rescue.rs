@@ -16,8 +16,8 @@ use wearwell_serve::{BlockDevice, DeviceError, FlashDevice};
 use crate::{image_damage, image_support};
 
 const PAGE_BYTES: u32 = 1024;
-/// Designs whose map is in NVRAM and that store no differences: whatever is damaged but the superblock, they can be
-/// rescued.
+/// Designs that can be rescued whatever is damaged except the superblocks: their map is in NVRAM and they store no
+/// differences.
 const RESCUED: [&str; 2] = ["page-map", "recyclable"];
 
 type Rescued = FlashDevice<FileNand<MemoryFiles>>;

@@ -17,8 +17,8 @@ use crate::image_support;
 
 const PAGE_BYTES: usize = 4096;
 const PAGES: u64 = 128;
-/// A `process` session that was killed, a `host` session that was killed, one that closed its image, and a map on
-/// flash.
+/// Designs of the images of version 1, in this order: a `process` session that was killed, a `host` session that was
+/// killed, one that closed its image, and a map on flash.
 const DESIGNS: [&str; 4] = ["page-map", "remap", "integrated", "wearwell"];
 
 struct Archive {

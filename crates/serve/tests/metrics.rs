@@ -50,7 +50,7 @@ fn scrape(address: SocketAddr) -> Exposition {
     Exposition::parse(&body)
 }
 
-/// Samples by name and label, as `programs_total{cause="gc"}`.
+/// Samples of a metrics page by name and label, such as `programs_total{cause="gc"}`.
 struct Exposition {
     samples: BTreeMap<String, f64>,
 }
@@ -214,8 +214,8 @@ fn metrics_are_served_only_on_loopback_addresses() {
     assert!(error.to_string().contains("loopback"), "{error}");
 }
 
-/// Clients that say nothing, drip, talk nonsense, do not read or vanish: writes go on, scrapes too, and the slow ones are
-/// hung up on.
+/// Clients that say nothing, drip, talk nonsense, do not read or vanish: writes go on, scrapes too, and the slow ones
+/// are hung up on.
 #[test]
 fn hostile_and_slow_metrics_clients_delay_no_other_client() {
     const SILENT: usize = 200;

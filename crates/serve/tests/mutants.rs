@@ -12,7 +12,8 @@ use crate::versions;
 const BLOCKS: u64 = 512;
 const BLOCK_BYTES: usize = 4096;
 const IN_FLIGHT: usize = 16;
-/// Reliability tests of the same kind needed up to 150 for the rarest defect.
+/// Number of cycles after which every planted defect must be found. Similar reliability tests needed up to 150 for the
+/// rarest defect.
 const CYCLES: u64 = 400;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -19,7 +19,8 @@ use wearwell_serve::{Address, Bound, FlashDevice, Server, Tls};
 
 const ERR_TLS_REQD: u32 = (1 << 31) + 5;
 
-/// Certificates of the tests: `authority` signed `server` and `client`, and somebody else `stranger`.
+/// Returns the path of a certificate or key of the tests: `authority` signed `server` and `client`; another authority
+/// signed `stranger`.
 fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/certificates").join(name)
 }

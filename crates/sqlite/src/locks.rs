@@ -24,7 +24,7 @@ pub(crate) mod level {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Busy;
 
-/// Lock on a database file: how many connections read, and the level of the one that writes.
+/// Lock on a database file: number of connections that read, and lock level of the connection that writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Locks {
     /// Number of connections whose lock level on the database file is [`level::SHARED`] or higher.

@@ -114,7 +114,7 @@ fn the_child_process_commits_transactions_until_it_is_killed() {
     }
 }
 
-/// Runs the child and kills it after a while; returns the last number it told.
+/// Runs the child process and kills it after a while; returns the last transaction number that it printed.
 fn run_and_kill(arguments: &str, lifetime: Duration) -> u64 {
     let mut child = Command::new(std::env::current_exe().expect("a test knows where it is"))
         .args([

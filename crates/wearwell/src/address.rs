@@ -44,7 +44,7 @@ pub enum RemapMode {
 
 /// A 32-bit address that dense tables store with `u32::MAX` for "none".
 pub trait Address: Copy + PartialEq {
-    /// The value that stands for "no address" in a dense table.
+    /// The value that means "no address" in a dense table.
     const NONE: Self;
     /// Returns the address, or `None` if it is [`Address::NONE`].
     #[inline]

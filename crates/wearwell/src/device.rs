@@ -41,7 +41,8 @@ pub enum HostData<'a> {
 struct Piece {
     lpn: Lpn,
     mask: SectorMask,
-    /// First byte of the part within its logical page, end of the part there, and its first byte within the request.
+    /// First byte of the piece within its logical page, end of the piece there, and first byte of the piece within the
+    /// request.
     from: usize,
     to: usize,
     at: usize,

@@ -51,7 +51,8 @@ pub enum FtlEvent {
     Metadata(MetadataReason),
 }
 
-/// A choice of GC: the victim, the rule that chose it, and the blocks from which it was chosen.
+/// A choice of a GC victim: the victim, the rule that chose it (victim policy or wear leveling), and the blocks from
+/// which it was chosen.
 #[derive(Clone, PartialEq, Debug)]
 pub struct VictimChoice {
     /// Pool (set of planes) that GC collects.
@@ -80,7 +81,7 @@ pub struct CandidateFigures {
     pub erases: u32,
     /// Kind of data in the block's pages.
     pub kind: PageKind,
-    /// Figure by which the rule ranks the block; `None` if the rule did not look at the block.
+    /// Figure by which the rule that chose the victim ranks the block; `None` if the rule did not examine the block.
     pub rank_figure: Option<f64>,
 }
 
@@ -119,7 +120,7 @@ impl VictimRule {
         Self::Recordable,
     ];
 
-    /// Returns the name of the rule: lower case, words joined by `-`.
+    /// Returns the name of the rule that chooses victims: lower case, words joined by `-`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Policy => "policy",

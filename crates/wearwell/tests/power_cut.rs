@@ -14,11 +14,11 @@
 //!   during these writes is excluded by the promise, so second cuts come after them.
 //! - nvram: flash and NVRAM, which holds a copy of the map. Data buffered in RAM needs a flush.
 //!
-//! A device with enough room keeps the same promise while its programs and erases fail; there one possible cut in seven is
-//! made.
+//! A device with enough room keeps the same promise while its programs and erases fail; there one possible cut in seven
+//! is made.
 //!
-//! By default one of 25 possible cuts is made, and one of 49 where programs and erases fail: others in each scenario, with
-//! each outcome in turn. `just soak` makes all.
+//! By default one of 25 possible cuts is made, and one of 49 where programs and erases fail: others in each scenario,
+//! with each outcome in turn. `just soak` makes all.
 //!
 //! Without a write buffer a write must be on flash when it is acknowledged, and the tests verify this.
 
@@ -41,7 +41,8 @@ const SCENARIO: u64 = 300;
 const AFTERWARDS: u64 = 50;
 /// One possible cut in this many is made by default. No multiple of three, so that the outcomes take turns.
 const ONE_CUT_IN: u64 = 25;
-/// The same for devices whose programs and erases fail; in long explorations one in [`ONE_FAILING_CUT_IN`] is made.
+/// Share of the possible cuts that is made on devices whose programs and erases fail; in long explorations it is one in
+/// [`ONE_FAILING_CUT_IN`].
 const FAILING_SHARE: u64 = 7;
 const ONE_FAILING_CUT_IN: u64 = 7;
 
@@ -202,8 +203,8 @@ struct Scenario<'a> {
 }
 
 impl Scenario<'_> {
-    /// Runs the scenario without a cut. Copies of the device before an operation are cut at its programs and erases, with
-    /// each outcome of the interrupted one; of all these possible cuts one in `one_in` is made.
+    /// Runs the scenario without a cut. Copies of the device before an operation are cut at its programs and erases,
+    /// with each outcome of the interrupted one; of all these possible cuts one in `one_in` is made.
     fn explore(&mut self) -> Tally {
         let mut device = self.device();
         let mut witness = Witness::new(&device, self.design, self.buffer);
@@ -408,8 +409,8 @@ fn perform(device: &mut Fragile, oracle: &mut Oracle, op: Op) -> Result<()> {
     }
 }
 
-/// Explores the scenarios of designs on all worlds; `failing` makes programs and erases fail. One possible cut in `one_in`
-/// is made.
+/// Explores the scenarios of designs on all worlds; `failing` makes programs and erases fail. One possible cut in
+/// `one_in` is made.
 fn cuts_of(designs: &[DesignUnderTest], is_failing: bool, one_in: u64) -> Tally {
     let mut total = Tally::default();
     for (number, design) in (0u64..).zip(designs) {

@@ -291,7 +291,7 @@ impl Model {
     }
 }
 
-/// The product and the model, which a minimal engine drives with the same operations.
+/// The recycler under test and the naive model, which a minimal engine drives with the same operations.
 #[derive(Clone)]
 struct Pair {
     model: Model,

@@ -243,7 +243,7 @@ impl World {
         Ok(())
     }
 
-    /// Writes a page: its program is newer evidence on flash, so no entry is needed for it any more.
+    /// Writes a page. Its program is newer evidence on flash, so its reverse-map entry is not needed any more.
     fn write(&mut self) {
         let lpn = self.lpn();
         self.unbind(lpn);

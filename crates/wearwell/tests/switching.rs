@@ -125,7 +125,7 @@ impl Drive {
         }
     }
 
-    /// Overwrites hot pages with contents that these schemes can serve, in turn.
+    /// Overwrites hot pages with contents that these schemes can serve, one scheme after the other.
     fn overwrite(&mut self, writes: u64, welcome_to: &[SchemeKind]) {
         for k in 0..writes {
             let lpn = self.random.below(HOT);
@@ -160,7 +160,7 @@ impl Drive {
         kept_bytes as f64 / offered_bytes as f64
     }
 
-    /// Writes epoch after epoch while those schemes run that pay; returns the schemes that ran in each epoch.
+    /// Writes epoch after epoch while the schemes run that save writes; returns the schemes that ran in each epoch.
     /// `welcome_to` gives the schemes that can serve the contents of an epoch.
     fn live(
         &mut self,

@@ -227,7 +227,7 @@ impl Causes<'_> {
     }
 
     /// Returns experiments for RM-39 to RM-42: a host with one request in flight, the same host with 5 ms of its own
-    /// per request, NVRAM with space for every remap, and the paper's second load.
+    /// work per request, NVRAM with space for every remap, and the paper's second load.
     fn f2fs(&self) -> Vec<Experiment> {
         let mut all = Vec::new();
         for scheme in ["noremap", "segments", "nlog", "flog"] {

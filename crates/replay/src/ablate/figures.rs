@@ -78,8 +78,8 @@ pub struct Gain {
     pub mechanism: ContentName,
     /// Change of the figure by adding the mechanism alone to the baseline (no mechanism).
     pub alone: Option<Change>,
-    /// Change of the figure by adding the mechanism last, to all the others: the negative of the change by removing it
-    /// from the whole.
+    /// Change of the figure when the mechanism is added to all the others: the negative of the change when it is
+    /// removed from the set of all mechanisms.
     pub last: Option<Change>,
     /// Shapley value: mean change of the figure by adding the mechanism, over all orders in which the mechanisms can be
     /// added.
@@ -93,8 +93,8 @@ pub struct Overlap {
     pub first: ContentName,
     /// The second of the two mechanisms whose gains overlap.
     pub second: ContentName,
-    /// Overlap of the two mechanisms: positive if both gain the same thing, negative if they help each other; absent if
-    /// a run is missing.
+    /// Overlap of the two mechanisms: positive if both save the same writes, negative if they help each other; absent
+    /// if a run is missing.
     pub overlap: Option<Change>,
 }
 

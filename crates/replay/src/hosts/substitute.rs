@@ -23,8 +23,8 @@ use crate::workload::draw::{Zipf, uniform_below};
 use crate::workload::options::{SpecError, SpecKey};
 use crate::workload::permutation::Permutation;
 
-/// Published figures of a trace, from which its substitute is generated, or assumed ones where the table of the
-/// substitute says so.
+/// Published figures of a trace, from which its substitute is generated. Figures that were not published are assumed,
+/// and the table of substitutes marks them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TraceFacts {
     pub name: &'static str,

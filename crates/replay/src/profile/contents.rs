@@ -38,7 +38,7 @@ pub struct ContentFigures {
     pub compressed_distinct_mean: Option<f64>,
 }
 
-/// In how many pages a content lies, and what perfect mechanisms would have programmed for it.
+/// Number of pages that hold a content, and the programs that perfect content mechanisms would need for it.
 #[derive(Clone, Copy, Default)]
 struct Copies {
     /// Number of pages that hold the content now.

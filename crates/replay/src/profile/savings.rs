@@ -35,7 +35,8 @@ pub struct Saving {
     pub when_run: Option<MeasuredSaving>,
 }
 
-/// What a content mechanism saves on a drive, beside the same drive without content mechanisms.
+/// Result of a run of one content mechanism on a drive, compared with a run of the same drive without content
+/// mechanisms.
 #[derive(Clone, Copy, PartialEq, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct MeasuredSaving {
     /// Share of the host's page writes that needed no program for host data: `write_reduction` of the run.

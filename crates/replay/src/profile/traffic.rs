@@ -65,7 +65,7 @@ struct Kind {
     requests: u64,
     bytes: u64,
     sequential: u64,
-    /// End of the last read or write of this kind, in bytes, by device number.
+    /// End in bytes of the last read or write (one kind of request per table), by device number.
     ends: FxHashMap<u32, u64>,
 }
 

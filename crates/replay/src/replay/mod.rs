@@ -176,7 +176,7 @@ struct Lookahead {
     reads: Vec<Lpn>,
 }
 
-/// What the host has asked for since aging.
+/// Counts of what the requests of the host asked for since aging.
 #[derive(Debug, Default)]
 struct Asked {
     requests: u64,

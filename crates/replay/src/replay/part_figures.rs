@@ -13,7 +13,7 @@ use wearwell::validity::{AnyValidity, Gecko, ValidityLog};
 
 type Figure = (&'static str, f64);
 
-/// Returns all figures of a device's parts that are not zero, by name.
+/// Returns all figures of a device's parts (such as map cache hits or merges) that are not zero, by name.
 pub(super) fn figures_of_parts(ftl: &Ftl<SimNand>) -> BTreeMap<String, f64> {
     let cached = ftl.mapping().as_demand_paged();
     let journal = match ftl.mapping() {

@@ -185,7 +185,8 @@ pub enum EventRow {
 }
 
 /// A block that GC could collect: number, valid pages, age in programs, erase count, code of its kind, and the figure
-/// by which the rule ranks it (`None`: the rule did not look at it, or the figure is infinite because nothing is valid).
+/// by which the victim policy ranks it (`None`: the policy did not examine it, or the figure is infinite because no
+/// page is valid).
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct CandidateRow(pub u32, pub u32, pub u64, pub u32, pub u8, pub Option<f64>);
 

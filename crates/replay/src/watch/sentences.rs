@@ -59,7 +59,7 @@ pub(super) fn joined_list(texts: &[String]) -> String {
     }
 }
 
-/// Returns a noun with the numbers of what it stands for; a long list is cut short.
+/// Returns a noun with numbers, such as "pages 3, 5 and 8"; a long list of numbers is cut short.
 pub(super) fn noun_with_numbers(noun: &str, all: &[u32]) -> String {
     let shown: Vec<String> = all.iter().take(NUMBERS_SHOWN).map(u32::to_string).collect();
     let noun = if all.len() == 1 { noun.to_owned() } else { format!("{noun}s") };
@@ -245,7 +245,7 @@ impl Teller<'_> {
         }
     }
 
-    /// Tells which metadata was read and written, and why.
+    /// Returns sentences about the metadata that was read and written, and why.
     fn metadata(&mut self, others: &[&EventRow]) {
         let count = |of: &str| {
             others
@@ -350,7 +350,7 @@ impl Teller<'_> {
         });
     }
 
-    /// Tells where the logical pages of a request are now, and what became of their old flash pages.
+    /// Returns sentences about where the logical pages of a request are now, and what became of their old flash pages.
     fn pages_of(&mut self, first: u32, end: u32) {
         let end = end.min(self.scene.drive.logical_pages);
         for lpn in (first..end).take(LPNS_IN_DETAIL) {
@@ -476,7 +476,7 @@ impl Teller<'_> {
         )
     }
 
-    /// Tells what became of the flash pages that `lpn` needed before.
+    /// Returns a sentence about what became of the flash page that `lpn` had before.
     fn old_place(&mut self, lpn: u32) {
         let scene = self.scene;
         let now = &scene.after.map[lpn as usize].2;
@@ -507,7 +507,7 @@ impl Teller<'_> {
         }
     }
 
-    /// Tells what else changed: logical pages that are stored together with those of the request.
+    /// Returns sentences about what else changed: logical pages that are stored together with those of the request.
     fn other_pages(&mut self, first: u32, end: u32, op: Op) {
         let scene = self.scene;
         let is_of_request = |lpn: u32| (first..end).contains(&lpn) && op != Op::Flush;
@@ -526,7 +526,7 @@ impl Teller<'_> {
         }
     }
 
-    /// Tells which pages of deltas the request filled.
+    /// Returns sentences about the pages of deltas that the request filled.
     fn delta_pages(&mut self, others: &[&EventRow]) {
         let scene = self.scene;
         for event in others {

@@ -15,7 +15,7 @@ pub struct SpecKey {
     pub name: &'static str,
     /// Value that is used if the key is absent.
     pub default: &'static str,
-    /// What the key sets, with unit and bounds.
+    /// Description of what the kind of generator or model generates.
     pub meaning: &'static str,
 }
 
@@ -26,7 +26,7 @@ pub struct GeneratorKind {
     pub name: &'static str,
     /// What the kind of generator or model stands for.
     pub meaning: &'static str,
-    /// Keys that only this kind accepts.
+    /// Keys of a specification that only this kind of generator or model accepts.
     pub keys: &'static [SpecKey],
 }
 

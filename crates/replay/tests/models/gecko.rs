@@ -227,7 +227,7 @@ fn load() -> impl Iterator<Item = (u32, bool)> {
     })
 }
 
-/// One drive, and all structures that are told what happens to it.
+/// Runs one drive, and applies everything that happens to it to all structures that are compared.
 fn model(mut structures: Vec<LogarithmicGecko>) -> Vec<Costs> {
     let mut drive = PageMap::new(Cleaning::Greedy, BLOCKS, BLOCK_PAGES, logical_pages());
     let mut invalid = vec![0_u128; BLOCKS as usize];

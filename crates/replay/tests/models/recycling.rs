@@ -35,8 +35,8 @@ fn power(base: f64, exponent: u64) -> f64 {
     (0..exponent).fold(1.0, |product, _| product * base)
 }
 
-/// Order of the store, the greatest is kept longest: probability (as the bits of a positive number, which have the same
-/// order), version, and when the entry came to have them.
+/// Order of the model's fingerprint store, in which the greatest entry is kept longest: probability (as the bits of a
+/// positive number, which have the same order), version, and when the entry got both.
 type Rank = (u64, u64, u64);
 
 struct Page {

@@ -111,7 +111,7 @@ fn scrub_at_once<N: Medium>(device: &mut FlashDevice<N>) -> Value {
     scrub.answer(device)
 }
 
-/// State of a scrub (a read of all flash pages in use) that a client of the control socket asked for.
+/// State of a scrub (a read of all flash pages in use) that a client of the control socket requested.
 #[derive(Debug)]
 pub(super) struct Scrub {
     next: Option<Ppn>,

@@ -66,7 +66,8 @@ pub(crate) fn health<N: Medium>(device: &mut FlashDevice<N>) -> Value {
     health_of(device, &wear)
 }
 
-/// As [`health`], of a device whose wear was determined before. O(1), but O(logical pages) if any page is lost.
+/// Returns the same health log as [`health`] for a device whose wear was determined before. O(1), but O(logical pages)
+/// if any page is lost.
 pub(crate) fn health_of<N: Medium>(device: &mut FlashDevice<N>, wear: &Wear) -> Value {
     let lost = device.lost_logical_pages().len();
     let device = &*device;

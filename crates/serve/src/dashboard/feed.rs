@@ -29,8 +29,8 @@ const TICK: Duration = Duration::from_secs(1);
 const LONGEST_TICK: Duration = Duration::from_secs(10);
 /// Snapshots take one part in this many of an engine's time at most, up to the longest tick.
 const TIME_SHARE: u32 = 100;
-/// Number of recent snapshots of which the fastest one counts: other programs that use the processor only make the
-/// others slower.
+/// Number of recent snapshots of which the fastest counts as the time of a snapshot: other programs on the processor
+/// only make snapshots slower.
 const RECENT: usize = 8;
 /// Longest time that a client has to take an event.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -60,8 +60,8 @@ impl Watcher {
         }
     }
 
-    /// Sends an event, or if the client has not taken all of the event before, goes on with that one. Does not block.
-    /// Returns whether the client is still there and not too slow.
+    /// Sends a dashboard event, or the rest of the previous one if the client has not received all of it. Does not
+    /// block. Returns whether the client is still connected and not too slow.
     fn send(&mut self, event: &Arc<str>, now: Instant) -> bool {
         if self.sent_bytes == self.event.len() {
             (self.event, self.sent_bytes, self.since) = (Arc::clone(event), 0, now);
@@ -134,7 +134,7 @@ impl<N: Medium> Sending<N> {
         }
     }
 
-    /// Waits until a snapshot is due and somebody looks. Returns false when no client can come any more.
+    /// Waits until a snapshot is due and a client is connected. Returns false when no client can connect any more.
     fn wait_for_tick(&mut self) -> bool {
         loop {
             let arrived = if self.watchers.is_empty() {
@@ -144,7 +144,8 @@ impl<N: Medium> Sending<N> {
             };
             match arrived {
                 Ok(watcher) => {
-                    // Clients that left since the last tick have no place any more, so there are never more than places.
+                    // Clients that left since the last tick have no place any more, so there are never more than
+                    // places.
                     self.watchers.retain(|watcher| watcher.place.strong_count() > 0);
                     self.watchers.push(watcher);
                 }

@@ -82,7 +82,7 @@ impl Record {
         })
     }
 
-    /// Returns the length in bytes of a journal record without its padding, as its header says.
+    /// Returns the length in bytes of a journal record without its padding, as stored in its header.
     fn len_of(head: &[u8]) -> Option<usize> {
         let count = usize::try_from(u64_at(head.get(..RECORD_BYTES)?, 8)).ok()?;
         count.checked_mul(ENTRY_BYTES)?.checked_add(RECORD_BYTES)

@@ -102,7 +102,7 @@ fn has_flat_map_in_nvram(parts: &Parts) -> bool {
     matches!(parts.mapping, MappingPart::Flat) && parts.persistence == Persistence::NvramMap
 }
 
-/// Whether a page of this kind may be missing, or a page found may have been erased since.
+/// Whether a page of this kind may be missing from the flash, or a page that was found may have been erased since.
 fn may_lack(left_out: &LeftOut, kind: PageKind) -> bool {
     let is_missing = left_out.pages.iter().any(|&(_, found)| found.is_none_or(|found| found == kind));
     is_missing || left_out.blocks.iter().any(|&(_, found)| found == Some(kind))

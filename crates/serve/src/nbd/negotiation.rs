@@ -16,9 +16,9 @@ const OPTION_HEAD_BYTES: usize = 16;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is agreed on or not, whatever the others are")]
 pub struct Negotiated {
-    /// The client asked for NBD structured replies: reads are answered in chunks, and errors carry a message.
+    /// Whether the client requested NBD structured replies: reads are answered in chunks, and errors carry a message.
     pub is_structured: bool,
-    /// The client asked for block sizes, so its requests have to be aligned to the minimum block size.
+    /// Whether the client requested block sizes, so that its requests have to be aligned to the minimum block size.
     pub knows_sizes: bool,
     /// Block-status replies report the context `base:allocation`.
     pub allocation: bool,
@@ -84,7 +84,7 @@ impl<'a> Negotiation<'a> {
         }
     }
 
-    /// Says what is done about TLS.
+    /// Sets whether TLS is offered, required or refused in the negotiation.
     #[must_use]
     pub fn with_tls(self, tls: TlsPolicy) -> Self {
         Self { tls, ..self }
@@ -174,7 +174,8 @@ impl<'a> Negotiation<'a> {
         Outcome::Continues
     }
 
-    /// Answers `NBD_OPT_STARTTLS`. If TLS is offered, the negotiation begins anew: what was agreed on before may come from an attacker.
+    /// Answers `NBD_OPT_STARTTLS`. If TLS is offered, the negotiation begins anew: what was agreed on before may come
+    /// from an attacker.
     fn start_tls(&mut self, data: &[u8], reply: &mut Vec<u8>) -> Outcome {
         let refusal: Option<(u32, &[u8])> = match self.tls {
             TlsPolicy::Refused => Some((
@@ -221,8 +222,8 @@ impl<'a> Negotiation<'a> {
         self.agreed.export = export;
     }
 
-    /// Answers `NBD_OPT_EXPORT_NAME`, the oldest way to choose an export. It has no error reply, so an unknown name ends
-    /// the connection.
+    /// Answers `NBD_OPT_EXPORT_NAME`, the oldest way to choose an export. It has no error reply, so an unknown name
+    /// ends the connection.
     fn export_by_name(&mut self, name: &[u8], reply: &mut Vec<u8>) -> Outcome {
         let Some(chosen) = self.find(name) else { return Outcome::Ended };
         self.choose(chosen);
@@ -341,7 +342,8 @@ fn take_counted<'d>(data: &mut &'d [u8]) -> Option<&'d [u8]> {
     Some(bytes)
 }
 
-/// Parses the data of `NBD_OPT_INFO` or `NBD_OPT_GO`: the export name, and the requested information types, two bytes each.
+/// Parses the data of `NBD_OPT_INFO` or `NBD_OPT_GO`: the export name, and the requested information types, two bytes
+/// each.
 fn parse_info_request(mut data: &[u8]) -> Option<(&[u8], &[u8])> {
     let name = take_counted(&mut data)?;
     let (count, kinds) = data.split_first_chunk()?;

@@ -47,7 +47,7 @@ pub const ENOTSUP: u32 = 95;
 pub const ALLOCATION: &str = "base:allocation";
 pub const STATE: &str = "x-wearwell:page-state";
 
-/// A reply, whatever its form.
+/// A reply of the server, simple or structured.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Reply {
     pub cookie: u64,

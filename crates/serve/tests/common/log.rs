@@ -25,7 +25,7 @@ impl Lines {
 }
 
 impl Write for Lines {
-    /// An event comes whole.
+    /// Writes one whole log event.
     fn write(&mut self, event: &[u8]) -> io::Result<usize> {
         self.get().push(String::from_utf8_lossy(event).trim().to_owned());
         Ok(event.len())

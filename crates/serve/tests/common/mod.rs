@@ -103,7 +103,7 @@ impl<N: Medium> Served<N> {
         self.connect().ready()
     }
 
-    /// Ends the server and returns what it was asked. The device must have kept every conservation law.
+    /// Ends the server and returns the operations that its device executed. Checks that the device passes the audit.
     pub fn end(self) -> HostCommands {
         let device = self.server.stop().expect("the engine is sound");
         let commands = device.commands();

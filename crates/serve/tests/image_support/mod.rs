@@ -68,7 +68,7 @@ impl MemoryFile {
     }
 }
 
-/// What goes wrong with a write.
+/// A failure of a write that is injected into the files in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refusal {
     /// Nothing is written.

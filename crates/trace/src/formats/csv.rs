@@ -84,7 +84,7 @@ impl LineFormat for Csv {
 }
 
 impl Op {
-    /// Returns the letter that stands for this operation in Wearwell's CSV.
+    /// Returns the letter by which Wearwell's CSV denotes this operation.
     pub fn csv_letter(self) -> char {
         match self {
             Self::Read => 'R',

@@ -5,9 +5,9 @@
 //! which a host write is offered to the mechanisms. The first that ends the write ends the chain; a write that all of
 //! them pass on is programmed as a page.
 //!
-//! A mechanism that keeps no state (`silent/`) implements only its names, its energy and `offer_write`. The defaults store
-//! whether a design has it and whether it runs in sets of the engine. The four mechanisms of the papers decide where
-//! content is stored, so they have state in [`Ftl`], and GC, reads and recovery know them.
+//! A mechanism that keeps no state (`silent/`) implements only its names, its energy and `offer_write`. The defaults
+//! store whether a design has it and whether it runs in sets of the engine. The four mechanisms of the papers decide
+//! where content is stored, so they have state in [`Ftl`], and GC, reads and recovery know them.
 //!
 //! The calls are resolved at compile time: a device without a mechanism pays one branch per host write for it.
 
@@ -45,7 +45,8 @@ pub(crate) trait ContentStage {
     /// Whether the mechanism uses the hash of a page's content. The hash is computed once for all mechanisms.
     const NEEDS_HASH: bool;
 
-    /// Whether the mechanism keeps nothing on flash and has no options, so that it goes together with every other part.
+    /// Whether the mechanism keeps nothing on flash and has no options, so that it can be combined with every other
+    /// part.
     const IS_STATELESS: bool = true;
 
     /// Returns the energy that the mechanism needs per page offered, in units of a page program.
@@ -142,7 +143,7 @@ macro_rules! content_mechanisms {
                 match self { $(Self::$kind => <$stage>::NEEDS_HASH,)* }
             }
 
-            /// Whether the content mechanism keeps nothing on flash and has no options, so that it goes together with
+            /// Whether the content mechanism keeps nothing on flash and has no options, so that it can be combined with
             /// every other part of a design.
             pub fn is_stateless(self) -> bool {
                 match self { $(Self::$kind => <$stage>::IS_STATELESS,)* }

@@ -15,8 +15,8 @@ pub(super) const DESIGN: Design = Design {
 };
 
 /// Returns the design of integrated lifetime management: the whole L2P table in battery-backed RAM, with deduplication
-/// and compression if they are requested. Which of them is used at a time is decided by the manager at run time
-/// ([`crate::lifetime`]).
+/// and compression if they are requested. Lifetime management ([`crate::lifetime`]) decides at run time which of them
+/// are on.
 pub fn integrated(gc: GcOptions, dedup: Option<DedupOptions>, compresses: bool) -> Parts {
     let sharing = dedup.map(|dedup| SharingDesign {
         reverse_map: ReverseMapPart::Ideal,

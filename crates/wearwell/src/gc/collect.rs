@@ -1,8 +1,8 @@
 //! Garbage collection as the engine runs it: choose a victim, move its pages, erase it. `ftl/room.rs` decides when.
 //!
-//! A victim is emptied according to its kind. Data pages are copied in one batch, and then the map, page validity and content
-//! mechanisms are updated. For metadata pages their owner decides which are current. Packed pages (deltas, chunks) are
-//! unpacked by the content mechanism that packed them.
+//! A victim is emptied according to its kind. Data pages are copied in one batch, and then the map, page validity and
+//! content mechanisms are updated. For metadata pages their owner decides which are current. Packed pages (deltas,
+//! chunks) are unpacked by the content mechanism that packed them.
 //!
 //! Invariant: emptying a victim appends fewer pages than it frees (for static wear leveling: as many). So one free
 //! block per pool is always enough, and collection never recurses. Each valid page is copied once. Only if the reverse
@@ -68,8 +68,8 @@ impl<N: Nand> Ftl<N> {
         Ok(true)
     }
 
-    /// Records the event of a choice of a victim, with the candidates from which it was chosen. `chooser` is a copy of
-    /// the one that chose, from before the choice.
+    /// Records an event about the choice of a victim, with the candidates from which it was chosen. `chooser` is a copy
+    /// of the chooser in its state before the choice.
     #[cold]
     fn note_victim(&mut self, pool: u32, (block, rule): (BlockId, VictimRule), mut chooser: VictimChooser) {
         let Self { store, recycle, delta, .. } = self;
@@ -145,8 +145,8 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Executes a dirty swap of dual-pool wear leveling: moves the data of `cold` to the block `worn`, which was just
-    /// erased. Does nothing while the block of the last swap is still being filled; the rule is checked again at the
-    /// next erase.
+    /// erased. Does nothing while the block of the last swap is still being filled; whether a swap is due is checked
+    /// again at the next erase.
     fn swap_dirty(&mut self, worn: BlockId, cold: BlockId, pool: u32) -> Result<()> {
         let stream = self.stream_of_copies(self.store.blocks().kind(cold), pool);
         if self.store.has_parked_block(stream, pool) {
@@ -526,8 +526,8 @@ impl<N: Nand> Ftl<N> {
     }
 }
 
-/// What the dead pages of a block weigh for the victim policy: less if their content may be revived, and in addition the
-/// dead share of pages of deltas. Page validity is not queried, because that may cost reads of flash.
+/// What the dead pages of a block weigh for the victim policy: less if their content may be revived, and in addition
+/// the dead share of pages of deltas. Page validity is not queried, because that may cost reads of flash.
 struct Dirtiness<'a> {
     geometry: &'a Geometry,
     recycle: Option<&'a RecycleState>,

@@ -51,7 +51,7 @@ impl SchemeEstimate {
     }
 
     /// Whether the scheme (such as compression) saves more writes than it costs energy. In the paper, E >= D implies
-    /// that it saves writes at all; this is tested here because estimates may come from anywhere.
+    /// that it saves writes at all; this is tested here because a caller may pass any estimates.
     fn is_worth_its_energy(self) -> bool {
         self.saves_writes() && 1.0 - self.write_ratio > self.energy_ratio - 1.0
     }

@@ -25,7 +25,8 @@ impl PageCost {
     }
 }
 
-/// Energy of page programs, compression and hashing, which decides whether a lifetime scheme pays.
+/// Energy of page programs, compression and hashing, which decides whether a lifetime scheme saves more energy than it
+/// needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EnergyModel {
     /// Time and power of programming a page.

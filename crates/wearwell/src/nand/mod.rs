@@ -179,7 +179,8 @@ impl PageKind {
         matches!(self, PageKind::Head | PageKind::Tail)
     }
 
-    /// Whether pages of this kind hold several logical pages each, as deltas or compressed together, and say which.
+    /// Whether pages of this kind hold several logical pages each, as deltas or compressed together, with a list of
+    /// them.
     #[inline]
     pub fn is_packed(self) -> bool {
         matches!(self, PageKind::Delta | PageKind::Chunk)

@@ -60,8 +60,7 @@ pub(super) struct PagePayloads {
     block_pages: u32,
     /// Number of 4-byte words of a page without its spare area.
     page_words: u32,
-    /// Number of the part of `rows` that belongs to each block that has pages with bytes; [`NONE`] for the other
-    /// blocks.
+    /// Number of the row of `rows` for each block that has pages with bytes; [`NONE`] for the other blocks.
     row_of: DenseTable<u32>,
     /// For each page of a block, the record in `versions` with its content; the pages of a block are one row, and the
     /// rows follow one another. The first row belongs to no block.

@@ -235,7 +235,7 @@ impl SimNand {
         self.payloads.read(place, into) || self.packed.read(place, into)
     }
 
-    /// Whether pages of this kind keep their bytes without the zeros.
+    /// Whether the bytes of pages of this kind are stored without their zeros.
     #[inline]
     fn packs_bytes_of(&self, kind: PageKind) -> bool {
         self.retain.packed && !self.retain.bytes && kind.is_packed()

@@ -465,8 +465,8 @@ mod tests {
         SimNand::new(geometry, retain).with_nvram(nvram_bytes)
     }
 
-    /// Executes request `number` of a load that repeats some contents, describes the others, and writes few pages
-    /// often.
+    /// Executes request `number` of a load that repeats some contents, writes others as descriptors, and writes few
+    /// pages often.
     fn execute(ftl: &mut Ftl<SimNand>, held: &mut [Option<Fingerprint>], number: u64) {
         let draw = mix_bits(number);
         let lpn = if draw.is_multiple_of(4) { draw >> 8 } else { (draw >> 8) % 24 } % u64::from(LOGICAL);

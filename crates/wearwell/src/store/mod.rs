@@ -361,8 +361,8 @@ impl<N: Nand> Store<N> {
         })
     }
 
-    /// Returns the pool (set of planes) for the write stream's next page, and advances: successive calls visit all
-    /// pools in turn.
+    /// Returns the pool (set of planes) for the write stream's next page, and advances to the next one: successive
+    /// calls visit all pools.
     #[inline]
     pub fn advance_pool(&mut self, stream: Stream) -> u32 {
         self.turns.advance(stream)

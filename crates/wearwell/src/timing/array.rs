@@ -169,9 +169,9 @@ impl FlashArray {
         self.queues[self.running_group.queue as usize].entry_at(u32::from(member)).transfer_ns
     }
 
-    /// Takes the next operation of the multi-plane group that this die (or plane) is executing. In a group of reads, the
-    /// pages are transferred one after the other, so the next read then uses the channel. `PLAIN` devices have no group
-    /// of more than one operation.
+    /// Takes the next operation of the multi-plane group that this die (or plane) is executing. In a group of reads,
+    /// the pages are transferred one after the other, so the next read then uses the channel. `PLAIN` devices have no
+    /// group of more than one operation.
     #[inline(always)]
     pub(super) fn pop_member<const PLAIN: bool>(&mut self) -> QueuedOp {
         self.running_group.op_count -= 1;
@@ -183,7 +183,7 @@ impl FlashArray {
     }
 }
 
-/// State shared by all arrays (dies or planes): channels, clock, events, and the service rules.
+/// State shared by all arrays (dies or planes): channels, clock, events, and the rules by which operations are served.
 #[derive(Clone, Debug)]
 pub(super) struct EngineState<T> {
     /// Current position in the order of events: that of the event being handled, or of an arriving request.
@@ -526,7 +526,7 @@ impl FlashArray {
         }
     }
 
-    /// Ends [`FlashArray::prioritise_background`]: background work has its usual priority again, because no scan of
+    /// Gives background work its usual priority again after [`FlashArray::prioritise_background`], because no scan of
     /// NVRAM waits for it any more.
     pub(super) fn restore_background_priority(&mut self, options: &TimingOptions) {
         self.backlog_bound_ops = options.gc_backlog_ops;

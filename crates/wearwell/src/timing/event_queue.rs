@@ -248,7 +248,7 @@ pub(super) struct EventQueue {
     /// Times at which the controller answers requests, and ends of NVRAM scans, each with the number of the request or
     /// scan; both are rare.
     answers: BinaryHeap<Reverse<(u64, u32)>>,
-    /// Least key of an array's event that comes after the next event of a channel, answer or scan. Array events with a
+    /// Least key of those die events that come after the next event of a channel, answer or scan. Die events with a
     /// smaller key are next.
     next_aside_key: u64,
 }

@@ -43,8 +43,8 @@ impl RamBitmap {
         assert!(self.valid.remove(ppn), "page {ppn} is invalidated twice");
     }
 
-    /// Returns whether the validity bitmap is larger than a processor's cache of its own, so that prefetching its words
-    /// pays.
+    /// Returns whether the validity bitmap is larger than a processor core's private cache, so that prefetching its
+    /// words saves time.
     #[inline]
     pub(crate) fn exceeds_cache(&self) -> bool {
         self.valid.memory_bytes() > CACHE_BYTES

@@ -2,9 +2,8 @@
 //! page validity and recovery that a paper assumes, the drive executes the operations of that paper's design, one by
 //! one, reads included. The mechanisms stay in the drive, so each is shown to disturb nothing while it is off.
 //!
-//! Where an assumption differs, the operations that differ are counted by cause, on the world `slc` without a buffer: first
-//! those of the composed drive, then those of the other.
-//! `docs/verification.md` has these counts.
+//! Where an assumption differs, the operations that differ are counted by cause, on the world `slc` without a buffer:
+//! first those of the composed drive, then those of the other. `docs/verification.md` has these counts.
 
 use SchemeKind::{Dedup, Delta, Recycle};
 use wearwell::Device;
@@ -173,8 +172,8 @@ impl Manager {
     }
 }
 
-/// Returns the operations of the flash, without scans of NVRAM and without the order in which a timing model may execute
-/// them.
+/// Returns the operations of the flash, without scans of NVRAM and without the order in which a timing model may
+/// execute them.
 fn on_flash(operations: &[FlashOp]) -> impl Iterator<Item = FlashOp> {
     let on_flash = operations.iter().filter(|operation| operation.kind != OpKind::Scan);
     on_flash.map(|&operation| FlashOp { dependency_distance: 0, ..operation })
@@ -214,8 +213,8 @@ fn run(variant: &Variant, world: &World, logical: u32, buffer: BufferOptions, lo
     Run { log: device.ftl().store().nand().recorded_ops().to_vec(), operations, decisions, stats }
 }
 
-/// Returns the logical pages that both variants accept on a world, if there are any. Reverse maps take no flash here, so
-/// size is asked with one that needs no NVRAM either.
+/// Returns the number of logical pages that both variants accept on a world (tiny device), if there is one. Reverse
+/// maps take no flash here, so the size is determined with one that needs no NVRAM either.
 fn common_size(world: &World, variants: [&Variant; 2]) -> Option<u32> {
     let sizes = variants.map(|variant| {
         let mut parts = variant.parts.clone();

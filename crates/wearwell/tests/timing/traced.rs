@@ -6,8 +6,8 @@ use wearwell::timing::{Timing, TimingOptions, TimingTrace, TracedOp};
 
 type Span = (u64, u64);
 
-/// Checks the trace of a drained engine: every operation once, with the times of the datasheet; arrays and channels do
-/// one thing at a time, and are busy as long as the engine says.
+/// Checks the trace of a drained engine: it has every operation once, with the times of the datasheet; dies and
+/// channels do one thing at a time, and are busy as long as the engine says.
 pub fn check(
     timing: &mut Timing,
     shape: &Geometry,

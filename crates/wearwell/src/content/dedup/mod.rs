@@ -226,7 +226,7 @@ mod tests {
         assert_eq!(units, expected);
     }
 
-    /// Returns two contents for which `part` (a part of the hash) returns the same value.
+    /// Returns two contents with an equal part of their hash; `part` extracts this part.
     fn alike(part: impl Fn(Fingerprint) -> u64) -> [Fingerprint; 2] {
         let mut known = HashMap::new();
         (0..)

@@ -427,7 +427,7 @@ mod tests {
         history.dead_versions(Lpn(lpn), valid).map(|ppn| ppn.0).collect()
     }
 
-    /// Returns a history of dead pages in which logical page `lpn` was written to physical pages 0, 1, 2 ... in turn,
+    /// Returns a history of dead pages in which logical page `lpn` was written to the physical pages 0, 1, 2 and so on,
     /// so that all but the last are dead.
     fn written(pages: u32, lpn: u32) -> DeadPageLists {
         let mut history = DeadPageLists::new(ListHeads::AtValidPages, pages as usize, 2);

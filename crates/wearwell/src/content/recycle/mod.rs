@@ -187,7 +187,7 @@ pub struct RecycleStatistics {
     pub comparisons_on_misses: u64,
     /// Dead pages that became entries of the fingerprint store.
     pub inserted: u64,
-    /// Entries of the fingerprint store (index of dead pages) that were evicted for a better one.
+    /// Dead pages that were evicted from the fingerprint store, and leave the history next ([`HistoryScope::Store`]).
     pub evicted: u64,
     /// Dead pages that were not inserted into the fingerprint store, because it was full and every entry was better.
     pub refused: u64,
@@ -438,9 +438,9 @@ impl Recycler {
         self.drop_entry(ppn);
     }
 
-    /// Checks the next entry of the fingerprint store in turn and removes it if its page is too old to be revived. With
-    /// one call per page offered, every entry of a full store is checked once while as many pages are invalidated as
-    /// the store has entries.
+    /// Checks one entry of the fingerprint store, in turn, and removes it if its page is too old to be revived. It is
+    /// called once per page offered, so every entry of a full store is checked once while as many pages are invalidated
+    /// as the store has entries.
     pub fn expire_next(&mut self, is_aged: impl Fn(Ppn) -> bool) {
         if let Some(ppn) = self.store.next_in_turn()
             && is_aged(ppn)

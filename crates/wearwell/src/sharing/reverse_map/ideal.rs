@@ -34,14 +34,14 @@ impl Binder {
         Self { lpn: entry.lpn, sequence: [entry.sequence as u32, (entry.sequence >> 32) as u32] }
     }
 
-    /// Creates a placeholder that stands for several binders (logical pages mapped without a program) of a physical
-    /// page: those in the list numbered `list`.
+    /// Creates a placeholder for several binders (logical pages mapped without a program) of a physical page: those in
+    /// the list numbered `list`.
     fn several(list: usize) -> Self {
         Self { lpn: Lpn::NONE, sequence: [list as u32, 0] }
     }
 
-    /// Returns the number of the list that this placeholder stands for; `None` if it is itself a binder (a logical page
-    /// mapped without a program).
+    /// Returns the number of the list for which this placeholder stands; `None` if it is itself a binder (a logical
+    /// page mapped without a program).
     fn list(self) -> Option<usize> {
         (self.lpn == Lpn::NONE).then_some(self.sequence[0] as usize)
     }
@@ -87,7 +87,7 @@ impl IdealReverseMap {
         u64::from(place.0) < self.pages
     }
 
-    /// Returns the binders (logical pages mapped without a program) that `binder` stands for, oldest first: itself, or
+    /// Returns the binders (logical pages mapped without a program) for which `binder` stands, oldest first: itself, or
     /// those of its list.
     fn all<'a>(&'a self, binder: &'a Binder) -> &'a [Binder] {
         binder.list().map_or(slice::from_ref(binder), |list| &self.lists[list])
@@ -108,7 +108,7 @@ impl IdealReverseMap {
         }
     }
 
-    /// Appends `binder` to the bound logical pages that `first` stands for, in a new list if `first` is a single one.
+    /// Appends `binder` to the bound logical pages for which `first` stands, in a new list if `first` is a single one.
     /// Returns the placeholder for the list.
     fn add(&mut self, first: Binder, binder: Binder) -> Binder {
         if let Some(list) = first.list() {

@@ -626,7 +626,8 @@ pub enum ReverseMapPart {
     OobOnly,
     /// Reverse-map entries in NVRAM segments, each for one block (the paper's Remap-SSD).
     Segments {
-        /// NVRAM for the reverse map's segments, bytes.
+        /// Bytes of NVRAM that the medium needs for a reverse map of this kind (segments, log and so on), if flash
+        /// pages have `page_bytes` bytes.
         nvram_bytes: u64,
         /// Size of an NVRAM segment, bytes, a multiple of 16 (of 8 with atomic commands); the paper's default is 1 KiB.
         segment_bytes: u32,

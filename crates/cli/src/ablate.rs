@@ -20,7 +20,7 @@ use crate::{Failure, Outcome};
 
 pub(crate) fn ablate(args: &AblateArgs) -> Result<Outcome, Failure> {
     let outputs = Outputs::of(&args.run, args.traces.iter())?;
-    let kept = open_result_folder(args.resume.as_deref())?;
+    let finished_results = open_result_folder(args.resume.as_deref())?;
     let mechanisms =
         AblatedMechanisms::parse_names(&args.parts).map_err(|error| Failure::of_usage(error.to_string()))?;
     let config = config_with(&args.run, &[])?;
@@ -37,7 +37,7 @@ pub(crate) fn ablate(args: &AblateArgs) -> Result<Outcome, Failure> {
         args,
         mechanisms: &mechanisms,
         reporter: &Reporter::new(args.run.quiet),
-        kept: kept.as_ref(),
+        finished_results: finished_results.as_ref(),
     };
     let sources = sources(args.traces.iter(), &args.run, &config)?;
     let mut ablations = Vec::new();
@@ -89,7 +89,7 @@ struct RunContext<'a> {
     args: &'a AblateArgs,
     mechanisms: &'a AblatedMechanisms,
     reporter: &'a Reporter,
-    kept: Option<&'a ResultFolder<RunRecord>>,
+    finished_results: Option<&'a ResultFolder<RunRecord>>,
 }
 
 impl RunContext<'_> {
@@ -148,7 +148,7 @@ impl RunContext<'_> {
         let mut tasks = Vec::new();
         for (number, plan) in plans.iter().enumerate() {
             let key = plan.run_key(&self.args.design);
-            match self.kept.and_then(|kept| kept.get(&key)) {
+            match self.finished_results.and_then(|finished_results| finished_results.get(&key)) {
                 Some(record) => {
                     let origins = plan.setting_origins(&self.args.design);
                     outcomes[number] = finished(RunRecord { origins, ..record }, &point.configs[number]);
@@ -185,8 +185,8 @@ impl RunContext<'_> {
             Err(error) if error.is_of_device() => return Ok(Err(error.to_string())),
             Err(error) => return Err(failure(&error)),
         };
-        if let Some(kept) = self.kept {
-            kept.store_if_finished(key, &record).map_err(|error| Failure::of_run(&error))?;
+        if let Some(finished_results) = self.finished_results {
+            finished_results.store_if_finished(key, &record).map_err(|error| Failure::of_run(&error))?;
         }
         Ok(Ok(record))
     }

@@ -21,8 +21,9 @@ pub(crate) fn create(args: &CreateArgs) -> Result<Outcome, Failure> {
         durability: args.durability.into(),
     };
     let mut progress = CreateProgress::default();
-    let created =
-        image::create_watched(&args.directory, &specification, &mut |done, all| progress.tell(done, all));
+    let created = image::create_watched(&args.directory, &specification, &mut |done, all| {
+        progress.report_progress(done, all)
+    });
     let superblock = created.map_err(|error| match error {
         ImageError::Io { .. } => Failure::of_run(&error),
         _ => Failure::of_usage(error.to_string()),
@@ -46,21 +47,21 @@ pub(crate) fn create(args: &CreateArgs) -> Result<Outcome, Failure> {
 
 /// Reports every two seconds how much metadata of the new device image has been written.
 struct CreateProgress {
-    told: Instant,
+    last_report: Instant,
 }
 
 impl Default for CreateProgress {
     fn default() -> Self {
-        Self { told: Instant::now() }
+        Self { last_report: Instant::now() }
     }
 }
 
 impl CreateProgress {
     const EVERY: Duration = Duration::from_secs(2);
 
-    fn tell(&mut self, done: u64, all: u64) {
-        if self.told.elapsed() >= Self::EVERY {
-            self.told = Instant::now();
+    fn report_progress(&mut self, done: u64, all: u64) {
+        if self.last_report.elapsed() >= Self::EVERY {
+            self.last_report = Instant::now();
             eprintln!("writing metadata: {} of {} MiB", done >> 20, all >> 20);
         }
     }
@@ -113,10 +114,10 @@ pub(crate) fn copy(args: &CopyArgs) -> Result<Outcome, Failure> {
         settings: args.settings.clone(),
         leaves_lost_out: args.leave_lost_out,
     };
-    let mut told = Instant::now();
+    let mut last_report = Instant::now();
     let mut tell = |done: u64, all: u64| {
-        if told.elapsed() >= CreateProgress::EVERY {
-            told = Instant::now();
+        if last_report.elapsed() >= CreateProgress::EVERY {
+            last_report = Instant::now();
             eprintln!("copying: {done} of {all} logical pages");
         }
     };

@@ -39,7 +39,7 @@ pub(crate) fn life(args: &LifeArgs) -> Result<Outcome, Failure> {
     let inputs: Vec<&Path> = args.trace.iter().chain(&args.run.config).map(PathBuf::as_path).collect();
     let overwrite = Overwrite { inputs: &inputs, force: args.run.results.report.force };
     let curves = args.curves.as_deref().map(|path| DataOutput::by_ending(path, &overwrite)).transpose()?;
-    let kept = open_result_folder(args.resume.as_deref())?;
+    let finished_results = open_result_folder(args.resume.as_deref())?;
     let endurance = args.endurance();
     if let Some(sentence) = endurance.first_invalid_value() {
         return Err(Failure::of_usage(sentence));
@@ -76,7 +76,12 @@ pub(crate) fn life(args: &LifeArgs) -> Result<Outcome, Failure> {
         }
     }
     let reporter = Reporter::new(args.run.quiet);
-    run_all(&tasks, args.run.jobs, &RunContext { reporter: &reporter, kept: kept.as_ref() }, &mut records)?;
+    run_all(
+        &tasks,
+        args.run.jobs,
+        &RunContext { reporter: &reporter, finished_results: finished_results.as_ref() },
+        &mut records,
+    )?;
     report(args, records, &outputs, curves.as_ref())
 }
 
@@ -88,19 +93,19 @@ fn source_of(args: &LifeArgs, config: &Config) -> Result<InputSource, Failure> {
 /// What all drives of `wearwell life` share: progress display, and the folder of finished lives.
 struct RunContext<'a> {
     reporter: &'a Reporter,
-    kept: Option<&'a ResultFolder<LifeRecord>>,
+    finished_results: Option<&'a ResultFolder<LifeRecord>>,
 }
 
 /// Wears out all simulated drives, `jobs` at a time, and adds their lives to the records in the order of seeds.
 fn run_all(
     tasks: &[Task],
     jobs: Option<NonZeroUsize>,
-    desk: &RunContext,
+    context: &RunContext,
     records: &mut [LifeRecord],
 ) -> Result<(), Failure> {
     let templates = &*records;
-    let run = |task: &Task| run_one(task, &templates[task.record], desk);
-    for (number, outcome) in run_at_once(tasks, jobs, || desk.reporter.is_interrupted(), run) {
+    let run = |task: &Task| run_one(task, &templates[task.record], context);
+    for (number, outcome) in run_at_once(tasks, jobs, || context.reporter.is_interrupted(), run) {
         records[tasks[number].record].add_lives_of(outcome?);
     }
     Ok(())
@@ -108,17 +113,20 @@ fn run_all(
 
 /// Wears out one simulated drive, unless the folder of `--resume` has its finished life already. A life that ends is
 /// stored at once.
-fn run_one(task: &Task, template: &LifeRecord, desk: &RunContext) -> Result<LifeRecord, Failure> {
+fn run_one(task: &Task, template: &LifeRecord, context: &RunContext) -> Result<LifeRecord, Failure> {
     let plan = Plan::new(&task.config, &task.input).map_err(|error| failure(&error))?;
     let mut record = template.clone();
     let key = plan.life_key(&record);
-    if let Some(kept) = desk.kept.and_then(|kept| kept.get(&key)) {
-        desk.reporter.say(&format!("{}: was run before", task.label));
-        return Ok(LifeRecord { origins: record.origins, ..kept });
+    if let Some(finished_results) =
+        context.finished_results.and_then(|finished_results| finished_results.get(&key))
+    {
+        context.reporter.say(&format!("{}: was run before", task.label));
+        return Ok(LifeRecord { origins: record.origins, ..finished_results });
     }
-    plan.run_life(&mut record, &mut desk.reporter.of_design(&task.label)).map_err(|error| failure(&error))?;
-    if let Some(kept) = desk.kept {
-        kept.store_if_finished(&key, &record).map_err(|error| Failure::of_run(&error))?;
+    plan.run_life(&mut record, &mut context.reporter.of_design(&task.label))
+        .map_err(|error| failure(&error))?;
+    if let Some(finished_results) = context.finished_results {
+        finished_results.store_if_finished(&key, &record).map_err(|error| Failure::of_run(&error))?;
     }
     Ok(record)
 }

@@ -59,7 +59,7 @@ impl Reporter {
     /// Returns a progress callback for one design's run.
     pub(crate) fn of_design(&self, design: &str) -> impl FnMut(Progress) -> ControlFlow<()> + use<> {
         let bar = RefCell::new(self.bar(design));
-        let (began, last_line) = (Instant::now(), Cell::new(Instant::now()));
+        let (start_time, last_line) = (Instant::now(), Cell::new(Instant::now()));
         let (style, design, interrupted) = (self.style, design.to_owned(), Arc::clone(&self.interrupted));
         move |progress| {
             match style {
@@ -68,7 +68,7 @@ impl Reporter {
                     last_line.set(Instant::now());
                     let unit = if progress.phase == RunPhase::Life { "erases" } else { "requests" };
                     let Progress { phase: at, done_requests: done, total_requests: total } = progress;
-                    let left = time_left(began.elapsed(), done, total);
+                    let left = time_left(start_time.elapsed(), done, total);
                     eprintln!("{design}: {} {done} of {total} {unit}{left}", phase(at));
                 }
                 Style::Quiet | Style::Lines => {}
@@ -128,7 +128,7 @@ impl Reporter {
 /// Counts finished runs and reports at intervals how long the remaining ones will take.
 pub(crate) struct Countdown<'a> {
     reporter: &'a Reporter,
-    began: Instant,
+    start_time: Instant,
     state: Mutex<Remaining>,
 }
 
@@ -141,8 +141,8 @@ struct Remaining {
 impl<'a> Countdown<'a> {
     /// Starts the countdown of `total` runs, which estimates the time left.
     pub(crate) fn of(reporter: &'a Reporter, total: usize) -> Self {
-        let began = Instant::now();
-        Self { reporter, began, state: Mutex::new(Remaining { done: 0, total, last_line: began }) }
+        let start_time = Instant::now();
+        Self { reporter, start_time, state: Mutex::new(Remaining { done: 0, total, last_line: start_time }) }
     }
 
     /// Removes a run from the countdown's total because its result is already known. It took no time, so it must not
@@ -157,7 +157,7 @@ impl<'a> Countdown<'a> {
         *done += 1;
         if last_line.elapsed() >= PLAIN_LINE_EVERY {
             *last_line = Instant::now();
-            let left = time_left(self.began.elapsed(), *done as u64, *total as u64);
+            let left = time_left(self.start_time.elapsed(), *done as u64, *total as u64);
             self.reporter.say(&format!("{done} of {total} runs{left}"));
         }
     }

@@ -30,10 +30,10 @@ const WATCH_EVERY: Duration = Duration::from_millis(500);
 
 pub(crate) fn serve(args: &ServeArgs) -> Result<Outcome, Failure> {
     let logs_failures = log::begin(args.log.level(), args.log.log_format);
-    serve_as_told(args).map_err(|failure| if logs_failures { failure.logged() } else { failure })
+    serve_images_or_memory(args).map_err(|failure| if logs_failures { failure.logged() } else { failure })
 }
 
-fn serve_as_told(args: &ServeArgs) -> Result<Outcome, Failure> {
+fn serve_images_or_memory(args: &ServeArgs) -> Result<Outcome, Failure> {
     if let Some(path) = &args.record {
         Output::at(path, &Overwrite { inputs: &[], force: args.force })?;
     }
@@ -50,7 +50,7 @@ fn serve_as_told(args: &ServeArgs) -> Result<Outcome, Failure> {
 /// Listening sockets of the server, by protocol. They are bound before an image is opened, so that an address on which
 /// the server cannot listen does not leave an unclean session of the image.
 #[derive(Default)]
-struct Doors {
+struct ListeningSockets {
     /// How NBD is encrypted.
     tls: Option<Tls>,
     control: Vec<Bound>,
@@ -59,45 +59,54 @@ struct Doors {
     nbd: Vec<Bound>,
 }
 
-impl Doors {
+impl ListeningSockets {
     fn bind(args: &ServeArgs) -> Result<Self, Failure> {
-        let mut doors = Self { tls: tls_of(args)?, ..Self::default() };
-        let reach = doors.reach();
+        let mut listening_sockets = Self { tls: tls_of(args)?, ..Self::default() };
+        let reach = listening_sockets.tcp_reach();
         let unix = [(Protocol::Control, &args.control), (Protocol::Nbd, &args.socket)];
         for (protocol, path) in
             unix.into_iter().filter_map(|(protocol, path)| Some((protocol, path.clone()?)))
         {
-            doors.bind_at(protocol, &Address::Unix(path), args.socket_mode)?;
+            listening_sockets.bind_address(protocol, &Address::Unix(path), args.socket_mode)?;
         }
         let http = [(Protocol::Metrics, args.metrics), (Protocol::Dashboard, args.dashboard)];
         for (protocol, address) in
             http.into_iter().filter_map(|(protocol, address)| Some((protocol, address?)))
         {
-            doors.bind_at(protocol, &Address::Tcp(address), args.socket_mode)?;
+            listening_sockets.bind_address(protocol, &Address::Tcp(address), args.socket_mode)?;
         }
         match args.tcp {
             Some(address) if reach == Reach::Everywhere => {
-                doors.nbd.push(Bound::everywhere(address).map_err(|error| of_server(&error))?);
+                listening_sockets
+                    .nbd
+                    .push(Bound::everywhere(address).map_err(|error| server_failure(&error))?);
             }
-            Some(address) => doors.bind_at(Protocol::Nbd, &Address::Tcp(address), args.socket_mode)?,
+            Some(address) => {
+                listening_sockets.bind_address(Protocol::Nbd, &Address::Tcp(address), args.socket_mode)?
+            }
             None => {}
         }
         if args.socket_activation {
             for (protocol, bound) in systemd::inherited_sockets(reach)? {
-                doors.of(protocol).push(bound);
+                listening_sockets.of(protocol).push(bound);
             }
         }
-        Ok(doors)
+        Ok(listening_sockets)
     }
 
     /// Returns from where clients may reach NBD over TCP: from everywhere if they have to show a certificate, else from
     /// loopback.
-    fn reach(&self) -> Reach {
+    fn tcp_reach(&self) -> Reach {
         if self.tls.as_ref().is_some_and(Tls::asks_clients) { Reach::Everywhere } else { Reach::Loopback }
     }
 
-    fn bind_at(&mut self, protocol: Protocol, address: &Address, mode: SocketMode) -> Result<(), Failure> {
-        let bound = Bound::with_mode(address, mode).map_err(|error| of_server(&error))?;
+    fn bind_address(
+        &mut self,
+        protocol: Protocol,
+        address: &Address,
+        mode: SocketMode,
+    ) -> Result<(), Failure> {
+        let bound = Bound::with_mode(address, mode).map_err(|error| server_failure(&error))?;
         self.of(protocol).push(bound);
         Ok(())
     }
@@ -130,15 +139,15 @@ fn serve_memory(args: &ServeArgs, signals: &Signals) -> Result<(), Failure> {
     let specification =
         memory::Specification::new(&live.design, config, live.size).map_err(|error| usage(&error))?;
     let device = specification.build().map_err(|error| usage(&error))?;
-    let doors = Doors::bind(args)?;
-    let device = prepare(device, &specification.config.to_toml(), args)?;
-    for (_, device) in run(vec![named(&args.export, device)], doors, args, signals)? {
-        end_recording(&mut device.map_err(|error| of_server(&error))?)?;
+    let listening_sockets = ListeningSockets::bind(args)?;
+    let device = log_losses_and_start_recording(device, &specification.config.to_toml(), args)?;
+    for (_, device) in run(vec![with_export_name(&args.export, device)], listening_sockets, args, signals)? {
+        end_recording(&mut device.map_err(|error| server_failure(&error))?)?;
     }
     Ok(())
 }
 
-fn refused(error: &ImageError) -> Failure {
+fn image_failure(error: &ImageError) -> Failure {
     match error {
         ImageError::NoImage { .. } | ImageError::Version { .. } => Failure::of_usage(error.to_string()),
         _ => Failure::of_run(error),
@@ -167,32 +176,34 @@ fn serve_images<B: Backing + Send + 'static>(
     let mut failures = Failures { all: images.len(), failed: Vec::new() };
     // Images are locked before sockets are bound: the error that an image is in use says more than that its socket is.
     let lock = |image: NamedImage| {
-        let files = Files::open(&image.directory, mode.access).map_err(|error| refused(&error))?;
+        let files = Files::open(&image.directory, mode.access).map_err(|error| image_failure(&error))?;
         Ok((image, files))
     };
-    let locked: Vec<_> =
-        images.into_iter().filter_map(|image| failures.unless(&image.name.clone(), lock(image))).collect();
+    let locked: Vec<_> = images
+        .into_iter()
+        .filter_map(|image| failures.keep_failure(&image.name.clone(), lock(image)))
+        .collect();
     failures.require_any(&locked)?;
-    let doors = Doors::bind(args)?;
+    let listening_sockets = ListeningSockets::bind(args)?;
     let open = |image: &NamedImage, files| {
         let _logged_as = error_span!("engine", export = image.name).entered();
         systemd::notify_status(&format!("opening {}", image.directory.display()));
         let opened = (mode.open)(files, &image.directory, args)?;
         let how = if args.medium.is_for_reading() { "; served for reading" } else { "" };
-        info!("{}{how}", found(&image.directory, &opened));
-        Ok(named(&image.name, device_over(opened, args)?))
+        info!("{}{how}", opening_report(&image.directory, &opened));
+        Ok(with_export_name(&image.name, device_over(opened, args)?))
     };
     let devices: Vec<_> = locked
         .into_iter()
-        .filter_map(|(image, files)| failures.unless(&image.name, open(&image, files)))
+        .filter_map(|(image, files)| failures.keep_failure(&image.name, open(&image, files)))
         .collect();
     failures.require_any(&devices)?;
-    for (name, device) in run(devices, doors, args, signals)? {
-        let closed = device.map_err(|error| of_server(&error)).and_then(|mut device| {
+    for (name, device) in run(devices, listening_sockets, args, signals)? {
+        let closed = device.map_err(|error| server_failure(&error)).and_then(|mut device| {
             end_recording(&mut device)?;
             (mode.close)(device.into_device()).map_err(|error| Failure::of_run(&error))
         });
-        failures.unless(&name, closed);
+        failures.keep_failure(&name, closed);
     }
     failures.take_result()
 }
@@ -215,7 +226,7 @@ struct Failures {
 impl Failures {
     /// Returns the value of a success, and keeps a failure. If there are several images, the failure is logged at once,
     /// because the server continues with the other images.
-    fn unless<T>(&mut self, name: &str, outcome: Result<T, Failure>) -> Option<T> {
+    fn keep_failure<T>(&mut self, name: &str, outcome: Result<T, Failure>) -> Option<T> {
         let keep = |failure: Failure| {
             let failure = if self.all > 1 { failure.of_export(name).logged() } else { failure };
             self.failed.push(failure);
@@ -241,7 +252,7 @@ impl Failures {
 
 fn open_image(files: Files, _: &Path, args: &ServeArgs) -> Result<Image<Files>, Failure> {
     let options = image::OpenOptions { durability: args.medium.durability.map(Into::into) };
-    Image::open_on(files, options).map_err(|error| refused(&error))
+    Image::open_on(files, options).map_err(|error| image_failure(&error))
 }
 
 fn open_view(files: Files, directory: &Path, args: &ServeArgs) -> Result<Image<CopyOnWrite<Files>>, Failure> {
@@ -249,15 +260,15 @@ fn open_view(files: Files, directory: &Path, args: &ServeArgs) -> Result<Image<C
     let options = image::OpenOptions { durability: Some(Durability::Process) };
     match Image::open_on(CopyOnWrite::new(files), options) {
         Err(error) if args.medium.rescue && error.is_damage() => rescue(directory, &error),
-        opened => opened.map_err(|error| refused(&error)),
+        opened => opened.map_err(|error| image_failure(&error)),
     }
 }
 
 /// Opens what can be rescued of a damaged image that was refused, and logs the refusal.
 fn rescue(directory: &Path, refusal: &ImageError) -> Result<Image<CopyOnWrite<Files>>, Failure> {
     warn!("{}: {refusal}", directory.display());
-    let files = Files::open(directory, Access::Read).map_err(|error| refused(&error))?;
-    let image = Image::rescue_on(CopyOnWrite::new(files)).map_err(|error| refused(&error))?;
+    let files = Files::open(directory, Access::Read).map_err(|error| image_failure(&error))?;
+    let image = Image::rescue_on(CopyOnWrite::new(files)).map_err(|error| image_failure(&error))?;
     warn!(
         "{}: rescued; {} logical pages cannot be proven and are read as errors",
         directory.display(),
@@ -273,13 +284,13 @@ fn device_over<B: Backing + Send + 'static>(
     args: &ServeArgs,
 ) -> Result<FlashDevice<FileNand<B>>, Failure> {
     let (identity, config) = (image.identity(), image.config.clone());
-    let device = FlashDevice::new(image.device, identity).map_err(|error| of_device(&error))?;
+    let device = FlashDevice::new(image.device, identity).map_err(|error| device_failure(&error))?;
     let device = if args.medium.is_for_reading() { device.for_reading() } else { device };
-    prepare(device.refuse_unproven(image.report.unproven), &config, args)
+    log_losses_and_start_recording(device.refuse_unproven(image.report.unproven), &config, args)
 }
 
 /// Logs the logical pages that are known to be lost, and begins a recording if the options name one.
-fn prepare<N: Medium>(
+fn log_losses_and_start_recording<N: Medium>(
     mut device: FlashDevice<N>,
     config: &str,
     args: &ServeArgs,
@@ -287,19 +298,19 @@ fn prepare<N: Medium>(
     device.log_known_damage();
     if let Some(path) = &args.record {
         let provenance = provenance(&device.identity().design, config);
-        device.record_to(path, &provenance).map_err(|error| of_device(&error))?;
+        device.record_to(path, &provenance).map_err(|error| device_failure(&error))?;
     }
     Ok(device)
 }
 
 fn end_recording<N: Medium>(device: &mut FlashDevice<N>) -> Result<(), Failure> {
-    if let Some(requests) = device.end_recording().map_err(|error| of_device(&error))? {
+    if let Some(requests) = device.end_recording().map_err(|error| device_failure(&error))? {
         info!("recorded {requests} requests");
     }
     Ok(())
 }
 
-fn named<N: Medium>(name: &str, device: FlashDevice<N>) -> NamedDevice<FlashDevice<N>> {
+fn with_export_name<N: Medium>(name: &str, device: FlashDevice<N>) -> NamedDevice<FlashDevice<N>> {
     let size_mib = device.device().capacity_bytes() as f64 / (1 << 20) as f64;
     let description = format!("{}, {size_mib} MiB", device.identity().design);
     NamedDevice { name: name.to_owned(), description, device }
@@ -307,7 +318,7 @@ fn named<N: Medium>(name: &str, device: FlashDevice<N>) -> NamedDevice<FlashDevi
 
 /// Returns the log line about what opening an image found: how its last session ended, repairs, and logical pages with
 /// data.
-fn found<B: Backing>(directory: &Path, image: &Image<B>) -> String {
+fn opening_report<B: Backing>(directory: &Path, image: &Image<B>) -> String {
     let durability = image.device.ftl().store().nand().durability().name();
     let OpenReport { was_unclean, host_restarted, torn_pages, repaired, unsafe_shutdowns, .. } = image.report;
     let mapped_pages = image.report.recovery.mapped_pages;
@@ -334,14 +345,14 @@ fn found<B: Backing>(directory: &Path, image: &Image<B>) -> String {
     )
 }
 
-fn of_device(error: &DeviceError) -> Failure {
+fn device_failure(error: &DeviceError) -> Failure {
     match error {
         DeviceError::Invalid(_) => Failure::of_usage(error.to_string()),
         _ => Failure::of_run(error),
     }
 }
 
-fn of_server(error: &ServeError) -> Failure {
+fn server_failure(error: &ServeError) -> Failure {
     match error {
         ServeError::Listen { .. } | ServeError::Inherit(_) => Failure::of_usage(error.to_string()),
         _ => Failure::of_run(error),
@@ -360,23 +371,23 @@ type Ended<N> = Vec<(String, Result<FlashDevice<N>, ServeError>)>;
 /// Serves devices until Ctrl-C or SIGTERM, then returns them, flushed.
 fn run<N: Medium>(
     devices: Vec<NamedDevice<FlashDevice<N>>>,
-    doors: Doors,
+    listening_sockets: ListeningSockets,
     args: &ServeArgs,
     signals: &Signals,
 ) -> Result<Ended<N>, Failure> {
-    let shown: Vec<_> =
+    let served_exports: Vec<_> =
         devices.iter().map(|device| (device.name.clone(), device.description.clone())).collect();
     let server = Server::start_all(devices, args.limits.to_limits());
     let mut server = if args.exports.is_empty() { server.without_names() } else { server };
-    if let Err(error) = open_doors(&mut server, doors, &shown) {
+    if let Err(error) = start_listening(&mut server, listening_sockets, &served_exports) {
         // The sockets that were opened are closed again; the error returned is the first one.
         server.stop_all();
-        return Err(of_server(&error));
+        return Err(server_failure(&error));
     }
     if let Some(pages_per_second) = args.scrub_rate {
         server.scrub_when_idle(pages_per_second);
     }
-    systemd::notify_ready(&status(&shown));
+    systemd::notify_ready(&status(&served_exports));
     watch(&server, signals);
     info!("ending: answering what has arrived, then flushing");
     systemd::notify_stopping("answering what has arrived, then flushing");
@@ -400,8 +411,8 @@ fn watch<N: Medium>(server: &Server<FlashDevice<N>>, signals: &Signals) {
 }
 
 /// Returns the status line for systemd: what is served.
-fn status(shown: &[(String, String)]) -> String {
-    match shown {
+fn status(served_exports: &[(String, String)]) -> String {
+    match served_exports {
         [(_, description)] => format!("serving {description}"),
         several => {
             let names: Vec<_> = several.iter().map(|(name, _)| name.as_str()).collect();
@@ -410,31 +421,31 @@ fn status(shown: &[(String, String)]) -> String {
     }
 }
 
-fn open_doors<N: Medium>(
+fn start_listening<N: Medium>(
     server: &mut Server<FlashDevice<N>>,
-    doors: Doors,
-    shown: &[(String, String)],
+    listening_sockets: ListeningSockets,
+    served_exports: &[(String, String)],
 ) -> Result<(), ServeError> {
     // The control socket is opened first: when a client sees the device, its control socket exists.
-    for bound in doors.control {
+    for bound in listening_sockets.control {
         let address = server.open_control_on(bound)?;
         info!("control commands at {address}");
     }
-    for bound in doors.metrics {
+    for bound in listening_sockets.metrics {
         let address = server.open_metrics_on(bound)?;
         info!("metrics at http://{address}/metrics");
     }
-    for bound in doors.dashboard {
+    for bound in listening_sockets.dashboard {
         let look = Look { style: page::style_sheet(), script: page::drawing_script() };
         let address = server.open_dashboard_on(bound, &look)?;
         info!("dashboard at http://{address}/");
     }
-    if let Some(tls) = doors.tls {
+    if let Some(tls) = listening_sockets.tls {
         server.offer_tls(tls);
     }
-    for bound in doors.nbd {
+    for bound in listening_sockets.nbd {
         let address = server.open_nbd_on(bound)?;
-        for (name, description) in shown {
+        for (name, description) in served_exports {
             let uri = match &address {
                 Address::Unix(path) => format!("nbd+unix:///{name}?socket={}", path.display()),
                 Address::Tcp(address) => format!("nbd://{address}/{name}"),

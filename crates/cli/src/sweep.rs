@@ -19,7 +19,7 @@ pub(crate) fn sweep(args: &SweepArgs) -> Result<Outcome, Failure> {
     let sweep = SweepFile::read(&args.file).map_err(|error| of_usage(&error))?;
     let inputs: Vec<_> = sweep.traces.iter().chain([&args.file]).map(AsRef::as_ref).collect();
     let outputs = Outputs::of_results(&args.results, &inputs)?;
-    let kept = open_result_folder(args.resume.as_deref())?;
+    let finished_results = open_result_folder(args.resume.as_deref())?;
     let reporter = Reporter::new(args.quiet);
     let variants: Vec<Variant> = sweep.designs.iter().map(|text| Variant::of(text)).collect();
     let config_of = |settings: &[String]| sweep.config_with(settings).map_err(|error| of_usage(&error));
@@ -32,7 +32,7 @@ pub(crate) fn sweep(args: &SweepArgs) -> Result<Outcome, Failure> {
         args,
         configurations: &configurations,
         reporter: &reporter,
-        kept: kept.as_ref(),
+        finished_results: finished_results.as_ref(),
         countdown,
     };
     let mut swept = Swept { comparison: Comparison::of_runs(Vec::new()), failures: Vec::new() };
@@ -125,7 +125,7 @@ struct RunContext<'a> {
     args: &'a SweepArgs,
     configurations: &'a Configurations,
     reporter: &'a Reporter,
-    kept: Option<&'a ResultFolder<RunRecord>>,
+    finished_results: Option<&'a ResultFolder<RunRecord>>,
     countdown: Countdown<'a>,
 }
 
@@ -183,7 +183,7 @@ impl RunContext<'_> {
     fn run(&self, plan: &Plan<'_>, (number, design, settings): &Task) -> Result<RunRecord, String> {
         let variant = self.configurations.configs[*number].run_label(settings);
         let key = plan.run_key(design);
-        if let Some(record) = self.kept.and_then(|kept| kept.get(&key)) {
+        if let Some(record) = self.finished_results.and_then(|finished_results| finished_results.get(&key)) {
             self.countdown.exclude_known_run();
             return Ok(RunRecord { variant, origins: plan.setting_origins(design), ..record });
         }
@@ -204,8 +204,9 @@ impl RunContext<'_> {
         let record = plan
             .run(design, &mut self.reporter.of_design(label.trim_end()))
             .map_err(|error| error.to_string())?;
-        if let Some(kept) = self.kept {
-            kept.store_if_finished(key, &record)
+        if let Some(finished_results) = self.finished_results {
+            finished_results
+                .store_if_finished(key, &record)
                 .map_err(|error| format!("the finished run cannot be kept: {error}"))?;
         }
         Ok(record)

@@ -18,11 +18,11 @@ pub(crate) fn top(args: &TopArgs) -> Result<Outcome, Failure> {
     }
     let mut device = Control::connect(&args.control, args.export.clone())?;
     let is_terminal = std::io::stdout().is_terminal();
-    let mut before = Look::take(&mut device)?;
+    let mut before = DeviceReading::take(&mut device)?;
     let mut looks = 0;
     loop {
         std::thread::sleep(Duration::from_secs_f64(args.interval));
-        let now = Look::take(&mut device)?;
+        let now = DeviceReading::take(&mut device)?;
         let text = now.text_since(&before);
         // A terminal shows one page that is replaced; other outputs get one page after the other.
         let shown = if is_terminal { page_of(&text, window()) } else { format!("{text}\n") };
@@ -83,12 +83,12 @@ impl Control {
         Ok(Self { lines: BufReader::new(socket), name, export })
     }
 
-    fn ask(&mut self, command: &str) -> Result<Value, Failure> {
+    fn request_figures(&mut self, command: &str) -> Result<Value, Failure> {
         let reply = self.exchange(serde_json::json!({ "command": command }))?;
         match reply["error"].as_str() {
             Some(sentence) => Err(Failure::of_usage(sentence.to_owned())),
             None if reply["ok"] == true => Ok(reply),
-            None => Err(self.ended()),
+            None => Err(self.connection_ended_failure()),
         }
     }
 
@@ -102,25 +102,29 @@ impl Control {
         let answered = asked.and_then(|()| self.lines.read_line(&mut reply));
         match (answered, serde_json::from_str::<Value>(&reply)) {
             (Ok(_), Ok(reply)) => Ok(reply),
-            _ => Err(self.ended()),
+            _ => Err(self.connection_ended_failure()),
         }
     }
 
-    fn ended(&self) -> Failure {
+    fn connection_ended_failure(&self) -> Failure {
         Failure::of_run(&std::io::Error::other(format!("{}: the server has ended", self.name)))
     }
 }
 
 /// Counters and health of a served device at one moment.
-struct Look {
+struct DeviceReading {
     at: Instant,
     stats: Value,
     health: Value,
 }
 
-impl Look {
+impl DeviceReading {
     fn take(device: &mut Control) -> Result<Self, Failure> {
-        Ok(Self { at: Instant::now(), stats: device.ask("stats")?, health: device.ask("health")? })
+        Ok(Self {
+            at: Instant::now(),
+            stats: device.request_figures("stats")?,
+            health: device.request_figures("health")?,
+        })
     }
 
     fn count(&self, name: &str) -> f64 {
@@ -181,15 +185,15 @@ impl Look {
             "power",
             format!(
                 "{}, {}",
-                counted(&health("power_cycles"), "cycle"),
-                counted(&health("unsafe_shutdowns"), "unsafe shutdown")
+                count_with_unit(&health("power_cycles"), "cycle"),
+                count_with_unit(&health("unsafe_shutdowns"), "unsafe shutdown")
             ),
         );
         text
     }
 }
 
-fn counted(count: &Value, name: &str) -> String {
+fn count_with_unit(count: &Value, name: &str) -> String {
     format!("{count} {name}{}", if *count == 1 { "" } else { "s" })
 }
 

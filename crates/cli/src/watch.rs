@@ -25,7 +25,7 @@ pub(crate) fn watch(args: &WatchArgs) -> Result<Outcome, Failure> {
         walkthrough(&config, &variant.design, &opened.input, extent).map_err(|error| failure(&error))?;
     output.write(&page::html_page(&walk))?;
     if !args.quiet && !output.is_standard() {
-        print(&said(&walk, &args.out))?;
+        print(&page_made_line(&walk, &args.out))?;
     }
     Ok(Outcome::Done)
 }
@@ -56,7 +56,7 @@ fn source(args: &WatchArgs, config: &Config, design: &str) -> Result<InputSource
 }
 
 /// Returns the line about the page that the command prints.
-fn said(walk: &Walkthrough, path: &Path) -> String {
+fn page_made_line(walk: &Walkthrough, path: &Path) -> String {
     format!(
         "{}: {} steps of {} on {} flash pages\n",
         path.display(),

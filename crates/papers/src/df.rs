@@ -3,9 +3,10 @@
 //! The device is the paper's 64-GB drive with a 64-MB write buffer; GC starts when less than 10 % of the exported space
 //! is free. The traces write a quarter of the drive at most, so it is first brought to the steady state of random
 //! writes (the paper does not state how it was filled). Most of what GC collects is then this filling. A second drive,
-//! `fitted`, holds little more than the trace, whose first half ages it; its values are shown in addition. Scaled down,
-//! planes have fewer blocks and the buffer has fewer pages, in proportion to the requests. Deltas have Gaussian ratios,
-//! as in the paper. The encoder runs at 934 MHz, at which the bus is slower than the encoder.
+//! `fitted_drive_settings`, holds little more than the trace, whose first half ages it; its values are shown in
+//! addition. Scaled down, planes have fewer blocks and the buffer has fewer pages, in proportion to the requests.
+//! Deltas have Gaussian ratios, as in the paper. The encoder runs at 934 MHz, at which the bus is slower than the
+//! encoder.
 //!
 //! The paper does not publish how often the original traces soon overwrite or read an address again, which determines
 //! the share of delta writes (Pc). So there is a second family of experiments, `set/`, on the load `delta-load`, whose
@@ -50,7 +51,7 @@ fn drive(setting: &ExperimentSetting, scale: f64) -> Vec<String> {
 
 /// Returns the settings of a drive of which the trace touches 0.9 of the logical pages, with the Delta-FTL paper's
 /// spare space. A small footprint gets four dies, because many planes with few blocks each have no spare block.
-fn fitted(setting: &ExperimentSetting, scale: f64) -> Vec<String> {
+fn fitted_drive_settings(setting: &ExperimentSetting, scale: f64) -> Vec<String> {
     let preset = match setting.size {
         Size::Quick => "device.preset=auto",
         Size::Full => "device.preset=df-64g",
@@ -138,7 +139,9 @@ pub fn experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
     for (trace, name) in TRACES {
         let (counted, size) = setting.traces.source_of(name, &format!(",seed={}", setting.seed), scale);
         experiments.push(Experiment::count_of(format!("{trace}/counts"), (counted.clone(), size)));
-        for (drive, settings) in [("", drive(setting, size)), ("fitted-", fitted(setting, size))] {
+        for (drive, settings) in
+            [("", drive(setting, size)), ("fitted-", fitted_drive_settings(setting, size))]
+        {
             let name = format!("{trace}/{drive}baseline");
             experiments.push(Experiment::replay_of(
                 name,
@@ -183,7 +186,7 @@ fn causes(setting: &ExperimentSetting, scale: f64) -> Vec<Experiment> {
         }
         if ["F1", "F2"].contains(&trace) {
             let name = format!("{trace}/fitted-0.50-without-scan");
-            add(name, "0.50", &fitted(setting, size), UNSCANNED.to_owned());
+            add(name, "0.50", &fitted_drive_settings(setting, size), UNSCANNED.to_owned());
         }
     }
     experiments
@@ -197,8 +200,9 @@ fn journals(setting: &ExperimentSetting) -> Vec<Experiment> {
     let source = RequestSource::Generated(set_load(setting, pages, 10e6 * scale, "") + "+unique:delta=0.35");
     let one = |journal_pages: Option<u32>| {
         let mut settings = drive(setting, scale);
-        settings.extend(strings(&["device.over_provisioning=0.3", "device.over_provisioning_of=physical"]));
-        settings.extend(strings(&["timing.mode=none", COUNTS_DEAD_DELTAS, "recovery.after_run=true"]));
+        settings
+            .extend(owned_strings(&["device.over_provisioning=0.3", "device.over_provisioning_of=physical"]));
+        settings.extend(owned_strings(&["timing.mode=none", COUNTS_DEAD_DELTAS, "recovery.after_run=true"]));
         settings.push(format!("delta.cache_entries={}", pages / MAP_PAGES_PER_CACHED));
         settings.push(format!("delta.heat_entries={}", pages / MAP_PAGES_PER_COUNTED));
         settings.extend(journal_pages.map(|pages| format!("delta.journal_pages={pages}")));
@@ -219,7 +223,7 @@ fn without_codec_or_scan(setting: &ExperimentSetting, scale: f64) -> Vec<Experim
         for (what, without) in REMOVED_CAUSES {
             for ratio in ENDS {
                 let (source, settings) = with_deltas(&counted, ratio, &drive(setting, size));
-                let settings = [settings, strings(without)].concat();
+                let settings = [settings, owned_strings(without)].concat();
                 let name = format!("{trace}/{ratio}-without-{what}");
                 experiments.push(Experiment::replay_of(name, (source, size), "delta", settings));
             }
@@ -240,7 +244,7 @@ fn heat_tables(setting: &ExperimentSetting, scale: f64) -> Vec<Experiment> {
     HEAT_SHARES.iter().map(one).collect()
 }
 
-fn strings(of: &[&str]) -> Vec<String> {
+fn owned_strings(of: &[&str]) -> Vec<String> {
     of.iter().map(|&text| text.to_owned()).collect()
 }
 
@@ -322,7 +326,7 @@ fn set_loads(setting: &ExperimentSetting) -> Vec<Experiment> {
                 continue;
             }
             for (variant, _, settings) in SET_VARIANTS {
-                runs.push(of(format!("{name}-{variant}"), strings(settings), &RATIOS[..1]));
+                runs.push(of(format!("{name}-{variant}"), owned_strings(settings), &RATIOS[..1]));
             }
         }
     }
@@ -407,12 +411,12 @@ type Result<T> = std::result::Result<T, String>;
 /// experiment is about the row.
 pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Value>>> {
     Some(match id {
-        "DF-08" => table(runs, "F1"),
-        "DF-09" => table(runs, "F2"),
-        "DF-10" => table(runs, "C3"),
-        "DF-11" => table(runs, "C8"),
-        "DF-12" => table(runs, "DAP"),
-        "DF-13" => table(runs, "MSN"),
+        "DF-08" => trace_table(runs, "F1"),
+        "DF-09" => trace_table(runs, "F2"),
+        "DF-10" => trace_table(runs, "C3"),
+        "DF-11" => trace_table(runs, "C8"),
+        "DF-12" => trace_table(runs, "DAP"),
+        "DF-13" => trace_table(runs, "MSN"),
         "DF-14" => mean_of(runs, "0.50", collections_left),
         "DF-15" => mean_of(runs, "0.35", collections_left),
         "DF-16" => mean_of(runs, "0.20", collections_left),
@@ -456,7 +460,7 @@ pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Valu
         "DF-35" => saved_latencies_of_trace_sets(runs),
         "DF-36" => set_reads(runs),
         "DF-37" => spare_curve(runs),
-        "DF-38" => variations(runs),
+        "DF-38" => values_of_variations(runs),
         "DF-39" => table_sizes(runs),
         "DF-40" => latency_without_codec_or_scan(runs),
         "DF-41" => formulas_and_runs(runs),
@@ -466,8 +470,8 @@ pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Valu
 }
 
 fn read_latency_on_f2(runs: &ExperimentRecords) -> Result<Vec<Value>> {
-    let value = compared(runs, "F2", "", "0.50", read_latency_added)?;
-    let two_pages = compared(runs, "F2", "", "0.50", double_reads)?;
+    let value = compare_trace_runs(runs, "F2", "", "0.50", read_latency_added)?;
+    let two_pages = compare_trace_runs(runs, "F2", "", "0.50", double_reads)?;
     Ok(vec![Value::new("F2", value), Value::new("two pages F2", two_pages)])
 }
 
@@ -557,7 +561,7 @@ fn spare_curve(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-fn variations(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn values_of_variations(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let mut values = Vec::new();
     for (name, _) in VARIATIONS {
         for ratio in ENDS {
@@ -659,7 +663,7 @@ fn journal_costs(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-fn table(runs: &ExperimentRecords, trace: &str) -> Result<Vec<Value>> {
+fn trace_table(runs: &ExperimentRecords, trace: &str) -> Result<Vec<Value>> {
     let run = runs.run_named(&format!("{trace}/counts"))?;
     let millions = |figure: &str| run.extrapolated_figure(figure) / 1e6;
     Ok(vec![
@@ -673,7 +677,13 @@ fn table(runs: &ExperimentRecords, trace: &str) -> Result<Vec<Value>> {
 /// A function that computes a value from a run of the delta design and its baseline.
 type Compared = fn(ExperimentRun<'_>, ExperimentRun<'_>) -> f64;
 
-fn compared(runs: &ExperimentRecords, trace: &str, drive: &str, ratio: &str, value: Compared) -> Result<f64> {
+fn compare_trace_runs(
+    runs: &ExperimentRecords,
+    trace: &str,
+    drive: &str,
+    ratio: &str,
+    value: Compared,
+) -> Result<f64> {
     let of = |variant: &str| runs.run_named(&format!("{trace}/{drive}{variant}"));
     Ok(value(of(ratio)?, of("baseline")?))
 }
@@ -685,14 +695,14 @@ fn preset_and_fitted(
     value: Compared,
 ) -> Result<Vec<Value>> {
     Ok(vec![
-        Value::new(trace, compared(runs, trace, "", ratio, value)?),
-        Value::new(format!("{trace} fitted"), compared(runs, trace, "fitted-", ratio, value)?),
+        Value::new(trace, compare_trace_runs(runs, trace, "", ratio, value)?),
+        Value::new(format!("{trace} fitted"), compare_trace_runs(runs, trace, "fitted-", ratio, value)?),
     ])
 }
 
 fn mean_on(runs: &ExperimentRecords, drive: &str, ratio: &str, value: Compared) -> Result<f64> {
     let values: Result<Vec<f64>> =
-        TRACES.iter().map(|(trace, _)| compared(runs, trace, drive, ratio, value)).collect();
+        TRACES.iter().map(|(trace, _)| compare_trace_runs(runs, trace, drive, ratio, value)).collect();
     Ok(values?.iter().sum::<f64>() / TRACES.len() as f64)
 }
 
@@ -708,14 +718,14 @@ fn mean_of(runs: &ExperimentRecords, ratio: &str, value: Compared) -> Result<Vec
         Value::new("mean fitted", mean_on(runs, "fitted-", ratio, value)?),
     ];
     for (trace, _) in TRACES {
-        values.push(Value::new(trace, compared(runs, trace, "", ratio, value)?));
+        values.push(Value::new(trace, compare_trace_runs(runs, trace, "", ratio, value)?));
     }
     Ok(values)
 }
 
 fn median_of(runs: &ExperimentRecords, value: Compared) -> Result<Vec<Value>> {
     let values: Result<Vec<f64>> =
-        TRACES.iter().map(|(trace, _)| compared(runs, trace, "", "0.50", value)).collect();
+        TRACES.iter().map(|(trace, _)| compare_trace_runs(runs, trace, "", "0.50", value)).collect();
     let mut values = values?;
     values.sort_by(f64::total_cmp);
     Ok(vec![Value::new("median", f64::midpoint(values[2], values[3]))])
@@ -771,11 +781,11 @@ fn foreground(run: ExperimentRun<'_>) -> f64 {
         / run.figure("host_page_writes")
 }
 
-fn holds(of: &str, statement: bool) -> Value {
+fn statement_value(of: &str, statement: bool) -> Value {
     Value::new(of, f64::from(u8::from(statement)))
 }
 
-fn falls(values: &[f64]) -> bool {
+fn is_decreasing(values: &[f64]) -> bool {
     values.windows(2).all(|pair| pair[1] < pair[0])
 }
 
@@ -792,7 +802,10 @@ fn foreground_is_monotone(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let mut by_skew = by_skew?;
     by_skew.sort_by(|a, b| a.0.total_cmp(&b.0));
     let by_share: Vec<f64> = by_skew.iter().map(|(_, foreground)| *foreground).collect();
-    Ok(vec![holds("falls with Rc", falls(&by_ratio?)), holds("falls with Pc", falls(&by_share))])
+    Ok(vec![
+        statement_value("falls with Rc", is_decreasing(&by_ratio?)),
+        statement_value("falls with Pc", is_decreasing(&by_share)),
+    ])
 }
 
 fn share_of_deltas(runs: &ExperimentRecords) -> Result<Vec<Value>> {
@@ -808,8 +821,8 @@ fn share_of_deltas(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let is_flat = |of: &Vec<f64>| of.iter().all(|share| (share - mean(of)).abs() <= 0.01 * mean(of));
     let lowest_two = |k: usize| shares[2..].iter().all(|other| mean(&shares[k]) < mean(other));
     let mut values = vec![
-        holds("independent of Rc", shares.iter().all(is_flat)),
-        holds("F1, F2 lowest", lowest_two(0) && lowest_two(1)),
+        statement_value("independent of Rc", shares.iter().all(is_flat)),
+        statement_value("F1, F2 lowest", lowest_two(0) && lowest_two(1)),
     ];
     values.extend(
         TRACES.iter().zip(&shares).map(|((trace, _), of)| Value::new(format!("Pc {trace}"), mean(of))),
@@ -829,5 +842,5 @@ fn highest_gains(runs: &ExperimentRecords) -> Result<Vec<Value>> {
         TRACES.iter().map(|(trace, _)| Ok(gain(runs.run_named(&format!("{trace}/baseline"))?))).collect();
     let of = of?;
     let lowest = of[0].min(of[1]);
-    Ok(vec![holds("", of[2..].iter().all(|other| *other < lowest))])
+    Ok(vec![statement_value("", of[2..].iter().all(|other| *other < lowest))])
 }

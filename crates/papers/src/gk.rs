@@ -185,7 +185,11 @@ fn validity_alone(setting: &ExperimentSetting, load: Load) -> Vec<Experiment> {
     }
     experiments.extend(block_sizes(setting, load));
     for utilisation in UTILISATIONS.into_iter().filter(|&utilisation| utilisation != UTILISATION) {
-        experiments.push(gecko(Load { utilisation, ..load }, format!("R={}", share(utilisation)), &[]));
+        experiments.push(gecko(
+            Load { utilisation, ..load },
+            format!("R={}", fraction_of_percent(utilisation)),
+            &[],
+        ));
     }
     for blocks in CAPACITIES {
         let writes = load.writes.max(WRITES_PER_BLOCK * blocks);
@@ -252,7 +256,7 @@ fn recoveries(setting: &ExperimentSetting, load: Load) -> Vec<Experiment> {
     experiments
 }
 
-fn share(percent: u32) -> f64 {
+fn fraction_of_percent(percent: u32) -> f64 {
     f64::from(percent) / 100.0
 }
 
@@ -296,7 +300,7 @@ pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Valu
     Some(values)
 }
 
-fn holds(of: impl Into<String>, statement: bool) -> Value {
+fn statement_value(of: impl Into<String>, statement: bool) -> Value {
     Value::new(of, f64::from(u8::from(statement)))
 }
 
@@ -400,8 +404,8 @@ fn gecko_operations(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let reads = merge_reads(run) / updates;
     let per_query = run.figure("parts.gecko_query_reads") / run.required_figure("parts.gecko_queries")?;
     Ok(vec![
-        holds("updates within the bound", writes <= bound && reads <= bound),
-        holds("queries within the bound", per_query <= 2.0 * levels),
+        statement_value("updates within the bound", writes <= bound && reads <= bound),
+        statement_value("queries within the bound", per_query <= 2.0 * levels),
         Value::new("writes per update", writes),
         Value::new("merge reads per update", reads),
         Value::new("bound of each", bound),
@@ -424,7 +428,7 @@ fn ratio_costs(runs: &ExperimentRecords) -> Result<Vec<(u32, f64)>> {
 fn every_ratio(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let bitmap = runs.run_named("bitmap")?;
     let (costs, bitmap_cost) = (ratio_costs(runs)?, validity_cost(bitmap));
-    let mut values = vec![holds("for every T", costs.iter().all(|&(_, cost)| cost < bitmap_cost))];
+    let mut values = vec![statement_value("for every T", costs.iter().all(|&(_, cost)| cost < bitmap_cost))];
     values.extend(costs.iter().map(|(ratio, cost)| Value::new(format!("T = {ratio}"), *cost)));
     values.extend([Value::new("bitmap", bitmap_cost), at(bitmap)]);
     Ok(values)
@@ -548,9 +552,9 @@ fn growth(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let (first, last) = (points[0], points[points.len() - 1]);
     let bitmaps = (validity_cost(small_bitmap), validity_cost(base));
     let mut values = vec![
-        holds("grows", points.windows(2).all(|pair| pair[1].1 > pair[0].1)),
-        holds("by less than a tenth of capacity", last.1 / first.1 < 0.1 * last.0 / first.0),
-        holds("bitmap constant", (bitmaps.0 / bitmaps.1 - 1.0).abs() < 0.01),
+        statement_value("grows", points.windows(2).all(|pair| pair[1].1 > pair[0].1)),
+        statement_value("by less than a tenth of capacity", last.1 / first.1 < 0.1 * last.0 / first.0),
+        statement_value("bitmap constant", (bitmaps.0 / bitmaps.1 - 1.0).abs() < 0.01),
     ];
     values.extend(points.iter().map(|(gib, cost)| Value::new(format!("{gib} GiB"), *cost)));
     values.push(Value::new("bitmap, 2 GiB", bitmaps.0));
@@ -561,17 +565,19 @@ fn growth(runs: &ExperimentRecords) -> Result<Vec<Value>> {
 fn over_provisioning(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let run_of = |utilisation: u32| match utilisation {
         UTILISATION => runs.run_named("GeckoFTL"),
-        _ => runs.run_named(&format!("R={}", share(utilisation))),
+        _ => runs.run_named(&format!("R={}", fraction_of_percent(utilisation))),
     };
-    let all: Vec<(f64, ExperimentRun<'_>)> =
-        UTILISATIONS.into_iter().map(|one| Ok((share(one), run_of(one)?))).collect::<Result<_>>()?;
+    let all: Vec<(f64, ExperimentRun<'_>)> = UTILISATIONS
+        .into_iter()
+        .map(|one| Ok((fraction_of_percent(one), run_of(one)?)))
+        .collect::<Result<_>>()?;
     let reads: Vec<f64> = all.iter().map(|(_, run)| per_write(*run, "parts.gecko_query_reads")).collect();
     let costs: Vec<f64> = all.iter().map(|(_, run)| validity_cost(*run)).collect();
     let rise = costs[costs.len() - 1] - costs[0];
     let bitmap = validity_cost(runs.run_named("bitmap")?);
     let mut values = vec![
-        holds("query reads rise", reads.windows(2).all(|pair| pair[1] > pair[0])),
-        holds("total rises by less than 1 % of the bitmap's", rise < 0.01 * bitmap),
+        statement_value("query reads rise", reads.windows(2).all(|pair| pair[1] > pair[0])),
+        statement_value("total rises by less than 1 % of the bitmap's", rise < 0.01 * bitmap),
     ];
     let points = |what: &str, points: &[f64]| -> Vec<Value> {
         all.iter()
@@ -661,8 +667,10 @@ fn recoveries_of_all(runs: &ExperimentRecords) -> Result<Vec<Value>> {
         .collect::<Result<_>>()?;
     let lazy_over_dftl = executed[0].1 / executed[1].1;
     let paper = recovery_row_values("GK-36").unwrap_or_default();
-    let mut values =
-        vec![holds("formula", paper[0].value > paper[1].value), holds("executed", lazy_over_dftl > 1.0)];
+    let mut values = vec![
+        statement_value("formula", paper[0].value > paper[1].value),
+        statement_value("executed", lazy_over_dftl > 1.0),
+    ];
     values.extend(formulas("GK-36"));
     for (design, time_s) in executed {
         values.push(Value::new(format!("formula, {}", design.name()), of_formula(design)));
@@ -679,7 +687,7 @@ fn log_recovery(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     // from that reading.
     let both = step_s(run, "validity directories") + step_s(run, "synchronisation");
     let mut values = formulas("GK-37");
-    values.insert(0, holds("executed", both > 0.5 * all));
+    values.insert(0, statement_value("executed", both > 0.5 * all));
     values.extend(executed_steps(run));
     values.push(Value::new("executed, all", all));
     values.push(at(run));
@@ -691,7 +699,7 @@ fn block_scan(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let all = executed_s(runs, MetadataDesign::GeckoFtl)?;
     let blocks = step_s(run, "blocks");
     let mut values = formulas("GK-38");
-    values.insert(0, holds("executed", STEPS[1..].iter().all(|step| step_s(run, step) < blocks)));
+    values.insert(0, statement_value("executed", STEPS[1..].iter().all(|step| step_s(run, step) < blocks)));
     values.push(Value::new("executed, share, %", 100.0 * blocks / all));
     values.push(at(run));
     Ok(values)
@@ -737,7 +745,7 @@ fn map_highest(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let least_bound = values.iter().filter(is_bound).map(|value| value.value).fold(f64::MAX, f64::min);
     let most_other =
         values.iter().filter(|value| !is_bound(value)).map(|value| value.value).fold(f64::MIN, f64::max);
-    values.insert(0, holds("LazyFTL and IB-FTL highest", least_bound > most_other));
+    values.insert(0, statement_value("LazyFTL and IB-FTL highest", least_bound > most_other));
     values.push(at(runs.run_named("GeckoFTL")?));
     Ok(values)
 }
@@ -758,12 +766,15 @@ fn validity(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let mut values = of_designs(runs, validity_cost)?;
     let of = |name: &str| values.iter().find(|value| value.of == name).map_or(f64::NAN, |value| value.value);
     let claims = [
-        holds("u-FTL highest", FTLS.iter().all(|(name, _)| *name == "u-FTL" || of(name) < of("u-FTL"))),
-        holds(
+        statement_value(
+            "u-FTL highest",
+            FTLS.iter().all(|(name, _)| *name == "u-FTL" || of(name) < of("u-FTL")),
+        ),
+        statement_value(
             "IB-FTL and GeckoFTL below a tenth of it",
             of("IB-FTL").max(of("GeckoFTL")) < 0.1 * of("u-FTL"),
         ),
-        holds("bitmap in RAM none", of("DFTL").max(of("LazyFTL")) <= 0.0),
+        statement_value("bitmap in RAM none", of("DFTL").max(of("LazyFTL")) <= 0.0),
     ];
     values.splice(0..0, claims);
     values.push(at(runs.run_named("GeckoFTL")?));
@@ -778,8 +789,8 @@ fn all_cost(run: ExperimentRun<'_>) -> f64 {
 fn metadata_collected(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let (spared, greedy) = (runs.run_named("GeckoFTL")?, runs.run_named("GeckoFTL/metadata collected")?);
     let mut values = vec![
-        holds("costs more", all_cost(greedy) > all_cost(spared)),
-        holds("none collected", copy_cost(spared) <= 0.0),
+        statement_value("costs more", all_cost(greedy) > all_cost(spared)),
+        statement_value("none collected", copy_cost(spared) <= 0.0),
         Value::new("all, spared", all_cost(spared)),
         Value::new("all, collected", all_cost(greedy)),
         Value::new("copies of metadata, collected", copy_cost(greedy)),
@@ -802,7 +813,8 @@ fn best_total(runs: &ExperimentRecords) -> Result<Vec<Value>> {
         .collect::<Result<_>>()?;
     let cost = |run: ExperimentRun<'_>| map_cost(run) + validity_cost(run);
     let gecko = cost(all[2].1);
-    let mut values = vec![holds("GeckoFTL lowest", all[..2].iter().all(|(_, run)| cost(*run) > gecko))];
+    let mut values =
+        vec![statement_value("GeckoFTL lowest", all[..2].iter().all(|(_, run)| cost(*run) > gecko))];
     values.extend(all.iter().map(|(name, run)| Value::new(*name, cost(*run))));
     for (name, run) in &all {
         values.push(Value::new(format!("{name}, map"), map_cost(*run)));

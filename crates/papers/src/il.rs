@@ -10,8 +10,9 @@
 //! five years.
 //!
 //! The substitutes write at the rate that follows from Table I without write amplification. As the drive also programs
-//! pages for GC, gaps are multiplied by the baseline's programs per host write ([`Trace::collected`]) and reduced by
-//! the time in which the baseline serves a request, as in a recorded trace. The baseline's lifetime is therefore given.
+//! pages for GC, gaps are multiplied by the baseline's programs per host write ([`Trace::programs_per_write`]) and
+//! reduced by the time in which the baseline serves a request, as in a recorded trace. The baseline's lifetime is
+//! therefore given.
 //!
 //! The response time has two definitions, because the chunk buffer acknowledges three of four pages on arrival:
 //! - *Equal buffers*: every configuration acknowledges writes from a battery-backed buffer of eight pages. A chunk
@@ -38,13 +39,13 @@ struct Trace {
     /// Lifetime of the drive with the baseline, years (IL, Table I), which determines the write rate of the substitute.
     years: f64,
     /// Page programs per host write of the baseline, as measured by Wearwell: scaled down, and at full size.
-    collected: [f64; 2],
+    programs_per_write: [f64; 2],
 }
 
 const TRACES: [Trace; 3] = [
-    Trace { name: "WKSN", substitute: "wksn", years: 6.8, collected: [1.001, 1.001] },
-    Trace { name: "Media", substitute: "media", years: 3.8, collected: [1.075, 1.079] },
-    Trace { name: "DVMT", substitute: "dvmt", years: 3.04, collected: [1.137, 1.140] },
+    Trace { name: "WKSN", substitute: "wksn", years: 6.8, programs_per_write: [1.001, 1.001] },
+    Trace { name: "Media", substitute: "media", years: 3.8, programs_per_write: [1.075, 1.079] },
+    Trace { name: "DVMT", substitute: "dvmt", years: 3.04, programs_per_write: [1.137, 1.140] },
 ];
 const SCHEMES: [&str; 5] = ["baseline", "throttling", "compression", "dedup", "integrated"];
 /// Number of reads per write in the generated substitutes.
@@ -171,12 +172,12 @@ pub fn experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
 
 fn of_trace(setting: &ExperimentSetting, trace: Trace) -> Vec<Experiment> {
     let scale = scale_of(setting.size);
-    let collected = trace.collected[usize::from(setting.size == Size::Full)];
+    let programs_per_write = trace.programs_per_write[usize::from(setting.size == Size::Full)];
     let mut experiments = Vec::new();
     let mut add = |variant: &str, scheme: &str, answer: Answer, extra: &[&str]| {
         let load = format!("{}:scale={scale},seed={}{}", trace.substitute, setting.seed, repeating(variant));
         let times = (answer.write_s(), READS_PER_WRITE);
-        let gap_scale = request_gap_scale(writes_per_s(trace.years), collected, times);
+        let gap_scale = request_gap_scale(writes_per_s(trace.years), programs_per_write, times);
         let extra = extra.iter().map(|&setting| setting.to_owned());
         let settings = settings(setting, scheme, answer, gap_scale).into_iter().chain(extra).collect();
         let name = answer.name(trace.name, variant);
@@ -258,7 +259,7 @@ pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Valu
         "IL-01" => lifetimes(runs, "WKSN"),
         "IL-02" => lifetimes(runs, "Media"),
         "IL-03" => lifetimes(runs, "DVMT"),
-        "IL-04" => responses(runs),
+        "IL-04" => values_of_response_times(runs),
         "IL-05" => energies(runs, "WKSN", 1.0),
         "IL-06" => energies(runs, "DVMT", -1.0),
         "IL-07" => decisions(runs),
@@ -301,7 +302,7 @@ fn lifetimes(runs: &ExperimentRecords, trace: &str) -> Result<Vec<Value>> {
 
 /// Returns the mean time until a write is acknowledged, microseconds. A mean of 0, which a write buffer causes, is
 /// absent from a record, so an absent mean is returned as 0.
-fn answered(run: ExperimentRun<'_>) -> Result<f64> {
+fn acknowledge_us(run: ExperimentRun<'_>) -> Result<f64> {
     run.required_figure("lifetime.elapsed_s")?;
     Ok(run.figure("latency_us.write.mean"))
 }
@@ -310,7 +311,7 @@ fn answered(run: ExperimentRun<'_>) -> Result<f64> {
 /// pages in the buffer of compressed pages.
 fn programmed(run: ExperimentRun<'_>) -> Result<f64> {
     let charged = run.figure("lifetime.write_until_programmed_us");
-    if charged > 0.0 { Ok(charged) } else { answered(run) }
+    if charged > 0.0 { Ok(charged) } else { acknowledge_us(run) }
 }
 
 /// Returns the energy that a run takes per host page write, microjoules.
@@ -328,18 +329,20 @@ fn saved(
     Ok(100.0 * (1.0 - of(variant)? / of("baseline")?))
 }
 
-fn responses(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn values_of_response_times(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let through = ("WKSN", "integrated", Answer::UntilProgrammed);
     let mut values = vec![
         Value::new("until programmed", saved(runs, through, programmed)?),
         // With the chunk buffer counted as acknowledgement: three of four writes have a response time of zero.
-        Value::new("acknowledged by the chunk buffer alone", saved(runs, through, answered)?),
+        Value::new("acknowledged by the chunk buffer alone", saved(runs, through, acknowledge_us)?),
         Value::new("programs", saved(runs, through, |run| Ok(programs_per_write(run)))?),
     ];
     for scheme in SCHEMES {
         let run = |answer: Answer| runs.run_named(&answer.name("WKSN", scheme));
-        values
-            .push(Value::new(format!("equal buffers, {scheme}, us"), answered(run(Answer::EqualBuffers)?)?));
+        values.push(Value::new(
+            format!("equal buffers, {scheme}, us"),
+            acknowledge_us(run(Answer::EqualBuffers)?)?,
+        ));
         values.push(Value::new(
             format!("until programmed, {scheme}, us"),
             programmed(run(Answer::UntilProgrammed)?)?,
@@ -351,8 +354,10 @@ fn responses(runs: &ExperimentRecords) -> Result<Vec<Value>> {
 fn throttled_responses(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let mut values = Vec::new();
     for scheme in ["throttling", "integrated"] {
-        values
-            .push(Value::new(scheme, answered(runs.run_named(&Answer::EqualBuffers.name("DVMT", scheme))?)?));
+        values.push(Value::new(
+            scheme,
+            acknowledge_us(runs.run_named(&Answer::EqualBuffers.name("DVMT", scheme))?)?,
+        ));
     }
     for scheme in ["throttling", "integrated"] {
         let run = runs.run_named(&Answer::UntilProgrammed.name("DVMT", scheme))?;
@@ -411,7 +416,7 @@ fn gains(runs: &ExperimentRecords) -> Result<Vec<Value>> {
         values.push(control("response time", of("control", scheme, programs, programmed)?));
         values.push(control(
             "acknowledged by the chunk buffer alone",
-            of("control", scheme, programs, answered)?,
+            of("control", scheme, programs, acknowledge_us)?,
         ));
         values.push(control("energy", of("control", scheme, buffers, energy)?));
         values.push(control("programs", of("control", scheme, buffers, |run| Ok(programs_per_write(run)))?));

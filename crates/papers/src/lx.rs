@@ -105,7 +105,7 @@ fn other_stores(scale: f64) -> Vec<Variant> {
 
 /// Returns the variant (design with settings) with the default fingerprint store in which entries are removed when they
 /// are old.
-fn leaving(scale: f64) -> Variant {
+fn leaving_entries_variant(scale: f64) -> Variant {
     let life = format!("recycle.refresh_age_programs={}", (LIFE * STANDARD * scale).round());
     variant("128k-leaving", &[&entries(STANDARD, scale), "recycle.policy=prob", &life])
 }
@@ -164,7 +164,7 @@ fn filled(setting: &ExperimentSetting, blocks: f64) -> Vec<String> {
 
 /// Returns the settings for experiments on a drive of which the trace touches 0.9 of the logical pages, not filled
 /// before. A small footprint gets four dies, because many planes with few blocks each have no spare block.
-fn fitted(setting: &ExperimentSetting) -> Vec<String> {
+fn fitted_drive_settings(setting: &ExperimentSetting) -> Vec<String> {
     let preset = match setting.size {
         Size::Quick => "device.preset=auto",
         Size::Full => "device.preset=lx-40g",
@@ -183,7 +183,7 @@ pub fn experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
         Size::Full => 1.0,
     };
     let of_trace = TRACES.iter().flat_map(|trace| of_trace(setting, trace, scale));
-    of_trace.chain(synthetic(setting)).chain(predicted(setting)).collect()
+    of_trace.chain(synthetic(setting)).chain(predicted_load_experiments(setting)).collect()
 }
 
 fn of_trace(setting: &ExperimentSetting, trace: &Trace, scale: f64) -> Vec<Experiment> {
@@ -207,7 +207,7 @@ fn of_trace(setting: &ExperimentSetting, trace: &Trace, scale: f64) -> Vec<Exper
     };
     for (kind, blocks) in [("", blocks), ("sized-", sized)] {
         add(kind, &input, drive(setting, blocks), common(scale));
-        add(kind, &input, drive(setting, blocks), vec![leaving(scale)]);
+        add(kind, &input, drive(setting, blocks), vec![leaving_entries_variant(scale)]);
         // For homes, Figure 11 has the default store only.
         if kind.is_empty() || trace.short != "homes" {
             add(kind, &input, drive(setting, blocks), other_stores(scale));
@@ -231,7 +231,12 @@ fn of_trace(setting: &ExperimentSetting, trace: &Trace, scale: f64) -> Vec<Exper
     let spare = f64::from(trace.never_erasing);
     let roomy = format!("device.over_provisioning={:.6}", spare / (1.0 + spare));
     let of_flash = "device.over_provisioning_of=physical";
-    add("", &input, fitted(setting), vec![variant("recyclable", &["recycle.policy=inf", &roomy, of_flash])]);
+    add(
+        "",
+        &input,
+        fitted_drive_settings(setting),
+        vec![variant("recyclable", &["recycle.policy=inf", &roomy, of_flash])],
+    );
     if matches!(input.0, RequestSource::Substitute(_)) {
         let prob = || variant("128k", &[&standard, "recycle.policy=prob"]);
         let loading = || variant("128k-fl", &[&standard, "recycle.policy=prob-fl"]);
@@ -280,7 +285,7 @@ fn synthetic(setting: &ExperimentSetting) -> Vec<Experiment> {
     let of = |(name, load): (&str, String)| {
         let variants = STORES.into_iter().map(store).chain([baseline("baseline", &[])]);
         let one = |variant: Variant| {
-            let settings = [fitted(setting), variant.settings].concat();
+            let settings = [fitted_drive_settings(setting), variant.settings].concat();
             let input = (RequestSource::Generated(load.clone()), scale);
             Experiment::replay_of(format!("{name}/{}", variant.name), input, variant.design, settings)
         };
@@ -292,7 +297,7 @@ fn synthetic(setting: &ExperimentSetting) -> Vec<Experiment> {
 /// Returns experiments on loads for which the mechanisms of the Recyclable SSD paper are made: the pages of a fifth of
 /// the addresses are read, and the content of every second of these is written again, but of only one in twenty others.
 /// Each load has one form that suits the mechanism and one that does not.
-fn predicted(setting: &ExperimentSetting) -> Vec<Experiment> {
+fn predicted_load_experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
     let scale = synthetic_scale(setting);
     let pages = 800_000.0 * scale;
     // A fingerprint store with entries for a tenth of the addresses.
@@ -344,7 +349,7 @@ fn predicted(setting: &ExperimentSetting) -> Vec<Experiment> {
         let spec = format!("predicted:pages={pages},writes={},{keys},seed={}", pages * 10.0, setting.seed);
         for Variant { name, design, settings } in variants {
             let input = (RequestSource::Generated(spec.clone()), scale);
-            let settings = [fitted(setting), settings].concat();
+            let settings = [fitted_drive_settings(setting), settings].concat();
             experiments.push(Experiment::replay_of(format!("{load}/{name}"), input, design, settings));
         }
     }
@@ -363,21 +368,25 @@ pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Valu
 fn of_traces(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Value>>> {
     let traces = ["homes", "mail", "web"];
     Some(match id {
-        "LX-02" => table(runs, "homes"),
-        "LX-03" => table(runs, "mail"),
-        "LX-04" => table(runs, "web"),
-        "LX-07" => each(runs, &traces, "counts", |run| gib(run.extrapolated_figure("recycled"))),
-        "LX-09" => each(runs, &traces, "counts", |run| mode(run, "invalid_by_popularity")),
-        "LX-10" => each(runs, &traces, "counts", |run| recyclable_at(run, 0)),
-        "LX-11" => each(runs, &traces, "counts", largest_recyclable),
-        "LX-12" => each(runs, &traces, "counts", |run| share_from_8(run, "invalid_by_popularity"))
+        "LX-02" => trace_table(runs, "homes"),
+        "LX-03" => trace_table(runs, "mail"),
+        "LX-04" => trace_table(runs, "web"),
+        "LX-07" => value_per_trace(runs, &traces, "counts", |run| gib(run.extrapolated_figure("recycled"))),
+        "LX-09" => value_per_trace(runs, &traces, "counts", |run| mode(run, "invalid_by_popularity")),
+        "LX-10" => value_per_trace(runs, &traces, "counts", |run| recyclable_at(run, 0)),
+        "LX-11" => value_per_trace(runs, &traces, "counts", largest_recyclable),
+        "LX-12" => value_per_trace(runs, &traces, "counts", |run| share_from_8(run, "invalid_by_popularity"))
             .map(|values| [values, reads_needed(runs)].concat()),
-        "LX-13" => each(runs, &traces, "counts", |run| share_from_8(run, "recycled_by_popularity")),
-        "LX-14" => {
-            each(runs, &traces, "counts", |run| run.figure("invalid") / run.figure("overwritten_addresses"))
+        "LX-13" => {
+            value_per_trace(runs, &traces, "counts", |run| share_from_8(run, "recycled_by_popularity"))
         }
-        "LX-15" => each(runs, &traces, "counts", newest_four),
-        "LX-23" => each(runs, &["mail"], "counts", |run| run.figure("writes") / run.figure("addresses")),
+        "LX-14" => value_per_trace(runs, &traces, "counts", |run| {
+            run.figure("invalid") / run.figure("overwritten_addresses")
+        }),
+        "LX-15" => value_per_trace(runs, &traces, "counts", newest_four),
+        "LX-23" => {
+            value_per_trace(runs, &["mail"], "counts", |run| run.figure("writes") / run.figure("addresses"))
+        }
         _ => return None,
     })
 }
@@ -387,13 +396,17 @@ fn of_stores(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Value>>> {
     let reduction = |run: ExperimentRun<'_>| 100.0 * run.figure("write_reduction");
     let traces = ["homes", "mail", "web"];
     Some(match id {
-        "LX-17" => each(runs, &["mail"], "infinite", reduction).map(with_states(runs, &["mail"])),
-        "LX-18" => each(runs, &["homes"], "infinite", reduction).map(with_states(runs, &["homes"])),
-        "LX-19" => each(runs, &["web"], "infinite", reduction).map(with_states(runs, &["web"])),
-        "LX-20" => with(runs, each(runs, &traces, "64k", reduction), &[("64k-lru", "LRU")], reduction),
+        "LX-17" => value_per_trace(runs, &["mail"], "infinite", reduction).map(with_states(runs, &["mail"])),
+        "LX-18" => {
+            value_per_trace(runs, &["homes"], "infinite", reduction).map(with_states(runs, &["homes"]))
+        }
+        "LX-19" => value_per_trace(runs, &["web"], "infinite", reduction).map(with_states(runs, &["web"])),
+        "LX-20" => {
+            with(runs, value_per_trace(runs, &traces, "64k", reduction), &[("64k-lru", "LRU")], reduction)
+        }
         "LX-21" => with(
             runs,
-            each(runs, &traces, "128k", reduction),
+            value_per_trace(runs, &traces, "128k", reduction),
             &[
                 ("128k-lru", "LRU"),
                 ("128k-leaving", "leaving"),
@@ -404,16 +417,20 @@ fn of_stores(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Value>>> {
             ],
             reduction,
         ),
-        "LX-22" => with(runs, each(runs, &traces, "256k", reduction), &[("256k-lru", "LRU")], reduction),
-        "LX-24" => against(runs, "sized-baseline", "sized-infinite", erases_saved)
+        "LX-22" => {
+            with(runs, value_per_trace(runs, &traces, "256k", reduction), &[("256k-lru", "LRU")], reduction)
+        }
+        "LX-24" => value_per_trace_against_baseline(runs, "sized-baseline", "sized-infinite", erases_saved)
             .map(|values| [values, erases_on(runs, "filled-", "infinite", "filled")].concat()),
         "LX-25" => normalised(runs, "web", &["64k", "128k", "256k", "infinite"]),
         "LX-26" => normalised(runs, "mail", &["256k", "64k"]),
-        "LX-27" => against(runs, "sized-baseline", "sized-128k", erases_saved).map(|values| {
-            let lru = erases_on(runs, "sized-", "128k-lru", "LRU");
-            let leaving = erases_on(runs, "sized-", "128k-leaving", "leaving");
-            [values, lru, leaving, erases_on(runs, "filled-", "128k", "filled")].concat()
-        }),
+        "LX-27" => value_per_trace_against_baseline(runs, "sized-baseline", "sized-128k", erases_saved).map(
+            |values| {
+                let lru = erases_on(runs, "sized-", "128k-lru", "LRU");
+                let leaving = erases_on(runs, "sized-", "128k-leaving", "leaving");
+                [values, lru, leaving, erases_on(runs, "filled-", "128k", "filled")].concat()
+            },
+        ),
         "LX-28" => response(runs, "timed-lru", 1.0).map(|values| {
             [values, responses_beside(runs, &[("timed-unhashed-lru", "without hash")], 1.0)].concat()
         }),
@@ -423,23 +440,38 @@ fn of_stores(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Value>>> {
             .map(|values| [values, responses_beside(runs, &PROB_RESPONSES, -1.0)].concat()),
         "LX-31" => with(
             runs,
-            each(runs, &traces, "128k", comparisons),
+            value_per_trace(runs, &traces, "128k", comparisons),
             &[("128k-lru", "LRU"), ("128k-leaving", "leaving")],
             comparisons,
         ),
-        "LX-32" => against(runs, "128k", "128k-fl", comparisons_saved).map(|values| {
-            [values, against_named(runs, "runs-128k", "runs-128k-fl", "in runs", comparisons_saved)].concat()
-        }),
-        "LX-33" => each(runs, &["web"], "128k-fl", comparisons),
+        "LX-32" => {
+            value_per_trace_against_baseline(runs, "128k", "128k-fl", comparisons_saved).map(|values| {
+                [values, against_named(runs, "runs-128k", "runs-128k-fl", "in runs", comparisons_saved)]
+                    .concat()
+            })
+        }
+        "LX-33" => value_per_trace(runs, &["web"], "128k-fl", comparisons),
         "LX-34" => comparison_order(runs),
         "LX-36" => recycled_share(runs, "sized-128k"),
         "LX-37" => recycled_share(runs, "sized-128k-rc-gc"),
-        "LX-38" => against(runs, "sized-128k", "sized-128k-rc-gc", gained).map(|values| {
-            let infinite = against_named(runs, "sized-infinite", "sized-infinite-rc-gc", "infinite", gained);
-            let filled =
-                against_named(runs, "filled-infinite", "filled-infinite-rc-gc", "filled infinite", gained);
-            [values, infinite, filled].concat()
-        }),
+        "LX-38" => value_per_trace_against_baseline(runs, "sized-128k", "sized-128k-rc-gc", reduction_gained)
+            .map(|values| {
+                let infinite = against_named(
+                    runs,
+                    "sized-infinite",
+                    "sized-infinite-rc-gc",
+                    "infinite",
+                    reduction_gained,
+                );
+                let filled = against_named(
+                    runs,
+                    "filled-infinite",
+                    "filled-infinite-rc-gc",
+                    "filled infinite",
+                    reduction_gained,
+                );
+                [values, infinite, filled].concat()
+            }),
         "LX-39" => diminishing_return(runs),
         _ => return None,
     })
@@ -449,19 +481,22 @@ fn of_stores(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Value>>> {
 /// Recyclable SSD paper claims a gain and on one for which it does not.
 fn of_claims(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Value>>> {
     Some(match id {
-        "LX-40" => against(runs, "128k-lru", "128k", gained).map(|values| {
-            [values, against_named(runs, "filled-128k-lru", "filled-128k", "filled", gained)].concat()
-        }),
-        "LX-41" => pairs(
+        "LX-40" => {
+            value_per_trace_against_baseline(runs, "128k-lru", "128k", reduction_gained).map(|values| {
+                [values, against_named(runs, "filled-128k-lru", "filled-128k", "filled", reduction_gained)]
+                    .concat()
+            })
+        }
+        "LX-41" => values_of_compared_runs(
             runs,
             &[
                 ("reads predict return", "alike/lru", "alike/prob"),
                 ("without prediction", "no-prediction/lru", "no-prediction/prob"),
                 ("skewed addresses", "skewed/lru", "skewed/prob"),
             ],
-            gained,
+            reduction_gained,
         ),
-        "LX-42" => pairs(
+        "LX-42" => values_of_compared_runs(
             runs,
             &[
                 ("neighbours return together", "runs/prob", "runs/fl"),
@@ -469,13 +504,13 @@ fn of_claims(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Value>>> {
             ],
             comparisons_saved,
         ),
-        "LX-43" => pairs(
+        "LX-43" => values_of_compared_runs(
             runs,
             &[
                 ("a fifth is popular", "few-popular/greedy", "few-popular/rc-gc"),
                 ("half is popular", "half-popular/greedy", "half-popular/rc-gc"),
             ],
-            gained,
+            reduction_gained,
         ),
         "LX-44" => reduction_if_popular_pages_never_return(runs),
         "LX-45" => Ok(write_buffer_effect(runs)),
@@ -485,7 +520,7 @@ fn of_claims(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Value>>> {
 }
 
 /// Returns one value per trace, computed from the run of one variant (design with settings).
-fn each(
+fn value_per_trace(
     runs: &ExperimentRecords,
     traces: &[&str],
     variant: &str,
@@ -496,7 +531,7 @@ fn each(
 }
 
 /// Returns one value per trace, computed from the runs of a reference and of a variant (designs with settings).
-fn against(
+fn value_per_trace_against_baseline(
     runs: &ExperimentRecords,
     baseline: &str,
     variant: &str,
@@ -509,7 +544,7 @@ fn against(
     TRACES.iter().map(of).collect()
 }
 
-fn table(runs: &ExperimentRecords, trace: &str) -> Result<Vec<Value>> {
+fn trace_table(runs: &ExperimentRecords, trace: &str) -> Result<Vec<Value>> {
     let counts = runs.run_named(&format!("{trace}/table-counts"))?;
     let millions = |figure: &str| counts.extrapolated_figure(figure) / 1e6;
     Ok(vec![
@@ -586,20 +621,23 @@ fn with(
 }
 
 /// Appends the text `name` to the names of the values.
-fn named(values: Vec<Value>, name: &str) -> Vec<Value> {
+fn with_value_name(values: Vec<Value>, name: &str) -> Vec<Value> {
     values.into_iter().map(|value| Value::new(format!("{} {name}", value.of), value.value)).collect()
 }
 
-/// Returns one value per trace as [`against`] does, with the text `name` appended to the names of the traces; no value
-/// if a run is missing.
+/// Returns one value per trace as [`value_per_trace_against_baseline`] does, with the text `name` appended to the names
+/// of the traces; no value if a run is missing.
 fn against_named(
     runs: &ExperimentRecords,
-    reference: &str,
+    baseline: &str,
     variant: &str,
     name: &str,
     value: impl Fn(ExperimentRun<'_>, ExperimentRun<'_>) -> f64,
 ) -> Vec<Value> {
-    named(against(runs, reference, variant, value).unwrap_or_default(), name)
+    with_value_name(
+        value_per_trace_against_baseline(runs, baseline, variant, value).unwrap_or_default(),
+        name,
+    )
 }
 
 /// Returns a function that adds two write reductions per trace: with an unbounded fingerprint store on the filled
@@ -639,17 +677,17 @@ fn reads_needed(runs: &ExperimentRecords) -> Vec<Value> {
 }
 
 /// Returns the increase of the number of recycled pages relative to the reference run, percent.
-fn gained(reference: ExperimentRun<'_>, run: ExperimentRun<'_>) -> f64 {
-    to_percent(recycled(run) / recycled(reference) - 1.0)
+fn reduction_gained(baseline: ExperimentRun<'_>, run: ExperimentRun<'_>) -> f64 {
+    to_percent(recycled(run) / recycled(baseline) - 1.0)
 }
 
-fn comparisons_saved(reference: ExperimentRun<'_>, run: ExperimentRun<'_>) -> f64 {
-    to_percent(1.0 - comparisons(run) / comparisons(reference))
+fn comparisons_saved(baseline: ExperimentRun<'_>, run: ExperimentRun<'_>) -> f64 {
+    to_percent(1.0 - comparisons(run) / comparisons(baseline))
 }
 
 /// Returns one value for each triple in `compared`: its first string names the value, which is computed from the
 /// baseline run that the second names and the run that the third names.
-fn pairs(
+fn values_of_compared_runs(
     runs: &ExperimentRecords,
     compared: &[(&str, &str, &str)],
     value: impl Fn(ExperimentRun<'_>, ExperimentRun<'_>) -> f64,
@@ -663,13 +701,15 @@ fn pairs(
 /// Returns, for each trace, how many of the pages that could have been recycled were recycled by a variant (design with
 /// settings), percent.
 fn recycled_share(runs: &ExperimentRecords, variant: &str) -> Result<Vec<Value>> {
-    against(runs, "recyclable", variant, |all, got| to_percent(recycled(got) / recycled(all)))
+    value_per_trace_against_baseline(runs, "recyclable", variant, |all, got| {
+        to_percent(recycled(got) / recycled(all))
+    })
 }
 
 /// Returns the write reduction by recycling on a load in which popular pages are never written again, percent: with
 /// each eviction policy, and with a filled drive or the removal of old entries, which could help.
 fn reduction_if_popular_pages_never_return(runs: &ExperimentRecords) -> Result<Vec<Value>> {
-    let named = [
+    let named_runs = [
         ("PROB", "prob"),
         ("LRU", "lru"),
         ("infinite", "infinite"),
@@ -681,7 +721,7 @@ fn reduction_if_popular_pages_never_return(runs: &ExperimentRecords) -> Result<V
     let of = |(name, run): (&str, &str)| {
         Ok(Value::new(name, 100.0 * runs.run_named(&format!("skewed/{run}"))?.figure("write_reduction")))
     };
-    named.into_iter().map(of).collect()
+    named_runs.into_iter().map(of).collect()
 }
 
 /// Returns the effect of the write buffer: writes that reach the FTL and recycled pages, each in percent of those
@@ -743,7 +783,7 @@ fn responses_beside(runs: &ExperimentRecords, variants: &[(&str, &str)], sign: f
     let of = |(variant, name): &(&str, &str)| {
         let is_buffered = variant.contains("buffered");
         let baseline = if is_buffered { "timed-buffered-baseline" } else { "timed-baseline" };
-        named(responses(runs, baseline, variant, sign).unwrap_or_default(), name)
+        with_value_name(values_of_response_times(runs, baseline, variant, sign).unwrap_or_default(), name)
     };
     variants.iter().flat_map(of).collect()
 }
@@ -773,15 +813,20 @@ fn mean_response(run: ExperimentRun<'_>, write_share: f64) -> f64 {
 
 /// Returns the change of the mean response time relative to the baseline, percent; with `sign` -1 its reduction.
 fn response(runs: &ExperimentRecords, variant: &str, sign: f64) -> Result<Vec<Value>> {
-    responses(runs, "timed-baseline", variant, sign)
+    values_of_response_times(runs, "timed-baseline", variant, sign)
 }
 
-fn responses(runs: &ExperimentRecords, reference: &str, variant: &str, sign: f64) -> Result<Vec<Value>> {
+fn values_of_response_times(
+    runs: &ExperimentRecords,
+    baseline: &str,
+    variant: &str,
+    sign: f64,
+) -> Result<Vec<Value>> {
     let of = |Trace { short, write_share, .. }: &Trace| {
         let mean = |variant: &str| {
             Ok::<_, String>(mean_response(runs.run_named(&format!("{short}/{variant}"))?, *write_share))
         };
-        Ok(Value::new(*short, sign * to_percent(mean(variant)? / mean(reference)? - 1.0)))
+        Ok(Value::new(*short, sign * to_percent(mean(variant)? / mean(baseline)? - 1.0)))
     };
     TRACES.iter().map(of).collect()
 }

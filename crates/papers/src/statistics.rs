@@ -133,7 +133,7 @@ impl Count {
         });
         self.pages[page as usize].address = address;
         if let Some(old) = self.addresses[address as usize].valid.replace(page) {
-            self.bury(address, old);
+            self.record_dead_page(address, old);
         }
     }
 
@@ -152,7 +152,7 @@ impl Count {
         Some(page)
     }
 
-    fn bury(&mut self, address: u32, page: u32) {
+    fn record_dead_page(&mut self, address: u32, page: u32) {
         let Page { content, reads, .. } = self.pages[page as usize];
         let address = &mut self.addresses[address as usize];
         address.overwrites += 1;

@@ -42,7 +42,8 @@ fn line(
     target: &Target,
     row: &Row,
 ) -> SummaryLine {
-    let (target, row) = (about(target, headline), Row { ours: ours(target, headline, row), ..row.clone() });
+    let (target, row) =
+        (about(target, headline), Row { ours: headline_values(target, headline, row), ..row.clone() });
     let verdict = row.judge(&target);
     let differs = verdict.outcome.is_compared() && !verdict.outcome.agrees();
     let why = if differs { why(targets, results, headline) } else { String::new() };
@@ -65,7 +66,7 @@ fn about(target: &Target, headline: &Headline) -> Target {
 
 /// Returns those values of Wearwell that a claim of the abstract is about: those that the claim names, or else those
 /// that its row (reported result) judges.
-fn ours(target: &Target, headline: &Headline, row: &Row) -> Vec<Value> {
+fn headline_values(target: &Target, headline: &Headline, row: &Row) -> Vec<Value> {
     let is_wanted = |value: &&Value| {
         let is_judged = target.values.iter().any(|reported| reported.of == value.of);
         if headline.of.is_empty() { is_judged } else { headline.of.contains(&value.of) }
@@ -174,19 +175,19 @@ fn block(records: &[PaperResults]) -> String {
     let paper = |(paper, quick, full): &PaperResults| {
         let targets = paper.targets();
         let mut parts = vec![format!("\n### {} (`{paper}`)\n\n", targets.paper.title)];
-        parts.push(counted("Quick", &format!("../papers/{paper}/RESULTS.md"), &targets, quick));
+        parts.push(counts_line("Quick", &format!("../papers/{paper}/RESULTS.md"), &targets, quick));
         if let Some(full) = full {
-            parts.push(counted("Full", &format!("../papers/full/{paper}/RESULTS.md"), &targets, full));
+            parts.push(counts_line("Full", &format!("../papers/full/{paper}/RESULTS.md"), &targets, full));
         }
         parts.push("\n".to_owned());
-        parts.push(table(&targets, quick, full.as_ref()));
+        parts.push(counts_table(&targets, quick, full.as_ref()));
         parts.concat()
     };
     let papers: Vec<String> = records.iter().map(paper).collect();
     format!("{}\n", papers.concat())
 }
 
-fn counted(size: &str, page: &str, targets: &Targets, results: &Results) -> String {
+fn counts_line(size: &str, page: &str, targets: &Targets, results: &Results) -> String {
     let tally = ResultCounts::of_results(targets, results);
     let reasons = tested_reasons(targets, results);
     format!("- [{size}]({page}): {} rows. {} {reasons}\n", tally.total_rows, tally.sentences().join(" "))
@@ -194,7 +195,7 @@ fn counted(size: &str, page: &str, targets: &Targets, results: &Results) -> Stri
 
 /// Returns the table of the abstract's claims with Wearwell's results. The reason of a difference is taken from the
 /// full-size results if they exist.
-fn table(targets: &Targets, quick: &Results, full: Option<&Results>) -> String {
+fn counts_table(targets: &Targets, quick: &Results, full: Option<&Results>) -> String {
     let of_quick = headline_lines(targets, quick);
     let of_full = full.map(|full| headline_lines(targets, full)).unwrap_or_default();
     let row = |(k, quick): (usize, &SummaryLine)| {

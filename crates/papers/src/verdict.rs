@@ -228,8 +228,8 @@ fn outcome(target: &Target, judged: &[&Reported], ours: &[Value]) -> Outcome {
     for &reported in judged {
         match ours.iter().find(|value| value.of == reported.of) {
             Some(value) if value.value.is_finite() => pairs.push((reported, value.value)),
-            Some(_) => return Outcome::NotRun(format!("no figure for {}", named(reported))),
-            None => return Outcome::NotRun(format!("{} was not measured", named(reported))),
+            Some(_) => return Outcome::NotRun(format!("no figure for {}", reported_name(reported))),
+            None => return Outcome::NotRun(format!("{} was not measured", reported_name(reported))),
         }
     }
     if pairs.is_empty() {
@@ -239,7 +239,7 @@ fn outcome(target: &Target, judged: &[&Reported], ours: &[Value]) -> Outcome {
         Kind::Digits => digits(&pairs),
         Kind::Within | Kind::Range => within(target, &pairs),
         Kind::Direction if has_direction(target, &pairs) => Outcome::DirectionOnly,
-        Kind::Ordering if falls(target, &pairs) => Outcome::StatementHolds,
+        Kind::Ordering if values_decrease(target, &pairs) => Outcome::StatementHolds,
         Kind::Holds if pairs.iter().all(|(_, ours)| *ours >= 1.0) => Outcome::StatementHolds,
         Kind::Direction | Kind::Ordering | Kind::Holds | Kind::Context => Outcome::Missed(None),
     }
@@ -247,12 +247,12 @@ fn outcome(target: &Target, judged: &[&Reported], ours: &[Value]) -> Outcome {
 
 /// Returns whether each value of Wearwell is smaller than the preceding one by at least the margin that the target
 /// (reported result) states.
-fn falls(target: &Target, pairs: &[(&Reported, f64)]) -> bool {
+fn values_decrease(target: &Target, pairs: &[(&Reported, f64)]) -> bool {
     let left = 1.0 - target.compare.percent / 100.0;
     pairs.windows(2).all(|pair| pair[1].1 < pair[0].1 && pair[1].1 <= pair[0].1 * left)
 }
 
-fn named(reported: &Reported) -> &str {
+fn reported_name(reported: &Reported) -> &str {
     if reported.of.is_empty() { "the value" } else { &reported.of }
 }
 
@@ -270,7 +270,7 @@ fn digits(pairs: &[(&Reported, f64)]) -> Outcome {
         (Some(digits), Some(value)) => rounds_to(*ours, value, digits),
         _ => deviation_percent(reported, *ours) == 0.0,
     };
-    if pairs.iter().all(is_equal) { Outcome::ExactlyEqual } else { Outcome::Missed(worst(pairs)) }
+    if pairs.iter().all(is_equal) { Outcome::ExactlyEqual } else { Outcome::Missed(largest_deviation(pairs)) }
 }
 
 /// Returns whether Wearwell's value rounds to the printed one; an exact half may be rounded either way.
@@ -280,7 +280,7 @@ fn rounds_to(ours: f64, printed: f64, digits: u32) -> bool {
 }
 
 fn within(target: &Target, pairs: &[(&Reported, f64)]) -> Outcome {
-    let worst = worst(pairs);
+    let worst = largest_deviation(pairs);
     match worst {
         Some(0.0) if target.compare.kind == Kind::Range => Outcome::InsideRange,
         Some(percent) if percent <= target.compare.percent => Outcome::WithinTolerance(percent),
@@ -291,7 +291,7 @@ fn within(target: &Target, pairs: &[(&Reported, f64)]) -> Outcome {
 
 /// Returns the largest deviation of Wearwell's values from the reported ones, percent; `None` if it is infinite because
 /// 0 was reported.
-fn worst(pairs: &[(&Reported, f64)]) -> Option<f64> {
+fn largest_deviation(pairs: &[(&Reported, f64)]) -> Option<f64> {
     let deviations = pairs.iter().map(|(reported, ours)| deviation_percent(reported, *ours));
     deviations.reduce(f64::max).filter(|percent| percent.is_finite())
 }

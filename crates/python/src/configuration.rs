@@ -7,7 +7,7 @@ use wearwell::design;
 use wearwell::nand::preset;
 use wearwell_config::{Config, ConfigError};
 
-use crate::refused;
+use crate::refusal_error;
 
 /// The configuration of a run: a file and settings; of two values for a key the later one counts.
 #[pyclass(frozen, module = "wearwell._native")]
@@ -21,7 +21,7 @@ impl Configuration {
     #[new]
     #[pyo3(signature = (settings, file = None))]
     fn new(settings: Vec<String>, file: Option<PathBuf>) -> PyResult<Self> {
-        let config = Config::read(file.as_deref(), &settings).map_err(refused)?;
+        let config = Config::read(file.as_deref(), &settings).map_err(refusal_error)?;
         Ok(Self { config })
     }
 
@@ -37,7 +37,7 @@ impl Configuration {
 
     /// Returns all parts of the design (map, validity, content mechanisms, ...) as settings, joined by blanks.
     fn parts(&self, design: &str) -> PyResult<String> {
-        Ok(self.config.all_parts(design).map_err(refused)?.as_settings())
+        Ok(self.config.all_parts(design).map_err(refusal_error)?.as_settings())
     }
 
     /// Returns the keys of those settings that a run of the design would ignore, each with a message about it.
@@ -69,5 +69,5 @@ const KINDS: [&str; 3] = ["device", "design", "executor"];
 #[pyfunction]
 pub(crate) fn unknown_name(what: &str, name: &str, known: Vec<String>) -> PyErr {
     let what = KINDS.into_iter().find(|kind| *kind == what).unwrap_or("name");
-    refused(ConfigError::unknown_name(what, name, known.iter().map(String::as_str)))
+    refusal_error(ConfigError::unknown_name(what, name, known.iter().map(String::as_str)))
 }

@@ -21,7 +21,7 @@ use wearwell_replay::step;
 
 use crate::configuration::Configuration;
 use crate::policy::{Raised, own_policy};
-use crate::refused;
+use crate::refusal_error;
 
 pyo3::create_exception!(
     wearwell,
@@ -81,7 +81,7 @@ pub(crate) fn names<T>(codes: &[(&'static str, T)]) -> Vec<&'static str> {
 fn outcome_named(name: &str) -> PyResult<CutOutcome> {
     let found = OUTCOMES.iter().find(|(each, _)| *each == name).map(|&(_, outcome)| outcome);
     found.ok_or_else(|| {
-        refused(ConfigError::unknown_name("outcome", name, OUTCOMES.iter().map(|(name, _)| *name)))
+        refusal_error(ConfigError::unknown_name("outcome", name, OUTCOMES.iter().map(|(name, _)| *name)))
     })
 }
 
@@ -117,7 +117,7 @@ type Operation = (&'static str, &'static str, u32, u32);
 pub(crate) struct Device {
     engine: Engine<PowerCut<SimNand>>,
     /// Exceptions that a victim policy written in Python has raised.
-    raised: Raised,
+    raised_exception: Raised,
 }
 
 impl Device {
@@ -133,7 +133,7 @@ impl Device {
     ) -> PyResult<T> {
         self.require_power()?;
         self.engine.ftl_mut().store_mut().flash_ops.clear();
-        call(&mut self.engine).map_err(|error| self.raised.or(raised(&error)))
+        call(&mut self.engine).map_err(|error| self.raised_exception.or(raised(&error)))
     }
 
     /// Refuses a request while power is lost. Without this check the engine would answer some requests from RAM,
@@ -148,7 +148,7 @@ impl Device {
 }
 
 fn raised(error: &Error) -> PyErr {
-    if error.is_power_loss() { PowerLoss::new_err(error.to_string()) } else { refused(error) }
+    if error.is_power_loss() { PowerLoss::new_err(error.to_string()) } else { refusal_error(error) }
 }
 
 #[pymethods]
@@ -163,14 +163,15 @@ impl Device {
         footprint_pages: u64,
         victim_policy: Option<(String, Py<PyAny>)>,
     ) -> PyResult<Self> {
-        let mut engine = step::new_drive(&configuration.config, design, footprint_pages).map_err(refused)?;
-        let mut raised = Raised::default();
+        let mut engine =
+            step::new_drive(&configuration.config, design, footprint_pages).map_err(refusal_error)?;
+        let mut raised_exception = Raised::default();
         if let Some((name, choose)) = victim_policy {
             let (policy, its_raised) = own_policy(name, choose);
             engine.ftl_mut().set_user_victim_policy(Some(policy));
-            raised = its_raised;
+            raised_exception = its_raised;
         }
-        Ok(Self { engine, raised })
+        Ok(Self { engine, raised_exception })
     }
 
     /// Size of the drive's pages, bytes.

@@ -18,7 +18,7 @@ use wearwell_trace::{self as trace, AssumedOp, BlockLayerStage, CsvColumns, Form
 
 use crate::configuration::Configuration;
 use crate::policy::own_policy;
-use crate::refused;
+use crate::refusal_error;
 use crate::watch::Watch;
 
 /// The source of a run's requests: a trace file or a generated workload.
@@ -64,24 +64,24 @@ impl Input {
         name: Option<String>,
     ) -> PyResult<Self> {
         let options = OpenOptions {
-            format: format.map(format_named).transpose().map_err(refused)?,
+            format: format.map(format_named).transpose().map_err(refusal_error)?,
             block_layer_stage: choice("action", action, &ACTIONS)?.unwrap_or_default(),
             time_unit: choice("time unit", time_unit, &TIME_UNITS)?,
             assumed_op: choice("kind of requests", assume, &KINDS)?,
             skip_bad_lines,
             reads_payloads: bytes,
             without_sidecars,
-            columns: columns.map(str::parse::<CsvColumns>).transpose().map_err(refused)?,
+            columns: columns.map(str::parse::<CsvColumns>).transpose().map_err(refusal_error)?,
             name,
         };
-        let format = trace::open(&path, &options).map_err(refused)?.format();
+        let format = trace::open(&path, &options).map_err(refusal_error)?.format();
         Ok(Self::of(Source::Trace { path, options, format }))
     }
 
     /// Creates the input from the specification of a generator or of a host model.
     #[staticmethod]
     fn workload(spec: &str) -> PyResult<Self> {
-        ReplayInput::generated(spec).map_err(refused)?;
+        ReplayInput::generated(spec).map_err(refusal_error)?;
         Ok(Self::of(Source::Workload(spec.to_owned())))
     }
 
@@ -115,7 +115,7 @@ impl Input {
             let mut watch = Watch::new(on_progress);
             let (policy, raised) = victim_policy.map(|(name, choose)| own_policy(name, choose)).unzip();
             let record = self.planned(config, design, policy, |plan| {
-                plan.run(design, &mut |progress| watch.look(progress)).map_err(refused)
+                plan.run(design, &mut |progress| watch.look(progress)).map_err(refusal_error)
             });
             let record = record.map_err(|error| raised.unwrap_or_default().or(error));
             watch.raised()?;
@@ -136,7 +136,7 @@ impl Input {
             Source::Trace { path, options, .. } => {
                 Ok(ReplayInput::Trace { path: path.clone(), options: options.clone() })
             }
-            Source::Workload(spec) => ReplayInput::generated(spec).map_err(refused),
+            Source::Workload(spec) => ReplayInput::generated(spec).map_err(refusal_error),
         }
     }
 
@@ -151,7 +151,7 @@ impl Input {
     ) -> PyResult<T> {
         let input = match &self.source {
             Source::Workload(spec) => {
-                ReplayInput::generated_with_seed(spec, config.seed()).map_err(refused)?
+                ReplayInput::generated_with_seed(spec, config.seed()).map_err(refusal_error)?
             }
             Source::Trace { .. } => self.as_given()?,
         };
@@ -160,13 +160,13 @@ impl Input {
             Some(policy) => plan.with_user_policy(policy),
             None => plan,
         };
-        plan.check_designs(&[design.to_owned()]).map_err(refused)?;
+        plan.check_designs(&[design.to_owned()]).map_err(refusal_error)?;
         then(&plan)
     }
 
     fn plan<'a>(&self, config: &'a Config, input: &'a ReplayInput) -> PyResult<Plan<'a>> {
         let Source::Trace { path, .. } = &self.source else {
-            return Plan::new(config, input).map_err(refused);
+            return Plan::new(config, input).map_err(refusal_error);
         };
         let stamp = stamp(path);
         let mut known = self.surveyed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -176,7 +176,7 @@ impl Input {
             }
             _ => Plan::new(config, input),
         };
-        let plan = plan.map_err(refused)?;
+        let plan = plan.map_err(refusal_error)?;
         *known = Some((stamp, plan.survey_results()));
         Ok(plan)
     }
@@ -198,6 +198,8 @@ fn choice<T: Copy>(what: &'static str, name: Option<&str>, known: &[(&str, T)]) 
     let Some(name) = name else { return Ok(None) };
     match known.iter().find(|(other, _)| *other == name) {
         Some(&(_, value)) => Ok(Some(value)),
-        None => Err(refused(ConfigError::unknown_name(what, name, known.iter().map(|(other, _)| *other)))),
+        None => {
+            Err(refusal_error(ConfigError::unknown_name(what, name, known.iter().map(|(other, _)| *other))))
+        }
     }
 }

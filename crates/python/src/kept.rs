@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use wearwell_replay::kept::ResultFolder;
 use wearwell_replay::record::RunRecord;
 
-use crate::refused;
+use crate::refusal_error;
 use crate::report::read;
 
 fn folder_of(folder: &Path) -> PyResult<ResultFolder<RunRecord>> {
@@ -15,7 +15,7 @@ fn folder_of(folder: &Path) -> PyResult<ResultFolder<RunRecord>> {
 }
 
 fn unusable(folder: &Path, error: &io::Error) -> PyErr {
-    refused(format!("{}: {error}", folder.display()))
+    refusal_error(format!("{}: {error}", folder.display()))
 }
 
 /// Returns the finished run with this key from a folder of results, as JSON; `None` if there is none.

@@ -37,7 +37,7 @@ pyo3::create_exception!(
 );
 
 /// Returns a `WearwellError` exception with the message of an error.
-fn refused(error: impl Display) -> PyErr {
+fn refusal_error(error: impl Display) -> PyErr {
     WearwellError::new_err(error.to_string())
 }
 

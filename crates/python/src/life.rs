@@ -6,11 +6,11 @@ use wearwell_replay::page;
 
 use crate::configuration::Configuration;
 use crate::input::Input;
-use crate::refused;
+use crate::refusal_error;
 use crate::watch::Watch;
 
 fn read(record: &str) -> PyResult<LifeRecord> {
-    serde_json::from_str(record).map_err(|error| refused(format!("no record of lives: {error}")))
+    serde_json::from_str(record).map_err(|error| refusal_error(format!("no record of lives: {error}")))
 }
 
 fn lives(records: &[String]) -> PyResult<Lives> {
@@ -30,9 +30,9 @@ pub(crate) fn leveling_settings(
     design: &str,
     leveling: &str,
 ) -> PyResult<Vec<String>> {
-    let leveling = Leveling::from_name(leveling).map_err(refused)?;
+    let leveling = Leveling::from_name(leveling).map_err(refusal_error)?;
     if let Some(sentence) = lives_of::first_ignored_setting(&configuration.config) {
-        return Err(refused(sentence));
+        return Err(refusal_error(sentence));
     }
     py.detach(|| {
         input.planned(&configuration.config, design, None, |plan| {
@@ -60,15 +60,15 @@ pub(crate) fn life(
     let (spread, early_share, program_share, spare_minimum) = endurance;
     let endurance = Endurance { spread, early_share, program_share, spare_minimum };
     if let Some(sentence) = endurance.first_invalid_value() {
-        return Err(refused(sentence));
+        return Err(refusal_error(sentence));
     }
-    let leveling = Leveling::from_name(leveling).map_err(refused)?;
+    let leveling = Leveling::from_name(leveling).map_err(refusal_error)?;
     py.detach(|| {
         let mut watch = Watch::new(on_progress);
         let record = input.planned(&configuration.config, design, None, |plan| {
             let record = plan.life_record(design, leveling, endurance);
             let mut record = LifeRecord { is_filled, scale_to_bytes: scale_to, ..record };
-            plan.run_life(&mut record, &mut |progress| watch.look(progress)).map_err(refused)?;
+            plan.run_life(&mut record, &mut |progress| watch.look(progress)).map_err(refusal_error)?;
             Ok(record)
         });
         watch.raised()?;
@@ -80,7 +80,7 @@ pub(crate) fn life(
 #[pyfunction]
 pub(crate) fn joined_lives(records: Vec<String>) -> PyResult<String> {
     let mut records = records.iter().map(|record| read(record));
-    let mut joined = records.next().ok_or_else(|| refused("there is no life to join"))??;
+    let mut joined = records.next().ok_or_else(|| refusal_error("there is no life to join"))??;
     for record in records {
         joined.add_lives_of(record?);
     }

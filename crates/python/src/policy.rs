@@ -30,14 +30,17 @@ impl Raised {
 struct PythonPolicy {
     name: String,
     choose: Py<PyAny>,
-    raised: Raised,
+    raised_exception: Raised,
 }
 
 /// Creates a GC victim policy for the engine that calls `choose`, and the cell in which the policy stores its
 /// exceptions.
 pub(crate) fn own_policy(name: String, choose: Py<PyAny>) -> (UserVictimPolicy, Raised) {
-    let raised = Raised::default();
-    (UserVictimPolicy::new(PythonPolicy { name, choose, raised: raised.clone() }), raised)
+    let raised_exception = Raised::default();
+    (
+        UserVictimPolicy::new(PythonPolicy { name, choose, raised_exception: raised_exception.clone() }),
+        raised_exception,
+    )
 }
 
 impl ChooseVictim for PythonPolicy {
@@ -53,7 +56,7 @@ impl ChooseVictim for PythonPolicy {
             let chosen = answer.and_then(|answer| answer.extract::<Option<u32>>(py));
             chosen.map(|block| block.map(BlockId)).map_err(|error| {
                 let why = error.to_string();
-                *self.raised.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                *self.raised_exception.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
                 why
             })
         })

@@ -13,14 +13,14 @@ use wearwell_trace::OpenOptions;
 
 use crate::configuration::Configuration;
 use crate::input::Input;
-use crate::refused;
+use crate::refusal_error;
 use crate::watch::Watch;
 
 /// Smallest sample of pages and contents: one of so many.
 const SAMPLE_MAX: u64 = 1_000_000;
 
 fn read(profile: &str) -> PyResult<Profile> {
-    serde_json::from_str(profile).map_err(|error| refused(format!("no profile: {error}")))
+    serde_json::from_str(profile).map_err(|error| refusal_error(format!("no profile: {error}")))
 }
 
 fn json(profile: &Profile) -> String {
@@ -32,11 +32,11 @@ fn checked(sample: u64) -> PyResult<()> {
     if (1..=SAMPLE_MAX).contains(&sample) {
         return Ok(());
     }
-    Err(refused(format!("sample is {sample}: one of 1 to {SAMPLE_MAX} pages is profiled")))
+    Err(refusal_error(format!("sample is {sample}: one of 1 to {SAMPLE_MAX} pages is profiled")))
 }
 
-/// Profiles an input by `measure`, which reports its progress to Python under the name `profile`. Returns the profile as
-/// JSON, and whether ctrl-C ended it.
+/// Profiles an input by `measure`, which reports its progress to Python under the name `profile`. Returns the profile
+/// as JSON, and whether ctrl-C ended it.
 fn profiled(
     py: Python<'_>,
     on_progress: Option<Py<PyAny>>,
@@ -50,7 +50,7 @@ fn profiled(
             flow
         });
         watch.raised()?;
-        Ok((json(&profile.map_err(refused)?), is_interrupted))
+        Ok((json(&profile.map_err(refusal_error)?), is_interrupted))
     })
 }
 
@@ -84,7 +84,7 @@ pub(crate) fn run_mechanisms(
         let mut watch = Watch::new(on_progress);
         let ran = profile.run_mechanisms(&configuration.config, &input, &mut |progress| watch.look(progress));
         watch.raised()?;
-        ran.map_err(refused)?;
+        ran.map_err(refusal_error)?;
         Ok(json(&profile))
     })
 }
@@ -99,11 +99,11 @@ pub(crate) fn ignored_by_profile(configuration: &Configuration, settings: Vec<St
 /// Whether a path is profiled as a trace; a directory, and a file of unknown format, are profiled by their bytes.
 #[pyfunction]
 pub(crate) fn is_trace(path: PathBuf) -> PyResult<bool> {
-    profile::is_profiled_as_trace(&path, &OpenOptions::default()).map_err(refused)
+    profile::is_profiled_as_trace(&path, &OpenOptions::default()).map_err(refusal_error)
 }
 
-/// Profiles the pages of a file or of all files of a directory, to the end or until ctrl-C. Returns the profile as JSON,
-/// and whether ctrl-C ended it.
+/// Profiles the pages of a file or of all files of a directory, to the end or until ctrl-C. Returns the profile as
+/// JSON, and whether ctrl-C ended it.
 #[pyfunction]
 #[pyo3(signature = (path, against = None, sample = 1, on_progress = None))]
 pub(crate) fn profile_files(
@@ -122,9 +122,10 @@ pub(crate) fn profile_files(
 pub(crate) fn write_trace_of_files(py: Python<'_>, path: PathBuf, target: PathBuf) -> PyResult<u64> {
     py.detach(|| {
         let mut files = ProfiledFiles::find(&path, None)
-            .map_err(|error| refused(format!("{}: {error}", path.display())))?;
-        let out = File::create(&target).map_err(|error| refused(format!("{}: {error}", target.display())))?;
-        files.write_trace(BufWriter::new(out), &mut |_| ControlFlow::Continue(())).map_err(refused)
+            .map_err(|error| refusal_error(format!("{}: {error}", path.display())))?;
+        let out =
+            File::create(&target).map_err(|error| refusal_error(format!("{}: {error}", target.display())))?;
+        files.write_trace(BufWriter::new(out), &mut |_| ControlFlow::Continue(())).map_err(refusal_error)
     })
 }
 

@@ -6,11 +6,11 @@ use wearwell_replay::record::RunRecord;
 use wearwell_replay::report::Comparison;
 use wearwell_replay::sweep::{FailedRun, Swept};
 
-use crate::refused;
+use crate::refusal_error;
 
 /// Parses the JSON of a run record.
 pub(crate) fn read(record: &str) -> PyResult<RunRecord> {
-    serde_json::from_str(record).map_err(|error| refused(format!("no record of a run: {error}")))
+    serde_json::from_str(record).map_err(|error| refusal_error(format!("no record of a run: {error}")))
 }
 
 fn comparison(records: &[String]) -> PyResult<Comparison> {

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use wearwell_config::ConfigError;
 use wearwell_trace::{NativeWriter, Op, Request, TraceWriter};
 
-use crate::refused;
+use crate::refusal_error;
 
 const OPS: [(&str, Op); 10] = [
     ("read", Op::Read),
@@ -35,13 +35,15 @@ pub(crate) fn write_trace(
     length_bytes: Vec<u64>,
 ) -> PyResult<u64> {
     py.detach(|| {
-        let file = File::create(&path).map_err(|error| refused(format!("{}: {error}", path.display())))?;
-        let mut writer = NativeWriter::new(BufWriter::new(file), "a table of requests").map_err(refused)?;
+        let file =
+            File::create(&path).map_err(|error| refusal_error(format!("{}: {error}", path.display())))?;
+        let mut writer =
+            NativeWriter::new(BufWriter::new(file), "a table of requests").map_err(refusal_error)?;
         let (mut request, mut before_us) = (Request::default(), f64::NEG_INFINITY);
         let first_us = time_us.first().copied().unwrap_or(0.0);
         let extents = offset_bytes.iter().zip(&length_bytes);
         for (row, ((&time_us, op), (&offset, &length))) in time_us.iter().zip(&op).zip(extents).enumerate() {
-            let at = |error: &str| refused(format!("row {row} of the table: {error}"));
+            let at = |error: &str| refusal_error(format!("row {row} of the table: {error}"));
             if !time_us.is_finite() || time_us < before_us {
                 return Err(at(&format!(
                     "time_us is {time_us}, and that of the row before {before_us}: sort by time_us"
@@ -49,16 +51,16 @@ pub(crate) fn write_trace(
             }
             before_us = time_us;
             request.time_ns = ((time_us - first_us) * 1000.0).round() as u64;
-            request.op = named(op).map_err(|error| at(&error.to_string()))?;
+            request.op = op_of_name(op).map_err(|error| at(&error.to_string()))?;
             (request.offset_bytes, request.len_bytes) =
                 if request.op == Op::Flush { (0, 0) } else { (offset, length) };
-            writer.write(&request).map_err(refused)?;
+            writer.write(&request).map_err(refusal_error)?;
         }
-        writer.finish().map_err(refused)
+        writer.finish().map_err(refusal_error)
     })
 }
 
-fn named(op: &str) -> Result<Op, ConfigError> {
+fn op_of_name(op: &str) -> Result<Op, ConfigError> {
     let found = OPS.iter().find(|(name, _)| *name == op).map(|&(_, op)| op);
     found.ok_or_else(|| ConfigError::unknown_name("operation", op, OPS.iter().map(|(name, _)| *name)))
 }

@@ -16,7 +16,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Checks for signals, and calls a Python function with the progress of the run.
 pub(crate) struct Watch {
     on_progress: Option<Py<PyAny>>,
-    looked: Option<Instant>,
+    last_look: Option<Instant>,
     /// Exception that ended the run whose progress is reported. Ctrl-C is not stored here, because it only makes the
     /// result partial.
     error: Option<PyErr>,
@@ -24,7 +24,7 @@ pub(crate) struct Watch {
 
 impl Watch {
     pub(crate) fn new(on_progress: Option<Py<PyAny>>) -> Self {
-        Self { on_progress, looked: None, error: None }
+        Self { on_progress, last_look: None, error: None }
     }
 
     pub(crate) fn look(
@@ -36,17 +36,17 @@ impl Watch {
 
     /// Checks for signals and reports the progress of a phase that has this name.
     pub(crate) fn look_at(&mut self, phase: &str, done: u64, total: u64) -> ControlFlow<()> {
-        if self.looked.is_some_and(|looked| looked.elapsed() < LOOK_EVERY) {
+        if self.last_look.is_some_and(|last_look| last_look.elapsed() < LOOK_EVERY) {
             return ControlFlow::Continue(());
         }
-        let looked = Python::attach(|py| {
-            let looked = py.check_signals().and_then(|()| self.tell(py, (phase, done, total)));
-            looked.or_else(
+        let last_look = Python::attach(|py| {
+            let last_look = py.check_signals().and_then(|()| self.tell(py, (phase, done, total)));
+            last_look.or_else(
                 |error| if is_interrupt(py, &error) { Ok(ControlFlow::Break(())) } else { Err(error) },
             )
         });
-        self.looked = Some(Instant::now());
-        looked.unwrap_or_else(|error| {
+        self.last_look = Some(Instant::now());
+        last_look.unwrap_or_else(|error| {
             self.error = Some(error);
             ControlFlow::Break(())
         })

@@ -6,13 +6,13 @@
 //! rests on the model, so it must never be shown next to a measured one without that statement.
 //!
 //! Modelled:
-//! - *which* content a page gets: all contents unique; all equal; a share of duplicates with zipf popularity over the first
-//!   `pool` distinct contents; independent zipf draws over a set of contents (the literal reading of Remap-SSD's content
-//!   generator, whose closed form is [`crate::theory::zipf_content`]); or requests that write back an earlier version of
-//!   all their pages (spatial locality of content). Silent writes can be added to each of these;
+//! - *which* content a page gets: all contents unique; all equal; a share of duplicates with zipf popularity over the
+//!   first `pool` distinct contents; independent zipf draws over a set of contents (the literal reading of Remap-SSD's
+//!   content generator, whose closed form is [`crate::theory::zipf_content`]); or requests that write back an earlier
+//!   version of all their pages (spatial locality of content). Silent writes can be added to each of these;
 //! - *how compressible* it is: a Gaussian ratio per page or per chunk of pages, clipped to `[0.01, 1]`;
-//! - *how much it differs* from the earlier version: a Gaussian ratio per overwrite (Delta-FTL's model; its paper does not
-//!   print sigma, and the default here is a quarter of the mean).
+//! - *how much it differs* from the earlier version: a Gaussian ratio per overwrite (Delta-FTL's model; its paper does
+//!   not print sigma, and the default here is a quarter of the mean).
 //!
 //! Simplified: content does not depend on time, nor on the address (except the compressibility of a chunk). The delta
 //! ratio does not depend on how similar two contents are, except that equal contents differ by 0 bytes.
@@ -370,7 +370,7 @@ impl ContentModel {
     pub fn describe_pages(&mut self, pages: Range<u64>, into: &mut Vec<Descriptor>) {
         if let ContentSource::Reverts { depth, .. } = self.spec.source {
             let mut rng = SplitMix64::seed_from_u64(mix_bits(!self.seed ^ self.writes.wrapping_mul(GOLDEN)));
-            let goes_back = self.repeats.happens(&mut rng);
+            let goes_back = self.repeats.is_drawn(&mut rng);
             self.versions_back = if goes_back { (1 + rng.next_u64().trailing_zeros()).min(depth) } else { 0 };
         }
         for page in pages {
@@ -439,7 +439,7 @@ impl ContentModel {
         self.writes += 1;
         let old = self.current.as_ref().and_then(|current| current.get(page));
         let new = match old {
-            Some(old) if self.silent.happens(&mut rng) => old,
+            Some(old) if self.silent.is_drawn(&mut rng) => old,
             _ => self.choose(page, &mut rng),
         };
         if let Some(current) = &mut self.current {
@@ -457,7 +457,7 @@ impl ContentModel {
                 self.fingerprint(rank, rank)
             }
             ContentSource::Duplicates { .. } => {
-                if !self.pool.is_empty() && self.repeats.happens(rng) {
+                if !self.pool.is_empty() && self.repeats.is_drawn(rng) {
                     return self.pool[self.ranks.draw(rng) as usize - 1];
                 }
                 let new = self.make(page);

@@ -148,7 +148,7 @@ impl TimelineWindow {
 /// is dropped, and from then on half as many samples are stored.
 #[derive(Debug)]
 struct BoundedSamples<T> {
-    kept: Vec<T>,
+    kept_samples: Vec<T>,
     most: usize,
     /// One of this many samples that could be taken is stored.
     every: u64,
@@ -159,18 +159,18 @@ struct BoundedSamples<T> {
 
 impl<T> BoundedSamples<T> {
     fn new(most: usize, join: fn(&mut T, &T)) -> Self {
-        Self { kept: Vec::new(), most, every: 1, offered: 0, join }
+        Self { kept_samples: Vec::new(), most, every: 1, offered: 0, join }
     }
 
     /// Counts a sample that could be taken, and calls `sample` to make it only if it is to be stored.
     fn offer(&mut self, sample: impl FnOnce() -> T) {
         let number = self.offered;
         self.offered += 1;
-        if number.is_multiple_of(self.every) && self.kept.len() == self.most {
+        if number.is_multiple_of(self.every) && self.kept_samples.len() == self.most {
             self.thin();
         }
         if number.is_multiple_of(self.every) {
-            self.kept.push(sample());
+            self.kept_samples.push(sample());
         }
     }
 
@@ -178,7 +178,7 @@ impl<T> BoundedSamples<T> {
     fn thin(&mut self) {
         self.every *= 2;
         let mut dropped: Option<T> = None;
-        for (number, mut sample) in std::mem::take(&mut self.kept).into_iter().enumerate() {
+        for (number, mut sample) in std::mem::take(&mut self.kept_samples).into_iter().enumerate() {
             if number % 2 == 1 {
                 dropped = Some(sample);
                 continue;
@@ -186,9 +186,9 @@ impl<T> BoundedSamples<T> {
             if let Some(earlier) = dropped.take() {
                 (self.join)(&mut sample, &earlier);
             }
-            self.kept.push(sample);
+            self.kept_samples.push(sample);
         }
-        if let Some((last, earlier)) = self.kept.last_mut().zip(dropped) {
+        if let Some((last, earlier)) = self.kept_samples.last_mut().zip(dropped) {
             (self.join)(last, &earlier);
         }
     }
@@ -197,14 +197,14 @@ impl<T> BoundedSamples<T> {
     /// that moment, and is therefore replaced.
     fn finish_with(mut self, last: T, is_same: impl Fn(&T, &T) -> bool) -> Vec<T> {
         let mut last = last;
-        let is_replaced = self.kept.last().is_some_and(|kept| is_same(kept, &last));
-        if (is_replaced || self.kept.len() == self.most)
-            && let Some(earlier) = self.kept.pop()
+        let is_replaced = self.kept_samples.last().is_some_and(|kept_samples| is_same(kept_samples, &last));
+        if (is_replaced || self.kept_samples.len() == self.most)
+            && let Some(earlier) = self.kept_samples.pop()
         {
             (self.join)(&mut last, &earlier);
         }
-        self.kept.push(last);
-        self.kept
+        self.kept_samples.push(last);
+        self.kept_samples
     }
 }
 
@@ -311,10 +311,10 @@ mod tests {
     #[test]
     fn timeline_samples_are_bounded_evenly_spaced_and_end_with_the_run() {
         for offered in [0, 1, 5, 63, 64, 65, 128, 129, 1000, 100_000] {
-            let kept = thinned(64, offered);
-            assert!(kept.len() <= 64, "{offered}: {}", kept.len());
-            assert_eq!(kept.last(), Some(&offered));
-            let gaps: Vec<u64> = kept.windows(2).map(|pair| pair[1] - pair[0]).collect();
+            let kept_samples = thinned(64, offered);
+            assert!(kept_samples.len() <= 64, "{offered}: {}", kept_samples.len());
+            assert_eq!(kept_samples.last(), Some(&offered));
+            let gaps: Vec<u64> = kept_samples.windows(2).map(|pair| pair[1] - pair[0]).collect();
             let inner = &gaps[..gaps.len().saturating_sub(1)];
             assert!(inner.windows(2).all(|pair| pair[0] == pair[1]), "{offered}: {gaps:?}");
         }
@@ -331,8 +331,8 @@ mod tests {
                 pending += 1;
                 samples.offer(|| std::mem::take(&mut pending));
             }
-            let kept = samples.finish_with(pending, |_, _| false);
-            assert_eq!(kept.iter().sum::<u64>(), offered, "{kept:?}");
+            let kept_samples = samples.finish_with(pending, |_, _| false);
+            assert_eq!(kept_samples.iter().sum::<u64>(), offered, "{kept_samples:?}");
         }
     }
 }

@@ -119,11 +119,11 @@ pub(crate) fn serve<D: BlockDevice>(
     let offered: Vec<_> = targets.iter().filter(|target| target.engine.is_alive()).collect();
     let exports = offered.iter().map(|target| &target.export).collect();
     match negotiate(socket, exports, security, &mut buffer) {
-        Ok(Some((agreed, early))) => {
-            let target = offered[agreed.export];
+        Ok(Some((negotiated, early))) => {
+            let target = offered[negotiated.export];
             Span::current().record("export", &target.export.name);
             info!("the client attached");
-            log_end(&transmit(socket, target, budget, agreed, early, buffer));
+            log_end(&transmit(socket, target, budget, negotiated, early, buffer));
         }
         Ok(None) => debug!("the client left before it chose an export"),
         Err(error) => debug!("the client left before it chose an export: {error}"),
@@ -152,7 +152,7 @@ fn transmit<D: BlockDevice>(
     socket: &Arc<Socket>,
     target: &Target<D>,
     budget: &Arc<Budget>,
-    agreed: Negotiated,
+    negotiated: Negotiated,
     early: Vec<u8>,
     buffer: Vec<u8>,
 ) -> io::Result<End> {
@@ -173,7 +173,7 @@ fn transmit<D: BlockDevice>(
         let thread = thread::Builder::new().name("replies".into()).stack_size(STACK_BYTES);
         thread.spawn(move || send_replies(&shared, &socket, &to_send))?
     };
-    let session = Session { budget, target, agreed, shared };
+    let session = Session { budget, target, negotiated, shared };
     let received = session.receive(early, buffer);
     drop(session);
     let _ = writer.join();
@@ -225,7 +225,7 @@ fn negotiate(
         socket.set_read_timeout(None)?;
         socket.set_write_timeout(None)?;
         return Ok(match outcome {
-            Outcome::Agreed(agreed) => Some((agreed, input)),
+            Outcome::Agreed(negotiated) => Some((negotiated, input)),
             _ => None,
         });
     }
@@ -391,7 +391,7 @@ impl<D: BlockDevice> Work<D> for Batch {
 struct Session<'a, D> {
     budget: &'a Arc<Budget>,
     target: &'a Target<D>,
-    agreed: Negotiated,
+    negotiated: Negotiated,
     shared: Arc<Shared>,
 }
 
@@ -485,7 +485,7 @@ impl<D: BlockDevice> Session<'_, D> {
                     footprint_bytes += bytes;
                     requests.push_back(Pending {
                         is_read: request.is_read(),
-                        execution: Execution::of(request, &self.target.export, self.agreed),
+                        execution: Execution::of(request, &self.target.export, self.negotiated),
                         footprint_bytes: bytes,
                         step: None,
                     });

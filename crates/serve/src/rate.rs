@@ -39,7 +39,7 @@ impl Rate {
 /// The rate limits of one export: bytes and requests per second of all its clients together.
 #[derive(Debug)]
 pub(crate) struct RateLimit {
-    began: Instant,
+    start_time: Instant,
     state: Mutex<State>,
     lifted: Condvar,
     waited: AtomicU64,
@@ -68,7 +68,7 @@ impl RateLimit {
         let is_lifted = bytes.is_none() && requests.is_none();
         let state = State { bytes: bytes.map(Rate::new), requests: requests.map(Rate::new), is_lifted };
         Self {
-            began: Instant::now(),
+            start_time: Instant::now(),
             state: Mutex::new(state),
             lifted: Condvar::new(),
             waited: AtomicU64::new(0),
@@ -86,7 +86,7 @@ impl RateLimit {
         if state.is_lifted {
             return None;
         }
-        let now = self.began.elapsed();
+        let now = self.start_time.elapsed();
         let moment = Some(state.book(now, bytes)).filter(|&moment| moment > now);
         self.waited.fetch_add(u64::from(moment.is_some()), Ordering::Relaxed);
         moment
@@ -94,7 +94,7 @@ impl RateLimit {
 
     /// Waits until `moment` (time since this limit was made), or until the limit is lifted.
     pub(crate) fn wait_until(&self, moment: Duration) {
-        let left = moment.saturating_sub(self.began.elapsed());
+        let left = moment.saturating_sub(self.start_time.elapsed());
         let waited = self.lifted.wait_timeout_while(self.state(), left, |state| !state.is_lifted);
         drop(waited.unwrap_or_else(PoisonError::into_inner));
     }

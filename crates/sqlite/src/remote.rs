@@ -59,7 +59,7 @@ impl Remote {
     }
 
     /// Sends a command to the server's control socket and returns the answer; an error if the answer reports a failure.
-    fn ask(&mut self, command: &Value) -> Result<Value, Error> {
+    fn send_command(&mut self, command: &Value) -> Result<Value, Error> {
         let mut line = String::new();
         let asked =
             writeln!(self.control.get_mut(), "{command}").and_then(|()| self.control.read_line(&mut line));
@@ -111,11 +111,11 @@ impl Drive for Remote {
 
     fn remap(&mut self, target: u64, source: u64, len: u64) -> Result<(), Error> {
         let ranges = [json!({ "target": target, "source": source, "len": len })];
-        self.ask(&json!({ "command": "remap", "ranges": ranges, "mode": "copy" })).map(drop)
+        self.send_command(&json!({ "command": "remap", "ranges": ranges, "mode": "copy" })).map(drop)
     }
 
     fn stats(&mut self) -> Result<Value, Error> {
-        self.ask(&json!({ "command": "stats" }))
+        self.send_command(&json!({ "command": "stats" }))
     }
 
     fn close(mut self: Box<Self>) -> Result<(), Error> {

@@ -50,7 +50,7 @@ struct Causes<'a> {
 impl Causes<'_> {
     /// Returns a copy of the experiment `name` of the catalogue, renamed to `as_name`, with additional settings that
     /// override those of the original.
-    fn changed(&self, name: &str, as_name: &str, settings: &[&str]) -> Experiment {
+    fn with_changed_settings(&self, name: &str, as_name: &str, settings: &[&str]) -> Experiment {
         let base = self.catalogue.iter().find(|base| base.name == name);
         let mut changed = base.expect("a cause is taken away from an experiment of the catalogue").clone();
         as_name.clone_into(&mut changed.name);
@@ -60,18 +60,18 @@ impl Causes<'_> {
         changed
     }
 
-    /// Returns a changed experiment as [`Self::changed`] does, with a load of the Remap-SSD paper's section 5.2 in
-    /// which the number of distinct contents is `contents` times the logical pages.
+    /// Returns a changed experiment as [`Self::with_changed_settings`] does, with a load of the Remap-SSD paper's
+    /// section 5.2 in which the number of distinct contents is `contents` times the logical pages.
     fn with_contents(&self, name: &str, as_name: &str, contents: f64, settings: &[&str]) -> Experiment {
         let of = name.split('/').next().expect("an experiment of a load");
         let source = load(of, super::device(self.setting).logical, contents, self.setting.seed);
-        Experiment { source, ..self.changed(name, as_name, settings) }
+        Experiment { source, ..self.with_changed_settings(name, as_name, settings) }
     }
 
-    /// Returns a changed experiment as [`Self::changed`] does, with additional keys for the host model (file system or
-    /// database) that generates the requests.
+    /// Returns a changed experiment as [`Self::with_changed_settings`] does, with additional keys for the host model
+    /// (file system or database) that generates the requests.
     fn with_keys(&self, name: &str, as_name: &str, keys: &str, settings: &[&str]) -> Experiment {
-        let mut changed = self.changed(name, as_name, settings);
+        let mut changed = self.with_changed_settings(name, as_name, settings);
         if let RequestSource::Substitute(spec) = &mut changed.source {
             spec.push_str(keys);
         }
@@ -93,10 +93,10 @@ impl Causes<'_> {
         let (half, ample) = (share(40.0, 2.5), share(160.0, 10.0));
         let sized = |mib: f64| format!("remap.size_mib={mib}");
         vec![
-            self.changed("segment/1024", "segment/roomy-1024", &[&roomy]),
-            self.changed("segment/8192", "segment/roomy-8192", &[&roomy]),
-            self.changed("fillseq/segments", "fillseq/half-segments", &[&sized(half)]),
-            self.changed("fillseq/segments", "fillseq/roomy-segments", &[&sized(ample)]),
+            self.with_changed_settings("segment/1024", "segment/roomy-1024", &[&roomy]),
+            self.with_changed_settings("segment/8192", "segment/roomy-8192", &[&roomy]),
+            self.with_changed_settings("fillseq/segments", "fillseq/half-segments", &[&sized(half)]),
+            self.with_changed_settings("fillseq/segments", "fillseq/roomy-segments", &[&sized(ample)]),
         ]
     }
 
@@ -106,7 +106,7 @@ impl Causes<'_> {
     fn collection(&self) -> Vec<Experiment> {
         let unfilled = |of: &str, scheme: &str| {
             let as_name = format!("{of}/unfilled-{scheme}");
-            self.changed(&format!("{of}/{scheme}"), &as_name, &["precondition.filled=false"])
+            self.with_changed_settings(&format!("{of}/{scheme}"), &as_name, &["precondition.filled=false"])
         };
         let mut all = Vec::new();
         for of in LOADS {
@@ -124,7 +124,11 @@ impl Causes<'_> {
         for of in ["oltp", "random writes"] {
             for mb in &SIZES[..2] {
                 let name = format!("{of}/segments-{mb}");
-                all.push(self.changed(&name, &format!("{of}/usable-segments-{mb}"), &[&usable(*mb)]));
+                all.push(self.with_changed_settings(
+                    &name,
+                    &format!("{of}/usable-segments-{mb}"),
+                    &[&usable(*mb)],
+                ));
             }
         }
         let small = "remap.size_mib=0.9375";
@@ -135,7 +139,11 @@ impl Causes<'_> {
             own,
             &[small],
         ));
-        all.push(self.changed("ycsb/segments-40", "ycsb/segments-30", &["remap.size_mib=1.875"]));
+        all.push(self.with_changed_settings(
+            "ycsb/segments-40",
+            "ycsb/segments-30",
+            &["remap.size_mib=1.875"],
+        ));
         all
     }
 
@@ -152,13 +160,13 @@ impl Causes<'_> {
                         settings.push(&room);
                     }
                     let (name, as_name) = (format!("{of}/{scheme}-{mb}"), format!("{of}/fast-{scheme}-{mb}"));
-                    all.push(self.changed(&name, &as_name, &settings));
+                    all.push(self.with_changed_settings(&name, &as_name, &settings));
                 }
             }
         }
         let of_random = |cause: &str, scheme: &str, setting: &str| {
             let as_name = format!("random writes/{cause}-{scheme}-120");
-            self.changed(&format!("random writes/{scheme}-120"), &as_name, &[setting])
+            self.with_changed_settings(&format!("random writes/{scheme}-120"), &as_name, &[setting])
         };
         for (scheme, _) in SCHEMES {
             all.push(of_random("to-scale", scheme, ERASE_TO_SCALE));
@@ -177,7 +185,11 @@ impl Causes<'_> {
         let mut all = Vec::new();
         for trace in ["homes", "mail"] {
             let changed = |name: &str, cause: &str, settings: &[&str]| {
-                self.changed(&format!("{trace}/{name}"), &format!("{trace}/{cause}-{name}"), settings)
+                self.with_changed_settings(
+                    &format!("{trace}/{name}"),
+                    &format!("{trace}/{cause}-{name}"),
+                    settings,
+                )
             };
             for (scheme, _) in SCHEMES {
                 let name = format!("{scheme}-640");
@@ -186,7 +198,11 @@ impl Causes<'_> {
             }
             for mb in &LARGE_SIZES[..2] {
                 let room = format!("remap.size_mib={}", f64::from(*mb) / 32.0);
-                all.push(self.changed(&format!("{trace}/opt"), &format!("{trace}/opt-{mb}"), &[&room]));
+                all.push(self.with_changed_settings(
+                    &format!("{trace}/opt"),
+                    &format!("{trace}/opt-{mb}"),
+                    &[&room],
+                ));
             }
             let free = ["timing.nvram_write_ns=0"];
             all.extend([changed("opt", "free-stores", &free), changed("segments-640", "free-stores", &free)]);
@@ -212,14 +228,18 @@ impl Causes<'_> {
         let mut all = Vec::new();
         for (scheme, _) in SCHEMES {
             let (random, sequential) = (format!("fillrandom/{scheme}"), format!("fillseq/{scheme}"));
-            all.push(self.changed(&random, &format!("fillrandom/single-{scheme}"), &[single]));
-            all.push(self.changed(&sequential, &format!("fillseq/single-roomy-{scheme}"), &[single, room]));
+            all.push(self.with_changed_settings(&random, &format!("fillrandom/single-{scheme}"), &[single]));
+            all.push(self.with_changed_settings(
+                &sequential,
+                &format!("fillseq/single-roomy-{scheme}"),
+                &[single, room],
+            ));
         }
         let superblocks =
             ["device.pages_per_block=1024", "device.blocks_per_plane=36", "remap.segment_bytes=1024"];
         for test in SQLITE {
             let (name, as_name) = (format!("{test}/segments"), format!("{test}/large-superblocks"));
-            all.push(self.changed(&name, &as_name, &superblocks));
+            all.push(self.with_changed_settings(&name, &as_name, &superblocks));
         }
         let batches = ("fillrandom/segments", "fillrandom/large-transactions");
         all.push(self.with_keys(batches.0, batches.1, ",batch=16", &superblocks));
@@ -232,18 +252,22 @@ impl Causes<'_> {
         let mut all = Vec::new();
         for scheme in ["noremap", "segments", "nlog", "flog"] {
             let name = format!("f2fs/{scheme}");
-            all.push(self.changed(&name, &format!("f2fs/single-{scheme}"), &["replay.queue_depth=1"]));
+            all.push(self.with_changed_settings(
+                &name,
+                &format!("f2fs/single-{scheme}"),
+                &["replay.queue_depth=1"],
+            ));
         }
         for scheme in ["noremap", "segments"] {
             let slow_host = ["replay.queue_depth=1", "timing.controller_overhead_us=5000"];
-            all.push(self.changed(
+            all.push(self.with_changed_settings(
                 &format!("f2fs/{scheme}"),
                 &format!("f2fs/slow-host-{scheme}"),
                 &slow_host,
             ));
         }
         let room = ["remap.size_mib=10"];
-        all.push(self.changed("f2fs/segments", "f2fs/roomy-segments", &room));
+        all.push(self.with_changed_settings("f2fs/segments", "f2fs/roomy-segments", &room));
         all.push(self.with_keys("f2fs/noremap", "f2fs/ycsb-noremap", ",load=ycsb", &[]));
         all.push(self.with_keys("f2fs/segments", "f2fs/ycsb-segments", ",load=ycsb", &[]));
         all.push(self.with_keys("f2fs/segments", "f2fs/ycsb-roomy-segments", ",load=ycsb", &room));

@@ -372,21 +372,21 @@ fn ratio(
     runs: &ExperimentRecords,
     of: &str,
     variant: &str,
-    reference: &str,
+    baseline: &str,
     value: impl Fn(ExperimentRun<'_>) -> f64,
 ) -> Result<f64> {
     Ok(value(runs.run_named(&format!("{of}/{variant}"))?)
-        / value(runs.run_named(&format!("{of}/{reference}"))?))
+        / value(runs.run_named(&format!("{of}/{baseline}"))?))
 }
 
 fn mean_ratio(
     runs: &ExperimentRecords,
     of: &[&str],
     variant: &str,
-    reference: &str,
+    baseline: &str,
     value: impl Fn(ExperimentRun<'_>) -> f64 + Copy,
 ) -> Result<f64> {
-    let ratios: Result<Vec<f64>> = of.iter().map(|of| ratio(runs, of, variant, reference, value)).collect();
+    let ratios: Result<Vec<f64>> = of.iter().map(|of| ratio(runs, of, variant, baseline, value)).collect();
     Ok(ratios?.iter().sum::<f64>() / of.len() as f64)
 }
 
@@ -512,13 +512,13 @@ fn phase_s(run: ExperimentRun<'_>, phase: usize) -> f64 {
     if phase == 0 { end(0) } else { end(phase) - end(phase - 1) }
 }
 
-fn phase_ratio(runs: &ExperimentRecords, reference: &str, phase: usize) -> Result<f64> {
-    ratio(runs, "f2fs", reference, "segments", |run| phase_s(run, phase))
+fn phase_ratio(runs: &ExperimentRecords, baseline: &str, phase: usize) -> Result<f64> {
+    ratio(runs, "f2fs", baseline, "segments", |run| phase_s(run, phase))
 }
 
 /// Returns how much faster a phase of the F2FS load is with Remap-SSD than with the reference, percent.
-fn phase_gain(runs: &ExperimentRecords, reference: &str, phase: usize) -> Result<Vec<Value>> {
-    Ok(vec![Value::new("", 100.0 * (phase_ratio(runs, reference, phase)? - 1.0))])
+fn phase_gain(runs: &ExperimentRecords, baseline: &str, phase: usize) -> Result<Vec<Value>> {
+    Ok(vec![Value::new("", 100.0 * (phase_ratio(runs, baseline, phase)? - 1.0))])
 }
 
 /// Returns the performance lost relative to `Opt` (ideal reverse map), percent, for reverse maps so large that hardly

@@ -64,15 +64,15 @@ impl Ablation {
 
 /// Returns an ablation as tables whose lines fit a terminal; empty if no subset of the mechanisms was run.
 pub fn ablation_text(ablation: &Ablation) -> String {
-    written(ablation, fitted)
+    write_tables(ablation, fit_to_terminal)
 }
 
 /// Returns an ablation as tables in Markdown; empty if no subset of the mechanisms was run.
 pub fn ablation_markdown(ablation: &Ablation) -> String {
-    written(ablation, |rows| format!("\n{}", report::markdown_table(rows)))
+    write_tables(ablation, |rows| format!("\n{}", report::markdown_table(rows)))
 }
 
-fn written(ablation: &Ablation, render: fn(&[Vec<String>]) -> String) -> String {
+fn write_tables(ablation: &Ablation, render: fn(&[Vec<String>]) -> String) -> String {
     let Some(shown) = ablation.to_tables() else { return String::new() };
     let mut text = shown.title + &shown.preamble + SUBSETS + &render(&shown.subsets);
     text += GAINS;
@@ -93,7 +93,7 @@ fn title(ablation: &Ablation) -> String {
 
 /// Returns rows as text: divided into tables whose lines fit a terminal, each with the first column and as many others
 /// as fit.
-fn fitted(rows: &[Vec<String>]) -> String {
+fn fit_to_terminal(rows: &[Vec<String>]) -> String {
     let part_of = |columns: &[usize]| -> Rows {
         let cells = |row: &Vec<String>| [0].iter().chain(columns).map(|&at| row[at].clone()).collect();
         rows.iter().map(cells).collect()
@@ -127,11 +127,11 @@ fn subset_rows(ablation: &Ablation) -> Rows {
 /// Returns the rows of the table of gains: a block per figure, with a row per mechanism. A figure that no run has is a
 /// row of dashes.
 fn gain_rows(ablation: &Ablation) -> Rows {
-    let heads = ["alone", "last", "Shapley"].map(|head| beside(head, "%"));
+    let heads = ["alone", "last", "Shapley"].map(|head| figure_with_share(head, "%"));
     let mut rows = vec![[vec![String::new()], heads.to_vec()].concat()];
     for figure in &ablation.figures {
         let is_known = figure.baseline.is_some() || figure.why_no_shapley.is_some();
-        let blank = if is_known { String::new() } else { beside("-", "-") };
+        let blank = if is_known { String::new() } else { figure_with_share("-", "-") };
         rows.push([vec![figure.title.clone()], vec![blank; 3]].concat());
         if !is_known {
             continue;
@@ -151,7 +151,7 @@ fn gain_rows(ablation: &Ablation) -> Rows {
 fn overlap_rows(ablation: &Ablation) -> Rows {
     let has_some = |gains: &FigureGains| gains.overlaps.iter().any(|pair| pair.overlap.is_some());
     let shown = || ABLATION_FIGURES.iter().zip(&ablation.figures).filter(|(_, gains)| has_some(gains));
-    let head = shown().map(|(figure, _)| beside(figure.short_title, "%"));
+    let head = shown().map(|(figure, _)| figure_with_share(figure.short_title, "%"));
     let mut rows = vec![std::iter::once(String::new()).chain(head).collect()];
     for (pair, named) in ablation.figures[0].overlaps.iter().enumerate() {
         let cells = shown().map(|(_, gains)| cell(gains, gains.overlaps[pair].overlap));
@@ -162,18 +162,20 @@ fn overlap_rows(ablation: &Ablation) -> Rows {
 }
 
 /// Returns a table cell with a figure's change, and this change as a share of the baseline.
-fn beside(figure: &str, share: &str) -> String {
+fn figure_with_share(figure: &str, share: &str) -> String {
     format!("{figure}  {share:>6}")
 }
 
 /// Returns a table cell with a change of a figure, in as many digits as its baseline has, and its share of the
 /// baseline.
 fn cell(gains: &FigureGains, change: Option<Change>) -> String {
-    let Some(Change { absolute, relative, is_from_unsteady_run }) = change else { return beside("-", "-") };
+    let Some(Change { absolute, relative, is_from_unsteady_run }) = change else {
+        return figure_with_share("-", "-");
+    };
     let mark = if is_from_unsteady_run { NOT_STEADY_MARK } else { "" };
     let digits = figure_column(&gains.figure).decimal_digits_of(gains.baseline.unwrap_or(1.0));
     let share = relative.map_or_else(|| "-".to_owned(), |share| signed(100.0 * share, 1));
-    beside(&(signed(absolute, digits) + mark), &share)
+    figure_with_share(&(signed(absolute, digits) + mark), &share)
 }
 
 /// Returns a value with its sign, unless it is rounded to zero.

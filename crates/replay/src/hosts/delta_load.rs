@@ -61,7 +61,7 @@ pub(super) struct DeltaLoad {
     /// The order in which the pages of the volume become hot.
     order: Permutation,
     /// Number of pages that have become hot (often overwritten) so far.
-    heated: u64,
+    heated_pages: u64,
     life: u64,
     hot_writes: u64,
 }
@@ -80,7 +80,7 @@ impl DeltaLoad {
         Ok(Self {
             hot,
             is_hot,
-            heated: hot_pages,
+            heated_pages: hot_pages,
             oldest: 0,
             order,
             pages,
@@ -116,11 +116,11 @@ impl DeltaLoad {
             return;
         }
         // The order is a permutation, so the next page can already be hot only if nearly all pages are.
-        let next = self.order.apply(self.heated % self.pages);
+        let next = self.order.apply(self.heated_pages % self.pages);
         self.is_hot[self.hot[self.oldest] as usize] = false;
         self.is_hot[next as usize] = true;
         self.hot[self.oldest] = next;
-        self.heated += 1;
+        self.heated_pages += 1;
         self.oldest = (self.oldest + 1) % self.hot.len();
     }
 }
@@ -135,15 +135,15 @@ impl Model for DeltaLoad {
             self.time_ns += exponential_draw(&mut self.random, self.gap_ns);
         }
         script.set_arrival_time(self.time_ns as u64);
-        if self.writes.happens(&mut self.random) {
-            let is_hot = self.writes_hot.happens(&mut self.random);
+        if self.writes.is_drawn(&mut self.random) {
+            let is_hot = self.writes_hot.is_drawn(&mut self.random);
             let page = self.page(is_hot);
             script.plan_write(page, 1);
             if is_hot {
                 self.note_hot_write();
             }
         } else {
-            let is_hot = self.reads_hot.happens(&mut self.random);
+            let is_hot = self.reads_hot.is_drawn(&mut self.random);
             let page = self.page(is_hot);
             script.plan_read(page, 1);
         }

@@ -3,8 +3,8 @@
 //!
 //! Published by the paper, and reproduced here:
 //!
-//! - requests, write share and distinct addresses (Table I); hence the share of overwrites (72.5, 90.2 and 83.6 %) and the
-//!   invalidated pages;
+//! - requests, write share and distinct addresses (Table I); hence the share of overwrites (72.5, 90.2 and 83.6 %) and
+//!   the invalidated pages;
 //! - mean length of the lists of dead pages (7.3, 12.1, 6.7), read as overwrites per address that is overwritten at
 //!   all: that many addresses are overwritten, and the others are written once;
 //! - recyclable pages as a share of the invalidated ones (2.8 of 24.1, 7.4 of 42.2, 2.5 of 15.5 GB). They return in the
@@ -92,7 +92,7 @@ struct Popularity {
     unread: f64,
     /// Probability that the content of a page with 15 reads is written again after it became dead.
     most: f64,
-    bend: f64,
+    bend_position: f64,
 }
 
 const COLD: f64 = 0.52;
@@ -111,7 +111,7 @@ impl Popularity {
     fn probabilities(self) -> SharesByReadCount {
         let last = (READ_COUNT_CLASSES - 1) as f64;
         std::array::from_fn(|reads| {
-            self.unread * (self.most / self.unread).powf((reads as f64 / last).powf(self.bend))
+            self.unread * (self.most / self.unread).powf((reads as f64 / last).powf(self.bend_position))
         })
     }
 }
@@ -137,7 +137,7 @@ const TRACES: [Facts; 3] = [
         invalid_gb: 24.1,
         newest_four: 0.791,
         list_length: 7.3,
-        popularity: Popularity { hot: 0.27, unread: 0.04, most: 0.35, bend: 0.801 },
+        popularity: Popularity { hot: 0.27, unread: 0.04, most: 0.35, bend_position: 0.801 },
     },
     Facts {
         name: "fiu-mail",
@@ -146,7 +146,7 @@ const TRACES: [Facts; 3] = [
         invalid_gb: 42.2,
         newest_four: 0.596,
         list_length: 12.1,
-        popularity: Popularity { hot: 0.32, unread: 0.06, most: 0.37, bend: 0.511 },
+        popularity: Popularity { hot: 0.32, unread: 0.06, most: 0.37, bend_position: 0.511 },
     },
     Facts {
         name: "fiu-web",
@@ -155,7 +155,7 @@ const TRACES: [Facts; 3] = [
         invalid_gb: 15.5,
         newest_four: 0.865,
         list_length: 6.7,
-        popularity: Popularity { hot: 0.32, unread: 0.04, most: 0.345, bend: 0.404 },
+        popularity: Popularity { hot: 0.32, unread: 0.04, most: 0.345, bend_position: 0.404 },
     },
 ];
 

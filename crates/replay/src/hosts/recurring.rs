@@ -325,7 +325,7 @@ struct Contents {
     live: EventDeck,
     /// Writes of a dead content ("returns") that are due but for which no dead version was found yet: class (number of
     /// reads) of the version, and whether it must be among the newest of its address.
-    due: Vec<(u8, bool)>,
+    due_returns: Vec<(u8, bool)>,
     present: Vec<Version>,
     /// Dead versions (overwritten contents) of each address, oldest first.
     dead: Vec<Vec<Version>>,
@@ -347,7 +347,7 @@ impl Contents {
                 wanted_cards: plan.live_repeats,
                 cards_left: plan.writes - plan.dead_content_writes,
             },
-            due: Vec::new(),
+            due_returns: Vec::new(),
             present: vec![Version::default(); plan.distinct_addresses as usize],
             dead: vec![Vec::new(); plan.distinct_addresses as usize],
             run: None,
@@ -367,7 +367,7 @@ impl Contents {
         random: &mut Xoshiro256PlusPlus,
     ) -> Version {
         let returned = if is_first { None } else { self.next_return(done, known, random) };
-        let version = returned.unwrap_or_else(|| self.fresh(address, known, random));
+        let version = returned.unwrap_or_else(|| self.new_version(address, known, random));
         let held = std::mem::replace(&mut self.present[address as usize], version);
         if held.number != 0 {
             let dead = &mut self.dead[address as usize];
@@ -396,7 +396,7 @@ impl Contents {
         let deck = self.returns.get_or_insert(EventDeck { wanted_cards: wanted, cards_left: left });
         if deck.deal_card(false, random) {
             let class = draw_class(&self.plan.returning_read_counts, random);
-            self.due.push((class, uniform_unit(random) < self.plan.newest_four_share));
+            self.due_returns.push((class, uniform_unit(random) < self.plan.newest_four_share));
         }
         self.continue_run(known).or_else(|| self.find_due(known, random))
     }
@@ -405,7 +405,7 @@ impl Contents {
     /// serves a return that is due, so that contents of neighbouring pages return together.
     fn continue_run(&mut self, known: Known<'_>) -> Option<Version> {
         let (place, left) = self.run?;
-        if self.due.is_empty() {
+        if self.due_returns.is_empty() {
             return None;
         }
         self.run = (left > 1).then_some((place + 1, left - 1));
@@ -413,15 +413,15 @@ impl Contents {
             return None;
         }
         let version = self.dead[known.places.invert(place) as usize].pop()?;
-        self.due.pop();
+        self.due_returns.pop();
         Some(Version { is_fresh: false, ..version })
     }
 
     /// Finds a dead version (overwritten content) for a return that is due: one of the class drawn for the return, at a
     /// popular address. Removes the version and returns it.
     fn find_due(&mut self, known: Known<'_>, random: &mut Xoshiro256PlusPlus) -> Option<Version> {
-        let at = uniform_below(random, self.due.len().max(1) as u64) as usize;
-        let &(class, is_new) = self.due.get(at)?;
+        let at = uniform_below(random, self.due_returns.len().max(1) as u64) as usize;
+        let &(class, is_new) = self.due_returns.get(at)?;
         for _ in 0..ADDRESS_TRIES {
             let address = known.ranks.draw(random) - 1;
             if address >= known.overwritten {
@@ -435,7 +435,7 @@ impl Contents {
             if count > 0 {
                 let k = range.filter(of_class).nth(uniform_below(random, count) as usize).expect("counted");
                 let version = dead.remove(k);
-                self.due.swap_remove(at);
+                self.due_returns.swap_remove(at);
                 self.run = (self.plan.run_length > 1)
                     .then(|| (known.places.apply(address) + 1, self.plan.run_length - 1));
                 return Some(Version { is_fresh: false, ..version });
@@ -445,7 +445,7 @@ impl Contents {
     }
 
     /// Returns a version with a new content, or with that of a valid page, and draws its class (number of reads).
-    fn fresh(&mut self, address: u64, known: Known<'_>, random: &mut Xoshiro256PlusPlus) -> Version {
+    fn new_version(&mut self, address: u64, known: Known<'_>, random: &mut Xoshiro256PlusPlus) -> Version {
         let number = self.live_content(known, random).unwrap_or_else(|| {
             self.made += 1;
             // A bijection of the number, so that contents never collide.

@@ -50,20 +50,20 @@ struct Planned {
 /// The planned requests of a host model, and what each page of its volume holds.
 #[derive(Debug)]
 pub(super) struct RequestScript {
-    ahead: VecDeque<Planned>,
+    planned_requests: VecDeque<Planned>,
     time_ns: u64,
     content: ContentModel,
     /// Content of each page of the host model's volume, as of the requests taken so far.
-    held: Vec<Descriptor>,
+    held_contents: Vec<Descriptor>,
 }
 
 impl RequestScript {
     pub(super) fn new(content: ContentModel) -> Self {
-        Self { ahead: VecDeque::new(), time_ns: 0, content, held: Vec::new() }
+        Self { planned_requests: VecDeque::new(), time_ns: 0, content, held_contents: Vec::new() }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.ahead.is_empty()
+        self.planned_requests.is_empty()
     }
 
     pub(super) fn describe_content(&self) -> String {
@@ -90,15 +90,25 @@ impl RequestScript {
     }
 
     pub(super) fn plan_trim(&mut self, first: u64, pages: u64) {
-        self.ahead.push_back(Planned { step: Step::Trim, first, pages, time_ns: self.time_ns });
+        self.planned_requests.push_back(Planned { step: Step::Trim, first, pages, time_ns: self.time_ns });
     }
 
     pub(super) fn plan_flush(&mut self) {
-        self.ahead.push_back(Planned { step: Step::Flush, first: 0, pages: 0, time_ns: self.time_ns });
+        self.planned_requests.push_back(Planned {
+            step: Step::Flush,
+            first: 0,
+            pages: 0,
+            time_ns: self.time_ns,
+        });
     }
 
     pub(super) fn plan_phase_mark(&mut self) {
-        self.ahead.push_back(Planned { step: Step::Phase, first: 0, pages: 0, time_ns: self.time_ns });
+        self.planned_requests.push_back(Planned {
+            step: Step::Phase,
+            first: 0,
+            pages: 0,
+            time_ns: self.time_ns,
+        });
     }
 
     /// Plans the requests that copy `pages` pages from `source` to `target`, which do not overlap. A relocation that is
@@ -125,7 +135,7 @@ impl RequestScript {
     fn plan(&mut self, first: u64, pages: u64, step: impl Fn(u64) -> Step) {
         for done in (0..pages).step_by(MAX_REQUEST_PAGES as usize) {
             let pages = (pages - done).min(MAX_REQUEST_PAGES);
-            self.ahead.push_back(Planned {
+            self.planned_requests.push_back(Planned {
                 step: step(done),
                 first: first + done,
                 pages,
@@ -136,17 +146,21 @@ impl RequestScript {
 
     /// Converts the next planned step of the host model into a request; returns false if there is none.
     pub(super) fn next_request(&mut self, into: &mut Request) -> bool {
-        let Some(Planned { step, first, pages, time_ns }) = self.ahead.pop_front() else { return false };
+        let Some(Planned { step, first, pages, time_ns }) = self.planned_requests.pop_front() else {
+            return false;
+        };
         into.clear();
         into.set_fields(time_ns, op_of(step), first * PAGE_BYTES, pages * PAGE_BYTES);
         let range = first..first + pages;
         match step {
             Step::Write => self.content.describe_pages(range.clone(), &mut into.content),
             Step::WriteKnown(content) => into.content.push(Descriptor::of_fingerprint(content)),
-            Step::WriteCopy { source } => into.content.extend_from_slice(self.held(source..source + pages)),
+            Step::WriteCopy { source } => {
+                into.content.extend_from_slice(self.page_contents(source..source + pages))
+            }
             Step::Remap { source, .. } => {
                 into.source_offset_bytes = source * PAGE_BYTES;
-                let copied = self.held(source..source + pages).to_vec();
+                let copied = self.page_contents(source..source + pages).to_vec();
                 self.hold(range.clone(), &copied);
             }
             Step::Read | Step::Trim | Step::Flush | Step::Phase => {}
@@ -157,18 +171,18 @@ impl RequestScript {
         true
     }
 
-    fn held(&self, pages: Range<u64>) -> &[Descriptor] {
-        &self.held[pages.start as usize..pages.end as usize]
+    fn page_contents(&self, pages: Range<u64>) -> &[Descriptor] {
+        &self.held_contents[pages.start as usize..pages.end as usize]
     }
 
     /// Records the contents that pages of the volume hold. The size of a delta to the earlier version becomes unknown,
     /// because a copy of the page would be compared with another page.
     fn hold(&mut self, pages: Range<u64>, contents: &[Descriptor]) {
-        if self.held.len() < pages.end as usize {
-            self.held.resize(pages.end as usize, Descriptor::of_fingerprint(Fingerprint::ZERO_PAGE));
+        if self.held_contents.len() < pages.end as usize {
+            self.held_contents.resize(pages.end as usize, Descriptor::of_fingerprint(Fingerprint::ZERO_PAGE));
         }
-        for (held, content) in self.held[pages.start as usize..].iter_mut().zip(contents) {
-            *held = Descriptor { delta_bytes: Descriptor::UNKNOWN_SIZE, ..*content };
+        for (held_contents, content) in self.held_contents[pages.start as usize..].iter_mut().zip(contents) {
+            *held_contents = Descriptor { delta_bytes: Descriptor::UNKNOWN_SIZE, ..*content };
         }
     }
 }

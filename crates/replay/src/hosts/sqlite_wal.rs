@@ -2,8 +2,8 @@
 //! remaps or by writes: the second case study of Remap-SSD (FAST 2021, section 5.3).
 //!
 //! Modelled, from `SQLite`'s documented file formats with 4-KiB pages:
-//! - a value as `db_bench` stores it: a row with a 16-byte key in a table with an automatic index; a value of 16 KiB keeps
-//!   489 bytes in its leaf and fills 4 overflow pages;
+//! - a value as `db_bench` stores it: a row with a 16-byte key in a table with an automatic index; a value of 16 KiB
+//!   keeps 489 bytes in its leaf and fills 4 overflow pages;
 //! - the pages that a transaction changes: the first page of the file, the overflow pages, the table's last leaf, a
 //!   leaf of the index (any one in random order, the last one in sequential order), and the leaf of a row that is
 //!   replaced, whose overflow pages are reused. In random order keys are drawn uniformly with repetition, as in
@@ -198,12 +198,12 @@ struct Cache {
     pages: u64,
     /// Number of pages of the database at the last checkpoint; pages with higher numbers are only in the log.
     applied_pages: u64,
-    logged: FxHashSet<u32>,
+    logged_pages: FxHashSet<u32>,
 }
 
 impl Cache {
     fn misses(&self, page: u32, random: &mut Xoshiro256PlusPlus) -> bool {
-        let is_only_applied = u64::from(page) < self.applied_pages && !self.logged.contains(&page);
+        let is_only_applied = u64::from(page) < self.applied_pages && !self.logged_pages.contains(&page);
         is_only_applied
             && self.pages < self.applied_pages
             && uniform_below(random, self.applied_pages) >= self.pages
@@ -247,7 +247,7 @@ impl SqliteWal {
             cache: Cache {
                 pages: keys.integer("cache", 0..=u64::from(u32::MAX))?,
                 applied_pages: 0,
-                logged: FxHashSet::default(),
+                logged_pages: FxHashSet::default(),
             },
         })
     }
@@ -262,7 +262,7 @@ impl SqliteWal {
                 if self.is_random && self.cache.misses(leaf, &mut self.random) {
                     script.plan_read(self.base + u64::from(leaf), 1);
                 }
-                self.cache.logged.insert(leaf);
+                self.cache.logged_pages.insert(leaf);
             }
             self.done += 1;
         }
@@ -296,7 +296,7 @@ impl SqliteWal {
         script.plan_flush();
         self.frames.clear();
         self.groups = 0;
-        self.cache.logged.clear();
+        self.cache.logged_pages.clear();
         self.cache.applied_pages = self.database.pages;
     }
 }

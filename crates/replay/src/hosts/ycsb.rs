@@ -45,7 +45,7 @@ pub(super) struct Ycsb {
     checkpoint: u64,
     journal_pages: u64,
     loaded: bool,
-    done: u64,
+    issued_operations: u64,
     /// Page that holds each B-tree leaf, counted from the end of the journal.
     places: Vec<u32>,
     free: BTreeSet<u32>,
@@ -64,7 +64,7 @@ impl Ycsb {
             checkpoint: keys.integer("checkpoint", 1..=1_000_000_000)?,
             journal_pages: keys.integer("journal", 1..=1 << 24)?,
             loaded: false,
-            done: 0,
+            issued_operations: 0,
             places: (0..leaves).collect(),
             // Twice as many pages as leaves, because a checkpoint can move all of them.
             free: (leaves..2 * leaves).collect(),
@@ -75,9 +75,9 @@ impl Ycsb {
     fn update(&mut self, script: &mut RequestScript) {
         let record = self.records.apply(self.ranks.draw(&mut self.random) - 1);
         self.dirty.insert((record / RECORDS_PER_PAGE) as u32);
-        self.done += 1;
-        if self.done.is_multiple_of(RECORDS_PER_PAGE) {
-            script.plan_write((self.done / RECORDS_PER_PAGE - 1) % self.journal_pages, 1);
+        self.issued_operations += 1;
+        if self.issued_operations.is_multiple_of(RECORDS_PER_PAGE) {
+            script.plan_write((self.issued_operations / RECORDS_PER_PAGE - 1) % self.journal_pages, 1);
             script.plan_flush();
         }
     }
@@ -102,9 +102,11 @@ impl Model for Ycsb {
             script.plan_write(self.journal_pages, self.places.len() as u64);
             return script.plan_phase_mark();
         }
-        while script.is_empty() && self.done < self.updates {
+        while script.is_empty() && self.issued_operations < self.updates {
             self.update(script);
-            if self.done.is_multiple_of(self.checkpoint) || self.done == self.updates {
+            if self.issued_operations.is_multiple_of(self.checkpoint)
+                || self.issued_operations == self.updates
+            {
                 self.write_dirty_leaves(script);
             }
         }

@@ -84,25 +84,25 @@ fn estimate(record: &LifeRecord, figure: &Figure) -> Option<Estimate> {
 const TB: f64 = 1e12;
 
 /// Returns `value` if the simulated drive has ended; a figure of a whole life has no value for an interrupted one.
-fn ended(life: &Life, value: f64) -> Option<f64> {
+fn if_drives_ended(life: &Life, value: f64) -> Option<f64> {
     (life.end != End::Interrupted).then_some(value)
 }
 
 const FIGURES: &[Figure] = &[
-    figure("TB written until the end", 3, |_, life| ended(life, life.host_bytes as f64 / TB)),
+    figure("TB written until the end", 3, |_, life| if_drives_ended(life, life.host_bytes as f64 / TB)),
     figure("  extrapolated from the beginning", 3, |_, life| Some(life.extrapolated_bytes? / TB)),
     figure("  lived / extrapolated", 3, |_, life| {
-        ended(life, life.host_bytes as f64 / life.extrapolated_bytes?)
+        if_drives_ended(life, life.host_bytes as f64 / life.extrapolated_bytes?)
     }),
     figure("  left by the spread of endurance", 3, |_, life| Some(life.usable_endurance)),
     figure("  at the first failed block", 3, |_, life| Some(life.first_failure_bytes? as f64 / TB)),
     figure("drive writes until the end", 1, |record, life| {
-        ended(life, life.host_bytes as f64 / record.exported_bytes as f64)
+        if_drives_ended(life, life.host_bytes as f64 / record.exported_bytes as f64)
     }),
-    figure("years at the input's rate", 2, |_, life| ended(life, life.years?)),
+    figure("years at the input's rate", 2, |_, life| if_drives_ended(life, life.years?)),
     Figure {
         is_always: false,
-        ..figure("  on the larger drive", 2, |record, life| ended(life, record.scaled_years(life)?))
+        ..figure("  on the larger drive", 2, |record, life| if_drives_ended(life, record.scaled_years(life)?))
     },
     Figure { is_always: false, ..figure("drive writes a day", 2, LifeRecord::drive_writes_per_day) },
     figure("write amplification, bytes", 3, |_, life| Some(life.write_amplification())),

@@ -209,7 +209,7 @@ impl EventWriter {
     fn packet(&mut self, time_ns: u64, event: &Event) -> ProtobufMessage {
         let mut interned = ProtobufMessage::default();
         let event = match event {
-            Event::Begin(track, slice) => self.begin(*track, slice, &mut interned),
+            Event::Begin(track, slice) => self.slice_begin(*track, slice, &mut interned),
             Event::End(track) => ProtobufMessage::default().with_varint(9, SLICE_END).with_varint(11, *track),
             Event::Value(track, value) => ProtobufMessage::default()
                 .with_varint(9, COUNTER)
@@ -224,7 +224,7 @@ impl EventWriter {
         packet.with_message(11, &event)
     }
 
-    fn begin(
+    fn slice_begin(
         &mut self,
         track: TrackId,
         slice: &TraceSlice,

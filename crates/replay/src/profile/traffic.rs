@@ -78,7 +78,7 @@ impl Kind {
     }
 
     fn mean_bytes(&self) -> f64 {
-        share(self.bytes, self.requests)
+        fraction(self.bytes, self.requests)
     }
 }
 
@@ -139,8 +139,8 @@ impl TrafficCounts {
         let (sizes, other_sizes) = self.commonest_sizes();
         TrafficFigures {
             requests: self.requests,
-            read_share: share(self.reads.requests, transfers),
-            trim_share: share(self.trims, self.requests),
+            read_share: fraction(self.reads.requests, transfers),
+            trim_share: fraction(self.trims, self.requests),
             flushes: self.flushes,
             pages_written: self.pages_written,
             bytes_written: self.writes.bytes,
@@ -149,10 +149,10 @@ impl TrafficCounts {
             read_mean_bytes: self.reads.mean_bytes(),
             sizes,
             other_sizes,
-            partial_share: share(self.partial, transfers),
+            partial_share: fraction(self.partial, transfers),
             empty_requests: self.empty,
-            sequential_write_share: share(self.writes.sequential, self.writes.requests),
-            sequential_read_share: share(self.reads.sequential, self.reads.requests),
+            sequential_write_share: fraction(self.writes.sequential, self.writes.requests),
+            sequential_read_share: fraction(self.reads.sequential, self.reads.requests),
             footprint_pages,
             written_pages,
             duration_s: self.latest_ns as f64 / 1e9,
@@ -165,7 +165,7 @@ impl TrafficCounts {
         let mut sizes: Vec<(u64, u64)> = self.sizes.iter().map(|(&pages, &count)| (pages, count)).collect();
         sizes.sort_by_key(|&(pages, count)| (u64::MAX - count, pages));
         let others = sizes.split_off(sizes.len().min(SIZES_LISTED));
-        let of = |(pages, count)| SizeShare { pages, share: share(count, total) };
+        let of = |(pages, count)| SizeShare { pages, share: fraction(count, total) };
         let count: u64 = others.iter().map(|other| other.1).sum();
         let pages: u64 = others.iter().map(|other| other.0 * other.1).sum();
         let mean = (count > 0).then(|| of(((pages + count / 2) / count, count)));
@@ -174,6 +174,6 @@ impl TrafficCounts {
 }
 
 /// Returns `part / whole`, or 0 if `whole` is 0.
-fn share(part: u64, whole: u64) -> f64 {
+fn fraction(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }

@@ -84,7 +84,12 @@ impl Run<'_> {
     pub(super) fn set_next_arrival(&mut self, trace_ns: u64) -> Result<(), Error> {
         let before = self.clock.arrival_ns;
         let timing = self.timing.as_mut().expect("arrival needs a timing engine");
-        self.clock.set_arrival(self.pace, timing, trace_ns, self.asked.first_ns.unwrap_or(0));
+        self.clock.set_arrival(
+            self.arrival_pace,
+            timing,
+            trace_ns,
+            self.requested_counts.first_ns.unwrap_or(0),
+        );
         self.collect_while_idle(before)
     }
 

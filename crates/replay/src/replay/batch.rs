@@ -25,9 +25,9 @@ impl Run<'_> {
     /// Executes a batch of requests. Returns how many were executed, and the error of the next one if there was any.
     pub(super) fn execute_batch(&mut self, batch: &[Request]) -> (usize, Result<(), Error>) {
         let (executed, outcome) = self.execute_some(batch);
-        self.asked.written_bytes += batch[..executed].iter().map(written_bytes).sum::<u64>();
+        self.requested_counts.written_bytes += batch[..executed].iter().map(written_bytes).sum::<u64>();
         let reads = batch[..executed].iter().filter(|request| request.op == Op::Read);
-        self.asked.read_bytes += reads.map(|request| request.len_bytes).sum::<u64>();
+        self.requested_counts.read_bytes += reads.map(|request| request.len_bytes).sum::<u64>();
         (executed, outcome)
     }
 
@@ -35,13 +35,13 @@ impl Run<'_> {
         if self.can_batch_writes() && batch.iter().all(|request| self.as_page_write(request).is_some()) {
             return self.write_batch(batch);
         }
-        self.device.ftl().prefetch_writes(&self.ahead.writes, &self.ahead.contents);
-        self.device.ftl().prefetch_reads(&self.ahead.reads);
+        self.device.ftl().prefetch_writes(&self.lookahead.writes, &self.lookahead.contents);
+        self.device.ftl().prefetch_reads(&self.lookahead.reads);
         for (request, executed) in batch.iter().zip(0..) {
             if let Err(error) = self.execute(request) {
                 return (executed, Err(error));
             }
-            self.asked.requests += 1;
+            self.requested_counts.requests += 1;
         }
         (batch.len(), Ok(()))
     }
@@ -49,25 +49,27 @@ impl Run<'_> {
     /// Writes a batch in which every request is a write of one whole page. `ahead` already holds the pages, so that
     /// only the requests' times are read.
     fn write_batch(&mut self, batch: &[Request]) -> (usize, Result<(), Error>) {
-        let (written, outcome) = self.device.write_pages(&self.ahead.writes);
+        let (written, outcome) = self.device.write_pages(&self.lookahead.writes);
         let batch = &batch[..written];
         batch.first().into_iter().chain(batch.last()).for_each(|request| self.note_time(request.time_ns));
         if self.timing.is_some() {
             self.time_writes(batch);
         }
-        self.asked.requests += written as u64;
+        self.requested_counts.requests += written as u64;
         (written, outcome)
     }
 
     /// Submits page writes that the FTL has executed to the timing engine, each with its flash operations up to and
     /// including its own program.
     fn time_writes(&mut self, batch: &[Request]) {
-        let Self { device, timing: Some(timing), clock, pace, asked, .. } = self else { return };
-        let Some(first_ns) = asked.first_ns else { return };
+        let Self { device, timing: Some(timing), clock, arrival_pace, requested_counts, .. } = self else {
+            return;
+        };
+        let Some(first_ns) = requested_counts.first_ns else { return };
         let is_host_program = |op: &FlashOp| (op.kind, op.cause) == (OpKind::Program, Cause::Host);
         let mut lists = device.flash_ops().split_inclusive(is_host_program);
         for request in batch {
-            clock.set_arrival(*pace, timing, request.time_ns, first_ns);
+            clock.set_arrival(*arrival_pace, timing, request.time_ns, first_ns);
             let list = lists.next().expect("a write ends with its program");
             timing.submit(RequestKind::Write, clock.arrival_ns, list);
         }

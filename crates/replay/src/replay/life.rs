@@ -22,7 +22,8 @@ use crate::{precondition, process};
 /// dropped.
 const MOST_POINTS: usize = 400;
 /// Range of mean erases per block from which the lifetime is extrapolated: a drive that was filled in order is steady
-/// after about ten erases per block. If these would be a large part of the rated cycles, [`EXTRAPOLATION_SHARES`] applies.
+/// after about ten erases per block. If these would be a large part of the rated cycles, [`EXTRAPOLATION_SHARES`]
+/// applies.
 const EXTRAPOLATION_ERASES: [f64; 2] = [15.0, 30.0];
 /// Range of the share of the rated cycles from which the lifetime is extrapolated, if its erases are fewer than
 /// [`EXTRAPOLATION_ERASES`].
@@ -177,7 +178,7 @@ impl<'a> LifeSimulation<'a> {
             let (before, bytes_before) = (self.requests, self.host_bytes);
             let end = self.pass(on_progress)?;
             self.elapsed_s += self.run.duration_s();
-            self.run.asked.first_ns = None;
+            self.run.requested_counts.first_ns = None;
             if let Some(end) = end {
                 return Ok(end);
             }
@@ -203,7 +204,7 @@ impl<'a> LifeSimulation<'a> {
         };
         let filled = precondition::fill_sequentially(&mut self.run.device, &mut step)?;
         self.host_bytes += self.run.device.capacity_bytes();
-        self.look();
+        self.record_life_point();
         self.offer_to_timeline();
         Ok(filled.is_break().then_some(End::Interrupted))
     }
@@ -218,7 +219,7 @@ impl<'a> LifeSimulation<'a> {
             self.requests += executed as u64;
             self.host_bytes += batch[..executed].iter().map(written_bytes).sum::<u64>();
             if self.host_bytes >= self.next_bytes {
-                self.look();
+                self.record_life_point();
             }
             if self.host_bytes >= self.next_offer_bytes {
                 self.offer_to_timeline();
@@ -272,7 +273,7 @@ impl<'a> LifeSimulation<'a> {
 
     /// Adds the drive's present state to the series of its life, and records whether the range for the extrapolation
     /// starts or ends here.
-    fn look(&mut self) {
+    fn record_life_point(&mut self) {
         self.next_bytes = self.host_bytes + self.every_bytes;
         let mean_erases = self.mean_erases();
         let rated = self.rated_erases / self.blocks;

@@ -139,16 +139,16 @@ struct Run<'a> {
     device: Device<SimNand>,
     requests: OpenInput,
     content: ContentModel,
-    ahead: Lookahead,
+    lookahead: Lookahead,
     /// Executes all requests that are not writes of one whole page.
     host: RequestExecutor,
     timing: Option<Timing>,
-    pace: ArrivalPace,
+    arrival_pace: ArrivalPace,
     /// Arrival time of the current request and completion time of the last one, nanoseconds.
     clock: RequestClock,
     /// Response times of writes that are buffered for compressed chunks; `None` without timing or on a design without
     /// such chunks.
-    gathered: Option<ChunkResponseTimes>,
+    gathered_responses: Option<ChunkResponseTimes>,
     /// Recorder of single flash operations; `None` unless the run is traced.
     tape: Option<RunTraceRecorder>,
     /// Options of lifetime management, which starts with the measured part.
@@ -158,7 +158,7 @@ struct Run<'a> {
     compacts: bool,
     has_content_stage: bool,
     page_bytes: u64,
-    asked: Asked,
+    requested_counts: RequestedCounts,
     observed: Observed,
     before: Before,
     /// Number of requests that aged the device before the measured part.
@@ -178,7 +178,7 @@ struct Lookahead {
 
 /// Counts of what the requests of the host asked for since aging.
 #[derive(Debug, Default)]
-struct Asked {
+struct RequestedCounts {
     requests: u64,
     written_bytes: u64,
     read_bytes: u64,
@@ -240,7 +240,7 @@ impl<'a> Run<'a> {
             nand = nand.with_endurance(resolved.endurance_cycles);
         }
         let options = DeviceOptions { buffer: plan.config.write_buffer_options(&resolved.geometry) };
-        let mut device = Device::new(nand, resolved.logical_pages, &parts, options).map_err(refused)?;
+        let mut device = Device::new(nand, resolved.logical_pages, &parts, options).map_err(refusal_error)?;
         device.ftl_mut().store_mut().set_striping(plan.config.striping_name().into());
         device.ftl_mut().set_user_victim_policy(plan.user_policy.clone());
         Ok(Self {
@@ -250,15 +250,15 @@ impl<'a> Run<'a> {
             content: ContentModel::new(&plan.content_spec, plan.config.seed()),
             timing: None,
             managed: None,
-            gathered: None,
+            gathered_responses: None,
             tape: None,
             management: plan.config.lifetime_options(design, &parts.content),
             compacts: plan.compacts_addresses(),
-            pace: ArrivalPace::new(&plan.config.replay, plan.arrival()),
+            arrival_pace: ArrivalPace::new(&plan.config.replay, plan.arrival()),
             clock: RequestClock::default(),
             host: RequestExecutor::of_device(&device, plan.config.replay.zeroes),
-            ahead: Lookahead::default(),
-            asked: Asked::default(),
+            lookahead: Lookahead::default(),
+            requested_counts: RequestedCounts::default(),
             observed: Observed::default(),
             before: Before::default(),
             aged: 0,
@@ -354,7 +354,7 @@ impl<'a> Run<'a> {
             let count = (self.plan.survey.requests as f64 * share) as u64;
             self.execute_requests(Some(count), count, RunPhase::Aging, on_progress)?
         };
-        self.aged = std::mem::take(&mut self.asked).requests;
+        self.aged = std::mem::take(&mut self.requested_counts).requests;
         self.observed.series.clear();
         self.observed.phases.clear();
         Ok(ended)
@@ -366,8 +366,9 @@ impl<'a> Run<'a> {
         if config.timing.timing_mode() != TimingMode::None {
             let resolved = &self.plan.resolved;
             let open_loop = self.plan.arrival() == Arrival::Open;
-            self.gathered = self.device.ftl().chunk_statistics().map(|_| ChunkResponseTimes::default());
-            let keep_completions = self.gathered.is_some();
+            self.gathered_responses =
+                self.device.ftl().chunk_statistics().map(|_| ChunkResponseTimes::default());
+            let keep_completions = self.gathered_responses.is_some();
             let trace = self.tape.is_some();
             let options = TimingOptions {
                 open_loop,
@@ -402,8 +403,8 @@ impl<'a> Run<'a> {
             timing.complete_until(u64::MAX);
             self.observed.answered_ns = timing.now_ns();
             timing.run_to_completion();
-            if let Some(gathered) = &mut self.gathered {
-                gathered.charge_completions(&timing.take_completions());
+            if let Some(gathered_responses) = &mut self.gathered_responses {
+                gathered_responses.charge_completions(&timing.take_completions());
             }
         }
         let ended = ended.or(self.empty_buffer());
@@ -431,7 +432,7 @@ impl<'a> Run<'a> {
             timing.run_to_completion();
         }
         self.device.ftl_mut().store_mut().flash_ops.clear();
-        if self.observed.series.pop_if(|last| last.requests == self.asked.requests).is_some() {
+        if self.observed.series.pop_if(|last| last.requests == self.requested_counts.requests).is_some() {
             self.observed.series.push(self.current_counters());
         }
         emptied.err().map(|error| error.to_string())
@@ -461,13 +462,13 @@ impl<'a> Run<'a> {
         phase: RunPhase,
         on_progress: OnProgress<'_>,
     ) -> Result<Ended, ReplayError> {
-        let ahead = if self.can_batch_writes() { WRITES_PER_BATCH } else { BATCH };
-        let mut batch: Vec<Request> = vec![Request::default(); ahead];
+        let lookahead = if self.can_batch_writes() { WRITES_PER_BATCH } else { BATCH };
+        let mut batch: Vec<Request> = vec![Request::default(); lookahead];
         let series_every = total.div_ceil(SERIES_POINTS).max(1);
         let limit = limit.unwrap_or(u64::MAX);
         let (mut done, mut sample_at) = (0, series_every);
         while done < limit {
-            let wanted = (limit.min(sample_at) - done).min(ahead as u64) as usize;
+            let wanted = (limit.min(sample_at) - done).min(lookahead as u64) as usize;
             let (read, damage) = self.read_batch(&mut batch[..wanted]);
             let (executed, outcome) = self.execute_batch(&batch[..read]);
             done += executed as u64;
@@ -486,7 +487,7 @@ impl<'a> Run<'a> {
             if read < wanted {
                 return Ok(None);
             }
-            if done % REPORT_EVERY < ahead as u64
+            if done % REPORT_EVERY < lookahead as u64
                 && on_progress(Progress { phase, done_requests: done, total_requests: total }).is_break()
             {
                 return Ok(Some("interrupted".into()));
@@ -504,15 +505,15 @@ impl<'a> Run<'a> {
             let writes = batch.iter().filter(|request| request.op == Op::Write && request.content.is_empty());
             self.content.prefetch(writes.map(|request| request.pages().start));
         }
-        self.ahead.writes.clear();
-        self.ahead.contents.clear();
-        self.ahead.reads.clear();
+        self.lookahead.writes.clear();
+        self.lookahead.contents.clear();
+        self.lookahead.reads.clear();
         for request in batch {
             self.prepare(request);
             let first = Lpn((request.offset_bytes >> self.page_bytes.trailing_zeros()).min(last) as u32);
             match request.op {
-                Op::Write => self.ahead.writes.push(first),
-                Op::Read => self.ahead.reads.push(first),
+                Op::Write => self.lookahead.writes.push(first),
+                Op::Read => self.lookahead.reads.push(first),
                 _ => {}
             }
         }
@@ -549,15 +550,15 @@ impl<'a> Run<'a> {
     fn give_content(&mut self, request: &mut Request) {
         self.content.complete_request(request);
         if request.op == Op::Write {
-            self.ahead.contents.extend(request.content.first().map(|content| content.fingerprint));
+            self.lookahead.contents.extend(request.content.first().map(|content| content.fingerprint));
         }
     }
 
     fn note_time(&mut self, time_ns: u64) {
-        if self.asked.first_ns.is_none() {
-            (self.asked.first_ns, self.clock.previous_trace_ns) = (Some(time_ns), time_ns);
+        if self.requested_counts.first_ns.is_none() {
+            (self.requested_counts.first_ns, self.clock.previous_trace_ns) = (Some(time_ns), time_ns);
         }
-        self.asked.last_ns = time_ns;
+        self.requested_counts.last_ns = time_ns;
     }
 
     fn execute(&mut self, request: &Request) -> Result<(), Error> {
@@ -593,21 +594,21 @@ impl<'a> Run<'a> {
                 timing.submit_background(self.clock.arrival_ns, self.device.deferred_ops());
             }
             self.device.ftl_mut().store_mut().flash_ops.clear();
-            if let Some(gathered) = &mut self.gathered {
+            if let Some(gathered_responses) = &mut self.gathered_responses {
                 let ftl = self.device.ftl();
                 let gathers = ftl.stats().packed_writes > packed;
-                gathered.add_write(number, (gathering, ftl.buffered_chunk_pages()), gathers);
-                gathered.charge_completions(&timing.take_completions());
+                gathered_responses.add_write(number, (gathering, ftl.buffered_chunk_pages()), gathers);
+                gathered_responses.charge_completions(&timing.take_completions());
             }
             if self.tape.is_some() {
-                self.tape(number, request);
+                self.record_for_trace(number, request);
             }
         }
         Ok(())
     }
 
     /// Records a request that was just submitted, and what has ended since the one before, for the trace of the run.
-    fn tape(&mut self, number: u64, request: &Request) {
+    fn record_for_trace(&mut self, number: u64, request: &Request) {
         let counters = self.current_counters();
         if let (Some(tape), Some(timing)) = (&mut self.tape, &mut self.timing) {
             tape.record_submitted(number, self.clock.arrival_ns, request, &counters);
@@ -632,7 +633,7 @@ impl<'a> Run<'a> {
 }
 
 /// Converts the error of a device that cannot be built as configured into an error of the configuration.
-fn refused(error: Error) -> ReplayError {
+fn refusal_error(error: Error) -> ReplayError {
     match error {
         Error::NoSpareSpace { .. } | Error::InvalidOptions(_) => {
             ConfigError::InvalidValue(error.to_string()).into()

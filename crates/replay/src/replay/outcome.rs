@@ -52,10 +52,10 @@ impl Run<'_> {
         let ftl = self.device.ftl();
         let stats = ftl.stats();
         SeriesPoint {
-            requests: self.asked.requests,
+            requests: self.requested_counts.requests,
             host_page_writes: stats.host_page_writes,
-            host_bytes: self.asked.written_bytes,
-            host_page_remaps: self.asked.remapped_pages,
+            host_bytes: self.requested_counts.written_bytes,
+            host_page_remaps: self.requested_counts.remapped_pages,
             programs: stats.total_programs(),
             erases: stats.total_erases(),
             recycled_writes: stats.recycled_writes,
@@ -71,7 +71,7 @@ impl Run<'_> {
         let report = self.device.recover()?;
         // No request waits for them: the time of a recovery is a figure of its own.
         self.device.ftl_mut().store_mut().flash_ops.clear();
-        if let Some(gathered) = &mut self.gathered {
+        if let Some(gathered) = &mut self.gathered_responses {
             gathered.lose_power(self.device.ftl().buffered_chunk_pages());
         }
         let stats = self.device.ftl().stats();
@@ -108,7 +108,7 @@ impl Run<'_> {
             host_page_writes: host_writes,
             host_page_reads: stats.host_page_reads,
             host_page_trims: stats.host_page_trims,
-            host_page_remaps: self.asked.remapped_pages,
+            host_page_remaps: self.requested_counts.remapped_pages,
             buffer_absorbed_writes: self.device.absorbed_writes() - self.before.absorbed_writes,
             recycled_writes: stats.recycled_writes,
             writes_by_form: writes_by_form(&stats),
@@ -156,10 +156,10 @@ impl Run<'_> {
         let programmed = stats.total_programs() * self.page_bytes;
         let partial = self.device.partial_writes().since(self.before.partial_writes);
         BytesRecord {
-            host_written: self.asked.written_bytes,
+            host_written: self.requested_counts.written_bytes,
             programmed,
-            write_amplification: (self.asked.written_bytes > 0)
-                .then(|| programmed as f64 / self.asked.written_bytes as f64),
+            write_amplification: (self.requested_counts.written_bytes > 0)
+                .then(|| programmed as f64 / self.requested_counts.written_bytes as f64),
             mapping_unit: self.plan.resolved.geometry.page_bytes,
             buffered: self.device.buffered_pages() as u64 * self.page_bytes,
             partial_page_writes: partial.page_writes,
@@ -182,7 +182,7 @@ impl Run<'_> {
         TraceRecord {
             path: self.plan.input.name(),
             sha256: self.plan.sha256.clone(),
-            requests: self.asked.requests,
+            requests: self.requested_counts.requests,
             aging_requests: self.aged,
             rejected: self.requests.rejected_lines(),
             footprint_pages: self.plan.survey.footprint_pages,
@@ -191,7 +191,7 @@ impl Run<'_> {
     }
 
     pub(super) fn duration_s(&self) -> f64 {
-        self.asked.last_ns.saturating_sub(self.asked.first_ns.unwrap_or(0)) as f64 / 1e9
+        self.requested_counts.last_ns.saturating_sub(self.requested_counts.first_ns.unwrap_or(0)) as f64 / 1e9
     }
 
     fn device_record(&self) -> DeviceRecord {
@@ -254,8 +254,10 @@ impl Run<'_> {
         ServiceRecord {
             arrival: Some(arrival),
             queue_depth: (arrival == Arrival::Closed).then(|| self.plan.config.replay.queue_depth()),
-            requests_per_s: per_second(self.asked.requests as f64),
-            mb_per_s: per_second((self.asked.written_bytes + self.asked.read_bytes) as f64 / 1e6),
+            requests_per_s: per_second(self.requested_counts.requests as f64),
+            mb_per_s: per_second(
+                (self.requested_counts.written_bytes + self.requested_counts.read_bytes) as f64 / 1e6,
+            ),
             queue_at_end_s: self.queue_at_end_s(),
             is_overloaded: self.is_overloaded(),
             ..service
@@ -298,7 +300,13 @@ impl Run<'_> {
     fn lifetime_record(&self, steady: &Steadiness) -> LifetimeRecord {
         let cycles = self.plan.resolved.endurance_cycles;
         let mut record = lifetime::lifetime_record(&self.device, cycles, self.elapsed_s());
-        lifetime::extrapolate_lifetime(&mut record, &self.device, cycles, steady, self.asked.written_bytes);
+        lifetime::extrapolate_lifetime(
+            &mut record,
+            &self.device,
+            cycles,
+            steady,
+            self.requested_counts.written_bytes,
+        );
         if let Some(managed) = &self.managed {
             managed.add_to_record(&self.device, &mut record);
         }
@@ -308,7 +316,7 @@ impl Run<'_> {
     }
 
     fn write_until_programmed_us(&self) -> f64 {
-        let (Some(timing), Some(gathered)) = (&self.timing, &self.gathered) else { return 0.0 };
+        let (Some(timing), Some(gathered)) = (&self.timing, &self.gathered_responses) else { return 0.0 };
         let answered = LatencySummary::of(timing.latency_histogram(RequestKind::Write));
         gathered.mean_us(answered.mean_ns / 1e3, answered.count)
     }

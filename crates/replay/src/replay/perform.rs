@@ -18,7 +18,7 @@ impl Run<'_> {
             return self.device.write_page(lpn, descriptor).map(|()| RequestKind::Write);
         }
         if matches!(request.op, Op::Remap(_)) {
-            self.asked.remapped_pages += request.len_bytes / self.page_bytes;
+            self.requested_counts.remapped_pages += request.len_bytes / self.page_bytes;
         }
         self.host.perform_request(&mut self.device, request)
     }
@@ -64,8 +64,8 @@ impl RequestExecutor {
         }
     }
 
-    /// Executes a request on the drive, rounded to whole sectors. Returns the kind of request that the drive executed (a
-    /// zeroing request is a write or a trim).
+    /// Executes a request on the drive, rounded to whole sectors. Returns the kind of request that the drive executed
+    /// (a zeroing request is a write or a trim).
     ///
     /// # Errors
     /// Errors of the drive.

@@ -134,7 +134,8 @@ impl WatchedRequests {
                 continue;
             }
             let pages = request.pages().zip(&request.content);
-            let pages: Vec<u8> = pages.flat_map(|(page, content)| made.written(page, content)).collect();
+            let pages: Vec<u8> =
+                pages.flat_map(|(page, content)| made.written_bytes(page, content)).collect();
             let from = (request.offset_bytes % PAGE_BYTES) as usize;
             request.payload = pages[from..from + request.len_bytes as usize].to_vec();
         }
@@ -164,7 +165,7 @@ struct PageBytes {
 
 impl PageBytes {
     /// Returns the bytes of `page` after a write of `content`.
-    fn written(&mut self, page: u64, content: &Descriptor) -> Vec<u8> {
+    fn written_bytes(&mut self, page: u64, content: &Descriptor) -> Vec<u8> {
         let before = self.current.insert(page, content.fingerprint);
         if let Some(known) = self.contents.get(&content.fingerprint) {
             return known.clone();

@@ -150,7 +150,7 @@ fn lpns_of(request: &Request, page_bytes: u32) -> (u32, u32) {
     ((request.offset_bytes / bytes) as u32, end as u32)
 }
 
-fn named(first: u32, end: u32) -> String {
+fn page_range_name(first: u32, end: u32) -> String {
     match end - first {
         0 => "nothing".to_owned(),
         1 => format!("logical page {first}"),
@@ -177,7 +177,7 @@ impl Teller<'_> {
 
     fn title(&self, request: &Request) -> String {
         let (first, end) = lpns_of(request, self.scene.drive.page_bytes);
-        let pages = named(first, end);
+        let pages = page_range_name(first, end);
         match request.op {
             Op::Read => format!("The host reads {pages}"),
             Op::Write => format!("The host writes {pages}"),
@@ -186,7 +186,10 @@ impl Teller<'_> {
             Op::Flush => "The host flushes".to_owned(),
             Op::Remap(_) => {
                 let from = (request.source_offset_bytes / u64::from(self.scene.drive.page_bytes)) as u32;
-                format!("The host remaps {pages} to the content of {}", named(from, from + end - first))
+                format!(
+                    "The host remaps {pages} to the content of {}",
+                    page_range_name(from, from + end - first)
+                )
             }
             Op::Phase => unreachable!("phases are left out"),
         }
@@ -464,7 +467,7 @@ impl Teller<'_> {
         if state == "recyclable" || state == "invalid" {
             return format!(
                 "{} holds the same content and is invalid: recycling makes it valid again for logical page {lpn}. Nothing is programmed.",
-                capital(&at)
+                capitalised(&at)
             );
         }
         let with = match sharers.as_slice() {
@@ -497,7 +500,7 @@ impl Teller<'_> {
                 }
                 "valid" => match scene.after.kind(old) {
                     Some(PageKind::Delta) => {
-                        format!("{} still holds deltas of other logical pages.", capital(&at))
+                        format!("{} still holds deltas of other logical pages.", capitalised(&at))
                     }
                     _ => String::new(),
                 },
@@ -553,7 +556,7 @@ fn is_are(count: usize) -> &'static str {
     if count == 1 { "is" } else { "are" }
 }
 
-fn capital(text: &str) -> String {
+fn capitalised(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }

@@ -1,8 +1,8 @@
 //! The small drive of a walk: sized so that a person can look at every page, and collection starts soon.
 //!
-//! What the configuration sets is used as it is. What it leaves open gets small values: two dies, blocks of eight pages,
-//! caches of a few entries. The number of blocks is found by trial: the engine knows which space a design needs for
-//! itself, and refuses a drive without it.
+//! What the configuration sets is used as it is. What it leaves open gets small values: two dies, blocks of eight
+//! pages, caches of a few entries. The number of blocks is found by trial: the engine knows which space a design needs
+//! for itself, and refuses a drive without it.
 
 use wearwell::design::{ContentParts, MappingPart, Parts};
 use wearwell::nand::{PowerCut, SimNand};
@@ -23,8 +23,8 @@ const SPARE_BLOCKS: u32 = 1;
 const CACHE_ENTRIES: u32 = 16;
 /// Entries of the store of fingerprints of dead pages.
 const RECYCLE_ENTRIES: u32 = 24;
-/// Bytes of a page of a drive with a map on flash whose requests have no content: the smallest possible, so that fewer map
-/// entries fit into a translation page.
+/// Bytes of a page of a drive with a map on flash whose requests have no content: the smallest possible, so that fewer
+/// map entries fit into a translation page.
 const SMALLEST_PAGE_BYTES: u32 = 512;
 
 /// Page size, block size and number of blocks of a small drive that suit a design.
@@ -89,7 +89,7 @@ pub(super) fn new_small_drive(
     if !is_sized {
         config.device.blocks_per_plane = Some(fewest_blocks(&config, design, pages)? + SPARE_BLOCKS);
     }
-    made(&config, design, pages)?.map_err(|error| ConfigError::InvalidValue(error.to_string()))
+    build_drive(&config, design, pages)?.map_err(|error| ConfigError::InvalidValue(error.to_string()))
 }
 
 /// Returns the fewest blocks of a plane with which the engine accepts the drive.
@@ -100,7 +100,7 @@ fn fewest_blocks(config: &Config, design: &str, pages: u32) -> Result<u32, Confi
     loop {
         config.device.blocks_per_plane = Some(blocks);
         if flash_pages(&config) > u64::from(logical_pages) {
-            match made(&config, design, pages)? {
+            match build_drive(&config, design, pages)? {
                 Ok(_) => return Ok(blocks),
                 Err(Error::NoSpareSpace { .. }) => {}
                 Err(error) => return Err(ConfigError::InvalidValue(error.to_string())),
@@ -124,7 +124,11 @@ fn flash_pages(config: &Config) -> u64 {
 }
 
 /// Creates the drive that the configuration describes; the inner error is the engine's.
-fn made(config: &Config, design: &str, pages: u32) -> Result<wearwell::Result<SmallDriveSetup>, ConfigError> {
+fn build_drive(
+    config: &Config,
+    design: &str,
+    pages: u32,
+) -> Result<wearwell::Result<SmallDriveSetup>, ConfigError> {
     let resolved = config.resolve_device(pages.into())?;
     require_visible(&resolved)?;
     let parts = config.design_parts(design, &resolved)?;

@@ -54,7 +54,7 @@ impl EventProbability {
 
     /// Decides at random whether the event happens; draws at most one random word.
     #[inline]
-    pub fn happens(self, rng: &mut impl Rng) -> bool {
+    pub fn is_drawn(self, rng: &mut impl Rng) -> bool {
         match self {
             Self::Never => false,
             Self::Below(threshold) => rng.next_u64() < threshold,
@@ -113,7 +113,7 @@ impl Zipf {
             let height = self.high - uniform_unit(rng) * self.range;
             let x = self.inverse(height);
             let rank = nearest_rank(x).clamp(1, self.n);
-            if rank as f64 - x <= self.sure || self.holds(rank as f64, height) {
+            if rank as f64 - x <= self.sure || self.accepts(rank as f64, height) {
                 return rank;
             }
         }
@@ -122,7 +122,7 @@ impl Zipf {
     /// Whether the drawn height is accepted for its rank. Rejected is the part by which the Zipf law's integral over
     /// the rank exceeds the rank's weight.
     #[cold]
-    fn holds(&self, rank: f64, height: f64) -> bool {
+    fn accepts(&self, rank: f64, height: f64) -> bool {
         height >= self.integral(rank + 0.5) - self.weight(rank)
     }
 

@@ -42,7 +42,7 @@ const SCRAMBLE_STREAM: u64 = 0x7363_7261_6d62_6c65;
 #[derive(Clone, Debug)]
 pub struct WorkloadGenerator {
     rng: Xoshiro256PlusPlus,
-    left: u64,
+    requests_left: u64,
     pages: u64,
     operations: Weighted<Op>,
     sizes: Weighted<u32>,
@@ -61,7 +61,7 @@ impl WorkloadGenerator {
             [(Op::Read, spec.read_share), (Op::Trim, spec.trim_share), (Op::Write, spec.write_share())];
         Self {
             rng: Xoshiro256PlusPlus::seed_from_u64(spec.seed),
-            left: spec.requests,
+            requests_left: spec.requests,
             pages: spec.working_set_pages,
             operations: Weighted::new(operations),
             sizes: sizes_of(spec),
@@ -79,16 +79,16 @@ impl WorkloadGenerator {
     /// earlier. Reads and trims carry no content. Allocates nothing once `into.content` has capacity for a request.
     #[inline]
     pub fn next_request(&mut self, into: &mut Request) -> bool {
-        if self.left == 0 {
+        if self.requests_left == 0 {
             return false;
         }
-        self.left -= 1;
+        self.requests_left -= 1;
         into.op = self.operations.draw(&mut self.rng);
         let size = u64::from(self.sizes.draw(&mut self.rng));
         let (first, pages) = self.places.draw(&mut self.rng, size, self.pages);
         into.offset_bytes = first * PAGE_BYTES;
         into.len_bytes = pages * PAGE_BYTES;
-        if self.partial.happens(&mut self.rng) {
+        if self.partial.is_drawn(&mut self.rng) {
             self.shift_off_the_page_grid(into);
         }
         into.time_ns = self.clock.next();

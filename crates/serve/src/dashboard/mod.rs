@@ -66,7 +66,7 @@ impl<N: Medium> Server<FlashDevice<N>> {
         let site = Site {
             targets: Arc::clone(self.targets()),
             feed: Feed::start(Arc::clone(self.targets())),
-            places: Places { taken: Arc::default(), most: watchers_max },
+            places: Places { used_places: Arc::default(), max_places: watchers_max },
             style: Arc::from(format!("{}{STYLE}", look.style)),
             script: Arc::from(format!("{}{SCRIPT}", look.script)),
         };
@@ -134,9 +134,9 @@ impl<N: Medium> Site<N> {
             return Err(Answer::refusal("503 Service Unavailable", sentence));
         }
         let Some(place) = self.places.take() else {
-            let most = self.places.most;
+            let max_places = self.places.max_places;
             let sentence = format!(
-                "the limit of clients that look at the dashboard, {most}, is reached: close one of them"
+                "the limit of clients that look at the dashboard, {max_places}, is reached: close one of them"
             );
             return Err(Answer::refusal("503 Service Unavailable", &sentence));
         };
@@ -172,16 +172,16 @@ enum Content {
 /// The limit of clients that receive snapshots.
 #[derive(Clone)]
 struct Places {
-    taken: Arc<AtomicUsize>,
-    most: usize,
+    used_places: Arc<AtomicUsize>,
+    max_places: usize,
 }
 
 impl Places {
     /// Takes a place until it is dropped; `None` if all are taken.
     fn take(&self) -> Option<Place> {
-        let more = |taken| (taken < self.most).then_some(taken + 1);
-        self.taken.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).ok()?;
-        Some(Place(Arc::clone(&self.taken)))
+        let more = |used_places| (used_places < self.max_places).then_some(used_places + 1);
+        self.used_places.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).ok()?;
+        Some(Place(Arc::clone(&self.used_places)))
     }
 }
 

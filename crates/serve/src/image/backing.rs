@@ -167,7 +167,7 @@ impl BackgroundWriter {
         Self { requests: started.is_ok().then_some(requests) }
     }
 
-    fn ask(&self) {
+    fn request_sync(&self) {
         if let Some(requests) = &self.requests {
             // One waiting request is enough.
             let _ = requests.try_send(());
@@ -393,7 +393,7 @@ impl Backing for Files {
         if file == ImageFile::Flash {
             let path = Path::new(&self.path).join(file.name());
             let writer = self.writer.get_or_insert_with(|| BackgroundWriter::start(&path));
-            writer.ask();
+            writer.request_sync();
         }
     }
 

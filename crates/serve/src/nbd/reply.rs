@@ -74,7 +74,7 @@ pub enum Step {
 #[derive(Debug)]
 pub struct Execution {
     cookie: u64,
-    agreed: Negotiated,
+    negotiated: Negotiated,
     wants_chunks: bool,
     /// What is left to do, or the error if the request was refused.
     action: Result<Action, Refusal>,
@@ -82,9 +82,9 @@ pub struct Execution {
 
 impl Execution {
     /// Checks an NBD request against its export and prepares its execution.
-    pub fn of(request: Request, export: &Export, agreed: Negotiated) -> Self {
+    pub fn of(request: Request, export: &Export, negotiated: Negotiated) -> Self {
         let (cookie, wants_chunks) = (request.cookie, request.wants_chunks());
-        Self { cookie, agreed, wants_chunks, action: request.check(export, agreed) }
+        Self { cookie, negotiated, wants_chunks, action: request.check(export, negotiated) }
     }
 
     /// Whether the request keeps the whole buffer in memory in which it arrived.
@@ -116,7 +116,7 @@ impl Execution {
     /// `outcome`.
     pub fn settled(&self, outcome: &Result<(), DeviceError>) -> Reply {
         match outcome {
-            Ok(()) if self.wants_chunks && self.agreed.is_structured => {
+            Ok(()) if self.wants_chunks && self.negotiated.is_structured => {
                 chunk_of(chunk::NONE, self.cookie, 0).into()
             }
             Ok(()) => simple(0, self.cookie).into(),
@@ -126,7 +126,7 @@ impl Execution {
 
     fn refuse(&self, refusal: &Refusal) -> Reply {
         debug!(errno = refusal.errno, "a request is refused: {}", refusal.message);
-        let is_structured = self.agreed.is_structured;
+        let is_structured = self.negotiated.is_structured;
         let reply = if is_structured {
             error_chunk(refusal, self.cookie)
         } else {
@@ -140,15 +140,15 @@ impl Execution {
         device: &mut impl BlockDevice,
         buffer: impl FnOnce() -> Vec<u8>,
     ) -> Result<Step, Refusal> {
-        let (cookie, agreed) = (self.cookie, self.agreed);
+        let (cookie, negotiated) = (self.cookie, self.negotiated);
         let Ok(action) = &mut self.action else { unreachable!("a refused request is not performed") };
         let is_durable = match action {
             Action::Read { len: 0, .. } | Action::Nothing => return Ok(Step::Replied(self.settled(&Ok(())))),
             &mut Action::Read { offset, len } => {
-                return read(device, (offset, len), cookie, agreed, buffer()).map(Step::Replied);
+                return read(device, (offset, len), cookie, negotiated, buffer()).map(Step::Replied);
             }
             &mut Action::Status { offset, len, only_first } => {
-                return Ok(Step::Replied(status(device, offset, len, only_first, cookie, agreed).into()));
+                return Ok(Step::Replied(status(device, offset, len, only_first, cookie, negotiated).into()));
             }
             Action::Write { offset, payload, is_durable } => {
                 device.write(*offset, payload)?;
@@ -191,9 +191,9 @@ pub fn execute(
     device: &mut impl BlockDevice,
     request: Request,
     export: &Export,
-    agreed: Negotiated,
+    negotiated: Negotiated,
 ) -> Vec<u8> {
-    let mut execution = Execution::of(request, export, agreed);
+    let mut execution = Execution::of(request, export, negotiated);
     let outcome = loop {
         match execution.step(device, Vec::new) {
             Step::More => {}
@@ -210,10 +210,10 @@ fn read(
     device: &mut impl BlockDevice,
     (offset, len): (u64, u32),
     cookie: u64,
-    agreed: Negotiated,
+    negotiated: Negotiated,
     buffer: Vec<u8>,
 ) -> Result<Reply, Refusal> {
-    let head = if agreed.is_structured {
+    let head = if negotiated.is_structured {
         let mut head = chunk_head(chunk::OFFSET_DATA, cookie, 8 + len);
         head.extend(offset.to_be_bytes());
         head
@@ -235,11 +235,13 @@ fn status(
     len: u32,
     only_first: bool,
     cookie: u64,
-    agreed: Negotiated,
+    negotiated: Negotiated,
 ) -> Vec<u8> {
     let limit = if only_first { 1 } else { EXTENTS_MAX };
-    let wanted: [(bool, u32, Meaning); 2] =
-        [(agreed.allocation, context::ALLOCATION, allocation_of), (agreed.state, context::STATE, number_of)];
+    let wanted: [(bool, u32, Meaning); 2] = [
+        (negotiated.allocation, context::ALLOCATION, allocation_of),
+        (negotiated.state, context::STATE, number_of),
+    ];
     let last = wanted.iter().rposition(|&(is_wanted, ..)| is_wanted);
     let mut reply = Vec::new();
     for (at, (_, id, meaning)) in wanted.into_iter().enumerate().filter(|(_, wanted)| wanted.0) {

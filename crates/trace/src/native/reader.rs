@@ -38,7 +38,7 @@ pub(crate) struct NativeReader {
     at: usize,
     /// Number of records of the current frame that have not been read yet.
     left: u32,
-    ended: bool,
+    has_ended: bool,
     previous: Previous,
     contents: Contents,
     content_pages: u64,
@@ -49,7 +49,7 @@ pub(crate) struct NativeReader {
 /// number is relative.
 #[derive(Default)]
 struct Contents {
-    known: Vec<(Fingerprint, u16)>,
+    known_contents: Vec<(Fingerprint, u16)>,
     last: u64,
 }
 
@@ -65,7 +65,7 @@ impl NativeReader {
             raw: Vec::new(),
             at: 0,
             left: 0,
-            ended: false,
+            has_ended: false,
             previous: Previous::default(),
             contents: Contents::default(),
             content_pages: 0,
@@ -80,10 +80,10 @@ impl NativeReader {
         if self.at != self.raw.len() {
             return Err(self.tally.corrupt_error(corrupt("extra bytes after the last record of a frame")));
         }
-        while self.left == 0 && !self.ended {
+        while self.left == 0 && !self.has_ended {
             self.read_frame().map_err(|error| self.tally.corrupt_error(error))?;
         }
-        Ok(!self.ended)
+        Ok(!self.has_ended)
     }
 
     fn read_frame(&mut self) -> Result<(), Error> {
@@ -123,7 +123,8 @@ impl NativeReader {
     }
 
     fn end(&mut self) -> Result<(), Error> {
-        let counts = [self.tally.delivered_requests, self.content_pages, self.contents.known.len() as u64];
+        let counts =
+            [self.tally.delivered_requests, self.content_pages, self.contents.known_contents.len() as u64];
         let expected: Vec<u8> = counts.iter().flat_map(|count| count.to_le_bytes()).collect();
         if self.stored.len() != END_BYTES || self.stored != expected {
             return Err(corrupt("the counts of the end record do not match"));
@@ -131,7 +132,7 @@ impl NativeReader {
         if !self.source.peek(1)?.is_empty() {
             return Err(corrupt("extra bytes after the end record"));
         }
-        self.ended = true;
+        self.has_ended = true;
         Ok(())
     }
 
@@ -342,8 +343,8 @@ impl Contents {
         let first = (self.last + 1).wrapping_add(unzigzag(cursor.varint()?));
         let step = u64::from(kind == run::KNOWN_RANGE);
         self.last = first.saturating_add((count - 1) * step);
-        let known = self.known.len() as u64;
-        if first >= known || self.last >= known {
+        let known_contents = self.known_contents.len() as u64;
+        if first >= known_contents || self.last >= known_contents {
             return Err(ParseRefusal::of_whole_record("the number of a content that has occurred"));
         }
         into.extend((0..count).map(|index| self.descriptor((first + index * step) as usize)));
@@ -357,25 +358,25 @@ impl Contents {
         cursor: &mut Cursor<'_>,
         into: &mut Vec<Descriptor>,
     ) -> Result<(), ParseRefusal> {
-        if self.known.len() + count as usize > CONTENTS_MAX {
+        if self.known_contents.len() + count as usize > CONTENTS_MAX {
             return Err(ParseRefusal::of_whole_record("at most 2^28 distinct contents"));
         }
         for _ in 0..count {
-            let newest = self.known.last().map_or(0, |(fingerprint, _)| fingerprint.0);
+            let newest = self.known_contents.last().map_or(0, |(fingerprint, _)| fingerprint.0);
             let fingerprint = match kind {
                 run::NEW_CONTENTS => u64::from_le_bytes(cursor.bytes()?),
                 _ => newest.wrapping_add(1),
             };
-            self.known.push((Fingerprint(fingerprint), u16::from_le_bytes(cursor.bytes()?)));
-            into.push(self.descriptor(self.known.len() - 1));
+            self.known_contents.push((Fingerprint(fingerprint), u16::from_le_bytes(cursor.bytes()?)));
+            into.push(self.descriptor(self.known_contents.len() - 1));
         }
-        self.last = self.known.len() as u64 - 1;
+        self.last = self.known_contents.len() as u64 - 1;
         Ok(())
     }
 
     #[inline]
     fn descriptor(&self, id: usize) -> Descriptor {
-        let (fingerprint, compressed_bytes) = self.known[id];
+        let (fingerprint, compressed_bytes) = self.known_contents[id];
         Descriptor { fingerprint, compressed_bytes, delta_bytes: Descriptor::UNKNOWN_SIZE }
     }
 }

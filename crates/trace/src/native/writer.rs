@@ -114,7 +114,7 @@ impl<W: Write> TraceWriter for NativeWriter<W> {
     fn write(&mut self, request: &Request) -> Result<(), TraceError> {
         self.requests += 1;
         check_writable(request, self.requests)?;
-        if self.contents.known.len() + request.content.len() > CONTENTS_MAX {
+        if self.contents.content_numbers.len() + request.content.len() > CONTENTS_MAX {
             let reason = "the trace has more than 2^28 distinct contents";
             return Err(TraceError::UnwritableRequest { request: self.requests, reason });
         }
@@ -131,7 +131,7 @@ impl<W: Write> TraceWriter for NativeWriter<W> {
 
     fn finish(&mut self) -> Result<u64, TraceError> {
         self.end_frame()?;
-        let counts = [self.requests, self.content_pages, self.contents.known.len() as u64];
+        let counts = [self.requests, self.content_pages, self.contents.content_numbers.len() as u64];
         let payload: Vec<u8> = counts.iter().flat_map(|count| count.to_le_bytes()).collect();
         self.put_frame(KIND_END, payload.len(), &payload)?;
         self.out.flush()?;
@@ -243,12 +243,12 @@ impl Run {
 /// but different compressed sizes get different numbers, so that the file keeps both sizes.
 #[derive(Default)]
 struct Contents {
-    known: FxHashMap<(Fingerprint, u16), u32>,
+    content_numbers: FxHashMap<(Fingerprint, u16), u32>,
     newest: u64,
     last: u32,
     /// Encoded fingerprints and compressed sizes of those page contents in the current run (sequence of contents) that
     /// occur for the first time.
-    fresh: Vec<u8>,
+    new_contents: Vec<u8>,
 }
 
 impl Contents {
@@ -265,8 +265,11 @@ impl Contents {
     }
 
     fn classify(&mut self, descriptor: Descriptor) -> (u64, u32) {
-        let next = self.known.len() as u32;
-        let id = *self.known.entry((descriptor.fingerprint, descriptor.compressed_bytes)).or_insert(next);
+        let next = self.content_numbers.len() as u32;
+        let id = *self
+            .content_numbers
+            .entry((descriptor.fingerprint, descriptor.compressed_bytes))
+            .or_insert(next);
         let follows = descriptor.fingerprint.0 == self.newest.wrapping_add(1);
         let kind = match id == next {
             false => run::KNOWN_RANGE,
@@ -278,10 +281,10 @@ impl Contents {
 
     fn put_fresh(&mut self, kind: u64, descriptor: Descriptor) {
         if kind == run::NEW_CONTENTS {
-            self.fresh.extend(descriptor.fingerprint.0.to_le_bytes());
+            self.new_contents.extend(descriptor.fingerprint.0.to_le_bytes());
         }
         if kind == run::NEW_CONTENTS || kind == run::NEW_CONSECUTIVE {
-            self.fresh.extend(descriptor.compressed_bytes.to_le_bytes());
+            self.new_contents.extend(descriptor.compressed_bytes.to_le_bytes());
             self.newest = descriptor.fingerprint.0;
         }
     }
@@ -292,7 +295,7 @@ impl Contents {
         if run.kind == run::KNOWN_RANGE || run.kind == run::KNOWN_REPEATED {
             put_varint(into, zigzag(u64::from(run.first).wrapping_sub(u64::from(self.last) + 1)));
         }
-        into.append(&mut self.fresh);
+        into.append(&mut self.new_contents);
         self.last = run.last();
     }
 }

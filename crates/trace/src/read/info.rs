@@ -250,7 +250,8 @@ impl Count {
             return;
         }
         let place = |page: u64| (PageGroup { device: request.device, number: page / 64 }, page % 64);
-        let aside: Vec<PageContent> = request.source_pages().map(|page| self.held(place(page))).collect();
+        let aside: Vec<PageContent> =
+            request.source_pages().map(|page| self.page_content(place(page))).collect();
         if mode == RemapMode::Relocate {
             request.source_pages().for_each(|page| self.hold(place(page), PageContent::Nothing));
         }
@@ -259,7 +260,7 @@ impl Count {
         }
     }
 
-    fn held(&self, (id, bit): (PageGroup, u64)) -> PageContent {
+    fn page_content(&self, (id, bit): (PageGroup, u64)) -> PageContent {
         let Some(chunk) = self.chunks.get(&id) else { return PageContent::Nothing };
         match &chunk.fingerprints {
             Some(fingerprints) if chunk.known >> bit & 1 == 1 => {
@@ -350,11 +351,11 @@ impl Count {
             sha256: None,
             requests: self.requests,
             pages: self.pages,
-            write_share: share(self.requests.write, self.requests.write + self.requests.read),
+            write_share: fraction(self.requests.write, self.requests.write + self.requests.read),
             written_mib: self.written_bytes as f64 / f64::from(1 << 20),
             unique_pages_written: self.unique,
-            over_share: share(self.over, written),
-            rewritten_share: share(written - self.unique, written),
+            over_share: fraction(self.over, written),
+            rewritten_share: fraction(written - self.unique, written),
             content: (self.known > 0).then(|| self.content(written)),
             duration_ns: self.duration_ns,
             max_end_bytes: self.max_end_bytes,
@@ -372,14 +373,14 @@ impl Count {
         ContentInfo {
             known_pages: self.known,
             distinct: self.contents.len() as u64,
-            duplicate_share: share(self.duplicate, written),
-            silent_share: share(self.silent, written),
-            zero_share: share(self.zero, written),
+            duplicate_share: fraction(self.duplicate, written),
+            silent_share: fraction(self.silent, written),
+            zero_share: fraction(self.zero, written),
         }
     }
 }
 
 /// Returns `part / whole`, or 0 if `whole` is 0.
-fn share(part: u64, whole: u64) -> f64 {
+fn fraction(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }

@@ -383,7 +383,7 @@ mod tests {
         ftl
     }
 
-    fn remapping() -> Ftl<SimNand> {
+    fn device_with_remaps() -> Ftl<SimNand> {
         let reverse_map = ReverseMapPart::Segments { nvram_bytes: 1536, segment_bytes: 64 };
         let sharing = SharingDesign {
             reverse_map,
@@ -395,7 +395,7 @@ mod tests {
     }
 
     /// Asserts that the audit of the FTL detects `damage`, with a message that contains `words`.
-    fn notices(words: &str, mut ftl: Ftl<SimNand>, damage: impl FnOnce(&mut Ftl<SimNand>)) {
+    fn assert_audit_notices(words: &str, mut ftl: Ftl<SimNand>, damage: impl FnOnce(&mut Ftl<SimNand>)) {
         damage(&mut ftl);
         let found = ftl.check().expect_err("a law is broken");
         assert!(found.contains(words), "{found}");
@@ -407,7 +407,7 @@ mod tests {
 
     #[test]
     fn the_audit_notices_a_wrong_reference_count() {
-        notices("which counts", remapping(), |ftl| {
+        assert_audit_notices("which counts", device_with_remaps(), |ftl| {
             let unit = place(ftl, 15);
             ftl.sharing.as_mut().expect("it shares").reference_counts.increment(unit);
         });
@@ -415,7 +415,7 @@ mod tests {
 
     #[test]
     fn the_audit_notices_a_mapped_page_that_is_marked_invalid() {
-        notices("is not valid", remapping(), |ftl| {
+        assert_audit_notices("is not valid", device_with_remaps(), |ftl| {
             let unit = place(ftl, 4);
             ftl.validity.mark_invalid(Ppn(unit.0));
         });
@@ -423,39 +423,49 @@ mod tests {
 
     #[test]
     fn the_audit_notices_host_writes_that_do_not_add_up() {
-        notices("host page writes", remapping(), |ftl| ftl.store.stats.deduplicated_writes += 1);
+        assert_audit_notices("host page writes", device_with_remaps(), |ftl| {
+            ftl.store.stats.deduplicated_writes += 1
+        });
     }
 
     #[test]
     fn the_audit_notices_a_wrong_count_of_programs() {
-        notices("pages are programmed", remapping(), |ftl| ftl.store.stats.programs[Cause::Gc as usize] += 1);
-        notices("pages are programmed", remapping(), |ftl| {
+        assert_audit_notices("pages are programmed", device_with_remaps(), |ftl| {
+            ftl.store.stats.programs[Cause::Gc as usize] += 1
+        });
+        assert_audit_notices("pages are programmed", device_with_remaps(), |ftl| {
             ftl.store.stats.programs[Cause::Host as usize] -= 1;
             ftl.store.stats.host_page_writes -= 1;
         });
         let ftl = busy(&page_map(GcOptions::default()));
-        notices("pages are programmed", ftl, |ftl| ftl.store.stats.programs[Cause::RemapLog as usize] += 1);
+        assert_audit_notices("pages are programmed", ftl, |ftl| {
+            ftl.store.stats.programs[Cause::RemapLog as usize] += 1
+        });
     }
 
     #[test]
     fn the_audit_notices_a_wrong_count_of_erases_also_after_a_reset() {
-        notices("blocks were worn", remapping(), |ftl| ftl.store.stats.erases[Cause::Gc as usize] += 1);
-        let mut ftl = remapping();
+        assert_audit_notices("blocks were worn", device_with_remaps(), |ftl| {
+            ftl.store.stats.erases[Cause::Gc as usize] += 1
+        });
+        let mut ftl = device_with_remaps();
         ftl.clear_stats();
         assert_eq!(ftl.check(), Ok(()));
-        notices("blocks were worn", ftl, |ftl| ftl.store.stats.erases[Cause::Wear as usize] += 1);
+        assert_audit_notices("blocks were worn", ftl, |ftl| {
+            ftl.store.stats.erases[Cause::Wear as usize] += 1
+        });
     }
 
     #[test]
     fn the_audit_notices_a_bound_page_without_a_reverse_map_entry() {
-        notices("is bound: true, by an entry: false", remapping(), |ftl| {
+        assert_audit_notices("is bound: true, by an entry: false", device_with_remaps(), |ftl| {
             ftl.sharing.as_mut().expect("it shares").mark_bound(Lpn(4));
         });
     }
 
     #[test]
     fn the_audit_notices_a_wrong_count_of_valid_reverse_map_entries() {
-        notices("entries are valid", remapping(), |ftl| {
+        assert_audit_notices("entries are valid", device_with_remaps(), |ftl| {
             let Ftl { sharing, store, mapping, .. } = ftl;
             let reverse = &mut sharing.as_mut().expect("it shares").reverse_map;
             let AnyMapping::Flat(map) = mapping else { unreachable!("sharing runs on a flat map") };
@@ -470,7 +480,7 @@ mod tests {
 
     #[test]
     fn the_audit_notices_a_trimmed_page_without_a_tombstone() {
-        notices("and recovery would find it", remapping(), |ftl| {
+        assert_audit_notices("and recovery would find it", device_with_remaps(), |ftl| {
             let old = ftl.change_map(Lpn(4), None).expect("a flat map");
             ftl.release_reference(Lpn(4), old);
         });

@@ -45,7 +45,7 @@ impl<N: Nand> Ftl<N> {
     /// Writes a page that could not be bound (mapped to stored content without a program), without trying
     /// deduplication: that would find the page that was just rejected. The new copy serves later writes of this
     /// content.
-    pub(crate) fn write_demoted(
+    pub(crate) fn write_instead_of_bind(
         &mut self,
         lpn: Lpn,
         content: Content<'_>,
@@ -69,7 +69,7 @@ impl<N: Nand> Ftl<N> {
             return self.trim(target);
         }
         let identity = self.fingerprint_of(source)?.unwrap_or(Fingerprint::ZERO_PAGE);
-        self.write_demoted(target, Content::of_page(&page, identity), identity)?;
+        self.write_instead_of_bind(target, Content::of_page(&page, identity), identity)?;
         if mode == RemapMode::Relocate { self.trim(source) } else { Ok(()) }
     }
 }

@@ -105,7 +105,7 @@ impl<N: Nand> Ftl<N> {
         self.read(lpn, &mut page)?;
         let identity = self.fingerprint_of(lpn)?.unwrap_or(Fingerprint::ZERO_PAGE);
         self.retry_after_program_failure(|ftl| {
-            ftl.write_demoted(lpn, Content::of_page(&page, identity), identity)
+            ftl.write_instead_of_bind(lpn, Content::of_page(&page, identity), identity)
         })
     }
 

@@ -189,9 +189,9 @@ pub struct LifetimeController {
     epoch_ticks: u64,
     /// Number of the epoch for which the last decision was made; `None` before the first.
     epoch: Option<u64>,
-    /// Time of the last decision, in nanoseconds or page writes; `counted` holds the counters at that time.
+    /// Time of the last decision, in nanoseconds or page writes; `last_counters` holds the counters at that time.
     decided_at: u64,
-    counted: LifetimeCounters,
+    last_counters: LifetimeCounters,
     demand: EpochAverage,
     ratios: Vec<WriteRatioEstimate>,
     decision: EpochDecision,
@@ -212,7 +212,7 @@ impl LifetimeController {
             epoch_ticks,
             epoch: None,
             decided_at: 0,
-            counted: LifetimeCounters::default(),
+            last_counters: LifetimeCounters::default(),
             demand: EpochAverage::default(),
             ratios: vec![WriteRatioEstimate::default(); options.schemes.len()],
             decision: EpochDecision::default(),
@@ -272,7 +272,7 @@ impl LifetimeController {
         self.decision = self.decide(epoch_capacity_bytes(counters.remaining_endurance_bytes, left));
         self.set_throttle(epoch * self.epoch_ticks, counters.activity.flash_bytes);
         self.epoch = Some(epoch);
-        (self.decided_at, self.counted) = (now, counters.clone());
+        (self.decided_at, self.last_counters) = (now, counters.clone());
         Some(self.decision)
     }
 
@@ -287,12 +287,12 @@ impl LifetimeController {
     /// have passed, each is assumed to have seen an equal share.
     fn learn(&mut self, epoch: u64, now: u64, counters: &LifetimeCounters) {
         let Some(decided) = self.epoch else { return };
-        let activity = counters.activity.since(&self.counted.activity);
+        let activity = counters.activity.since(&self.last_counters.activity);
         let demand_bytes = activity.demand_bytes(now - self.decided_at, self.epoch_ticks);
         for _ in decided..epoch.min(decided + demand::HISTORY_EPOCHS as u64) {
             self.demand.push(demand_bytes);
         }
-        let observed = counters.schemes.iter().zip(&self.counted.schemes);
+        let observed = counters.schemes.iter().zip(&self.last_counters.schemes);
         let is_best = self.options.choice == SchemeChoice::Best;
         for (at, (ratio, (now, before))) in self.ratios.iter_mut().zip(observed).enumerate() {
             ratio.push(now.since(before));

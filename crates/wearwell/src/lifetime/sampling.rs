@@ -103,8 +103,8 @@ impl SchemeBytes {
 /// over the last epochs before they are divided, so that an epoch with more bytes has more weight.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct WriteRatioEstimate {
-    offered: EpochAverage,
-    kept: EpochAverage,
+    offered_bytes: EpochAverage,
+    kept_bytes: EpochAverage,
     own: EpochAverage,
     untried: EpochAverage,
 }
@@ -114,8 +114,8 @@ impl WriteRatioEstimate {
     /// to the scheme in it.
     pub fn push(&mut self, epoch: SchemeBytes) {
         if epoch.offered_bytes > 0 {
-            self.offered.push(epoch.offered_bytes as f64);
-            self.kept.push(epoch.kept_bytes as f64);
+            self.offered_bytes.push(epoch.offered_bytes as f64);
+            self.kept_bytes.push(epoch.kept_bytes as f64);
             self.own.push(epoch.scheme_programmed_bytes as f64);
             self.untried.push(epoch.untried_bytes as f64);
         }
@@ -123,14 +123,14 @@ impl WriteRatioEstimate {
 
     /// Drops the bytes observed in all epochs except the newest.
     pub fn keep_newest(&mut self) {
-        let Self { offered, kept, own, untried } = self;
-        [offered, kept, own, untried].into_iter().for_each(EpochAverage::keep_newest);
+        let Self { offered_bytes, kept_bytes, own, untried } = self;
+        [offered_bytes, kept_bytes, own, untried].into_iter().for_each(EpochAverage::keep_newest);
     }
 
     /// Returns the predicted write ratio of a lifetime scheme (bytes kept over bytes offered); `None` before anything
     /// was observed.
     pub fn write_ratio(&self) -> Option<f64> {
-        Some(self.kept.average()? / self.offered.average()?)
+        Some(self.kept_bytes.average()? / self.offered_bytes.average()?)
     }
 
     /// Returns the share of the bytes offered to a lifetime scheme (such as compression) that it processes; 1 before
@@ -146,6 +146,8 @@ impl WriteRatioEstimate {
     }
 
     fn share_of_offered(&self, part: &EpochAverage) -> f64 {
-        part.average().zip(self.offered.average()).map_or(0.0, |(part, offered)| part / offered)
+        part.average()
+            .zip(self.offered_bytes.average())
+            .map_or(0.0, |(part, offered_bytes)| part / offered_bytes)
     }
 }

@@ -25,7 +25,7 @@ pub struct RamMap {
 struct Mirror {
     first_word: usize,
     /// Logical pages that GC moved and whose words in NVRAM still hold the old location.
-    moved: Vec<Lpn>,
+    moved_lpns: Vec<Lpn>,
 }
 
 impl RamMap {
@@ -46,7 +46,7 @@ impl RamMap {
                 "the map needs {needed} words of NVRAM of 8 bytes, the medium has {present}"
             )));
         }
-        Ok(Self { mirror: Some(Mirror { first_word, moved: Vec::new() }), ..Self::new(pages) })
+        Ok(Self { mirror: Some(Mirror { first_word, moved_lpns: Vec::new() }), ..Self::new(pages) })
     }
 
     /// Loads the L2P table from its copy in NVRAM. `is_place` returns whether a number is a possible location on this
@@ -60,7 +60,7 @@ impl RamMap {
         is_place: impl Fn(Unit) -> bool,
     ) -> Result<()> {
         let mirror = self.mirror.as_mut().expect("only a mirrored table is reloaded");
-        mirror.moved.clear();
+        mirror.moved_lpns.clear();
         let words = &io.nvram()[mirror.first_word..];
         for (lpn, &word) in words.iter().take(self.table.len()).enumerate() {
             let unit = match word.checked_sub(1) {
@@ -134,7 +134,7 @@ impl Mapping for RamMap {
     fn relocate(&mut self, lpn: Lpn, new: Unit) {
         self.table.set(lpn.index(), new.0);
         if let Some(mirror) = &mut self.mirror {
-            mirror.moved.push(lpn);
+            mirror.moved_lpns.push(lpn);
         }
     }
 
@@ -142,14 +142,14 @@ impl Mapping for RamMap {
         self.prefetch(lpns);
         self.table.set_each(lpns.iter().zip(new).map(|(lpn, ppn)| (lpn.index(), ppn.0)));
         if let Some(mirror) = &mut self.mirror {
-            mirror.moved.extend_from_slice(lpns);
+            mirror.moved_lpns.extend_from_slice(lpns);
         }
     }
 
     fn store_moves_in_nvram<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
-        while let Some(&lpn) = self.mirror.as_ref().and_then(|mirror| mirror.moved.last()) {
+        while let Some(&lpn) = self.mirror.as_ref().and_then(|mirror| mirror.moved_lpns.last()) {
             self.store(io, lpn, self.get(lpn))?;
-            self.mirror.as_mut().expect("asked above").moved.pop();
+            self.mirror.as_mut().expect("asked above").moved_lpns.pop();
         }
         Ok(())
     }

@@ -73,12 +73,12 @@ pub struct SimNand {
     limits: Vec<WearLimit>,
     /// Which pages of each block are its head and tail pages (they describe the block); empty until the first of them
     /// is programmed.
-    described: Vec<Described>,
+    description_pages: Vec<BlockDescriptionPages>,
 }
 
 /// Which pages of a block are its head and tail pages, which describe the block.
 #[derive(Clone, Copy, Debug, Default)]
-struct Described {
+struct BlockDescriptionPages {
     has_head: bool,
     /// Number of tail pages (list of the block's OOBs) programmed in the block. No other page of the block is
     /// programmed after them.
@@ -87,7 +87,7 @@ struct Described {
     tail_from: u16,
 }
 
-impl Described {
+impl BlockDescriptionPages {
     fn kind(self, offset: u32) -> Option<PageKind> {
         let (from, pages) = (u32::from(self.tail_from), u32::from(self.tail_pages));
         match offset {
@@ -173,7 +173,7 @@ impl SimNand {
             keeps_owner_only: retain == RetainedFields::default(),
             nvram: Vec::new(),
             limits: Vec::new(),
-            described: Vec::new(),
+            description_pages: Vec::new(),
             geometry,
         }
     }
@@ -283,26 +283,26 @@ impl SimNand {
 
     #[inline]
     fn kind_of(&self, ppn: Ppn, block: usize) -> PageKind {
-        let of_page = if self.described.is_empty() {
+        let of_page = if self.description_pages.is_empty() {
             None
         } else {
-            self.described[block].kind(ppn.0 - block as u32 * self.block_pages)
+            self.description_pages[block].kind(ppn.0 - block as u32 * self.block_pages)
         };
         of_page.or(self.blocks[block].kind).expect("a readable page gave its block a kind")
     }
 
     /// Records that page `offset` of a block is its head page or one of its tail pages, which describe the block.
     fn describe(&mut self, block: usize, offset: u32, kind: PageKind) {
-        self.described.resize(self.blocks.len(), Described::default());
-        let described = &mut self.described[block];
+        self.description_pages.resize(self.blocks.len(), BlockDescriptionPages::default());
+        let description_pages = &mut self.description_pages[block];
         if kind == PageKind::Head {
             assert!(offset == 0, "page {offset} of block {block} is programmed as its head");
-            described.has_head = true;
+            description_pages.has_head = true;
         } else {
-            if described.tail_pages == 0 {
-                described.tail_from = offset as u16;
+            if description_pages.tail_pages == 0 {
+                description_pages.tail_from = offset as u16;
             }
-            described.tail_pages += 1;
+            description_pages.tail_pages += 1;
         }
     }
 
@@ -453,8 +453,8 @@ impl SimNand {
         let pages = first..first + self.blocks[block.index()].programmed as u32;
         self.payloads.drop_block(block);
         self.packed.drop_block(block);
-        if let Some(described) = self.described.get_mut(block.index()) {
-            *described = Described::default();
+        if let Some(description_pages) = self.description_pages.get_mut(block.index()) {
+            *description_pages = BlockDescriptionPages::default();
         }
         if let Some(numbers) = &mut self.numbers {
             numbers.drop_pages(pages.clone());

@@ -193,14 +193,14 @@ impl<N: Nand> Store<N> {
     fn write_tail(&mut self, block: BlockId) -> Result<()> {
         let Some(HeadTailLayout { data_pages, tail_pages }) = self.head_tail else { return Ok(()) };
         let first = self.first_data_page(block);
-        let Some(head) = self.look(self.geometry.first_page(block))? else { return Ok(()) };
+        let Some(head) = self.probe_page(self.geometry.first_page(block))? else { return Ok(()) };
         let mut page = vec![0; self.geometry.page_bytes as usize];
         let per_page = self.geometry.page_bytes / TAIL_ENTRY_BYTES;
         for number in 0..tail_pages {
             page.fill(0);
             let from = number * per_page;
             for (k, bytes) in (from..data_pages).zip(page.chunks_exact_mut(TAIL_ENTRY_BYTES as usize)) {
-                let found = self.look(Ppn(first.0 + k))?;
+                let found = self.probe_page(Ppn(first.0 + k))?;
                 let (owner, sequence) = found.map_or((NO_OWNER, 0), |oob| (oob.owner, oob.sequence));
                 bytes[..4].copy_from_slice(&owner.to_le_bytes());
                 bytes[4..].copy_from_slice(&sequence.to_le_bytes());
@@ -223,7 +223,7 @@ impl<N: Nand> Store<N> {
 
     /// Returns the OOB of a page whose block has no tail pages (list of its OOBs) yet; `None` if it is unreadable. A
     /// controller keeps these OOBs in RAM until the tail is written, so this is no flash operation.
-    fn look(&mut self, ppn: Ppn) -> Result<Option<Oob>> {
+    fn probe_page(&mut self, ppn: Ppn) -> Result<Option<Oob>> {
         match self.nand.probe(ppn) {
             Ok(found) => Ok(found),
             Err(NandError::Uncorrectable(_)) => Ok(None),

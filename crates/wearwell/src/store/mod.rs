@@ -181,7 +181,7 @@ impl<N: Nand> Store<N> {
     /// Creates a block manager over a medium whose good blocks are all erased. `order`: in which order free blocks are
     /// opened.
     pub fn new(nand: N, order: FreeBlockOrder) -> Self {
-        Self::divided(nand, order, None)
+        Self::with_head_tail_layout(nand, order, None)
     }
 
     /// Creates a block manager over a medium whose good blocks are all erased, and whose blocks get head and tail pages
@@ -191,10 +191,10 @@ impl<N: Nand> Store<N> {
     /// [`Error::InvalidOptions`] if blocks are too small for head and tail pages.
     pub fn with_heads_and_tails(nand: N, order: FreeBlockOrder) -> Result<Self> {
         let parts = HeadTailLayout::of_geometry(nand.geometry())?;
-        Ok(Self::divided(nand, order, Some(parts)))
+        Ok(Self::with_head_tail_layout(nand, order, Some(parts)))
     }
 
-    fn divided(nand: N, order: FreeBlockOrder, head_tail: Option<HeadTailLayout>) -> Self {
+    fn with_head_tail_layout(nand: N, order: FreeBlockOrder, head_tail: Option<HeadTailLayout>) -> Self {
         let geometry = nand.geometry().clone();
         let pools = geometry.pools();
         let data_pages = head_tail.map_or(geometry.block_pages(), |parts| parts.data_pages);

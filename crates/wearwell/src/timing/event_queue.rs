@@ -129,24 +129,28 @@ impl Eight {
 struct Group {
     eights: [Eight; 8],
     /// Least event key (time and class) in each of the eight groups of eight.
-    leasts: [u64; 8],
+    least_keys_of_eights: [u64; 8],
     /// Least event key in each of the eight groups of eight, with the number of the group in place of the position.
-    finalists: Eight,
+    least_keys_with_group: Eight,
 }
 
 impl Group {
-    const EMPTY: Self = Self { eights: [Eight::EMPTY; 8], leasts: [u64::MAX; 8], finalists: Eight::EMPTY };
+    const EMPTY: Self = Self {
+        eights: [Eight::EMPTY; 8],
+        least_keys_of_eights: [u64::MAX; 8],
+        least_keys_with_group: Eight::EMPTY,
+    };
 
     /// Sets the key (time and class) of the next event of an array or channel. Returns whether the least key in its
     /// group of eight changed, which is rare, because only one key of eight is the least.
     #[inline(always)]
     fn set(&mut self, member: usize, key: u64) -> bool {
         let (eight, place) = (member / 8 % 8, member % 8);
-        let (key, least) = (key | place as u64, self.leasts[eight]);
+        let (key, least) = (key | place as u64, self.least_keys_of_eights[eight]);
         self.eights[eight].0[place] = key;
         if key < least {
-            self.leasts[eight] = key;
-            self.finalists.0[eight] = key & !7 | eight as u64;
+            self.least_keys_of_eights[eight] = key;
+            self.least_keys_with_group.0[eight] = key & !7 | eight as u64;
             return true;
         }
         if least % 8 == place as u64 {
@@ -160,8 +164,8 @@ impl Group {
     #[inline(always)]
     fn find_least(&mut self, eight: usize) {
         let least = self.eights[eight].least();
-        self.leasts[eight] = least;
-        self.finalists.0[eight] = least & !7 | eight as u64;
+        self.least_keys_of_eights[eight] = least;
+        self.least_keys_with_group.0[eight] = least & !7 | eight as u64;
     }
 }
 
@@ -214,7 +218,7 @@ impl Tournament {
     #[inline(always)]
     fn look_at(&mut self, eight: usize) {
         let (group, eight) = (&mut self.groups[eight / 8], eight % 8);
-        let least = group.leasts[eight];
+        let least = group.least_keys_of_eights[eight];
         if group.eights[eight].0[(least % 8) as usize] != least {
             group.find_least(eight);
             self.update_earliest();
@@ -224,17 +228,17 @@ impl Tournament {
     #[inline(always)]
     fn update_earliest(&mut self) {
         let group = if let [_] = self.groups[..] { 0 } else { first_of(&self.groups) };
-        let Group { leasts, finalists, .. } = &self.groups[group];
-        self.least = finalists.least();
+        let Group { least_keys_of_eights, least_keys_with_group, .. } = &self.groups[group];
+        self.least = least_keys_with_group.least();
         let eight = (self.least % 8) as usize;
-        self.first = (64 * group + 8 * eight) as u32 + (leasts[eight] % 8) as u32;
+        self.first = (64 * group + 8 * eight) as u32 + (least_keys_of_eights[eight] % 8) as u32;
     }
 }
 
 /// Returns the index of the group of 64 with the earliest event; the first one if several are equal.
 #[inline(never)]
 fn first_of(groups: &[Group]) -> usize {
-    let keys = groups.iter().map(|group| group.finalists.least() & !7);
+    let keys = groups.iter().map(|group| group.least_keys_with_group.least() & !7);
     keys.enumerate().min_by_key(|&(_, key)| key).map_or(0, |(index, _)| index)
 }
 

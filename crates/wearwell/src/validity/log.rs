@@ -257,7 +257,7 @@ impl ValidityLog {
             }
             number = number.wrapping_sub(1);
         }
-        self.tell(&dead, invalid);
+        self.report_dead_pages(&dead, invalid);
         self.recovered = Some(dead);
         Ok(())
     }
@@ -280,7 +280,7 @@ impl ValidityLog {
         let buffered =
             self.buffer.iter().filter(|entry| self.is_in_force(entry)).map(|entry| entry.invalid_page);
         buffered.chain(self.waiting.iter().copied()).for_each(|ppn| dead.insert(ppn));
-        self.tell(&dead, invalid);
+        self.report_dead_pages(&dead, invalid);
         Ok(())
     }
 
@@ -374,7 +374,7 @@ impl ValidityLog {
         }
     }
 
-    fn tell(&self, dead: &PageSet, mut invalid: impl FnMut(BlockId, &[u64])) {
+    fn report_dead_pages(&self, dead: &PageSet, mut invalid: impl FnMut(BlockId, &[u64])) {
         let mut words = vec![0_u64; self.block_pages.div_ceil(64) as usize];
         let mut found = Vec::new();
         for block in (0..self.heads.len() as u32).map(BlockId) {

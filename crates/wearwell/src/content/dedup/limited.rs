@@ -109,14 +109,14 @@ pub(super) struct BoundedIndex {
     words: DenseTable<u64>,
     entries: u32,
     capacity: u32,
-    hand: Hand,
+    clock_hand: Hand,
 }
 
 impl BoundedIndex {
     pub(super) fn new(capacity: u32) -> Self {
         let words = DenseTable::zeroed(longer(0));
-        let hand = Hand::over(words.len());
-        Self { words, entries: 0, capacity, hand }
+        let clock_hand = Hand::over(words.len());
+        Self { words, entries: 0, capacity, clock_hand }
     }
 
     /// Returns an empty content index of the same capacity.
@@ -134,7 +134,7 @@ impl BoundedIndex {
     }
 
     #[inline]
-    fn home(&self, tag: u64) -> usize {
+    fn home_bucket(&self, tag: u64) -> usize {
         ((tag * self.words.len() as u64) >> TAG_BITS) as usize
     }
 
@@ -148,7 +148,7 @@ impl BoundedIndex {
     #[inline]
     fn search(&self, tag: u64, is_it: impl Fn(Unit) -> bool) -> Search {
         let ends = |word| Word(word) == Word::NONE || Word(word).tag() == tag && is_it(Word(word).unit());
-        let bucket = self.words.position_around(self.home(tag), ends);
+        let bucket = self.words.position_around(self.home_bucket(tag), ends);
         if self.word(bucket) == Word::NONE { Search::Gap(bucket) } else { Search::Found(bucket) }
     }
 
@@ -185,7 +185,7 @@ impl BoundedIndex {
         // A search, or the closing of a gap, usually ends within a cache line's worth of words after the home, on at
         // most two lines.
         let at_home = |hash| {
-            let home = self.home(tag_of(hash));
+            let home = self.home_bucket(tag_of(hash));
             self.word(home).0 ^ self.word((home + LINE_WORDS).min(self.words.len() - 1)).0
         };
         pull_into_cache(hashes.map(at_home));
@@ -237,7 +237,7 @@ impl BoundedIndex {
     fn grow(&mut self) {
         let longer = DenseTable::zeroed(longer(self.words.len()));
         let shorter = std::mem::replace(&mut self.words, longer);
-        self.hand = Hand::over(self.words.len());
+        self.clock_hand = Hand::over(self.words.len());
         let words = (0..shorter.len()).map(|bucket| Word(shorter.get(bucket)));
         words.filter(|&word| word != Word::NONE).for_each(|word| self.place(word));
     }
@@ -250,8 +250,8 @@ impl BoundedIndex {
 
     fn evict(&mut self) {
         loop {
-            let bucket = self.hand.bucket;
-            self.hand.advance();
+            let bucket = self.clock_hand.bucket;
+            self.clock_hand.advance();
             let word = self.word(bucket);
             if word != Word::NONE && !word.is_hit() {
                 return self.empty(bucket);
@@ -270,7 +270,7 @@ impl BoundedIndex {
             if word == Word::NONE {
                 break;
             }
-            let home = self.home(word.tag());
+            let home = self.home_bucket(word.tag());
             let is_behind_gap = if gap < at { gap < home && home <= at } else { gap < home || home <= at };
             if !is_behind_gap {
                 self.words.set(gap, word.0);
@@ -326,11 +326,11 @@ mod tests {
     #[test]
     fn the_clock_hand_of_the_content_index_passes_every_bucket_once_per_round() {
         for buckets in [16, 24, 36, 54, 81, 1_000, 4_099] {
-            let mut hand = Hand::over(buckets);
+            let mut clock_hand = Hand::over(buckets);
             let mut seen = vec![0; buckets];
             for _ in 0..buckets {
-                seen[hand.bucket] += 1;
-                hand.advance();
+                seen[clock_hand.bucket] += 1;
+                clock_hand.advance();
             }
             assert!(seen.iter().all(|&times| times == 1), "of {buckets} buckets: {seen:?}");
         }

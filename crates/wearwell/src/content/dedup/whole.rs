@@ -134,7 +134,7 @@ impl FullSizeIndex {
     }
 
     #[inline]
-    fn home(&self, hash: u64) -> usize {
+    fn home_line(&self, hash: u64) -> usize {
         (((hash >> 32) * self.lines() as u64) >> 32) as usize
     }
 
@@ -215,7 +215,7 @@ impl FullSizeIndex {
     /// `is_it` accepts; `None` if there is none.
     #[inline]
     fn search(&self, hash: u64, is_it: impl Fn(Unit) -> bool) -> Option<Spot> {
-        let mut line = self.home(hash);
+        let mut line = self.home_line(hash);
         loop {
             let tags = self.tags(line);
             let mut spots = Places::with_tag(tags, tag_of(hash)).map(|place| Spot { line, place });
@@ -239,7 +239,7 @@ impl FullSizeIndex {
     /// Reads the lines of the hash table that searches for these content hashes will need, so that their cache misses
     /// overlap ([`crate::tables::prefetch`]).
     pub(super) fn prefetch_buckets(&self, hashes: impl Iterator<Item = u64>) {
-        pull_into_cache(hashes.map(|hash| self.words.get(self.home(hash) * LINE_WORDS + LAST_TAGS)));
+        pull_into_cache(hashes.map(|hash| self.words.get(self.home_line(hash) * LINE_WORDS + LAST_TAGS)));
     }
 
     /// Inserts a content-index entry for `unit` (page or member of a compressed chunk). If there is an entry with this
@@ -251,7 +251,7 @@ impl FullSizeIndex {
         // A revived page is inserted before the unit that it replaces is removed, so there may be one entry more.
         assert!(self.entries <= self.most_units, "{} units hold different contents", self.most_units);
         let Some((spot, distance)) = self.room(hash) else { return };
-        self.add_to_counts(self.home(hash), spot.line, OVERFLOW_ONE);
+        self.add_to_counts(self.home_line(hash), spot.line, OVERFLOW_ONE);
         self.put(spot, tag_of(hash), unit, distance);
         self.entries += 1;
     }
@@ -260,7 +260,7 @@ impl FullSizeIndex {
     /// from there in lines. Returns `None` if the overflow count of a full line between cannot increase.
     #[inline]
     fn room(&self, hash: u64) -> Option<(Spot, usize)> {
-        let (mut line, mut distance) = (self.home(hash), 0);
+        let (mut line, mut distance) = (self.home_line(hash), 0);
         loop {
             let tags = self.tags(line);
             if let Some(place) = Places::with_tag(tags, FREE).next() {
@@ -278,7 +278,7 @@ impl FullSizeIndex {
     #[inline]
     pub(super) fn remove(&mut self, hash: u64, unit: Unit, hash_of: impl Fn(Unit) -> u64) {
         let Some(spot) = self.search(hash, |other| other == unit) else { return };
-        self.add_to_counts(self.home(hash), spot.line, LEFT);
+        self.add_to_counts(self.home_line(hash), spot.line, LEFT);
         self.entries -= 1;
         self.close(spot, hash_of);
     }
@@ -319,7 +319,7 @@ impl FullSizeIndex {
     #[inline]
     fn distance(&self, spot: Spot, hash_of: impl Fn(Unit) -> u64) -> usize {
         match self.distance_at(spot) {
-            FAR => self.lines_between(self.home(hash_of(self.unit_at(spot))), spot.line),
+            FAR => self.lines_between(self.home_line(hash_of(self.unit_at(spot))), spot.line),
             distance => distance,
         }
     }

@@ -130,7 +130,7 @@ impl DeltaLocation {
     /// Creates the record of a delta that recovery found on flash, in `bytes` bytes of its page: `delta`, and perhaps a
     /// tag. `of_base` is the fingerprint of its base, which an empty delta leaves as it is. What a compressed
     /// difference makes of it is not known, so the fingerprint is the default one.
-    fn found(bytes: usize, delta: &[u8], of_base: Fingerprint) -> Self {
+    fn from_flash(bytes: usize, delta: &[u8], of_base: Fingerprint) -> Self {
         let described = placeholder_fingerprint(delta);
         let otherwise = if delta.is_empty() { of_base } else { Fingerprint::default() };
         let fingerprint = described.unwrap_or(otherwise);
@@ -155,7 +155,7 @@ pub(crate) struct DeltaState {
     buffer: DeltaTempBuffer,
     /// RAM buffer for deltas that are only sampled while delta encoding is off, without their bytes. Pages that they
     /// would fill are counted and discarded.
-    trial: DeltaTempBuffer,
+    trial_buffer: DeltaTempBuffer,
     /// Whether delta encoding is on, so that host writes may become deltas.
     pub(crate) is_on: bool,
     places: HashMap<Lpn, DeltaLocation, FxBuildHasher>,
@@ -216,7 +216,7 @@ impl DeltaState {
             heat_entries,
             heat: HeatTable::new(heat_entries),
             buffer: DeltaTempBuffer::new(design.temp_buffer_pages, store.geometry().page_bytes),
-            trial: DeltaTempBuffer::new(design.temp_buffer_pages, store.geometry().page_bytes),
+            trial_buffer: DeltaTempBuffer::new(design.temp_buffer_pages, store.geometry().page_bytes),
             is_on: true,
             places: HashMap::default(),
             pages: HashMap::default(),
@@ -278,7 +278,7 @@ impl DeltaState {
         self.most_deltas = most_deltas;
         self.buffer = DeltaTempBuffer::new(self.design.temp_buffer_pages, self.page_bytes)
             .with_delta_limit(most_deltas);
-        self.trial = self.buffer.clone();
+        self.trial_buffer = self.buffer.clone();
     }
 
     fn lists_members(&self) -> bool {
@@ -334,13 +334,13 @@ impl DeltaState {
     /// Packs a delta into the trial buffer, without storing it, to measure what delta encoding would save. Returns the
     /// number of flash pages (0 or 1) that would be written because of it.
     fn pack_on_trial(&mut self, delta: &BufferedDelta) -> u64 {
-        self.trial.remove(delta.lpn);
-        let free = self.trial.page_with_room(delta.bytes.into());
-        let at = free.unwrap_or_else(|| self.trial.fullest_page());
+        self.trial_buffer.remove(delta.lpn);
+        let free = self.trial_buffer.page_with_room(delta.bytes.into());
+        let at = free.unwrap_or_else(|| self.trial_buffer.fullest_page());
         if free.is_none() {
-            self.trial.empty_page(at);
+            self.trial_buffer.empty_page(at);
         }
-        self.trial.push(at, BufferedDelta { payload: Vec::new(), ..*delta });
+        self.trial_buffer.push(at, BufferedDelta { payload: Vec::new(), ..*delta });
         u64::from(free.is_none())
     }
 
@@ -939,7 +939,7 @@ impl<N: Nand> Ftl<N> {
                 let delta = if is_lost { Some(&[][..]) } else { page[range.clone()].strip_suffix(tag) };
                 let Some(delta) = delta.filter(|_| base.generation <= sequence) else { continue };
                 let of_base = if is_lost { Fingerprint::default() } else { base.fingerprint };
-                let place = DeltaLocation::found(range.len(), delta, of_base);
+                let place = DeltaLocation::from_flash(range.len(), delta, of_base);
                 let stage = self.delta.as_mut().expect("only the delta stage recovers deltas");
                 stage.places.insert(lpn, place);
                 stage.record_stored_delta(lpn, ppn);

@@ -45,7 +45,7 @@ impl ReadCounts {
     /// Resets all read counts to 0.
     pub(super) fn clear(&mut self) {
         match self {
-            Self::AllPages(counters) => *counters = DenseReadCounters::new(2 * counters.pairs.len()),
+            Self::AllPages(counters) => *counters = DenseReadCounters::new(2 * counters.counter_pairs.len()),
             Self::RecentPages(counters) => counters.places.fill(RecentReadCounters::NONE),
         }
     }
@@ -114,7 +114,7 @@ impl ReadCounts {
     /// Returns the RAM that a controller needs for the read counters, bytes.
     pub(super) fn ram_bytes(&self) -> u64 {
         match self {
-            Self::AllPages(counters) => counters.pairs.len() as u64,
+            Self::AllPages(counters) => counters.counter_pairs.len() as u64,
             // A page number and a count.
             Self::RecentPages(counters) => 5 * counters.places.len() as u64,
         }
@@ -160,40 +160,43 @@ impl RecentReadCounters {
 /// Number of reads of each physical page: a dense array of 4-bit saturating counters.
 #[derive(Clone, Debug)]
 pub(super) struct DenseReadCounters {
-    pairs: Vec<u8>,
+    counter_pairs: Vec<u8>,
     /// Set of those cache lines of counters, by number, in which a counter may not be 0.
-    counted: PageSet,
+    pages_with_reads: PageSet,
 }
 
 impl DenseReadCounters {
     /// Creates the read counters of `physical_pages` pages, all 0. Memory: `physical_pages / 2` bytes.
     fn new(physical_pages: usize) -> Self {
         let lines = physical_pages.div_ceil(LINE_PAGES as usize);
-        Self { pairs: vec![0; physical_pages.div_ceil(2)], counted: PageSet::new(lines as u64) }
+        Self {
+            counter_pairs: vec![0; physical_pages.div_ceil(2)],
+            pages_with_reads: PageSet::new(lines as u64),
+        }
     }
 
     /// Returns the number of reads counted for the physical page `ppn`, 0 to [`MAX_READ_COUNT`].
     #[inline]
     fn get(&self, ppn: Ppn) -> u8 {
-        if !self.counted.contains(line(ppn)) {
+        if !self.pages_with_reads.contains(line(ppn)) {
             return 0;
         }
-        self.pairs[ppn.index() / 2] >> shift(ppn) & 0xf
+        self.counter_pairs[ppn.index() / 2] >> shift(ppn) & 0xf
     }
 
     /// Counts one more read of the physical page `ppn`, up to [`MAX_READ_COUNT`].
     #[inline]
     fn count(&mut self, ppn: Ppn) {
         if self.get(ppn) < MAX_READ_COUNT {
-            self.pairs[ppn.index() / 2] += 1 << shift(ppn);
-            self.counted.insert(line(ppn));
+            self.counter_pairs[ppn.index() / 2] += 1 << shift(ppn);
+            self.pages_with_reads.insert(line(ppn));
         }
     }
 
     /// Resets the read count of the physical page `ppn` to 0.
     #[inline]
     fn reset(&mut self, ppn: Ppn) {
-        self.pairs[ppn.index() / 2] &= !(0xf << shift(ppn));
+        self.counter_pairs[ppn.index() / 2] &= !(0xf << shift(ppn));
     }
 
     /// Resets the read counts of `count` physical pages from `first` on to 0. O(count / 2) if one of them may have been
@@ -206,17 +209,17 @@ impl DenseReadCounters {
         let (even, odd) = (first.0.next_multiple_of(2), end - end % 2);
         (first.0..even.min(end)).chain(odd.max(even)..end).for_each(|ppn| self.reset(Ppn(ppn)));
         if even < odd {
-            self.pairs[even as usize / 2..odd as usize / 2].fill(0);
+            self.counter_pairs[even as usize / 2..odd as usize / 2].fill(0);
         }
         let (whole, end) = (first.0.div_ceil(LINE_PAGES), end / LINE_PAGES);
-        self.counted.remove_range(Ppn(whole), end.saturating_sub(whole));
+        self.pages_with_reads.remove_range(Ppn(whole), end.saturating_sub(whole));
     }
 
     /// Whether none of `count` physical pages from `first` on was read. May return `false` wrongly if another page
     /// whose counter is on the same cache lines was read. O(count / 8192).
     fn are_zero(&self, first: Ppn, count: u32) -> bool {
         let lines = first.0 / LINE_PAGES..(first.0 + count).div_ceil(LINE_PAGES);
-        self.counted.is_disjoint(Ppn(lines.start), lines.len() as u32)
+        self.pages_with_reads.is_disjoint(Ppn(lines.start), lines.len() as u32)
     }
 
     /// Moves the read count of the physical page `from` to its copy `to`, and resets that of `from`.
@@ -225,8 +228,8 @@ impl DenseReadCounters {
         self.reset(from);
         self.reset(to);
         if count > 0 {
-            self.pairs[to.index() / 2] |= count << shift(to);
-            self.counted.insert(line(to));
+            self.counter_pairs[to.index() / 2] |= count << shift(to);
+            self.pages_with_reads.insert(line(to));
         }
     }
 }

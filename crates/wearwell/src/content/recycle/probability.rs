@@ -28,7 +28,7 @@ const CASES: usize = 16;
 /// a logical page.
 #[derive(Clone, Debug)]
 pub struct ProbabilityTable {
-    finals: [[f64; CASES]; CASES],
+    probabilities: [[f64; CASES]; CASES],
     levels: [[u8; CASES]; CASES],
     /// Recycle probability of each level, which is the rank of a combination of read count and version among all 256 of
     /// them; the inverse of `levels`.
@@ -45,27 +45,27 @@ impl ProbabilityTable {
             alpha > 0.0 && (0.0..1.0).contains(&beta),
             "alpha {alpha} or beta {beta} gives no order of pages"
         );
-        let mut finals = [[0.0; CASES]; CASES];
-        for (accesses, row) in (0u8..).zip(&mut finals) {
+        let mut probabilities = [[0.0; CASES]; CASES];
+        for (accesses, row) in (0u8..).zip(&mut probabilities) {
             for (position, cell) in (0u8..).zip(row) {
                 *cell = initial(alpha, accesses) * (1.0 - beta).powi(i32::from(position));
             }
         }
-        let levels = levels(&finals);
+        let levels = levels(&probabilities);
         let mut of_level = [0.0; CASES * CASES];
-        for (levels, finals) in levels.iter().zip(&finals) {
-            for (&level, &probability) in levels.iter().zip(finals) {
+        for (levels, probabilities) in levels.iter().zip(&probabilities) {
+            for (&level, &probability) in levels.iter().zip(probabilities) {
                 of_level[level as usize] = probability;
             }
         }
-        Self { finals, levels, of_level }
+        Self { probabilities, levels, of_level }
     }
 
     /// Returns the recycle probability of a dead page, 0 to 1, from its number of reads and its number of newer dead
     /// versions. Numbers greater than 15 count as 15.
     #[inline]
     pub fn of_page(&self, accesses: u8, position: u8) -> f64 {
-        self.finals[accesses.min(MAX_READ_COUNT) as usize][position.min(MAX_VERSION_POSITION) as usize]
+        self.probabilities[accesses.min(MAX_READ_COUNT) as usize][position.min(MAX_VERSION_POSITION) as usize]
     }
 
     /// Returns the recycle probability of a dead page on probability level `level` (0 to 255, 255 is the most
@@ -89,9 +89,9 @@ fn initial(alpha: f64, accesses: u8) -> f64 {
     (popularity(accesses) - 1.0) / (popularity(MAX_READ_COUNT) - 1.0)
 }
 
-fn levels(finals: &[[f64; CASES]; CASES]) -> [[u8; CASES]; CASES] {
+fn levels(probabilities: &[[f64; CASES]; CASES]) -> [[u8; CASES]; CASES] {
     let mut cases: Vec<(usize, usize)> = (0..CASES * CASES).map(|i| (i / CASES, i % CASES)).collect();
-    cases.sort_by(|&(a, i), &(b, j)| finals[a][i].total_cmp(&finals[b][j]).then(j.cmp(&i)));
+    cases.sort_by(|&(a, i), &(b, j)| probabilities[a][i].total_cmp(&probabilities[b][j]).then(j.cmp(&i)));
     let mut levels = [[0; CASES]; CASES];
     for (level, (accesses, position)) in (0u8..=255).zip(cases) {
         levels[accesses][position] = level;

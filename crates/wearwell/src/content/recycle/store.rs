@@ -106,7 +106,7 @@ pub(super) struct FingerprintStore {
     clock: u32,
     /// Slot of the fingerprint store (index of dead pages) that [`FingerprintStore::next_in_turn`], a cyclic scan,
     /// visited last.
-    hand: u32,
+    expiry_hand: u32,
 }
 
 impl FingerprintStore {
@@ -121,7 +121,7 @@ impl FingerprintStore {
             order: EvictionOrder::new(),
             capacity,
             clock: 0,
-            hand: 0,
+            expiry_hand: 0,
         }
     }
 
@@ -182,8 +182,9 @@ impl FingerprintStore {
     /// Advances the cyclic scan of the fingerprint store to its next slot, and returns the dead page in it; `None` if
     /// that slot is free.
     pub(super) fn next_in_turn(&mut self) -> Option<Ppn> {
-        self.hand = if self.hand + 1 < self.slots.len() as u32 { self.hand + 1 } else { 0 };
-        let slot = self.slots.get(self.hand as usize)?;
+        self.expiry_hand =
+            if self.expiry_hand + 1 < self.slots.len() as u32 { self.expiry_hand + 1 } else { 0 };
+        let slot = self.slots.get(self.expiry_hand as usize)?;
         (slot.standing != Support::Free).then_some(slot.ppn)
     }
 
@@ -422,12 +423,12 @@ impl FingerprintStore {
     fn leave_order(&mut self, slot: u32) {
         let Slot { level, ticket, .. } = self.slots[slot as usize];
         if self.order.remove(level, ticket) {
-            self.tidy(level);
+            self.compact_order_level(level);
         }
     }
 
     #[cold]
-    fn tidy(&mut self, level: u8) {
+    fn compact_order_level(&mut self, level: u8) {
         self.order.compact_level(level, |slot, ticket| self.slots[slot as usize].ticket = ticket);
     }
 

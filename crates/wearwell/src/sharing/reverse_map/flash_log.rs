@@ -82,7 +82,7 @@ pub struct FlashLog {
     superseded: HashMap<(Lpn, Ppn), u32, FxBuildHasher>,
     superseded_entries: u32,
     /// Number of tombstones (records of trims) that may have become unnecessary since they were last examined.
-    doubtful: u32,
+    doubtful_tombstones: u32,
     /// Log pages, as `(number, flash page)`, that the survey of the flash found; kept until the log is recovered.
     found: Vec<(u32, Ppn)>,
     page: Vec<u8>,
@@ -129,7 +129,7 @@ impl FlashLog {
             live: 0,
             superseded: HashMap::default(),
             superseded_entries: 0,
-            doubtful: 0,
+            doubtful_tombstones: 0,
             found: Vec::new(),
             page: vec![0; page_bytes as usize],
         })
@@ -140,7 +140,7 @@ impl FlashLog {
         self.groups.iter_mut().for_each(|group| *group = Group::default());
         self.sizes = Sizes::default();
         self.superseded.clear();
-        (self.buffered, self.live, self.superseded_entries, self.doubtful) = (0, 0, 0, 0);
+        (self.buffered, self.live, self.superseded_entries, self.doubtful_tombstones) = (0, 0, 0, 0);
     }
 
     /// Returns the number of reverse-map entries that fit in a page of the flash log.
@@ -341,14 +341,14 @@ impl FlashLog {
         self.sizes.change(before, after);
         self.live -= before - after;
         if index == self.tombstones() {
-            self.doubtful = self.doubtful.saturating_sub(before - after);
+            self.doubtful_tombstones = self.doubtful_tombstones.saturating_sub(before - after);
         }
     }
 
     /// Returns the number of entries that cleaning the flash log frees, plus the tombstones (records of trims) that it
     /// may free.
     fn reclaimable(&self) -> u64 {
-        self.used() - self.valid_entries() + self.doubtful as u64
+        self.used() - self.valid_entries() + self.doubtful_tombstones as u64
     }
 
     fn watermark(&self) -> u64 {
@@ -520,7 +520,7 @@ impl ReverseMap for FlashLog {
             let place = entry.place.expect("an entry of a block names a page");
             self.superseded.remove(&(entry.lpn, place));
         }
-        self.doubtful = self.groups[self.tombstones()].entries.len() as u32;
+        self.doubtful_tombstones = self.groups[self.tombstones()].entries.len() as u32;
         Ok(())
     }
 
@@ -546,7 +546,7 @@ impl ReverseMap for FlashLog {
         for &(id, entry) in &entries {
             self.adopt(io, id, entry);
         }
-        self.doubtful = self.groups[self.tombstones()].entries.len() as u32;
+        self.doubtful_tombstones = self.groups[self.tombstones()].entries.len() as u32;
         Ok(entries.into_iter().map(|(_, entry)| entry).collect())
     }
 

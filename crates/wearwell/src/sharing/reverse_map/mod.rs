@@ -255,7 +255,7 @@ struct Commands {
     form: EntryLayout,
     /// Index of the NVRAM word with the vouched number, up to which all atomic commands count as complete.
     word: usize,
-    vouched: u64,
+    vouched_sequence: u64,
     /// Sequence number that identifies the newest recorded atomic command.
     newest: u64,
 }
@@ -268,12 +268,12 @@ impl Commands {
     /// Stores the current sequence number in NVRAM as the vouched number: all atomic commands up to it count as
     /// complete from now on. Must be called before reverse-map entries are dropped.
     fn vouch<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
-        if self.newest <= self.vouched {
+        if self.newest <= self.vouched_sequence {
             return Ok(());
         }
         let number = io.last_sequence();
         io.store_nvram_word(self.word, number)?;
-        self.vouched = number;
+        self.vouched_sequence = number;
         Ok(())
     }
 
@@ -288,10 +288,10 @@ impl Commands {
         if self.form == EntryLayout::Single {
             return HashSet::default();
         }
-        self.vouched = io.nvram()[self.word];
-        io.continue_sequence_after(self.vouched);
+        self.vouched_sequence = io.nvram()[self.word];
+        io.continue_sequence_after(self.vouched_sequence);
         let unsure = |&&(entry, command): &&(ReverseMapEntry, Option<RemapCommand>)| {
-            command.is_some_and(|command| command.number(&entry) > self.vouched)
+            command.is_some_and(|command| command.number(&entry) > self.vouched_sequence)
         };
         let unsure: Vec<_> = recorded.iter().filter(unsure).copied().collect();
         let torn = torn_commands(&unsure);

@@ -66,7 +66,7 @@ pub struct NvramLog {
     live: u32,
     superseded: u32,
     /// Number of tombstones (records of trims) that may have become unnecessary since the log was last cleaned.
-    doubtful: u32,
+    doubtful_tombstones: u32,
 }
 
 impl NvramLog {
@@ -108,7 +108,7 @@ impl NvramLog {
             is_live: vec![false; slots as usize],
             live: 0,
             superseded: 0,
-            doubtful: 0,
+            doubtful_tombstones: 0,
         };
         log.forget();
         Ok(log)
@@ -118,7 +118,7 @@ impl NvramLog {
         self.groups.iter_mut().for_each(|group| *group = Group::default());
         self.sizes = Sizes::default();
         self.is_live.fill(false);
-        (self.oldest, self.used, self.live, self.superseded, self.doubtful) = (0, 0, 0, 0, 0);
+        (self.oldest, self.used, self.live, self.superseded, self.doubtful_tombstones) = (0, 0, 0, 0, 0);
     }
 
     /// Returns the maximum number of reverse-map entries that the NVRAM log can hold.
@@ -248,7 +248,7 @@ impl NvramLog {
             }
             self.zero_oldest(io)?;
         }
-        self.doubtful = 0;
+        self.doubtful_tombstones = 0;
         Ok(())
     }
 
@@ -277,7 +277,7 @@ impl NvramLog {
     /// Returns the number of slots that cleaning the NVRAM log frees, plus the tombstones (records of trims) that it
     /// may free.
     fn reclaimable(&self) -> u32 {
-        self.used - self.valid() + self.doubtful
+        self.used - self.valid() + self.doubtful_tombstones
     }
 
     /// Returns the number of free slots of the NVRAM log that a host bind (mapping without a program) needs: one for
@@ -382,7 +382,7 @@ impl ReverseMap for NvramLog {
 
     fn block_erased<N: Nand>(&mut self, _: &mut Store<N>, block: BlockId) -> Result<()> {
         self.drop_group(block.index());
-        self.doubtful = self.groups[self.tombstones()].slots.len() as u32;
+        self.doubtful_tombstones = self.groups[self.tombstones()].slots.len() as u32;
         Ok(())
     }
 
@@ -410,7 +410,7 @@ impl ReverseMap for NvramLog {
             self.adopt(io, slot, &entry);
             entries.push(entry);
         }
-        self.doubtful = self.groups[self.tombstones()].slots.len() as u32;
+        self.doubtful_tombstones = self.groups[self.tombstones()].slots.len() as u32;
         Ok(entries)
     }
 

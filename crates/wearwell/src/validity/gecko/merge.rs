@@ -71,10 +71,10 @@ pub(super) struct MergedEntries {
     inputs: Vec<Input>,
     /// The current batch of merged Gecko LSM entries: all with keys that no page still on flash can contain. `taken`:
     /// bytes of the batch that the caller has consumed.
-    stretch: Vec<u8>,
+    merged_batch: Vec<u8>,
     taken: usize,
     /// Buffer in which the next batch of merged Gecko LSM entries is built.
-    draft: Vec<u8>,
+    next_batch: Vec<u8>,
     drops_markers: bool,
     cause: Cause,
 }
@@ -97,7 +97,7 @@ impl MergedEntries {
             // An empty older input, because markers are dropped only where entries are joined with older ones.
             inputs.push(Input::new(Vec::new(), 0, None));
         }
-        Self { inputs, stretch: Vec::new(), taken: 0, draft: Vec::new(), drops_markers, cause }
+        Self { inputs, merged_batch: Vec::new(), taken: 0, next_batch: Vec::new(), drops_markers, cause }
     }
 
     /// Returns the next merged Gecko LSM entries, adjacent in memory; none if the inputs are exhausted. After an error
@@ -108,14 +108,14 @@ impl MergedEntries {
         runs: &[GeckoRun],
         layout: &GeckoLayout,
     ) -> Result<&[u8]> {
-        while self.taken == self.stretch.len() {
+        while self.taken == self.merged_batch.len() {
             self.load(io, runs, layout)?;
             if self.inputs.iter().all(Input::is_used_up) {
                 return Ok(&[]);
             }
             self.merge(runs, layout);
         }
-        Ok(&self.stretch[self.taken..])
+        Ok(&self.merged_batch[self.taken..])
     }
 
     /// Marks the first `bytes` bytes of the merged Gecko LSM entries that [`MergedEntries::next_entries`] returned as
@@ -143,21 +143,25 @@ impl MergedEntries {
     fn merge(&mut self, runs: &[GeckoRun], layout: &GeckoLayout) {
         let known_below = self.inputs.iter().map(|input| input.known_below(runs, layout));
         let end = known_below.min().expect("a merge has an input");
-        self.stretch.clear();
+        self.merged_batch.clear();
         self.taken = 0;
         let oldest = self.inputs.len() - 1;
         for (age, input) in self.inputs.iter_mut().enumerate() {
             let taken = input.take_below(end, layout);
             let older = &input.bytes[taken];
             if age == 0 {
-                self.stretch.extend_from_slice(older);
+                self.merged_batch.extend_from_slice(older);
                 continue;
             }
             let drops_markers = self.drops_markers && age == oldest;
-            let pair =
-                Pair { newer: &self.stretch, older, obsolete_below: input.obsolete_below, drops_markers };
-            input.obsolete_below = pair.join(layout, &mut self.draft);
-            std::mem::swap(&mut self.stretch, &mut self.draft);
+            let pair = Pair {
+                newer: &self.merged_batch,
+                older,
+                obsolete_below: input.obsolete_below,
+                drops_markers,
+            };
+            input.obsolete_below = pair.join(layout, &mut self.next_batch);
+            std::mem::swap(&mut self.merged_batch, &mut self.next_batch);
         }
     }
 }
@@ -282,8 +286,8 @@ fn is_marker(entry: u64) -> bool {
     entry >> u32::BITS == 0
 }
 
-/// Returns the index of the first Gecko LSM entry, from `at` on, whose key is not less than `obsolete_below`. The skipped
-/// entries, few because they are those of one block, are obsolete.
+/// Returns the index of the first Gecko LSM entry, from `at` on, whose key is not less than `obsolete_below`. The
+/// skipped entries, few because they are those of one block, are obsolete.
 fn not_void(entries: &[Balanced], at: usize, obsolete_below: u32) -> usize {
     let void = entries[at..].iter().take_while(|entry| key_at(*entry, 0) < obsolete_below);
     at + void.count()

@@ -31,8 +31,8 @@ pub(crate) fn ablate(args: &AblateArgs) -> Result<Outcome, Failure> {
     }
     let whole = config_with(&args.run, &[mechanisms.subset_setting(mechanisms.full_subset())])?;
     refuse_ignored(&whole, std::slice::from_ref(&args.design), &args.run)?;
-    let points = args.run.points().into_iter().map(|point| Point::of(args, &mechanisms, &point));
-    let points: Vec<Point> = points.collect::<Result<_, _>>()?;
+    let points = args.run.points().into_iter().map(|point| SweepPoint::of(args, &mechanisms, &point));
+    let points: Vec<SweepPoint> = points.collect::<Result<_, _>>()?;
     let desk = RunContext {
         args,
         mechanisms: &mechanisms,
@@ -54,7 +54,7 @@ pub(crate) fn ablate(args: &AblateArgs) -> Result<Outcome, Failure> {
 }
 
 /// One point of a parameter sweep, with the configuration of every subset of content mechanisms.
-struct Point {
+struct SweepPoint {
     /// Settings that distinguish this point from the others of the sweep.
     settings: String,
     /// Configuration of this point of the sweep, without a choice of content mechanisms.
@@ -67,7 +67,7 @@ struct Point {
     of_subset: Vec<usize>,
 }
 
-impl Point {
+impl SweepPoint {
     fn of(args: &AblateArgs, mechanisms: &AblatedMechanisms, point: &[String]) -> Result<Self, Failure> {
         let (mut configs, mut names, mut of_subset) = (Vec::new(), Vec::new(), Vec::new());
         for subset in mechanisms.subsets() {
@@ -97,7 +97,7 @@ impl RunContext<'_> {
     fn ablate_input(
         &self,
         source: &InputSource,
-        points: &[Point],
+        points: &[SweepPoint],
         ablations: &mut Vec<Ablation>,
     ) -> Result<(), Failure> {
         let opened = source.open()?;
@@ -116,7 +116,7 @@ impl RunContext<'_> {
     /// the first run.
     fn ablate_point(
         &self,
-        point: &Point,
+        point: &SweepPoint,
         base: &Plan<'_>,
         input: &Input,
     ) -> Result<Option<Ablation>, Failure> {
@@ -139,7 +139,7 @@ impl RunContext<'_> {
 
     /// Runs each distinct configuration of the subsets, except those whose finished run is in the folder of `--resume`,
     /// and returns the outcomes.
-    fn run_all(&self, plans: &[Plan<'_>], point: &Point) -> Result<Vec<SubsetOutcome>, Failure> {
+    fn run_all(&self, plans: &[Plan<'_>], point: &SweepPoint) -> Result<Vec<SubsetOutcome>, Failure> {
         let finished = |record: RunRecord, config: &Config| {
             let record = RunRecord { variant: config.run_label(&point.settings), ..record };
             SubsetOutcome::Ran(Box::new(record.scaled_to(self.args.run.scale_to)))

@@ -25,7 +25,7 @@ use crate::{Failure, Outcome};
 const MAP_CELLS: u32 = 512;
 
 /// One simulated drive that is to be worn out.
-struct Task {
+struct LifeTask {
     config: Config,
     /// The input that wears out the drive; a generated input has its own seed for each drive.
     input: Input,
@@ -69,7 +69,7 @@ pub(crate) fn life(args: &LifeArgs) -> Result<Outcome, Failure> {
                     InputSource::Trace(..) => opened.input.clone(),
                 };
                 let label = format!("{design} {} {seed}", leveling.name());
-                tasks.push(Task { config, input, record: records.len(), label });
+                tasks.push(LifeTask { config, input, record: records.len(), label });
             }
             let record = plan.life_record(design, leveling, endurance);
             records.push(LifeRecord { is_filled: !args.empty, scale_to_bytes: args.run.scale_to, ..record });
@@ -98,13 +98,13 @@ struct RunContext<'a> {
 
 /// Wears out all simulated drives, `jobs` at a time, and adds their lives to the records in the order of seeds.
 fn run_all(
-    tasks: &[Task],
+    tasks: &[LifeTask],
     jobs: Option<NonZeroUsize>,
     context: &RunContext,
     records: &mut [LifeRecord],
 ) -> Result<(), Failure> {
     let templates = &*records;
-    let run = |task: &Task| run_one(task, &templates[task.record], context);
+    let run = |task: &LifeTask| wear_out_drive(task, &templates[task.record], context);
     for (number, outcome) in run_at_once(tasks, jobs, || context.reporter.is_interrupted(), run) {
         records[tasks[number].record].add_lives_of(outcome?);
     }
@@ -113,7 +113,11 @@ fn run_all(
 
 /// Wears out one simulated drive, unless the folder of `--resume` has its finished life already. A life that ends is
 /// stored at once.
-fn run_one(task: &Task, template: &LifeRecord, context: &RunContext) -> Result<LifeRecord, Failure> {
+fn wear_out_drive(
+    task: &LifeTask,
+    template: &LifeRecord,
+    context: &RunContext,
+) -> Result<LifeRecord, Failure> {
     let plan = Plan::new(&task.config, &task.input).map_err(|error| failure(&error))?;
     let mut record = template.clone();
     let key = plan.life_key(&record);

@@ -86,15 +86,15 @@ struct StandardError {
 }
 
 impl<'a> MakeWriter<'a> for StandardError {
-    type Writer = Line<io::Stderr>;
+    type Writer = PrefixedLine<io::Stderr>;
 
     fn make_writer(&'a self) -> Self::Writer {
-        Line { prefix: "", to: io::stderr() }
+        PrefixedLine { prefix: "", to: io::stderr() }
     }
 
     fn make_writer_for(&'a self, event: &Metadata<'_>) -> Self::Writer {
         let prefix = if self.is_journal { journal_prefix(*event.level()) } else { "" };
-        Line { prefix, to: io::stderr() }
+        PrefixedLine { prefix, to: io::stderr() }
     }
 }
 
@@ -110,12 +110,12 @@ fn journal_prefix(level: Level) -> &'static str {
 }
 
 /// Writer that receives one whole event, which ends with a line break, and writes it as one line with a prefix.
-struct Line<W> {
+struct PrefixedLine<W> {
     prefix: &'static str,
     to: W,
 }
 
-impl<W: Write> Write for Line<W> {
+impl<W: Write> Write for PrefixedLine<W> {
     fn write(&mut self, event: &[u8]) -> io::Result<usize> {
         let text = event.strip_suffix(b"\n").unwrap_or(event);
         let mut line = self.prefix.as_bytes().to_vec();
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn a_logged_event_is_one_line_with_its_level_prefix() {
         let mut written = Vec::new();
-        let mut line = Line { prefix: "<4>", to: &mut written };
+        let mut line = PrefixedLine { prefix: "<4>", to: &mut written };
         line.write_all(b"first\n<0>second\n").unwrap();
         assert_eq!(written, b"<4>first\\n<0>second\n");
     }

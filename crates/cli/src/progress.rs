@@ -129,10 +129,10 @@ impl Reporter {
 pub(crate) struct Countdown<'a> {
     reporter: &'a Reporter,
     start_time: Instant,
-    state: Mutex<Remaining>,
+    state: Mutex<RemainingRuns>,
 }
 
-struct Remaining {
+struct RemainingRuns {
     done: usize,
     total: usize,
     last_line: Instant,
@@ -142,7 +142,11 @@ impl<'a> Countdown<'a> {
     /// Starts the countdown of `total` runs, which estimates the time left.
     pub(crate) fn of(reporter: &'a Reporter, total: usize) -> Self {
         let start_time = Instant::now();
-        Self { reporter, start_time, state: Mutex::new(Remaining { done: 0, total, last_line: start_time }) }
+        Self {
+            reporter,
+            start_time,
+            state: Mutex::new(RemainingRuns { done: 0, total, last_line: start_time }),
+        }
     }
 
     /// Removes a run from the countdown's total because its result is already known. It took no time, so it must not
@@ -153,7 +157,7 @@ impl<'a> Countdown<'a> {
 
     pub(crate) fn count_finished_run(&self) {
         let mut state = self.state.lock().expect("no thread panicked");
-        let Remaining { done, total, last_line } = &mut *state;
+        let RemainingRuns { done, total, last_line } = &mut *state;
         *done += 1;
         if last_line.elapsed() >= PLAIN_LINE_EVERY {
             *last_line = Instant::now();

@@ -61,7 +61,8 @@ fn run(args: &ReproduceArgs, paper: Paper, folder: &Path, reporter: &Reporter) -
         reruns_all: args.fresh,
         parallel_runs: args.jobs.map_or(cores, NonZeroUsize::get),
     };
-    let mut watch = Watch { reporter, shows_bars: options.parallel_runs == 1, running: HashMap::new() };
+    let mut watch =
+        ExperimentReporter { reporter, shows_bars: options.parallel_runs == 1, running: HashMap::new() };
     let results =
         wearwell_papers::run_paper(paper, &options, &mut watch).map_err(|error| failed(folder, &error))?;
     if !args.quiet {
@@ -132,13 +133,13 @@ fn summary_of(paper: Paper, results: &Results) -> String {
 type OnProgress = Box<dyn FnMut(Progress) -> ControlFlow<()>>;
 
 /// Reports which experiments of a reproduced paper start and their progress, with bars if only one runs at a time.
-struct Watch<'a> {
+struct ExperimentReporter<'a> {
     reporter: &'a Reporter,
     shows_bars: bool,
     running: HashMap<String, OnProgress>,
 }
 
-impl SessionObserver for Watch<'_> {
+impl SessionObserver for ExperimentReporter<'_> {
     fn experiment_begins(
         &mut self,
         number: usize,

@@ -155,14 +155,14 @@ impl Outputs {
 }
 
 /// The runs that a command has made, and its output files.
-struct Runs {
+struct FinishedRuns {
     comparison: Comparison,
     outputs: Outputs,
     /// Whether every design ran to the end on every input of the command.
     complete: bool,
 }
 
-impl Runs {
+impl FinishedRuns {
     fn report(&self, args: &RunArgs) -> Result<Outcome, Failure> {
         if self.comparison.runs.is_empty() {
             return Err(Failure::interrupted());
@@ -188,7 +188,7 @@ fn run_all<'a>(
     designs: &[String],
     args: &'a RunArgs,
     perfetto: Option<&Perfetto>,
-) -> Result<Runs, Failure> {
+) -> Result<FinishedRuns, Failure> {
     let mut outputs = Outputs::of(args, traces.clone())?;
     outputs.stdout_is_taken = perfetto.is_some_and(|perfetto| perfetto.output.is_standard());
     let config = config(args)?;
@@ -204,14 +204,14 @@ fn run_all<'a>(
     let reporter = Reporter::new(args.quiet);
     let mut comparison = Comparison::of_runs(Vec::new());
     let mut complete = for_each_input(&sources, &reporter, |source| {
-        run_one(source, &configurations, args, perfetto, &reporter, &mut comparison)
+        run_input(source, &configurations, args, perfetto, &reporter, &mut comparison)
     })?;
     if comparison.runs.is_empty() && !complete {
         return Err(Failure::of_inputs());
     }
     complete &= comparison.runs.len() == sources.len() * configurations.runs.len();
     complete &= comparison.runs.iter().all(|run| !run.partial);
-    Ok(Runs { comparison, outputs, complete })
+    Ok(FinishedRuns { comparison, outputs, complete })
 }
 
 /// Number of cells of the block maps (charts of the blocks' state) in an HTML page: total over all its runs, and least
@@ -387,7 +387,7 @@ pub(crate) fn sources<'a>(
 }
 
 /// Runs every design and configuration on one input, several at a time.
-fn run_one(
+fn run_input(
     source: &InputSource,
     configurations: &Configurations,
     args: &RunArgs,

@@ -155,19 +155,21 @@ fn image_failure(error: &ImageError) -> Failure {
 }
 
 /// How images are opened and closed: for writing, or read-only on a view whose changes are dropped at the end.
-struct Mode<B: Backing> {
+struct ImageAccessMode<B: Backing> {
     access: Access,
     open: fn(Files, &Path, &ServeArgs) -> Result<Image<B>, Failure>,
     close: fn(Device<FileNand<B>>) -> Result<(), ImageError>,
 }
 
-const WRITING: Mode<Files> = Mode { access: Access::Write, open: open_image, close: image::close };
-const READING: Mode<CopyOnWrite<Files>> = Mode { access: Access::Read, open: open_view, close: |_| Ok(()) };
+const WRITING: ImageAccessMode<Files> =
+    ImageAccessMode { access: Access::Write, open: open_image, close: image::close };
+const READING: ImageAccessMode<CopyOnWrite<Files>> =
+    ImageAccessMode { access: Access::Read, open: open_view, close: |_| Ok(()) };
 
 /// Serves images, each by its own engine. If an image cannot be opened or its device fails, the server continues with
 /// the other images, and the command finally ends with a failure.
 fn serve_images<B: Backing + Send + 'static>(
-    mode: &Mode<B>,
+    mode: &ImageAccessMode<B>,
     args: &ServeArgs,
     signals: &Signals,
 ) -> Result<(), Failure> {
@@ -366,7 +368,7 @@ fn provenance(design: &str, config: &str) -> String {
 }
 
 /// Devices that were served, each with the name of its export, or the reason why it is lost.
-type Ended<N> = Vec<(String, Result<FlashDevice<N>, ServeError>)>;
+type ServedDevices<N> = Vec<(String, Result<FlashDevice<N>, ServeError>)>;
 
 /// Serves devices until Ctrl-C or SIGTERM, then returns them, flushed.
 fn run<N: Medium>(
@@ -374,7 +376,7 @@ fn run<N: Medium>(
     listening_sockets: ListeningSockets,
     args: &ServeArgs,
     signals: &Signals,
-) -> Result<Ended<N>, Failure> {
+) -> Result<ServedDevices<N>, Failure> {
     let served_exports: Vec<_> =
         devices.iter().map(|device| (device.name.clone(), device.description.clone())).collect();
     let server = Server::start_all(devices, args.limits.to_limits());

@@ -78,13 +78,13 @@ fn refuse_ignored(sweep: &SweepFile, variants: &[Variant], reporter: &Reporter) 
 }
 
 /// One input of the sweep. A generated input is used only by runs with this seed, from which it is generated.
-struct Source {
+struct SweepInput {
     name: String,
     input: InputSource,
     seed: Option<u64>,
 }
 
-impl Source {
+impl SweepInput {
     /// Returns the runs of the sweep that use this input.
     fn runs_of<'a>(
         &'a self,
@@ -95,14 +95,14 @@ impl Source {
     }
 }
 
-fn sources(sweep: &SweepFile, args: &SweepArgs, configs: &[Config]) -> Result<Vec<Source>, Failure> {
+fn sources(sweep: &SweepFile, args: &SweepArgs, configs: &[Config]) -> Result<Vec<SweepInput>, Failure> {
     let options = args.input.open_options()?;
-    let of_trace = |path: &std::path::PathBuf| Source {
+    let of_trace = |path: &std::path::PathBuf| SweepInput {
         name: path.display().to_string(),
         input: InputSource::Trace(path.clone(), options.clone()),
         seed: None,
     };
-    let mut sources: Vec<Source> = sweep.traces.iter().map(of_trace).collect();
+    let mut sources: Vec<SweepInput> = sweep.traces.iter().map(of_trace).collect();
     let mut seeds: Vec<u64> = Vec::new();
     for seed in configs.iter().map(Config::seed) {
         if !seeds.contains(&seed) {
@@ -114,7 +114,7 @@ fn sources(sweep: &SweepFile, args: &SweepArgs, configs: &[Config]) -> Result<Ve
             let input = Input::generated_with_seed(spec, seed)
                 .map_err(|error| Failure::of_usage(error.to_string()))?;
             let (name, input) = (input.name(), InputSource::Generated(input));
-            sources.push(Source { name, input, seed: Some(seed) });
+            sources.push(SweepInput { name, input, seed: Some(seed) });
         }
     }
     Ok(sources)
@@ -130,14 +130,14 @@ struct RunContext<'a> {
 }
 
 /// One run of a sweep: index of its configuration, name of the design, settings that distinguish it.
-type Task = (usize, String, String);
+type SweepTask = (usize, String, String);
 
 impl RunContext<'_> {
     /// Runs all configurations of the sweep on one input until ctrl-C. A run that fails is recorded, and the others
     /// continue.
-    fn sweep_input(&self, source: &Source, swept: &mut Swept) {
-        let tasks: Vec<Task> = source.runs_of(self.configurations).cloned().collect();
-        let failed = |task: &Task, error: String| FailedRun {
+    fn sweep_input(&self, source: &SweepInput, swept: &mut Swept) {
+        let tasks: Vec<SweepTask> = source.runs_of(self.configurations).cloned().collect();
+        let failed = |task: &SweepTask, error: String| FailedRun {
             trace: source.name.clone(),
             design: task.1.clone(),
             variant: self.configurations.configs[task.0].run_label(&task.2),
@@ -152,7 +152,7 @@ impl RunContext<'_> {
             }
         };
         let plans = self.plans(&opened.input, &tasks);
-        let run = |task: &Task| {
+        let run = |task: &SweepTask| {
             let outcome = match &plans[task.0] {
                 Some(Ok(plan)) => self.run(plan, task),
                 Some(Err(error)) => Err(error.clone()),
@@ -168,7 +168,7 @@ impl RunContext<'_> {
 
     /// Returns the plan (surveyed input and device) of each configuration that a run uses. The input is read only for
     /// the first plan that succeeds; the others reuse its extent.
-    fn plans<'a>(&'a self, input: &'a Input, tasks: &[Task]) -> Vec<Option<Result<Plan<'a>, String>>> {
+    fn plans<'a>(&'a self, input: &'a Input, tasks: &[SweepTask]) -> Vec<Option<Result<Plan<'a>, String>>> {
         let mut plans: Vec<Option<Result<Plan<'_>, String>>> = Vec::new();
         for (number, config) in self.configurations.configs.iter().enumerate() {
             let known = plans.iter().flatten().find_map(|plan| plan.as_ref().ok());
@@ -180,19 +180,19 @@ impl RunContext<'_> {
     }
 
     /// Returns the record of a run of the sweep, from the folder of `--resume` if it is there; otherwise runs it.
-    fn run(&self, plan: &Plan<'_>, (number, design, settings): &Task) -> Result<RunRecord, String> {
+    fn run(&self, plan: &Plan<'_>, (number, design, settings): &SweepTask) -> Result<RunRecord, String> {
         let variant = self.configurations.configs[*number].run_label(settings);
         let key = plan.run_key(design);
         if let Some(record) = self.finished_results.and_then(|finished_results| finished_results.get(&key)) {
             self.countdown.exclude_known_run();
             return Ok(RunRecord { variant, origins: plan.setting_origins(design), ..record });
         }
-        let outcome = self.run_anew(plan, &key, design, settings);
+        let outcome = self.execute_run(plan, &key, design, settings);
         self.countdown.count_finished_run();
         outcome.map(|record| RunRecord { variant, ..record })
     }
 
-    fn run_anew(
+    fn execute_run(
         &self,
         plan: &Plan<'_>,
         key: &str,

@@ -16,7 +16,7 @@ pub(crate) fn top(args: &TopArgs) -> Result<Outcome, Failure> {
     if !(0.01..=86_400.0).contains(&args.interval) {
         return Err(Failure::of_usage("--interval is from 0.01 to 86400 seconds"));
     }
-    let mut device = Control::connect(&args.control, args.export.clone())?;
+    let mut device = ControlConnection::connect(&args.control, args.export.clone())?;
     let is_terminal = std::io::stdout().is_terminal();
     let mut before = DeviceReading::take(&mut device)?;
     let mut looks = 0;
@@ -40,7 +40,7 @@ pub(crate) fn top(args: &TopArgs) -> Result<Outcome, Failure> {
 
 /// The command `snapshot`: makes the server copy an image to a directory.
 pub(crate) fn snapshot(control: &Path, export: Option<String>, directory: &Path) -> Result<Outcome, Failure> {
-    let mut device = Control::connect(control, export)?;
+    let mut device = ControlConnection::connect(control, export)?;
     // The working directory of the server may be another.
     let directory = std::path::absolute(directory).map_err(|error| Failure::of_run(&error))?;
     let command = serde_json::json!({ "command": "snapshot", "directory": directory });
@@ -67,14 +67,14 @@ fn page_of(text: &str, (columns, rows): (usize, usize)) -> String {
 }
 
 /// A connection to the control socket of a running `wearwell serve`.
-struct Control {
+struct ControlConnection {
     lines: BufReader<UnixStream>,
     name: String,
     /// Which export commands are for.
     export: Option<String>,
 }
 
-impl Control {
+impl ControlConnection {
     fn connect(path: &Path, export: Option<String>) -> Result<Self, Failure> {
         let name = path.display().to_string();
         let socket = UnixStream::connect(path).map_err(|error| {
@@ -119,7 +119,7 @@ struct DeviceReading {
 }
 
 impl DeviceReading {
-    fn take(device: &mut Control) -> Result<Self, Failure> {
+    fn take(device: &mut ControlConnection) -> Result<Self, Failure> {
         Ok(Self {
             at: Instant::now(),
             stats: device.request_figures("stats")?,

@@ -16,7 +16,7 @@ use crate::{Failure, Outcome};
 pub(crate) fn trace(command: &TraceCommand) -> Result<Outcome, Failure> {
     match command {
         TraceCommand::Info { traces, input, json } => {
-            let infos = Infos::of(traces, &input.open_options()?);
+            let infos = TraceInfos::of(traces, &input.open_options()?);
             let text = if *json { infos.to_json()? } else { infos.to_text() };
             print(&text)?;
             infos.outcome()
@@ -34,14 +34,14 @@ pub(crate) fn trace(command: &TraceCommand) -> Result<Outcome, Failure> {
 }
 
 /// The statistics of several traces. Traces that cannot be read are reported and left out.
-struct Infos {
+struct TraceInfos {
     trace_infos: Vec<(String, TraceInfo)>,
     unreadable: usize,
     /// Whether the user named exactly one trace on the command line.
     single: bool,
 }
 
-impl Infos {
+impl TraceInfos {
     fn of(traces: &[PathBuf], options: &OpenOptions) -> Self {
         let mut infos = Self { trace_infos: Vec::new(), unreadable: 0, single: traces.len() == 1 };
         for path in traces {

@@ -35,7 +35,7 @@ const BLOCK: f64 = 64.0;
 /// plane has its own open blocks for pages, GC copies and deltas, so with all planes, opening the delta log would cost
 /// more than a short trace saves.
 fn drive(setting: &ExperimentSetting, scale: f64) -> Vec<String> {
-    let Chips { channels, blocks_per_plane } = Chips::of(scale);
+    let DriveShape { channels, blocks_per_plane } = DriveShape::of(scale);
     vec![
         "device.preset=df-64g".to_owned(),
         format!("device.channels={channels}"),
@@ -77,8 +77,11 @@ fn content(ratio: &str) -> String {
 const SET_DRIVES: [(&str, &str); 2] = [("full", "0.3"), ("half", "0.5")];
 /// Levels of load: requests per second and chip (Poisson arrivals), or requests in flight per chip; a channel has one
 /// chip.
-const LEVELS: [(&str, Level); 3] =
-    [("light", Level::PerSecond(300)), ("busy", Level::PerSecond(2000)), ("saturated", Level::InFlight(32))];
+const LEVELS: [(&str, LoadLevel); 3] = [
+    ("light", LoadLevel::PerSecond(300)),
+    ("busy", LoadLevel::PerSecond(2000)),
+    ("saturated", LoadLevel::InFlight(32)),
+];
 /// Spare shares of the physical pages for which the number of garbage collections is measured.
 const SPARES: [&str; 6] = ["0.1", "0.2", "0.3", "0.4", "0.5", "0.7"];
 /// Variations of one parameter of the generated load `delta-load`: name, and the key that replaces the default.
@@ -124,7 +127,7 @@ const ENDS: [&str; 2] = ["0.50", "0.20"];
 const EXAMINED_TRACES: [(&str, &str); 2] = [("F1", "f1"), ("C8", "c8")];
 
 #[derive(Clone, Copy)]
-enum Level {
+enum LoadLevel {
     PerSecond(u32),
     InFlight(u32),
 }
@@ -180,7 +183,7 @@ fn causes(setting: &ExperimentSetting, scale: f64) -> Vec<Experiment> {
             experiments.push(Experiment::replay_of(name, (source, size), "delta", settings));
         };
         if trace != "F1" {
-            let entries = Chips::of(size).logical_pages(0.3) as f64 / SMALL_TABLE;
+            let entries = DriveShape::of(size).logical_pages(0.3) as f64 / SMALL_TABLE;
             let entries = format!("delta.heat_entries={entries:.0}");
             add(format!("{trace}/heat-{SMALL_TABLE}"), "0.35", &drive(setting, size), entries);
         }
@@ -196,7 +199,7 @@ fn causes(setting: &ExperimentSetting, scale: f64) -> Vec<Experiment> {
 /// map updates. Power is lost after the last request.
 fn journals(setting: &ExperimentSetting) -> Vec<Experiment> {
     let scale = 0.02;
-    let pages = Chips::of(scale).logical_pages(0.3) - 1;
+    let pages = DriveShape::of(scale).logical_pages(0.3) - 1;
     let source = RequestSource::Generated(set_load(setting, pages, 10e6 * scale, "") + "+unique:delta=0.35");
     let one = |journal_pages: Option<u32>| {
         let mut settings = drive(setting, scale);
@@ -237,7 +240,7 @@ fn heat_tables(setting: &ExperimentSetting, scale: f64) -> Vec<Experiment> {
     let (counted, size) = setting.traces.source_of("f1", &format!(",seed={}", setting.seed), scale);
     let one = |pages_per_entry: &f64| {
         let (source, mut settings) = with_deltas(&counted, "0.35", &drive(setting, size));
-        let entries = Chips::of(size).logical_pages(0.3) as f64 / pages_per_entry;
+        let entries = DriveShape::of(size).logical_pages(0.3) as f64 / pages_per_entry;
         settings.push(format!("delta.heat_entries={entries:.0}"));
         Experiment::replay_of(format!("F1/heat-{pages_per_entry}"), (source, size), "delta", settings)
     };
@@ -250,12 +253,12 @@ fn owned_strings(of: &[&str]) -> Vec<String> {
 
 /// Shape of the Delta-FTL paper's drive at a scale: channels (of one chip each) and blocks per plane.
 #[derive(Clone, Copy)]
-struct Chips {
+struct DriveShape {
     channels: f64,
     blocks_per_plane: f64,
 }
 
-impl Chips {
+impl DriveShape {
     fn of(scale: f64) -> Self {
         let planes = (64.0 * scale).round().clamp(4.0, 64.0);
         let channels = (planes / 4.0).ceil();
@@ -300,13 +303,13 @@ fn set_loads(setting: &ExperimentSetting) -> Vec<Experiment> {
         Size::Quick => 0.02,
         Size::Full => 0.2,
     };
-    let channels = Chips::of(scale).channels;
+    let channels = DriveShape::of(scale).channels;
     let mut runs = Vec::new();
     for (drive, spare) in SET_DRIVES {
         for (level, how) in LEVELS {
             let (keys, mut settings) = match how {
-                Level::PerSecond(rate) => (format!("rate={}", f64::from(rate) * channels), Vec::new()),
-                Level::InFlight(depth) => {
+                LoadLevel::PerSecond(rate) => (format!("rate={}", f64::from(rate) * channels), Vec::new()),
+                LoadLevel::InFlight(depth) => {
                     let depth = format!("replay.queue_depth={}", f64::from(depth) * channels);
                     (String::new(), vec!["replay.arrival=closed".to_owned(), depth])
                 }
@@ -345,7 +348,7 @@ fn set_loads(setting: &ExperimentSetting) -> Vec<Experiment> {
 
 fn set_experiments(setting: &ExperimentSetting, scale: f64, run: &SetRun<'_>) -> Vec<Experiment> {
     let spare: f64 = run.spare.parse().expect("a share");
-    let pages = Chips::of(scale).logical_pages(spare) - 1;
+    let pages = DriveShape::of(scale).logical_pages(spare) - 1;
     let load = set_load(setting, pages, 10e6 * scale, &run.keys);
     let mut settings = drive(setting, scale);
     settings.push(format!("device.over_provisioning={}", run.spare));
@@ -445,7 +448,7 @@ pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Valu
         "DF-27" => median_of(runs, time_per_collection),
         "DF-28" => {
             let mut values = Vec::new();
-            for (name, value) in [("", read_latency_added as Compared), ("two pages ", double_reads)] {
+            for (name, value) in [("", read_latency_added as ValueOfRuns), ("two pages ", double_reads)] {
                 for ratio in RATIOS {
                     match mean(runs, ratio, value) {
                         Ok(mean) => values.push(Value::new(format!("{name}{ratio}"), mean)),
@@ -675,14 +678,14 @@ fn trace_table(runs: &ExperimentRecords, trace: &str) -> Result<Vec<Value>> {
 }
 
 /// A function that computes a value from a run of the delta design and its baseline.
-type Compared = fn(ExperimentRun<'_>, ExperimentRun<'_>) -> f64;
+type ValueOfRuns = fn(ExperimentRun<'_>, ExperimentRun<'_>) -> f64;
 
 fn compare_trace_runs(
     runs: &ExperimentRecords,
     trace: &str,
     drive: &str,
     ratio: &str,
-    value: Compared,
+    value: ValueOfRuns,
 ) -> Result<f64> {
     let of = |variant: &str| runs.run_named(&format!("{trace}/{drive}{variant}"));
     Ok(value(of(ratio)?, of("baseline")?))
@@ -692,7 +695,7 @@ fn preset_and_fitted(
     runs: &ExperimentRecords,
     trace: &str,
     ratio: &str,
-    value: Compared,
+    value: ValueOfRuns,
 ) -> Result<Vec<Value>> {
     Ok(vec![
         Value::new(trace, compare_trace_runs(runs, trace, "", ratio, value)?),
@@ -700,22 +703,27 @@ fn preset_and_fitted(
     ])
 }
 
-fn mean_on(runs: &ExperimentRecords, drive: &str, ratio: &str, value: Compared) -> Result<f64> {
+fn mean_value_on_drive(
+    runs: &ExperimentRecords,
+    drive: &str,
+    ratio: &str,
+    value: ValueOfRuns,
+) -> Result<f64> {
     let values: Result<Vec<f64>> =
         TRACES.iter().map(|(trace, _)| compare_trace_runs(runs, trace, drive, ratio, value)).collect();
     Ok(values?.iter().sum::<f64>() / TRACES.len() as f64)
 }
 
-fn mean(runs: &ExperimentRecords, ratio: &str, value: Compared) -> Result<f64> {
-    mean_on(runs, "", ratio, value)
+fn mean(runs: &ExperimentRecords, ratio: &str, value: ValueOfRuns) -> Result<f64> {
+    mean_value_on_drive(runs, "", ratio, value)
 }
 
 /// Returns the mean of a value over the traces on each of the two drives, and the value of each trace on the Delta-FTL
 /// paper's drive.
-fn mean_of(runs: &ExperimentRecords, ratio: &str, value: Compared) -> Result<Vec<Value>> {
+fn mean_of(runs: &ExperimentRecords, ratio: &str, value: ValueOfRuns) -> Result<Vec<Value>> {
     let mut values = vec![
         Value::new("mean", mean(runs, ratio, value)?),
-        Value::new("mean fitted", mean_on(runs, "fitted-", ratio, value)?),
+        Value::new("mean fitted", mean_value_on_drive(runs, "fitted-", ratio, value)?),
     ];
     for (trace, _) in TRACES {
         values.push(Value::new(trace, compare_trace_runs(runs, trace, "", ratio, value)?));
@@ -723,7 +731,7 @@ fn mean_of(runs: &ExperimentRecords, ratio: &str, value: Compared) -> Result<Vec
     Ok(values)
 }
 
-fn median_of(runs: &ExperimentRecords, value: Compared) -> Result<Vec<Value>> {
+fn median_of(runs: &ExperimentRecords, value: ValueOfRuns) -> Result<Vec<Value>> {
     let values: Result<Vec<f64>> =
         TRACES.iter().map(|(trace, _)| compare_trace_runs(runs, trace, "", "0.50", value)).collect();
     let mut values = values?;

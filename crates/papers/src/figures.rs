@@ -299,7 +299,7 @@ const OWN_PLANS: [OwnFigurePlan; 13] = [
 ];
 
 /// A group of bars in a figure: a reported number or range, and Wearwell's value.
-struct Bars {
+struct BarGroup {
     label: String,
     low: f64,
     high: f64,
@@ -312,7 +312,7 @@ pub fn draw_figures(targets: &Targets, results: &Results) -> Vec<DrawnFigure> {
     let of_paper = PLANS.iter().filter(|plan| plan.name.starts_with(&prefix));
     let own = OWN_PLANS.iter().filter(|plan| plan.name.starts_with(&prefix));
     let compared = of_paper.filter_map(|plan| {
-        let bars: Vec<Bars> =
+        let bars: Vec<BarGroup> =
             plan.rows.iter().flat_map(|(label, id)| bars(targets, results, label, id)).collect();
         (!bars.is_empty()).then(|| DrawnFigure {
             name: plan.name,
@@ -354,7 +354,7 @@ fn own_drawing(plan: &OwnFigurePlan, results: &Results) -> Option<String> {
 }
 
 /// Returns one group of bars for each reported value of row `id` for which Wearwell has a value.
-fn bars(targets: &Targets, results: &Results, label: &str, id: &str) -> Vec<Bars> {
+fn bars(targets: &Targets, results: &Results, label: &str, id: &str) -> Vec<BarGroup> {
     let (Some(target), Some(row)) = (targets.target_of(id), results.rows.iter().find(|row| row.id == id))
     else {
         return Vec::new();
@@ -363,7 +363,7 @@ fn bars(targets: &Targets, results: &Results, label: &str, id: &str) -> Vec<Bars
         let ours = row.ours.iter().find(|value| value.of == reported.of)?.value;
         let (low, high) = reported.range_bounds();
         let label = format!("{label} {}", reported.of).trim().to_owned();
-        [low, high, ours].iter().all(|value| value.is_finite()).then_some(Bars { label, low, high, ours })
+        [low, high, ours].iter().all(|value| value.is_finite()).then_some(BarGroup { label, low, high, ours })
     };
     target.values.iter().filter_map(group).collect()
 }
@@ -372,7 +372,7 @@ const REPORTED: &str = "#9aa5b1";
 const REPORTED_HIGH: &str = "#c9d1d9";
 const OURS: &str = "#d9822b";
 
-fn drawing(plan: &Plan, bars: &[Bars]) -> String {
+fn drawing(plan: &Plan, bars: &[BarGroup]) -> String {
     let has_ranges = bars.iter().any(|bars| bars.low < bars.high);
     // The first group of a horizontal plot is at the bottom.
     let plot = bars.iter().rev().fold(BarPlot::new().with_horizontal(true), |plot, bars| {

@@ -55,7 +55,7 @@ const FTLS: [(&str, &str); 5] = [
 
 /// A device of some size, and a number of random host writes on it.
 #[derive(Clone, Copy)]
-struct Load {
+struct RandomWriteLoad {
     blocks: u64,
     block_pages: u64,
     /// R: logical pages in percent of the physical pages of the device.
@@ -65,7 +65,7 @@ struct Load {
     cache: u64,
 }
 
-impl Load {
+impl RandomWriteLoad {
     fn of(setting: &ExperimentSetting) -> Self {
         let (blocks, writes) = match setting.size {
             Size::Quick => (1 << 14, 1_000_000),
@@ -121,10 +121,10 @@ const RECOVERED_WRITES: u64 = 2_000_000;
 
 /// Returns all experiments for the GeckoFTL paper (GK).
 pub fn experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
-    let load = Load::of(setting);
+    let load = RandomWriteLoad::of(setting);
     [
         designs(setting, load),
-        validity_alone(setting, load),
+        validity_store_experiments(setting, load),
         figure_14(setting, load),
         recoveries(setting, load),
         causes(setting, load),
@@ -135,13 +135,15 @@ pub fn experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
 /// Returns experiments on small devices that remove suspected causes of differences from the GeckoFTL paper: DFTL that
 /// reports old pages as invalid only when it writes translation pages, and Logarithmic Gecko with pairwise instead of
 /// multi-way merges for other capacities and size ratios.
-fn causes(setting: &ExperimentSetting, load: Load) -> Vec<Experiment> {
+fn causes(setting: &ExperimentSetting, load: RandomWriteLoad) -> Vec<Experiment> {
     if setting.size == Size::Full {
         return Vec::new();
     }
     let lazily = "mapping.identification=at-synchronisation";
     let mut experiments = vec![load.experiment(setting, "DFTL/lazy".into(), "dftl", &[lazily])];
-    let gecko = |load: Load, name: String, extra: &[&str]| load.experiment(setting, name, "geckoftl", extra);
+    let gecko = |load: RandomWriteLoad, name: String, extra: &[&str]| {
+        load.experiment(setting, name, "geckoftl", extra)
+    };
     let pairwise = "gecko.merge=pairwise";
     for ratio in [3, 4, 8] {
         let ratio_setting = format!("gecko.size_ratio={ratio}");
@@ -149,10 +151,10 @@ fn causes(setting: &ExperimentSetting, load: Load) -> Vec<Experiment> {
     }
     for blocks in CAPACITIES {
         let writes = load.writes.max(WRITES_PER_BLOCK * blocks);
-        let load = Load { blocks, writes, ..load };
+        let load = RandomWriteLoad { blocks, writes, ..load };
         experiments.push(gecko(load, format!("K={blocks}/pairwise"), &[pairwise]));
     }
-    let between = Load { blocks: BETWEEN_LEVELS, ..load };
+    let between = RandomWriteLoad { blocks: BETWEEN_LEVELS, ..load };
     experiments.push(gecko(between, format!("K={BETWEEN_LEVELS}"), &[]));
     experiments.push(gecko(between, format!("K={BETWEEN_LEVELS}/pairwise"), &[pairwise]));
     experiments
@@ -160,7 +162,7 @@ fn causes(setting: &ExperimentSetting, load: Load) -> Vec<Experiment> {
 
 /// Returns the experiments for the GeckoFTL paper's Figure 13 (all five designs), and one that shows what `GeckoFTL`
 /// saves by collecting metadata blocks only when they are empty.
-fn designs(setting: &ExperimentSetting, load: Load) -> Vec<Experiment> {
+fn designs(setting: &ExperimentSetting, load: RandomWriteLoad) -> Vec<Experiment> {
     let mut experiments: Vec<Experiment> =
         FTLS.iter().map(|&(name, design)| load.experiment(setting, name.to_owned(), design, &[])).collect();
     let greedy = "GeckoFTL/metadata collected".to_owned();
@@ -170,8 +172,10 @@ fn designs(setting: &ExperimentSetting, load: Load) -> Vec<Experiment> {
 
 /// Returns the experiments for the GeckoFTL paper's Figures 9 to 12: page validity on flash in Logarithmic Gecko and in
 /// a bitmap.
-fn validity_alone(setting: &ExperimentSetting, load: Load) -> Vec<Experiment> {
-    let gecko = |load: Load, name: String, extra: &[&str]| load.experiment(setting, name, "geckoftl", extra);
+fn validity_store_experiments(setting: &ExperimentSetting, load: RandomWriteLoad) -> Vec<Experiment> {
+    let gecko = |load: RandomWriteLoad, name: String, extra: &[&str]| {
+        load.experiment(setting, name, "geckoftl", extra)
+    };
     let at_once = "mapping.identification=on-update";
     let mut experiments = vec![
         load.experiment(setting, "bitmap".into(), "u-ftl", &[at_once]),
@@ -186,35 +190,35 @@ fn validity_alone(setting: &ExperimentSetting, load: Load) -> Vec<Experiment> {
     experiments.extend(block_sizes(setting, load));
     for utilisation in UTILISATIONS.into_iter().filter(|&utilisation| utilisation != UTILISATION) {
         experiments.push(gecko(
-            Load { utilisation, ..load },
+            RandomWriteLoad { utilisation, ..load },
             format!("R={}", fraction_of_percent(utilisation)),
             &[],
         ));
     }
     for blocks in CAPACITIES {
         let writes = load.writes.max(WRITES_PER_BLOCK * blocks);
-        experiments.push(gecko(Load { blocks, writes, ..load }, format!("K={blocks}"), &[]));
+        experiments.push(gecko(RandomWriteLoad { blocks, writes, ..load }, format!("K={blocks}"), &[]));
     }
-    let small = Load { blocks: 1 << 12, ..load };
+    let small = RandomWriteLoad { blocks: 1 << 12, ..load };
     experiments.push(small.experiment(setting, "bitmap/K=4096".into(), "u-ftl", &[at_once]));
     experiments
 }
 
 /// Returns the number of blocks of the device in sweeps over block sizes; at full size fewer than the GeckoFTL paper's,
 /// so that 1024 pages per block are possible.
-fn sweep_blocks(load: Load) -> u64 {
+fn sweep_blocks(load: RandomWriteLoad) -> u64 {
     load.blocks.min(1 << 16)
 }
 
 /// Returns the experiments for the GeckoFTL paper's Figure 10: validity bitmaps of whole blocks, bitmaps in parts of 32
 /// pages, and such parts on a device whose capacity, and so its number of keys, does not grow with the block size.
-fn block_sizes(setting: &ExperimentSetting, load: Load) -> Vec<Experiment> {
+fn block_sizes(setting: &ExperimentSetting, load: RandomWriteLoad) -> Vec<Experiment> {
     let blocks = sweep_blocks(load);
     let mut experiments = Vec::new();
     for block_pages in BLOCK_SIZES {
         let parts = format!("gecko.parts={}", block_pages / PART_PAGES);
         let mut add = |name: &str, blocks: u64, parts: &str| {
-            let load = Load { blocks, block_pages, ..load };
+            let load = RandomWriteLoad { blocks, block_pages, ..load };
             let name = format!("{name}/B={block_pages}");
             experiments.push(load.experiment(setting, name, "geckoftl", &[parts]));
         };
@@ -227,8 +231,8 @@ fn block_sizes(setting: &ExperimentSetting, load: Load) -> Vec<Experiment> {
 
 /// Returns the experiments for the GeckoFTL paper's Figure 14: designs without a validity bitmap in RAM have a cache
 /// that is larger by the bitmap's size. All use `GeckoFTL`'s rule for GC of metadata.
-fn figure_14(setting: &ExperimentSetting, load: Load) -> Vec<Experiment> {
-    let large = Load { cache: LARGE_CACHE, ..load };
+fn figure_14(setting: &ExperimentSetting, load: RandomWriteLoad) -> Vec<Experiment> {
+    let large = RandomWriteLoad { cache: LARGE_CACHE, ..load };
     let spared = ["gc.metadata=when-empty"];
     vec![
         load.experiment(setting, "Fig. 14/DFTL".into(), "dftl", &spared),
@@ -239,16 +243,16 @@ fn figure_14(setting: &ExperimentSetting, load: Load) -> Vec<Experiment> {
 
 /// Returns the experiments with a recovery in the middle of a run, and one that runs IB-FTL until its log of invalid
 /// pages has been cleaned several times.
-fn recoveries(setting: &ExperimentSetting, load: Load) -> Vec<Experiment> {
+fn recoveries(setting: &ExperimentSetting, load: RandomWriteLoad) -> Vec<Experiment> {
     let cut = format!("recovery.after_requests={}", load.writes / 2);
-    let small = Load { blocks: load.blocks / 4, ..load };
+    let small = RandomWriteLoad { blocks: load.blocks / 4, ..load };
     let invalid = small.pages() * u64::from(100 - UTILISATION) / 100;
-    let log = Load { writes: 12 * invalid, ..small };
+    let log = RandomWriteLoad { writes: 12 * invalid, ..small };
     let mut experiments = vec![
         load.experiment(setting, "GeckoFTL/recovered".into(), "geckoftl", &[&cut]),
         log.experiment(setting, "IB-FTL/log".into(), "ib-ftl", &[]),
     ];
-    let executed = Load { blocks: RECOVERED_BLOCKS, writes: RECOVERED_WRITES, ..load };
+    let executed = RandomWriteLoad { blocks: RECOVERED_BLOCKS, writes: RECOVERED_WRITES, ..load };
     let cut = format!("recovery.after_requests={}", RECOVERED_WRITES / 2);
     for (name, design) in FTLS {
         experiments.push(executed.experiment(setting, format!("recovery/{name}"), design, &[&cut]));

@@ -68,14 +68,14 @@ const REPEATS: [&str; 2] = ["0.018", "0.025"];
 
 /// Moment at which a write is acknowledged to the host.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Answer {
+enum AcknowledgeMoment {
     /// The write is acknowledged when it is in the write buffer, of eight pages in every configuration.
     EqualBuffers,
     /// The write is acknowledged when its page has been programmed.
     UntilProgrammed,
 }
 
-impl Answer {
+impl AcknowledgeMoment {
     /// Returns the response time of a write on an idle drive without deduplication, compression and throttling,
     /// seconds.
     fn write_s(self) -> f64 {
@@ -120,7 +120,12 @@ fn scale_of(size: Size) -> f64 {
     }
 }
 
-fn settings(setting: &ExperimentSetting, scheme: &str, answer: Answer, gap_scale: f64) -> Vec<String> {
+fn settings(
+    setting: &ExperimentSetting,
+    scheme: &str,
+    answer: AcknowledgeMoment,
+    gap_scale: f64,
+) -> Vec<String> {
     let scale = scale_of(setting.size);
     vec![
         "device.preset=il-64g".to_owned(),
@@ -156,11 +161,11 @@ pub fn experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
             setting,
             "synthetic",
             scheme,
-            Answer::EqualBuffers,
+            AcknowledgeMoment::EqualBuffers,
             (load, gap_scale, 40e6),
         ));
     }
-    for answer in [Answer::EqualBuffers, Answer::UntilProgrammed] {
+    for answer in [AcknowledgeMoment::EqualBuffers, AcknowledgeMoment::UntilProgrammed] {
         for scheme in SCHEMES {
             let load = format!("rate={CONTROL_RATE}+unique");
             let gap_scale = request_gap_scale(CONTROL_RATE, 1.0, (answer.write_s(), 0.0));
@@ -174,7 +179,7 @@ fn of_trace(setting: &ExperimentSetting, trace: Trace) -> Vec<Experiment> {
     let scale = scale_of(setting.size);
     let programs_per_write = trace.programs_per_write[usize::from(setting.size == Size::Full)];
     let mut experiments = Vec::new();
-    let mut add = |variant: &str, scheme: &str, answer: Answer, extra: &[&str]| {
+    let mut add = |variant: &str, scheme: &str, answer: AcknowledgeMoment, extra: &[&str]| {
         let load = format!("{}:scale={scale},seed={}{}", trace.substitute, setting.seed, repeating(variant));
         let times = (answer.write_s(), READS_PER_WRITE);
         let gap_scale = request_gap_scale(writes_per_s(trace.years), programs_per_write, times);
@@ -189,28 +194,28 @@ fn of_trace(setting: &ExperimentSetting, trace: Trace) -> Vec<Experiment> {
         ));
     };
     for scheme in SCHEMES {
-        add(scheme, scheme, Answer::EqualBuffers, &[]);
+        add(scheme, scheme, AcknowledgeMoment::EqualBuffers, &[]);
         // Row IL-08 compares these two schemes on DVMT.
         let is_compared = ["throttling", "integrated"].contains(&scheme);
         if trace.name == "WKSN" || trace.name == "DVMT" && is_compared {
-            add(scheme, scheme, Answer::UntilProgrammed, &[]);
+            add(scheme, scheme, AcknowledgeMoment::UntilProgrammed, &[]);
         }
     }
     if trace.name != "WKSN" {
         let blocks = format!("device.blocks_per_plane={}", 8192.0 * scale * f64::from(ROOMY));
         let cycles = format!("device.endurance_cycles={}", 3000.0 / scale / f64::from(ROOMY));
-        add(NEVER_COLLECTED, "compression", Answer::EqualBuffers, &[&blocks, &cycles]);
+        add(NEVER_COLLECTED, "compression", AcknowledgeMoment::EqualBuffers, &[&blocks, &cycles]);
     }
     if trace.name == "Media" && setting.size == Size::Quick {
         for share in REPEATS {
             for scheme in ["dedup", "integrated"] {
                 let variant = format!("{scheme}, {share} repeated");
-                add(&variant, scheme, Answer::EqualBuffers, &[]);
+                add(&variant, scheme, AcknowledgeMoment::EqualBuffers, &[]);
             }
         }
     }
     if trace.name != "Media" {
-        add("integrated-2x", "integrated", Answer::EqualBuffers, &["lifetime.fitted_energy=true"]);
+        add("integrated-2x", "integrated", AcknowledgeMoment::EqualBuffers, &["lifetime.fitted_energy=true"]);
     }
     experiments
 }
@@ -230,7 +235,7 @@ fn synthetic(
     setting: &ExperimentSetting,
     name: &str,
     scheme: &str,
-    answer: Answer,
+    answer: AcknowledgeMoment,
     (load, gap_scale, full_requests): (String, f64, f64),
 ) -> Experiment {
     let scale = scale_of(setting.size);
@@ -322,7 +327,7 @@ fn energy(run: ExperimentRun<'_>) -> Result<f64> {
 /// Returns how much of a value a variant of the run saves relative to the baseline, percent.
 fn saved(
     runs: &ExperimentRecords,
-    (trace, variant, answer): (&str, &str, Answer),
+    (trace, variant, answer): (&str, &str, AcknowledgeMoment),
     value: impl Fn(ExperimentRun<'_>) -> Result<f64>,
 ) -> Result<f64> {
     let of = |variant: &str| value(runs.run_named(&answer.name(trace, variant))?);
@@ -330,7 +335,7 @@ fn saved(
 }
 
 fn values_of_response_times(runs: &ExperimentRecords) -> Result<Vec<Value>> {
-    let through = ("WKSN", "integrated", Answer::UntilProgrammed);
+    let through = ("WKSN", "integrated", AcknowledgeMoment::UntilProgrammed);
     let mut values = vec![
         Value::new("until programmed", saved(runs, through, programmed)?),
         // With the chunk buffer counted as acknowledgement: three of four writes have a response time of zero.
@@ -338,14 +343,14 @@ fn values_of_response_times(runs: &ExperimentRecords) -> Result<Vec<Value>> {
         Value::new("programs", saved(runs, through, |run| Ok(programs_per_write(run)))?),
     ];
     for scheme in SCHEMES {
-        let run = |answer: Answer| runs.run_named(&answer.name("WKSN", scheme));
+        let run = |answer: AcknowledgeMoment| runs.run_named(&answer.name("WKSN", scheme));
         values.push(Value::new(
             format!("equal buffers, {scheme}, us"),
-            acknowledge_us(run(Answer::EqualBuffers)?)?,
+            acknowledge_us(run(AcknowledgeMoment::EqualBuffers)?)?,
         ));
         values.push(Value::new(
             format!("until programmed, {scheme}, us"),
-            programmed(run(Answer::UntilProgrammed)?)?,
+            programmed(run(AcknowledgeMoment::UntilProgrammed)?)?,
         ));
     }
     Ok(values)
@@ -356,11 +361,11 @@ fn throttled_responses(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     for scheme in ["throttling", "integrated"] {
         values.push(Value::new(
             scheme,
-            acknowledge_us(runs.run_named(&Answer::EqualBuffers.name("DVMT", scheme))?)?,
+            acknowledge_us(runs.run_named(&AcknowledgeMoment::EqualBuffers.name("DVMT", scheme))?)?,
         ));
     }
     for scheme in ["throttling", "integrated"] {
-        let run = runs.run_named(&Answer::UntilProgrammed.name("DVMT", scheme))?;
+        let run = runs.run_named(&AcknowledgeMoment::UntilProgrammed.name("DVMT", scheme))?;
         values.push(Value::new(format!("until programmed, {scheme}"), programmed(run)?));
     }
     Ok(values)
@@ -379,7 +384,7 @@ fn target_met(runs: &ExperimentRecords) -> Result<Vec<Value>> {
 /// Returns the energy that integrated management saves with the printed powers, and with twice the energy of
 /// compression, percent; with `sign` -1 the increase.
 fn energies(runs: &ExperimentRecords, trace: &str, sign: f64) -> Result<Vec<Value>> {
-    let of = |variant: &str| saved(runs, (trace, variant, Answer::EqualBuffers), energy);
+    let of = |variant: &str| saved(runs, (trace, variant, AcknowledgeMoment::EqualBuffers), energy);
     Ok(vec![Value::new("", sign * of("integrated")?), Value::new("2x", sign * of("integrated-2x")?)])
 }
 
@@ -405,7 +410,7 @@ fn gains(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let of = |trace, variant, answer, value: fn(ExperimentRun<'_>) -> Result<f64>| {
         saved(runs, (trace, variant, answer), value)
     };
-    let (buffers, programs) = (Answer::EqualBuffers, Answer::UntilProgrammed);
+    let (buffers, programs) = (AcknowledgeMoment::EqualBuffers, AcknowledgeMoment::UntilProgrammed);
     let mut values = vec![
         Value::new("response time", of("WKSN", "integrated", programs, programmed)?),
         Value::new("energy", of("WKSN", "integrated", buffers, energy)?),

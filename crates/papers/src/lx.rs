@@ -421,23 +421,24 @@ fn of_stores(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Value>>> {
             with(runs, value_per_trace(runs, &traces, "256k", reduction), &[("256k-lru", "LRU")], reduction)
         }
         "LX-24" => value_per_trace_against_baseline(runs, "sized-baseline", "sized-infinite", erases_saved)
-            .map(|values| [values, erases_on(runs, "filled-", "infinite", "filled")].concat()),
+            .map(|values| [values, erases_on_drive(runs, "filled-", "infinite", "filled")].concat()),
         "LX-25" => normalised(runs, "web", &["64k", "128k", "256k", "infinite"]),
         "LX-26" => normalised(runs, "mail", &["256k", "64k"]),
         "LX-27" => value_per_trace_against_baseline(runs, "sized-baseline", "sized-128k", erases_saved).map(
             |values| {
-                let lru = erases_on(runs, "sized-", "128k-lru", "LRU");
-                let leaving = erases_on(runs, "sized-", "128k-leaving", "leaving");
-                [values, lru, leaving, erases_on(runs, "filled-", "128k", "filled")].concat()
+                let lru = erases_on_drive(runs, "sized-", "128k-lru", "LRU");
+                let leaving = erases_on_drive(runs, "sized-", "128k-leaving", "leaving");
+                [values, lru, leaving, erases_on_drive(runs, "filled-", "128k", "filled")].concat()
             },
         ),
         "LX-28" => response(runs, "timed-lru", 1.0).map(|values| {
-            [values, responses_beside(runs, &[("timed-unhashed-lru", "without hash")], 1.0)].concat()
+            [values, response_times_of_variants(runs, &[("timed-unhashed-lru", "without hash")], 1.0)]
+                .concat()
         }),
         "LX-29" => response(runs, "timed-prob", 1.0)
-            .map(|values| [values, responses_beside(runs, &PROB_RESPONSES, 1.0)].concat()),
+            .map(|values| [values, response_times_of_variants(runs, &PROB_RESPONSES, 1.0)].concat()),
         "LX-30" => response(runs, "timed-prob", -1.0)
-            .map(|values| [values, responses_beside(runs, &PROB_RESPONSES, -1.0)].concat()),
+            .map(|values| [values, response_times_of_variants(runs, &PROB_RESPONSES, -1.0)].concat()),
         "LX-31" => with(
             runs,
             value_per_trace(runs, &traces, "128k", comparisons),
@@ -746,7 +747,7 @@ fn erases_saved(baseline: ExperimentRun<'_>, run: ExperimentRun<'_>) -> f64 {
 
 /// Returns the erases that a variant (design with settings) saves relative to the baseline on one of the drives,
 /// percent, with the text `name` appended to the names of the traces.
-fn erases_on(runs: &ExperimentRecords, drive: &str, variant: &str, name: &str) -> Vec<Value> {
+fn erases_on_drive(runs: &ExperimentRecords, drive: &str, variant: &str, name: &str) -> Vec<Value> {
     against_named(runs, &format!("{drive}baseline"), &format!("{drive}{variant}"), name, erases_saved)
 }
 
@@ -779,7 +780,7 @@ const PROB_RESPONSES: [(&str, &str); 4] = [
 
 /// Returns the changes of response times with other variants (designs with settings), with a text appended to the names
 /// of the traces. Variants with a write buffer are compared with the baseline that has one.
-fn responses_beside(runs: &ExperimentRecords, variants: &[(&str, &str)], sign: f64) -> Vec<Value> {
+fn response_times_of_variants(runs: &ExperimentRecords, variants: &[(&str, &str)], sign: f64) -> Vec<Value> {
     let of = |(variant, name): &(&str, &str)| {
         let is_buffered = variant.contains("buffered");
         let baseline = if is_buffered { "timed-buffered-baseline" } else { "timed-baseline" };

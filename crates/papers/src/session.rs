@@ -129,7 +129,7 @@ pub fn run_jobs(
         let place = |name: &str| wanted.iter().position(|job| job.experiment.name == name);
         results.experiments.sort_by_key(|record| place(&record.name));
         results.evaluate(paper, quick.as_ref());
-        write_whole(&options.folder.join("results.json"), &results.to_json())
+        write_file_atomically(&options.folder.join("results.json"), &results.to_json())
     };
     results.partial = !run_at_once(&to_do, options.parallel_runs, &mut results, observer, &mut write)?;
     write(&mut results)?;
@@ -162,7 +162,7 @@ impl Task<'_> {
 }
 
 /// Message from a thread that runs experiments; the number in each variant is the index of the experiment in the list.
-enum Report {
+enum WorkerMessage {
     /// The thread wants to start an experiment and waits for the reply: true to start.
     Begins(usize, Sender<bool>),
     GoesOn(usize, Progress),
@@ -202,24 +202,24 @@ fn run_at_once(
 const STACK_BYTES: usize = 8 << 20;
 
 /// Runs experiments of the list one after the other, in one of several threads, until none is left or the run is ended.
-fn work(to_do: &[Task], next: &AtomicUsize, is_ended: &AtomicBool, reports: &Sender<Report>) {
+fn work(to_do: &[Task], next: &AtomicUsize, is_ended: &AtomicBool, reports: &Sender<WorkerMessage>) {
     loop {
         let k = next.fetch_add(1, Ordering::Relaxed);
         let Some(task) = to_do.get(k) else { return };
         let (answer, may_begin) = channel();
         // If sending fails, the listener has ended, and no further experiment is wanted.
-        if reports.send(Report::Begins(k, answer)).is_err() || !may_begin.recv().unwrap_or(false) {
+        if reports.send(WorkerMessage::Begins(k, answer)).is_err() || !may_begin.recv().unwrap_or(false) {
             return;
         }
         let outcome = task.run(&mut |progress| {
-            let is_heard = reports.send(Report::GoesOn(k, progress)).is_ok();
+            let is_heard = reports.send(WorkerMessage::GoesOn(k, progress)).is_ok();
             if is_heard && !is_ended.load(Ordering::Relaxed) {
                 ControlFlow::Continue(())
             } else {
                 ControlFlow::Break(())
             }
         });
-        if reports.send(Report::Ends(k, outcome.map(Box::new))).is_err() {
+        if reports.send(WorkerMessage::Ends(k, outcome.map(Box::new))).is_err() {
             return;
         }
     }
@@ -229,7 +229,7 @@ fn work(to_do: &[Task], next: &AtomicUsize, is_ended: &AtomicBool, reports: &Sen
 /// run. After an error the function returns, and the threads end because nobody receives their messages.
 fn listen(
     to_do: &[Task],
-    reports: Receiver<Report>,
+    reports: Receiver<WorkerMessage>,
     is_ended: &AtomicBool,
     results: &mut Results,
     observer: &mut dyn SessionObserver,
@@ -243,7 +243,7 @@ fn listen(
     };
     for report in reports {
         match report {
-            Report::Begins(k, answer) => {
+            WorkerMessage::Begins(k, answer) => {
                 let left =
                     (finished > 0).then(|| started.elapsed() / finished * (to_do.len() as u32 - finished));
                 let is_allowed = is_whole && {
@@ -256,13 +256,13 @@ fn listen(
                 // If sending fails, the thread has ended.
                 let _ = answer.send(is_allowed);
             }
-            Report::GoesOn(k, progress) => {
+            WorkerMessage::GoesOn(k, progress) => {
                 if observer.experiment_progress(to_do[k].name(), progress).is_break() {
                     end(&mut is_whole);
                 }
             }
-            Report::Ends(_, Err(MissingRecord::Interrupted)) => end(&mut is_whole),
-            Report::Ends(k, outcome) => {
+            WorkerMessage::Ends(_, Err(MissingRecord::Interrupted)) => end(&mut is_whole),
+            WorkerMessage::Ends(k, outcome) => {
                 finished += 1;
                 take(to_do[k].name(), outcome, results, observer);
                 // Until the last experiment has finished, the record is marked as partial.
@@ -321,10 +321,10 @@ pub fn write_views(results: &Results, paper: Paper, folder: &Path) -> std::io::R
     let drawn = figures::draw_figures(&targets, results);
     std::fs::create_dir_all(folder.join("figures"))?;
     for figure in &drawn {
-        write_whole(&folder.join("figures").join(figure.file_name()), &figure.svg)?;
+        write_file_atomically(&folder.join("figures").join(figure.file_name()), &figure.svg)?;
     }
-    write_whole(&folder.join("RESULTS.md"), &render::results_markdown(&targets, results, &drawn))?;
-    write_whole(&folder.join("RESULTS.html"), &render::results_html(&targets, results, &drawn))
+    write_file_atomically(&folder.join("RESULTS.md"), &render::results_markdown(&targets, results, &drawn))?;
+    write_file_atomically(&folder.join("RESULTS.html"), &render::results_html(&targets, results, &drawn))
 }
 
 /// Computes values and verdicts of the results in a folder again and writes the pages and figures.
@@ -335,13 +335,13 @@ pub fn render_again(paper: Paper, folder: &Path) -> std::io::Result<Results> {
     let text = std::fs::read_to_string(folder.join("results.json"))?;
     let mut results = Results::from_json(&text)?;
     results.evaluate(paper, quick_record(paper, results.size, folder).as_ref());
-    write_whole(&folder.join("results.json"), &results.to_json())?;
+    write_file_atomically(&folder.join("results.json"), &results.to_json())?;
     write_views(&results, paper, folder)?;
     Ok(results)
 }
 
 /// Writes a file so that a concurrent reader sees either the old or the new content as a whole.
-fn write_whole(path: &Path, text: &str) -> std::io::Result<()> {
+fn write_file_atomically(path: &Path, text: &str) -> std::io::Result<()> {
     let partial = path.with_extension("partial");
     std::fs::write(&partial, text)?;
     std::fs::rename(&partial, path)

@@ -25,18 +25,18 @@ const CLASSES: usize = 16;
 /// Number of requests between two reports of progress.
 const REPORT_EVERY: u64 = 1 << 16;
 
-type Map<K, V> = HashMap<K, V, FxBuildHasher>;
+type RequestMap<K, V> = HashMap<K, V, FxBuildHasher>;
 
 /// One page version of a trace, with its content, its current address and its number of reads.
 #[derive(Clone, Copy, Debug)]
-struct Page {
+struct PageVersion {
     content: Option<Fingerprint>,
     address: u32,
     reads: u8,
 }
 
 #[derive(Debug, Default)]
-struct Address {
+struct AddressState {
     /// Valid page version of the address, as an index into the list of pages.
     valid: Option<u32>,
     /// Dead page versions of the address, oldest first, as indexes into the list of pages.
@@ -46,11 +46,11 @@ struct Address {
 
 /// Counters and page versions while a trace is counted.
 #[derive(Debug, Default)]
-struct Count {
-    pages: Vec<Page>,
-    numbers: Map<(u32, u64), u32>,
-    addresses: Vec<Address>,
-    dead_by_content: Map<Fingerprint, Vec<u32>>,
+struct TraceCount {
+    pages: Vec<PageVersion>,
+    numbers: RequestMap<(u32, u64), u32>,
+    addresses: Vec<AddressState>,
+    dead_by_content: RequestMap<Fingerprint, Vec<u32>>,
     reads: u64,
     writes: u64,
     pages_written: u64,
@@ -74,7 +74,7 @@ pub fn count_requests(
     let not_run = |error: wearwell_trace::TraceError| MissingRecord::NotRun(error.to_string());
     let mut requests = input.open().map_err(not_run)?;
     let mut request = Request::default();
-    let mut count = Count::default();
+    let mut count = TraceCount::default();
     let mut done = 0;
     while requests.next_request(&mut request).map_err(not_run)? {
         count.add(&request);
@@ -89,7 +89,7 @@ pub fn count_requests(
     Ok(count.figures(done))
 }
 
-impl Count {
+impl TraceCount {
     fn add(&mut self, request: &Request) {
         if self.reads + self.writes == 0 {
             self.first_ns = request.time_ns;
@@ -124,11 +124,11 @@ impl Count {
         let next = self.addresses.len() as u32;
         let address = *self.numbers.entry((device, page)).or_insert(next);
         if address == next {
-            self.addresses.push(Address::default());
+            self.addresses.push(AddressState::default());
         }
         // The content is looked up before the old version dies, as in the paper's write path.
         let page = self.recycle(content).unwrap_or_else(|| {
-            self.pages.push(Page { content, address, reads: 0 });
+            self.pages.push(PageVersion { content, address, reads: 0 });
             self.pages.len() as u32 - 1
         });
         self.pages[page as usize].address = address;
@@ -141,7 +141,7 @@ impl Count {
     /// index. `None` if there is none.
     fn recycle(&mut self, content: Option<Fingerprint>) -> Option<u32> {
         let page = self.dead_by_content.get_mut(&content?)?.pop()?;
-        let Page { address, reads, .. } = self.pages[page as usize];
+        let PageVersion { address, reads, .. } = self.pages[page as usize];
         let dead = &mut self.addresses[address as usize].dead;
         let at = dead.iter().rposition(|&other| other == page).expect("a dead page is in its list");
         let newer = dead.len() - 1 - at;
@@ -153,7 +153,7 @@ impl Count {
     }
 
     fn record_dead_page(&mut self, address: u32, page: u32) {
-        let Page { content, reads, .. } = self.pages[page as usize];
+        let PageVersion { content, reads, .. } = self.pages[page as usize];
         let address = &mut self.addresses[address as usize];
         address.overwrites += 1;
         address.dead.push(page);

@@ -176,7 +176,7 @@ pub fn judge_values(target: &Target, ours: &[Value], substitute: bool) -> Verdic
     } else {
         outcome(target, &judged, ours)
     };
-    let given = if outcome == Outcome::GivenAsInput { None } else { of_given(target, &given, ours) };
+    let given = if outcome == Outcome::GivenAsInput { None } else { given_deviation(target, &given, ours) };
     Verdict {
         outcome,
         is_substitute: substitute,
@@ -189,7 +189,7 @@ pub fn judge_values(target: &Target, ours: &[Value], substitute: bool) -> Verdic
 
 /// Compares Wearwell's values with those reported figures from which the load that replaces a trace is generated. A
 /// figure for which Wearwell has no value counts as missed by 100 %.
-fn of_given(target: &Target, given: &[&Reported], ours: &[Value]) -> Option<GivenDeviation> {
+fn given_deviation(target: &Target, given: &[&Reported], ours: &[Value]) -> Option<GivenDeviation> {
     let deviation = |reported: &&Reported| {
         let ours = ours.iter().find(|value| value.of == reported.of);
         ours.map_or(100.0, |value| deviation_percent(reported, value.value))

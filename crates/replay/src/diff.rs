@@ -118,7 +118,7 @@ pub struct Difference {
 
 /// Two runs whose records are compared with each other, one of each file.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Pair {
+pub struct RunPair {
     /// Design and input of the compared runs; those of both runs if they differ.
     pub title: String,
     /// Fields that differ and describe what was run, such as settings.
@@ -131,7 +131,7 @@ pub struct Pair {
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Diff {
     /// Runs of the two files that were compared with each other.
-    pub pairs: Vec<Pair>,
+    pub pairs: Vec<RunPair>,
     /// Titles of runs that only the first file contains.
     pub only_a: Vec<String>,
     /// Titles of runs that only the second file contains.
@@ -161,7 +161,7 @@ impl Diff {
         let mut diff = Self { pairs: Vec::new(), only_a: Vec::new(), only_b: Vec::new() };
         for (partner, record) in of_a {
             match partner.or_else(|| rest.next()) {
-                Some(partner) => diff.pairs.push(Pair::of(&record, &partner, within)),
+                Some(partner) => diff.pairs.push(RunPair::of(&record, &partner, within)),
                 None => diff.only_a.push(title(&record)),
             }
         }
@@ -171,7 +171,7 @@ impl Diff {
 
     /// Whether the two result files do not differ.
     pub fn is_empty(&self) -> bool {
-        let is_equal = |pair: &Pair| pair.causes.is_empty() && pair.results.is_empty();
+        let is_equal = |pair: &RunPair| pair.causes.is_empty() && pair.results.is_empty();
         self.only_a.is_empty() && self.only_b.is_empty() && self.pairs.iter().all(is_equal)
     }
 
@@ -181,12 +181,13 @@ impl Diff {
         let only = |which: &'static str| move |title: &String| format!("only in the {which}: {title}\n");
         let only_a = self.only_a.iter().map(only("first"));
         let only_b = self.only_b.iter().map(only("second"));
-        let parts: Vec<String> = self.pairs.iter().map(Pair::to_table).chain(only_a).chain(only_b).collect();
+        let parts: Vec<String> =
+            self.pairs.iter().map(RunPair::to_table).chain(only_a).chain(only_b).collect();
         parts.concat()
     }
 }
 
-impl Pair {
+impl RunPair {
     fn of(a: &Map<String, Value>, b: &Map<String, Value>, within: f64) -> Self {
         let (of_a, of_b) = (title(a), title(b));
         let title = if of_a == of_b { of_a } else { format!("{of_a} | {of_b}") };

@@ -162,31 +162,31 @@ fn overwrite_with_samples<N: Nand>(
         if report(on_step, written, physical + more).is_break() {
             return Ok(Break(()));
         }
-        overwrite_one(device, &mut random, pages, &mut written)?;
+        overwrite_page(device, &mut random, pages, &mut written)?;
     }
-    let (first, at_first) = (written, Written::by(device));
+    let (first, at_first) = (written, WriteCounters::by(device));
     let end = written + more;
     let every = more.div_ceil(STEADINESS_SAMPLES).max(1);
     while written < end {
         if report(on_step, written, end).is_break() {
             return Ok(Break(()));
         }
-        overwrite_one(device, &mut random, pages, &mut written)?;
+        overwrite_page(device, &mut random, pages, &mut written)?;
         if (written - first).is_multiple_of(every) {
-            on_moment(at_first.until(&Written::by(device), written - first));
+            on_moment(at_first.until(&WriteCounters::by(device), written - first));
         }
     }
     device.flush().map(|()| Continue(()))
 }
 
 /// Counters from which write amplification is computed: host writes, programs, erases.
-struct Written {
+struct WriteCounters {
     host_page_writes: u64,
     programs: u64,
     erases: u64,
 }
 
-impl Written {
+impl WriteCounters {
     fn by<N: Nand>(device: &Device<N>) -> Self {
         let stats = device.ftl().stats();
         Self {
@@ -255,7 +255,7 @@ const MAX_CAPACITIES_WITHOUT_GC: u64 = 64;
 const NEVER_COLLECTS: &str = "precondition.mode steady or random: the write buffer absorbs nearly all writes, so garbage \
     collection never starts; use fill, or fewer buffer.pages";
 
-fn overwrite_one<N: Nand>(
+fn overwrite_page<N: Nand>(
     device: &mut Device<N>,
     random: &mut Xoshiro256PlusPlus,
     pages: u64,
@@ -286,7 +286,7 @@ pub fn construct_steady_state<N: Nand>(
         return Err(Error::InvalidOptions("a steady state is constructed on an empty device only".into()));
     }
     let plans = pool_plans(ftl)?;
-    let mut pages = Pages::of(ftl.logical_pages(), seed);
+    let mut pages = PageOrder::of(ftl.logical_pages(), seed);
     let total = plans.iter().map(|plan| u64::from(plan.closed_blocks)).sum();
     let mut built = 0;
     for (plan, pool) in plans.iter().zip(0..) {
@@ -318,7 +318,7 @@ const GOLDEN_SECTION: f64 = 0.618_033_988_749_894_9;
 /// Fills a block of `pool` (a plane, or the planes of a superblock) with `valid` valid pages, taken from the
 /// permutation of logical pages and spread evenly, and with invalid pages between them. Each of these is an older
 /// version of the next valid page, or of a page that is written later.
-fn build_block<N: Nand>(ftl: &mut Ftl<N>, pool: u32, valid: u32, pages: &mut Pages) -> Result<(), Error> {
+fn build_block<N: Nand>(ftl: &mut Ftl<N>, pool: u32, valid: u32, pages: &mut PageOrder) -> Result<(), Error> {
     let block_pages = ftl.store().data_pages();
     let lpns: Vec<Lpn> = std::iter::from_fn(|| pages.next_but_the_last()).take(valid as usize).collect();
     ftl.prefetch_writes(&lpns, &[]);
@@ -334,13 +334,13 @@ fn build_block<N: Nand>(ftl: &mut Ftl<N>, pool: u32, valid: u32, pages: &mut Pag
 }
 
 /// Logical pages in the pseudo-random order in which constructed blocks receive them.
-struct Pages {
+struct PageOrder {
     order: Permutation,
     next: u64,
     random: Xoshiro256PlusPlus,
 }
 
-impl Pages {
+impl PageOrder {
     fn of(logical_pages: u32, seed: u64) -> Self {
         Self {
             order: Permutation::new(logical_pages as u64, seed),

@@ -165,7 +165,7 @@ pub(crate) struct FigureColumn {
     ratio: bool,
     /// Whether the figure is extrapolated from the steady part of the run, and so marked if no part was steady.
     is_extrapolated: bool,
-    shown: Shown,
+    shown: FigureVisibility,
 }
 
 /// A function that returns a figure of a run; `None` if the run does not have it.
@@ -240,7 +240,7 @@ pub(crate) fn decimal_digits(value: f64) -> usize {
 
 /// Whether a figure is shown in the table for people, in the typed table (CSV, Parquet), or in both.
 #[derive(Clone, Copy)]
-enum Shown {
+enum FigureVisibility {
     /// The figure is shown in both tables.
     Always,
     /// The figure is shown in the typed table, and in the table for people if the function returns true for at least
@@ -253,7 +253,15 @@ enum Shown {
 }
 
 const fn column_of(key: &'static str, title: &'static str, figure: Figure) -> FigureColumn {
-    FigureColumn { key, title, figure, digits: 0, ratio: true, is_extrapolated: false, shown: Shown::Always }
+    FigureColumn {
+        key,
+        title,
+        figure,
+        digits: 0,
+        ratio: true,
+        is_extrapolated: false,
+        shown: FigureVisibility::Always,
+    }
 }
 
 const fn count(key: &'static str, title: &'static str, value: fn(&RunRecord) -> Option<u64>) -> FigureColumn {
@@ -273,7 +281,7 @@ const fn latency(
     title: &'static str,
     value: fn(&RunRecord) -> Option<f64>,
 ) -> FigureColumn {
-    FigureColumn { digits: 1, shown: Shown::If(has_timing), ..measure(key, title, value) }
+    FigureColumn { digits: 1, shown: FigureVisibility::If(has_timing), ..measure(key, title, value) }
 }
 
 const fn extrapolated(
@@ -286,11 +294,11 @@ const fn extrapolated(
 
 /// Returns a column in MiB, shown in a table only if write amplification in bytes differs from that in pages.
 const fn mib(title: &'static str, value: fn(&RunRecord) -> Option<f64>) -> FigureColumn {
-    FigureColumn { digits: 1, shown: Shown::OnlyTable(counts_differ), ..measure("", title, value) }
+    FigureColumn { digits: 1, shown: FigureVisibility::OnlyTable(counts_differ), ..measure("", title, value) }
 }
 
 const fn only_data(key: &'static str, figure: Figure) -> FigureColumn {
-    FigureColumn { shown: Shown::OnlyData, ..column_of(key, key, figure) }
+    FigureColumn { shown: FigureVisibility::OnlyData, ..column_of(key, key, figure) }
 }
 
 const COLUMNS: &[FigureColumn] = &[
@@ -300,109 +308,109 @@ const COLUMNS: &[FigureColumn] = &[
     mib("programmed, MiB", |run| Some(run.bytes.programmed as f64 / 1_048_576.0)),
     count("host_page_writes", "host page writes", |run| Some(run.host_page_writes)),
     FigureColumn {
-        shown: Shown::If(|run| run.bytes.partial_page_writes > 0),
+        shown: FigureVisibility::If(|run| run.bytes.partial_page_writes > 0),
         ..count("partial_page_writes", "  of parts of pages", |run| Some(run.bytes.partial_page_writes))
     },
     FigureColumn {
-        shown: Shown::If(|run| run.bytes.partial_page_writes > 0),
+        shown: FigureVisibility::If(|run| run.bytes.partial_page_writes > 0),
         ..count("completed_page_writes", "    that read the rest first", |run| {
             Some(run.bytes.completed_page_writes)
         })
     },
     count("host_page_reads", "host page reads", |run| Some(run.host_page_reads)),
     FigureColumn {
-        shown: Shown::If(|run| run.host_page_trims > 0),
+        shown: FigureVisibility::If(|run| run.host_page_trims > 0),
         ..count("host_page_trims", "host page trims", |run| Some(run.host_page_trims))
     },
     FigureColumn {
-        shown: Shown::If(|run| run.host_page_remaps > 0),
+        shown: FigureVisibility::If(|run| run.host_page_remaps > 0),
         ..count("host_page_remaps", "host page remaps", |run| Some(run.host_page_remaps))
     },
     FigureColumn {
-        shown: Shown::If(|run| run.buffer_absorbed_writes > 0),
+        shown: FigureVisibility::If(|run| run.buffer_absorbed_writes > 0),
         ..count("buffer_absorbed_writes", "absorbed by the write buffer", |run| {
             Some(run.buffer_absorbed_writes)
         })
     },
     FigureColumn {
-        shown: Shown::If(|run| form(run, "unchanged") > 0),
+        shown: FigureVisibility::If(|run| form(run, "unchanged") > 0),
         ..count("unchanged_writes", "  unchanged, nothing stored", |run| Some(form(run, "unchanged")))
     },
     FigureColumn {
-        shown: Shown::If(|run| run.recycled_writes > 0),
+        shown: FigureVisibility::If(|run| run.recycled_writes > 0),
         ..count("recycled_writes", "  served by recycling", |run| Some(run.recycled_writes))
     },
     FigureColumn {
-        shown: Shown::If(|run| form(run, "deduplicated") > 0),
+        shown: FigureVisibility::If(|run| form(run, "deduplicated") > 0),
         ..count("deduplicated_writes", "  served by deduplication", |run| Some(form(run, "deduplicated")))
     },
     FigureColumn {
-        shown: Shown::If(|run| form(run, "delta") > 0),
+        shown: FigureVisibility::If(|run| form(run, "delta") > 0),
         ..count("delta_writes", "  stored as deltas", |run| Some(form(run, "delta")))
     },
     FigureColumn {
-        shown: Shown::If(|run| form(run, "packed") > 0),
+        shown: FigureVisibility::If(|run| form(run, "packed") > 0),
         ..count("packed_writes", "  in chunks, or replaced waiting", |run| Some(form(run, "packed")))
     },
     FigureColumn {
         digits: 1,
-        shown: Shown::If(|run| share_under(run, "dedup").is_some()),
+        shown: FigureVisibility::If(|run| share_under(run, "dedup").is_some()),
         ..measure("dedup_on_percent", "  deduplication on, % of writes", |run| share_under(run, "dedup"))
     },
     FigureColumn {
         digits: 1,
-        shown: Shown::If(|run| share_under(run, "recycle").is_some()),
+        shown: FigureVisibility::If(|run| share_under(run, "recycle").is_some()),
         ..measure("recycle_on_percent", "  recycling on, % of writes", |run| share_under(run, "recycle"))
     },
     FigureColumn {
         digits: 1,
-        shown: Shown::If(|run| share_under(run, "delta").is_some()),
+        shown: FigureVisibility::If(|run| share_under(run, "delta").is_some()),
         ..measure("delta_on_percent", "  delta encoding on, % of writes", |run| share_under(run, "delta"))
     },
     FigureColumn {
         digits: 1,
-        shown: Shown::If(|run| share_under(run, "compress").is_some()),
+        shown: FigureVisibility::If(|run| share_under(run, "compress").is_some()),
         ..measure("compress_on_percent", "  compression on, % of writes", |run| share_under(run, "compress"))
     },
     count("programs", "page programs", |run| Some(run.programs)),
     count("programs_host", "  for the host", |run| Some(programs(run, "host"))),
     count("programs_gc", "  by garbage collection", |run| Some(programs(run, "gc"))),
     FigureColumn {
-        shown: Shown::If(|run| programs(run, "content") > 0),
+        shown: FigureVisibility::If(|run| programs(run, "content") > 0),
         ..count("programs_content", "  of deltas and chunks", |run| Some(programs(run, "content")))
     },
     FigureColumn {
-        shown: Shown::If(|run| programs(run, "remap_log") > 0),
+        shown: FigureVisibility::If(|run| programs(run, "remap_log") > 0),
         ..count("programs_remap_log", "  of the remap log", |run| Some(programs(run, "remap_log")))
     },
     FigureColumn {
-        shown: Shown::If(|run| programs(run, "wear") > 0),
+        shown: FigureVisibility::If(|run| programs(run, "wear") > 0),
         ..count("programs_wear", "  by wear leveling", |run| Some(programs(run, "wear")))
     },
     FigureColumn {
-        shown: Shown::If(|run| programs(run, "translation") > 0),
+        shown: FigureVisibility::If(|run| programs(run, "translation") > 0),
         ..count("programs_translation", "  of translation pages", |run| Some(programs(run, "translation")))
     },
     FigureColumn {
-        shown: Shown::If(|run| programs(run, "validity") > 0),
+        shown: FigureVisibility::If(|run| programs(run, "validity") > 0),
         ..count("programs_validity", "  of page validity", |run| Some(programs(run, "validity")))
     },
     count("reads", "page reads", |run| Some(run.reads)),
     count("erases", "block erases", |run| Some(run.erases)),
     FigureColumn {
-        shown: Shown::OnlyTable(|run| !counts_differ(run)),
+        shown: FigureVisibility::OnlyTable(|run| !counts_differ(run)),
         digits: 3,
         ..measure("", "write amplification", amplification)
     },
     FigureColumn {
-        shown: Shown::If(counts_differ),
+        shown: FigureVisibility::If(counts_differ),
         digits: 3,
         ..measure("write_amplification_bytes", "write amplification, bytes", |run| {
             run.bytes.write_amplification
         })
     },
     FigureColumn {
-        shown: Shown::If(counts_differ),
+        shown: FigureVisibility::If(counts_differ),
         digits: 3,
         ..measure("write_amplification", "write amplification, pages", amplification)
     },
@@ -434,25 +442,25 @@ const COLUMNS: &[FigureColumn] = &[
     only_data("write_max_us", Figure::Measure(|run| percentile(run, &run.latency_us.write, 1, |l| l.max))),
     FigureColumn {
         digits: 1,
-        shown: Shown::If(|run| run.latency_us.flush.count > 0),
+        shown: FigureVisibility::If(|run| run.latency_us.flush.count > 0),
         ..measure("flush_mean_us", "flush latency mean, us", |run| {
             percentile(run, &run.latency_us.flush, 1, |l| l.mean)
         })
     },
     FigureColumn {
         digits: 1,
-        shown: Shown::If(|run| run.latency_us.flush.count >= 100),
+        shown: FigureVisibility::If(|run| run.latency_us.flush.count >= 100),
         ..measure("flush_p99_us", "flush latency p99, us", |run| {
             percentile(run, &run.latency_us.flush, 100, |l| l.p99)
         })
     },
     FigureColumn {
-        shown: Shown::If(has_timing),
+        shown: FigureVisibility::If(has_timing),
         ..measure("requests_per_s", "requests answered per second", |run| run.service.requests_per_s)
     },
     FigureColumn {
         digits: 1,
-        shown: Shown::If(has_timing),
+        shown: FigureVisibility::If(has_timing),
         ..measure("mb_per_s", "MB/s read and written", |run| run.service.mb_per_s)
     },
     only_data("unwritten_page_reads", Figure::Count(|run| Some(run.service.unwritten_page_reads))),
@@ -469,11 +477,11 @@ const COLUMNS: &[FigureColumn] = &[
         run.lifetime.host_tb_written_until_worn
     }),
     FigureColumn {
-        shown: Shown::If(|run| run.lifetime.years.is_some()),
+        shown: FigureVisibility::If(|run| run.lifetime.years.is_some()),
         ..extrapolated("years", "years at this rate", |run| run.lifetime.years)
     },
     FigureColumn {
-        shown: Shown::If(|run| run.lifetime.scaled_years.is_some()),
+        shown: FigureVisibility::If(|run| run.lifetime.scaled_years.is_some()),
         ..extrapolated("scaled_years", "  on the larger drive", |run| run.lifetime.scaled_years)
     },
     extrapolated("drive_writes_per_day", "drive writes a day for 5 years", |run| {
@@ -485,7 +493,7 @@ const COLUMNS: &[FigureColumn] = &[
     },
     FigureColumn {
         digits: 2,
-        shown: Shown::If(|run| run.bytes.ram_of_4k_map.is_some()),
+        shown: FigureVisibility::If(|run| run.bytes.ram_of_4k_map.is_some()),
         ..measure("ram_of_4k_map_mib", "  if the map placed 4 KiB", |run| {
             run.bytes.ram_of_4k_map.map(|bytes| bytes as f64 / 1_048_576.0)
         })
@@ -504,16 +512,16 @@ pub(crate) fn figure_column(key: &str) -> &'static FigureColumn {
 
 /// Returns the figures of a typed table.
 fn data_figures() -> impl Iterator<Item = &'static FigureColumn> {
-    COLUMNS.iter().filter(|column| !matches!(column.shown, Shown::OnlyTable(_)))
+    COLUMNS.iter().filter(|column| !matches!(column.shown, FigureVisibility::OnlyTable(_)))
 }
 
 /// Returns the figures that a table of these runs shows.
 fn table_columns(runs: &[&RunRecord]) -> impl Iterator<Item = &'static FigureColumn> {
     COLUMNS.iter().filter(|column| match column.shown {
-        Shown::Always => true,
-        Shown::If(says) => runs.iter().any(|run| says(run)),
-        Shown::OnlyTable(says) => runs.iter().all(|run| says(run)),
-        Shown::OnlyData => false,
+        FigureVisibility::Always => true,
+        FigureVisibility::If(says) => runs.iter().any(|run| says(run)),
+        FigureVisibility::OnlyTable(says) => runs.iter().all(|run| says(run)),
+        FigureVisibility::OnlyData => false,
     })
 }
 

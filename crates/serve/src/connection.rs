@@ -162,7 +162,7 @@ fn transmit<D: BlockDevice>(
         span: Span::current(),
         socket: Arc::clone(socket),
         in_flight: InFlight::default(),
-        buffers: Buffers::default(),
+        buffers: ReplyBuffers::default(),
         replies,
         queued: AtomicUsize::new(0),
     });
@@ -233,7 +233,7 @@ fn negotiate(
 
 /// Replies of one connection that are sent together, and the bytes in flight that are released when they are sent.
 #[derive(Default)]
-struct Replies {
+struct ReplyBatch {
     batch: Vec<Reply>,
     footprint_bytes: usize,
     /// Bytes at the beginning of the batch that were sent already.
@@ -244,9 +244,9 @@ struct Replies {
 
 /// Buffers of sent replies, kept for later replies of the connection.
 #[derive(Debug, Default)]
-struct Buffers(Mutex<Vec<Vec<u8>>>);
+struct ReplyBuffers(Mutex<Vec<Vec<u8>>>);
 
-impl Buffers {
+impl ReplyBuffers {
     /// Most bytes of reply buffers that a connection keeps.
     const MAX_BYTES: usize = 4 << 20;
 
@@ -275,8 +275,8 @@ struct Shared {
     span: Span,
     socket: Arc<Socket>,
     in_flight: InFlight,
-    buffers: Buffers,
-    replies: Sender<Replies>,
+    buffers: ReplyBuffers,
+    replies: Sender<ReplyBatch>,
     /// Batches of replies that were handed to the writer thread and are not sent yet.
     queued: AtomicUsize,
 }
@@ -284,7 +284,7 @@ struct Shared {
 impl Shared {
     /// Sends replies. If they are small and the socket accepts them at once, the writer thread need not be woken. Only
     /// the thread that uses the device calls this, so nobody else sends while the writer's queue is empty.
-    fn send(&self, mut sent: Replies) {
+    fn send(&self, mut sent: ReplyBatch) {
         let bytes: usize = sent.batch.iter().map(|reply| reply.bytes().len()).sum();
         if bytes <= SENT_AT_ONCE_MAX_BYTES && self.queued.load(Ordering::Acquire) == 0 {
             // An error of the socket is also met by the writer, which handles it.
@@ -298,14 +298,14 @@ impl Shared {
         let _ = self.replies.send(sent);
     }
 
-    fn are_sent(&self, sent: Replies) {
+    fn are_sent(&self, sent: ReplyBatch) {
         self.buffers.give_back(sent.batch);
         self.in_flight.release(sent.footprint_bytes);
     }
 }
 
 /// A request that is being executed, until its reply is sent.
-struct Pending {
+struct PendingRequest {
     execution: Execution,
     is_read: bool,
     footprint_bytes: usize,
@@ -315,15 +315,15 @@ struct Pending {
 
 /// Requests of one connection that arrived together, as work for the engine. If the batch is dropped before all its
 /// requests are answered, because the engine has failed, the connection is closed.
-struct Batch {
+struct RequestBatch {
     shared: Arc<Shared>,
     claims: Arc<Vec<Claim>>,
-    requests: VecDeque<Pending>,
+    requests: VecDeque<PendingRequest>,
     /// Bytes of the receive buffer that the requests share.
     shared_bytes: usize,
 }
 
-impl Drop for Batch {
+impl Drop for RequestBatch {
     fn drop(&mut self) {
         if !self.requests.is_empty() {
             self.shared.socket.shutdown(Shutdown::Both);
@@ -331,7 +331,7 @@ impl Drop for Batch {
     }
 }
 
-impl<D: BlockDevice> Work<D> for Batch {
+impl<D: BlockDevice> Work<D> for RequestBatch {
     fn source(&self) -> Option<u64> {
         Some(self.shared.source)
     }
@@ -370,7 +370,7 @@ impl<D: BlockDevice> Work<D> for Batch {
 
     fn answer(&mut self, settled: &Result<(), DeviceError>) {
         let batch = Vec::with_capacity(self.requests.len());
-        let mut sent = Replies { claims: Arc::clone(&self.claims), batch, ..Replies::default() };
+        let mut sent = ReplyBatch { claims: Arc::clone(&self.claims), batch, ..ReplyBatch::default() };
         while let Some(step) = self.requests.front_mut().and_then(|pending| pending.step.take()) {
             let pending = self.requests.pop_front().expect("it was looked at above");
             sent.footprint_bytes += pending.footprint_bytes;
@@ -483,7 +483,7 @@ impl<D: BlockDevice> Session<'_, D> {
                         footprint_bytes = 0;
                     }
                     footprint_bytes += bytes;
-                    requests.push_back(Pending {
+                    requests.push_back(PendingRequest {
                         is_read: request.is_read(),
                         execution: Execution::of(request, &self.target.export, self.negotiated),
                         footprint_bytes: bytes,
@@ -501,7 +501,7 @@ impl<D: BlockDevice> Session<'_, D> {
     /// if the engine has stopped or the client is gone.
     fn submit(
         &self,
-        requests: &mut VecDeque<Pending>,
+        requests: &mut VecDeque<PendingRequest>,
         footprint_bytes: usize,
         claim: &mut Option<Claim>,
     ) -> Option<End> {
@@ -518,7 +518,7 @@ impl<D: BlockDevice> Session<'_, D> {
         }
         self.shared.in_flight.acquire(footprint_bytes);
         let (shared, claims) = (Arc::clone(&self.shared), Arc::new(claims));
-        let batch = Batch { shared, claims, requests: std::mem::take(requests), shared_bytes };
+        let batch = RequestBatch { shared, claims, requests: std::mem::take(requests), shared_bytes };
         match self.target.engine.submit(batch) {
             Err(_) => Some(End::EngineStopped),
             Ok(()) => self.shared.in_flight.is_client_gone().then_some(End::Vanished),
@@ -553,7 +553,7 @@ impl ReceiveBuffers {
 }
 
 /// Sends batches of replies in order; the writer thread runs this. Once the client is gone, replies are dropped.
-fn send_replies(shared: &Weak<Shared>, socket: &Socket, replies: &Receiver<Replies>) {
+fn send_replies(shared: &Weak<Shared>, socket: &Socket, replies: &Receiver<ReplyBatch>) {
     let mut is_gone = false;
     while let Ok(sent) = replies.recv() {
         let patience = (!sent.claims.is_empty()).then_some(ANSWER_TIMEOUT);

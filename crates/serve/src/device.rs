@@ -39,7 +39,8 @@ pub enum DeviceError {
         /// Capacity of the device, bytes.
         capacity: u64,
     },
-    /// There is no space left to write: on the flash of the device, or on the disk of the server machine that stores its image.
+    /// There is no space left to write: on the flash of the device, or on the disk of the server machine that stores
+    /// its image.
     #[error(transparent)]
     Full(BoxedError),
     /// The request is invalid, whatever the state of the device.
@@ -245,7 +246,7 @@ pub struct FlashDevice<N> {
     unproven: BTreeSet<Lpn>,
     /// The refusal of the operating system that was logged last, `None` after it was over.
     refused: Option<Refused>,
-    damage: Damage,
+    damage: LoggedDamage,
     idle_scrub: IdleScrub,
 }
 
@@ -254,7 +255,7 @@ const LOSS_LINES_MAX: usize = 100;
 
 /// What was logged already of the damage of a device.
 #[derive(Debug, Default)]
-struct Damage {
+struct LoggedDamage {
     /// Value of [`Stats::media_errors`](wearwell::stats::Stats::media_errors) when damage was logged last.
     media_errors: u64,
     /// Logical pages that were known to be lost when damage was logged last.
@@ -290,7 +291,7 @@ impl<N: Medium> FlashDevice<N> {
             is_read_only: false,
             unproven: BTreeSet::new(),
             refused: None,
-            damage: Damage::default(),
+            damage: LoggedDamage::default(),
             idle_scrub: IdleScrub { next: Ppn(0), commands: HostCommands::default() },
             device,
             identity,
@@ -335,7 +336,7 @@ impl<N: Medium> FlashDevice<N> {
 
     /// Logs the logical pages that are known to be lost. Later losses are logged when a page is found unreadable.
     pub fn log_known_damage(&mut self) {
-        self.damage = Damage::default();
+        self.damage = LoggedDamage::default();
         // Pages found unreadable while the device was opened are reported by their logical pages.
         let _ = self.device.ftl_mut().store_mut().take_found_unreadable();
         self.report_damage();
@@ -547,7 +548,7 @@ impl<N: Medium> FlashDevice<N> {
     }
 
     /// Reads a part of one logical page, through a buffer for the whole page.
-    fn read_part(&mut self, offset: u64, into: &mut [u8]) -> Result<(), DeviceError> {
+    fn read_page_part(&mut self, offset: u64, into: &mut [u8]) -> Result<(), DeviceError> {
         if into.is_empty() {
             return Ok(());
         }
@@ -598,7 +599,7 @@ impl<N: Medium> FlashDevice<N> {
     }
 
     /// Makes a part of one logical page zeros; a page that stores nothing reads as zeros already.
-    fn clear_part(&mut self, offset: u64, len: u64) -> Result<(), DeviceError> {
+    fn clear_page_part(&mut self, offset: u64, len: u64) -> Result<(), DeviceError> {
         if len == 0 || self.page_state_at(offset) == PageState::Hole {
             return Ok(());
         }
@@ -607,11 +608,11 @@ impl<N: Medium> FlashDevice<N> {
 
     fn deallocate(&mut self, offset: u64, len: u64) -> Result<(), DeviceError> {
         let [before, whole, after] = self.split(offset, len);
-        self.clear_part(offset, before)?;
+        self.clear_page_part(offset, before)?;
         if whole > 0 {
             self.trim_pages(offset + before, whole)?;
         }
-        self.clear_part(offset + before + whole, after)
+        self.clear_page_part(offset + before + whole, after)
     }
 
     /// Returns how the logical page at `offset` is stored. A page whose newest version cannot be proven is not reported
@@ -661,12 +662,12 @@ impl<N: Medium> BlockDevice for FlashDevice<N> {
         let [before, whole, after] = self.split(offset, into.len() as u64);
         let (head, rest) = into.split_at_mut(before as usize);
         let (body, tail) = rest.split_at_mut(whole as usize);
-        self.read_part(offset, head)?;
+        self.read_page_part(offset, head)?;
         if whole > 0 {
             self.read_pages(offset + before, body)?;
         }
         debug_assert_eq!(tail.len() as u64, after);
-        self.read_part(offset + before + whole, tail)
+        self.read_page_part(offset + before + whole, tail)
     }
 
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {

@@ -40,20 +40,20 @@ impl Rate {
 #[derive(Debug)]
 pub(crate) struct RateLimit {
     start_time: Instant,
-    state: Mutex<State>,
+    state: Mutex<RateState>,
     lifted: Condvar,
     waited: AtomicU64,
 }
 
 #[derive(Debug)]
-struct State {
+struct RateState {
     bytes: Option<Rate>,
     requests: Option<Rate>,
     /// Whether no request waits: no rate is set, or the server stops.
     is_lifted: bool,
 }
 
-impl State {
+impl RateState {
     /// Books a request of `bytes` under both rates, and returns the time from which on it may be executed.
     fn book(&mut self, now: Duration, bytes: u64) -> Duration {
         let of_bytes = self.bytes.as_mut().map_or(now, |rate| rate.book(now, bytes));
@@ -66,7 +66,7 @@ impl RateLimit {
     pub(crate) fn of(limits: &Limits) -> Self {
         let (bytes, requests) = (limits.bytes_per_second, limits.requests_per_second);
         let is_lifted = bytes.is_none() && requests.is_none();
-        let state = State { bytes: bytes.map(Rate::new), requests: requests.map(Rate::new), is_lifted };
+        let state = RateState { bytes: bytes.map(Rate::new), requests: requests.map(Rate::new), is_lifted };
         Self {
             start_time: Instant::now(),
             state: Mutex::new(state),
@@ -75,7 +75,7 @@ impl RateLimit {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, RateState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -120,7 +120,7 @@ mod tests {
 
     /// Returns when each of `count` requests of `bytes` is executed, in milliseconds after the start, for a client that
     /// always has the next request ready.
-    fn executed_at(state: &mut State, count: u64, bytes: u64) -> Vec<u128> {
+    fn executed_at(state: &mut RateState, count: u64, bytes: u64) -> Vec<u128> {
         let mut now = START;
         let execute = |_| {
             now = now.max(state.book(now, bytes));
@@ -129,8 +129,8 @@ mod tests {
         (0..count).map(execute).collect()
     }
 
-    fn state(bytes: Option<u64>, requests: Option<u64>) -> State {
-        State { bytes: bytes.map(Rate::new), requests: requests.map(Rate::new), is_lifted: false }
+    fn state(bytes: Option<u64>, requests: Option<u64>) -> RateState {
+        RateState { bytes: bytes.map(Rate::new), requests: requests.map(Rate::new), is_lifted: false }
     }
 
     #[test]

@@ -144,12 +144,12 @@ pub struct Server<D> {
     connections_max: usize,
     budget: Arc<Budget>,
     tls: Option<Tls>,
-    doors: Vec<Door>,
+    doors: Vec<OpenSocket>,
 }
 
 /// A listening socket with its clients and the thread that accepts them.
 #[derive(Debug)]
-struct Door {
+struct OpenSocket {
     listener: Arc<Listener>,
     clients: Arc<Clients>,
     acceptor: JoinHandle<()>,
@@ -260,7 +260,7 @@ impl<D: BlockDevice> Server<D> {
             let turned_away = move |why: &str| warn!("{at}: a client was turned away: {why}");
             thread.spawn(move || accept_all(&listener, &clients, &serve, &turned_away)).map_err(failed)?
         };
-        self.doors.push(Door { listener, clients, acceptor });
+        self.doors.push(OpenSocket { listener, clients, acceptor });
         Ok(address)
     }
 

@@ -342,9 +342,9 @@ impl Socket {
     }
 
     /// Sends an encrypted client the end of the data (TLS `close_notify`).
-    pub(crate) fn say_goodbye(&self) {
+    pub(crate) fn send_tls_close(&self) {
         if let Some(session) = self.session.get() {
-            session.say_goodbye(&self.stream);
+            session.send_tls_close(&self.stream);
         }
     }
 

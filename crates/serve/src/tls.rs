@@ -209,7 +209,7 @@ mod with_tls {
         }
 
         /// Sends the client the end of the data (TLS `close_notify`).
-        pub(crate) fn say_goodbye(&self, stream: &Stream) {
+        pub(crate) fn send_tls_close(&self, stream: &Stream) {
             self.state().send_close_notify();
             // The client may be gone.
             let _ = self.send_pending(stream);
@@ -269,7 +269,7 @@ mod without_tls {
             match *self {}
         }
 
-        pub(crate) fn say_goodbye(&self, _: &Stream) {
+        pub(crate) fn send_tls_close(&self, _: &Stream) {
             match *self {}
         }
     }

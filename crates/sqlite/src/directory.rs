@@ -187,7 +187,7 @@ impl Directory {
         if crc32c(body).to_le_bytes() != crc {
             return Err(Error::Damaged("its checksum is wrong"));
         }
-        let mut numbers = Numbers(&body[MAGIC.len()..]);
+        let mut numbers = IntegerReader(&body[MAGIC.len()..]);
         if numbers.u32() != VERSION {
             return Err(Error::Damaged("it was written by another version"));
         }
@@ -201,7 +201,7 @@ impl Directory {
         Ok(Some(directory))
     }
 
-    fn adopt(&mut self, numbers: &mut Numbers<'_>) -> Result<(), Error> {
+    fn adopt(&mut self, numbers: &mut IntegerReader<'_>) -> Result<(), Error> {
         let counts = FileKind::ALL.map(|kind| {
             let entry = self.entry_mut(kind);
             entry.exists = numbers.u32() != 0;
@@ -227,9 +227,9 @@ impl Directory {
 }
 
 /// Reader of little-endian integers, one after the other; after the end of the bytes they are zero.
-struct Numbers<'a>(&'a [u8]);
+struct IntegerReader<'a>(&'a [u8]);
 
-impl Numbers<'_> {
+impl IntegerReader<'_> {
     fn take<const N: usize>(&mut self) -> [u8; N] {
         let Some((first, rest)) = self.0.split_first_chunk() else { return [0; N] };
         self.0 = rest;

@@ -10,7 +10,7 @@ use wearwell_serve::{DeviceError, FlashDevice, control};
 
 use crate::error::Error;
 use crate::options::{Backend, Options};
-use crate::remote::Remote;
+use crate::remote::RemoteDrive;
 
 /// A block device with a remap command. Addresses are in bytes; a remap needs whole pages.
 ///
@@ -73,7 +73,7 @@ pub trait Drive: Send {
 pub fn open(options: &Options) -> Result<Box<dyn Drive>, Error> {
     Ok(match &options.backend {
         Backend::Memory(specification) => {
-            Box::new(Local { device: specification.build()?, close: |_| Ok(()) })
+            Box::new(LocalDrive { device: specification.build()?, close: |_| Ok(()) })
         }
         Backend::Image { directory, new } => {
             if let Some(specification) = new
@@ -84,14 +84,14 @@ pub fn open(options: &Options) -> Result<Box<dyn Drive>, Error> {
             let image = Image::open(directory, OpenOptions::default())?;
             let identity = image.identity();
             let close = |device: Device<FileNand>| Ok(image::close(device)?);
-            Box::new(Local { device: FlashDevice::new(image.device, identity)?, close })
+            Box::new(LocalDrive { device: FlashDevice::new(image.device, identity)?, close })
         }
-        Backend::Server { nbd, control } => Box::new(Remote::connect(nbd, control)?),
+        Backend::Server { nbd, control } => Box::new(RemoteDrive::connect(nbd, control)?),
     })
 }
 
 /// A device that runs in this process, as the drive of a database, and the function that closes it.
-struct Local<N> {
+struct LocalDrive<N> {
     device: FlashDevice<N>,
     close: fn(Device<N>) -> Result<(), Error>,
 }
@@ -100,11 +100,11 @@ struct Local<N> {
 /// device themselves.
 impl From<FlashDevice<SimNand>> for Box<dyn Drive> {
     fn from(device: FlashDevice<SimNand>) -> Self {
-        Box::new(Local { device, close: |_| Ok(()) })
+        Box::new(LocalDrive { device, close: |_| Ok(()) })
     }
 }
 
-impl<N: Medium> Drive for Local<N> {
+impl<N: Medium> Drive for LocalDrive<N> {
     fn capacity_bytes(&self) -> u64 {
         self.device.capacity_bytes()
     }

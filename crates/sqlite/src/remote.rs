@@ -30,19 +30,19 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The device of a running server: the NBD connection and the control connection, and the lock on the device.
 #[derive(Debug)]
-pub(crate) struct Remote {
-    nbd: Wire,
+pub(crate) struct RemoteDrive {
+    nbd: NbdClient,
     control: BufReader<UnixStream>,
     control_place: String,
     capacity_bytes: u64,
     block_bytes: u32,
-    _lock: Lock,
+    _lock: DeviceLock,
 }
 
-impl Remote {
+impl RemoteDrive {
     pub(crate) fn connect(nbd: &Path, control: &Path) -> Result<Self, Error> {
         let lock = lock_device_of(nbd)?;
-        let mut wire = Wire::connect(nbd)?;
+        let mut wire = NbdClient::connect(nbd)?;
         wire.negotiate()?;
         let control_place = control.display().to_string();
         let stream =
@@ -73,7 +73,7 @@ impl Remote {
     }
 }
 
-impl Drive for Remote {
+impl Drive for RemoteDrive {
     fn capacity_bytes(&self) -> u64 {
         self.capacity_bytes
     }
@@ -127,11 +127,11 @@ impl Drive for Remote {
 
 /// A lock file of a server's device, which stays locked as long as this value lives.
 #[derive(Debug)]
-struct Lock(File);
+struct DeviceLock(File);
 
 /// Unlocks the lock file explicitly: closing the file would not unlock it while a process that was just forked also has
 /// it open.
-impl Drop for Lock {
+impl Drop for DeviceLock {
     fn drop(&mut self) {
         // If this fails, closing the file unlocks it.
         let _ = flock(&self.0, FlockOperation::Unlock);
@@ -139,14 +139,14 @@ impl Drop for Lock {
 }
 
 /// Locks the file next to the server's NBD socket that marks the device as used by one process.
-fn lock_device_of(socket: &Path) -> Result<Lock, Error> {
+fn lock_device_of(socket: &Path) -> Result<DeviceLock, Error> {
     let mut path = OsString::from(socket);
     path.push(".sqlite-lock");
     let place = Path::new(&path).display().to_string();
     let file = File::options().create(true).append(true).open(&path);
     let file = file.map_err(|source| Error::Server { place: place.clone(), source })?;
     flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| Error::Locked { place })?;
-    Ok(Lock(file))
+    Ok(DeviceLock(file))
 }
 
 fn connect(path: &Path) -> io::Result<UnixStream> {
@@ -158,13 +158,13 @@ fn connect(path: &Path) -> io::Result<UnixStream> {
 
 /// A connection to an NBD server, with simple replies.
 #[derive(Debug)]
-struct Wire {
+struct NbdClient {
     stream: UnixStream,
     place: String,
     cookie: u64,
 }
 
-impl Wire {
+impl NbdClient {
     fn connect(path: &Path) -> Result<Self, Error> {
         let place = path.display().to_string();
         let stream = connect(path).map_err(|source| Error::Server { place: place.clone(), source })?;

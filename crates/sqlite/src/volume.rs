@@ -27,7 +27,7 @@ use serde_json::{Value, json};
 use crate::directory::{Directory, Entry, FileKind};
 use crate::drive::Drive;
 use crate::error::Error;
-use crate::wal::{FRAME_HEADER_BYTES, Piece, WAL_HEADER_BYTES, WalLayout};
+use crate::wal::{ContiguousRange, FRAME_HEADER_BYTES, WAL_HEADER_BYTES, WalLayout};
 
 /// Most partially written pages kept in memory; when it is reached, all are written and dropped.
 const PARTIAL_PAGES_MAX: usize = 64;
@@ -170,7 +170,7 @@ impl Volume {
         let mut done = 0;
         while done < body.len() {
             let place = self.piece(kind, offset + done as u64);
-            let piece = place.unwrap_or(Piece { at: u64::MAX, len: u64::MAX, is_partial: true });
+            let piece = place.unwrap_or(ContiguousRange { at: u64::MAX, len: u64::MAX, is_partial: true });
             let end = body.len().min(done.saturating_add(piece.len.min(usize::MAX as u64) as usize));
             self.read_piece(kind, piece, &mut body[done..end])?;
             done = end;
@@ -178,7 +178,7 @@ impl Volume {
         Ok(inside == into.len())
     }
 
-    fn read_piece(&mut self, kind: FileKind, piece: Piece, into: &mut [u8]) -> Result<(), Error> {
+    fn read_piece(&mut self, kind: FileKind, piece: ContiguousRange, into: &mut [u8]) -> Result<(), Error> {
         let Some(at) = self.directory.place(kind, piece.at) else {
             into.fill(0);
             return Ok(());
@@ -215,11 +215,11 @@ impl Volume {
 
     /// Returns the range of a file's bytes that begins at byte `offset` and is also contiguous in the stored pages;
     /// `None` if the page size of the log is not known because it has no header yet.
-    fn piece(&self, kind: FileKind, offset: u64) -> Option<Piece> {
+    fn piece(&self, kind: FileKind, offset: u64) -> Option<ContiguousRange> {
         let chunk_bytes = self.directory.chunk_bytes();
         match kind {
             FileKind::Wal => self.wal_layout().map(|layout| layout.piece(offset)),
-            FileKind::Database | FileKind::Journal => Some(Piece {
+            FileKind::Database | FileKind::Journal => Some(ContiguousRange {
                 at: offset,
                 len: chunk_bytes - offset % chunk_bytes,
                 is_partial: kind == FileKind::Journal,
@@ -274,7 +274,7 @@ impl Volume {
         }
     }
 
-    fn write_piece(&mut self, kind: FileKind, piece: Piece, bytes: &[u8]) -> Result<(), Error> {
+    fn write_piece(&mut self, kind: FileKind, piece: ContiguousRange, bytes: &[u8]) -> Result<(), Error> {
         let end = piece.at + bytes.len() as u64;
         let kept = match kind {
             FileKind::Wal => self.directory.missing_chunks(FileKind::Database, self.len_after_checkpoint),

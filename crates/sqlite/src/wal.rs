@@ -26,7 +26,7 @@ pub(crate) const FRAMES: u64 = 169;
 /// A range of a file's bytes that is also contiguous as stored on the device. In a write-ahead log, frame headers and
 /// database pages are separate ranges, because they are stored apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Piece {
+pub(crate) struct ContiguousRange {
     /// Offset of the contiguous range in the stored pages of the file, bytes.
     pub(crate) at: u64,
     /// Length of the contiguous range, bytes; at least one.
@@ -62,19 +62,19 @@ impl WalLayout {
 
     /// Returns the contiguous range that begins at byte `offset` of the log and ends with the header or database page
     /// in which it begins.
-    pub(crate) fn piece(self, offset: u64) -> Piece {
+    pub(crate) fn piece(self, offset: u64) -> ContiguousRange {
         let Some(behind) = offset.checked_sub(WAL_HEADER_BYTES) else {
-            return Piece { at: offset, len: WAL_HEADER_BYTES - offset, is_partial: true };
+            return ContiguousRange { at: offset, len: WAL_HEADER_BYTES - offset, is_partial: true };
         };
         let (frame, within) = (behind / self.frame_bytes(), behind % self.frame_bytes());
         let (group, k) = (frame / FRAMES * self.group_bytes(), frame % FRAMES);
         match within.checked_sub(FRAME_HEADER_BYTES) {
-            None => Piece {
+            None => ContiguousRange {
                 at: group + WAL_HEADER_BYTES + k * FRAME_HEADER_BYTES + within,
                 len: FRAME_HEADER_BYTES - within,
                 is_partial: true,
             },
-            Some(within) => Piece {
+            Some(within) => ContiguousRange {
                 at: group + (1 + k) * self.slot_bytes + within,
                 len: self.page_bytes - within,
                 is_partial: false,

@@ -114,7 +114,7 @@ fn closed_loop(timing: &mut Timing, load: &mut Load, writes: u32) -> u64 {
     let mut ops = 0;
     for _ in 0..writes {
         while timing.outstanding_requests() >= 256 {
-            timing.complete_one();
+            timing.complete_next_request();
         }
         let (kind, list) = load.next_request();
         ops += list.iter().map(FlashOp::flash_operation_count).sum::<u64>();

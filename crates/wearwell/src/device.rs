@@ -38,7 +38,7 @@ pub enum HostData<'a> {
 
 /// The part of a host request that falls into one logical page.
 #[derive(Clone, Copy, Debug)]
-struct Piece {
+struct PagePiece {
     lpn: Lpn,
     mask: SectorMask,
     /// First byte of the piece within its logical page, end of the piece there, and first byte of the piece within the
@@ -175,7 +175,7 @@ impl<N: Nand> Device<N> {
         Ok(())
     }
 
-    fn write_bytes(&mut self, piece: Piece, bytes: &[u8]) -> Result<()> {
+    fn write_bytes(&mut self, piece: PagePiece, bytes: &[u8]) -> Result<()> {
         let part = &bytes[piece.at..piece.at + piece.to - piece.from];
         if part.len() == self.page.len() && self.buffer.is_off() {
             return self.ftl.write(piece.lpn, Content::Bytes(part));
@@ -297,7 +297,7 @@ impl<N: Nand> Device<N> {
         Ok(())
     }
 
-    fn read_piece(&mut self, piece: Piece, into: &mut [u8]) -> Result<()> {
+    fn read_piece(&mut self, piece: PagePiece, into: &mut [u8]) -> Result<()> {
         let wanted = !into.is_empty();
         let buffered =
             self.buffer.get(piece.lpn).filter(|page| page.written_sectors.0 & piece.mask.0 == piece.mask.0);
@@ -429,7 +429,7 @@ impl<N: Nand> Device<N> {
     }
 
     /// Splits a valid request into its parts, one per logical page, in order.
-    fn pieces(&self, offset: u64, len: u64) -> impl Iterator<Item = Piece> + use<N> {
+    fn pieces(&self, offset: u64, len: u64) -> impl Iterator<Item = PagePiece> + use<N> {
         let page_bytes = self.page_bytes;
         let end = offset + len;
         let pages = if len == 0 { 0..0 } else { offset / page_bytes..end.div_ceil(page_bytes) };
@@ -437,7 +437,7 @@ impl<N: Nand> Device<N> {
             let start = page * page_bytes;
             let (from, to) = (offset.max(start), end.min(start + page_bytes));
             let sector = |byte: u64| ((byte - start) / SECTOR_BYTES) as u32;
-            Piece {
+            PagePiece {
                 lpn: Lpn(page as u32),
                 mask: SectorMask::range(sector(from), sector(to)),
                 from: (from - start) as usize,

@@ -117,7 +117,10 @@ fn an_idle_device_answers_in_exactly_the_datasheet_time() {
 fn without_timing_every_request_completes_on_arrival() {
     let mut timing = Timing::new(TimingMode::None, &geometry(1, 1, 1), FLASH, keeping());
     assert_eq!(timing.submit(RequestKind::Read, 5, &[read(0)]), 0);
-    assert_eq!((timing.outstanding_requests(), timing.complete_one(), timing.now_ns()), (0, None, 5));
+    assert_eq!(
+        (timing.outstanding_requests(), timing.complete_next_request(), timing.now_ns()),
+        (0, None, 5)
+    );
     assert_eq!(timing.take_completions()[0].latency_ns, 0);
 }
 
@@ -468,7 +471,7 @@ fn background_operations_complete_no_request() {
     for mode in [TimingMode::Timeline, TimingMode::Event] {
         let mut timing = Timing::new(mode, &geometry(1, 1, 1), FLASH, keeping());
         timing.submit_background(0, &[program(0)]);
-        assert_eq!((timing.outstanding_requests(), timing.complete_one()), (0, None));
+        assert_eq!((timing.outstanding_requests(), timing.complete_next_request()), (0, None));
         assert_eq!(timing.run_to_completion(), X + P);
         assert_eq!((timing.completed_ops(), timing.take_completions().len()), (1, 0));
     }
@@ -481,7 +484,7 @@ fn at_queue_depth_one_throughput_is_one_over_latency() {
         for request in 0..1000 {
             timing.submit(RequestKind::Read, timing.now_ns(), &[read(request % 4)]);
             assert_eq!(timing.outstanding_requests(), 1);
-            timing.complete_one();
+            timing.complete_next_request();
         }
         assert_eq!(timing.now_ns(), 1000 * (R + X));
         let summary = LatencySummary::of(timing.latency_histogram(RequestKind::Read));
@@ -699,7 +702,11 @@ fn gc_copies_wait_for_the_scan_of_the_reverse_map_log() {
     for mode in [TimingMode::Timeline, TimingMode::Event] {
         let mut timing = Timing::new(mode, &geometry(1, 1, 1), FLASH, keeping());
         timing.submit(RequestKind::Write, 0, &collection);
-        assert_eq!(timing.complete_one(), Some(scan_ns), "{mode:?}: the request waits for the scan alone");
+        assert_eq!(
+            timing.complete_next_request(),
+            Some(scan_ns),
+            "{mode:?}: the request waits for the scan alone"
+        );
         assert_eq!(
             timing.run_to_completion(),
             scan_ns + copied_ns,
@@ -853,7 +860,7 @@ fn equal_calls_of_the_event_engine_give_equal_latency_distributions() {
         let mut timing = Timing::new(TimingMode::Event, &shape, FLASH, suspending(10_000, 3));
         for _ in 0..5000 {
             while timing.outstanding_requests() >= 16 {
-                timing.complete_one();
+                timing.complete_next_request();
             }
             let list = random_list(&mut rng, shape.planes());
             timing.submit(RequestKind::Write, timing.now_ns(), &list);

@@ -30,7 +30,7 @@ const SCHEMES: [(&str, &str); 3] = [("segments", "segments"), ("nlog", "nvram-lo
 /// Names of the generated loads of section 5.2 of the Remap-SSD paper.
 const LOADS: [&str; 4] = ["fileserver", "oltp", "ycsb", "random writes"];
 
-struct Scaled {
+struct ScaledDrive {
     scale: f64,
     /// Number of pages that the drive exports.
     logical: f64,
@@ -38,7 +38,7 @@ struct Scaled {
 }
 
 /// Returns settings, scale and logical pages of the Remap-SSD paper's device at the requested size.
-fn device(setting: &ExperimentSetting) -> Scaled {
+fn device(setting: &ExperimentSetting) -> ScaledDrive {
     let (scale, blocks, pages) = match setting.size {
         Size::Quick => (1.0 / 16.0, 576, 64),
         Size::Full => (1.0, 576, 1024),
@@ -51,7 +51,7 @@ fn device(setting: &ExperimentSetting) -> Scaled {
         "replay.arrival=closed".to_owned(),
         format!("replay.seed={}", setting.seed),
     ];
-    Scaled { scale, logical: f64::from(blocks * pages * 16) / 1.125, settings }
+    ScaledDrive { scale, logical: f64::from(blocks * pages * 16) / 1.125, settings }
 }
 
 /// Returns the settings for a reverse map of kind `map` with `mb` MB of NVRAM or log.
@@ -99,7 +99,7 @@ pub fn experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
 }
 
 fn deduplication(setting: &ExperimentSetting) -> Vec<Experiment> {
-    let Scaled { scale, logical, settings } = device(setting);
+    let ScaledDrive { scale, logical, settings } = device(setting);
     let state = ["precondition.mode=aged", "precondition.filled=true"].map(str::to_owned).to_vec();
     let base = [settings, state, segment_setting(setting.size)].concat();
     let mut experiments = Vec::new();
@@ -157,7 +157,7 @@ fn segments(setting: &ExperimentSetting) -> Vec<Experiment> {
         Size::Quick => 72,
         Size::Full => 576,
     };
-    let Scaled { settings, .. } = device(setting);
+    let ScaledDrive { settings, .. } = device(setting);
     let scale = f64::from(blocks) / 576.0;
     let logical = f64::from(blocks * 1024 * 16) / 1.125;
     let shape = [
@@ -219,7 +219,7 @@ fn traces(setting: &ExperimentSetting) -> Vec<Experiment> {
 /// Returns experiments with all kinds of reverse map for a case study in which the host issues remaps, on a new device
 /// with a reverse map of 80 MB. `spec` is the model of the host (file system or database) without its key `remap`.
 fn case_study(setting: &ExperimentSetting, name: &str, spec: &str) -> Vec<Experiment> {
-    let Scaled { scale, settings, .. } = device(setting);
+    let ScaledDrive { scale, settings, .. } = device(setting);
     let one = |variant: &str, design, remap: &str, extra: Vec<String>| {
         let source = RequestSource::Substitute(format!("{spec},remap={remap},seed={}", setting.seed));
         let settings = [settings.clone(), segment_setting(setting.size), extra].concat();

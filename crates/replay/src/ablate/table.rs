@@ -28,16 +28,16 @@ overlaps: what two gain on the baseline one by one, less what they gain
 together: above 0 both gain the same, below 0 they help each other
 ";
 
-type Rows = Vec<Vec<String>>;
+type TableRows = Vec<Vec<String>>;
 
 /// The tables of an ablation, and the lines above and below them.
 pub(crate) struct AblationTables {
     pub(crate) title: String,
     pub(crate) preamble: String,
-    pub(crate) subsets: Rows,
-    pub(crate) gains: Rows,
+    pub(crate) subsets: TableRows,
+    pub(crate) gains: TableRows,
     /// Table of the overlaps of two mechanisms each; `None` if there is only one mechanism.
-    pub(crate) overlaps: Option<Rows>,
+    pub(crate) overlaps: Option<TableRows>,
     pub(crate) sentences: String,
 }
 
@@ -94,7 +94,7 @@ fn title(ablation: &Ablation) -> String {
 /// Returns rows as text: divided into tables whose lines fit a terminal, each with the first column and as many others
 /// as fit.
 fn fit_to_terminal(rows: &[Vec<String>]) -> String {
-    let part_of = |columns: &[usize]| -> Rows {
+    let part_of = |columns: &[usize]| -> TableRows {
         let cells = |row: &Vec<String>| [0].iter().chain(columns).map(|&at| row[at].clone()).collect();
         rows.iter().map(cells).collect()
     };
@@ -112,7 +112,7 @@ fn fit_to_terminal(rows: &[Vec<String>]) -> String {
 }
 
 /// Returns the rows of the table of subsets: one row per subset of the mechanisms, one column per figure.
-fn subset_rows(ablation: &Ablation) -> Rows {
+fn subset_rows(ablation: &Ablation) -> TableRows {
     let head = ["subset"].into_iter().chain(ABLATION_FIGURES.iter().map(|figure| figure.short_title));
     let row = |subset: &SubsetRun| {
         let cell = |column: &FigureColumn| {
@@ -126,7 +126,7 @@ fn subset_rows(ablation: &Ablation) -> Rows {
 
 /// Returns the rows of the table of gains: a block per figure, with a row per mechanism. A figure that no run has is a
 /// row of dashes.
-fn gain_rows(ablation: &Ablation) -> Rows {
+fn gain_rows(ablation: &Ablation) -> TableRows {
     let heads = ["alone", "last", "Shapley"].map(|head| figure_with_share(head, "%"));
     let mut rows = vec![[vec![String::new()], heads.to_vec()].concat()];
     for figure in &ablation.figures {
@@ -148,7 +148,7 @@ fn gain_rows(ablation: &Ablation) -> Rows {
 
 /// Returns the rows of the table of overlaps: one row per pair of mechanisms, one column per figure for which some pair
 /// has an overlap.
-fn overlap_rows(ablation: &Ablation) -> Rows {
+fn overlap_rows(ablation: &Ablation) -> TableRows {
     let has_some = |gains: &FigureGains| gains.overlaps.iter().any(|pair| pair.overlap.is_some());
     let shown = || ABLATION_FIGURES.iter().zip(&ablation.figures).filter(|(_, gains)| has_some(gains));
     let head = shown().map(|(figure, _)| figure_with_share(figure.short_title, "%"));

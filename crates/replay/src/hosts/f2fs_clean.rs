@@ -68,7 +68,7 @@ const RESERVE_SEGMENTS: usize = 6;
 
 /// The append logs of the file system: of file data, of inodes, and of what the cleaner moves of either.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Log {
+enum AppendLog {
     Data,
     Node,
     MovedData,
@@ -76,7 +76,7 @@ enum Log {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum State {
+enum SegmentState {
     Free,
     Open,
     Closed,
@@ -84,7 +84,7 @@ enum State {
 
 /// The owner of a valid block of the file system: a file (data block), or the file's inode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Owner {
+struct BlockOwner {
     file: u32,
     /// Number of the data block in its file; `None` for the inode.
     index: Option<u32>,
@@ -98,34 +98,34 @@ struct File {
 
 /// The main area of the simulated file system: its segments, and the owner of each block.
 #[derive(Debug)]
-struct Area {
-    owners: Vec<Option<Owner>>,
+struct MainArea {
+    owners: Vec<Option<BlockOwner>>,
     valid: Vec<u32>,
-    states: Vec<State>,
+    states: Vec<SegmentState>,
     free: VecDeque<u32>,
     /// Block to which each log of the file system appends next; `None` if the log needs a new segment.
     heads: [Option<u32>; 4],
     live: u64,
 }
 
-impl Area {
+impl MainArea {
     fn new(segments: u32) -> Self {
         Self {
             owners: vec![None; (segments * SEGMENT_BLOCKS) as usize],
             valid: vec![0; segments as usize],
-            states: vec![State::Free; segments as usize],
+            states: vec![SegmentState::Free; segments as usize],
             free: (0..segments).collect(),
             heads: [None; 4],
             live: 0,
         }
     }
 
-    fn append(&mut self, log: Log, owner: Owner) -> u32 {
+    fn append(&mut self, log: AppendLog, owner: BlockOwner) -> u32 {
         let block = self.heads[log as usize].unwrap_or_else(|| self.open_segment() * SEGMENT_BLOCKS);
         let segment = (block / SEGMENT_BLOCKS) as usize;
         let is_last = (block + 1).is_multiple_of(SEGMENT_BLOCKS);
         self.heads[log as usize] = (!is_last).then_some(block + 1);
-        self.states[segment] = if is_last { State::Closed } else { State::Open };
+        self.states[segment] = if is_last { SegmentState::Closed } else { SegmentState::Open };
         self.owners[block as usize] = Some(owner);
         self.valid[segment] += 1;
         self.live += 1;
@@ -146,7 +146,8 @@ impl Area {
     /// any.
     fn victim(&self) -> Option<u32> {
         let dirty = |segment: &u32| {
-            self.states[*segment as usize] == State::Closed && self.valid[*segment as usize] < SEGMENT_BLOCKS
+            self.states[*segment as usize] == SegmentState::Closed
+                && self.valid[*segment as usize] < SEGMENT_BLOCKS
         };
         (0..self.states.len() as u32).filter(dirty).min_by_key(|&segment| self.valid[segment as usize])
     }
@@ -154,7 +155,7 @@ impl Area {
 
 /// The load that runs on the file system: a file server or a database.
 #[derive(Debug)]
-enum Load {
+enum FileSystemLoad {
     Fileserver { append: u64 },
     Ycsb { theta: f64, pages: Option<DatabasePages> },
 }
@@ -195,10 +196,10 @@ impl DatabasePages {
 #[derive(Debug)]
 pub(super) struct F2fsClean {
     random: Xoshiro256PlusPlus,
-    area: Area,
+    area: MainArea,
     files: Vec<File>,
     mean: u64,
-    load: Load,
+    load: FileSystemLoad,
     seed: u64,
     ops: u64,
     copying: CopyMethod,
@@ -230,10 +231,14 @@ impl F2fsClean {
         }
         Ok(Self {
             random,
-            area: Area::new(segments as u32),
+            area: MainArea::new(segments as u32),
             files: vec![File::default(); files as usize],
             mean,
-            load: if serves_files { Load::Fileserver { append } } else { Load::Ycsb { theta, pages: None } },
+            load: if serves_files {
+                FileSystemLoad::Fileserver { append }
+            } else {
+                FileSystemLoad::Ycsb { theta, pages: None }
+            },
             seed: keys.integer("seed", 0..=u64::MAX)?,
             ops: keys.integer("ops", 0..=1_000_000_000)?,
             copying: if keys.switch("remap")? { CopyMethod::Remapped } else { CopyMethod::ReadAndWritten },
@@ -244,11 +249,11 @@ impl F2fsClean {
     /// Performs one step of the file-server or database load.
     fn step(&mut self, script: &mut RequestScript) {
         match &mut self.load {
-            Load::Fileserver { append } => {
+            FileSystemLoad::Fileserver { append } => {
                 let append = *append;
                 self.serve_file(append, script);
             }
-            Load::Ycsb { theta, pages } => {
+            FileSystemLoad::Ycsb { theta, pages } => {
                 let pages = pages.get_or_insert_with(|| DatabasePages::of(&self.files, *theta, self.seed));
                 let (file, index) = pages.draw(&mut self.random);
                 pages.dirty.insert(file);
@@ -279,7 +284,7 @@ impl F2fsClean {
     fn overwrite(&mut self, file: u32, index: u32, script: &mut RequestScript) {
         self.make_room(1, script);
         self.area.invalidate(self.files[file as usize].blocks[index as usize]);
-        let block = self.area.append(Log::Data, Owner { file, index: Some(index) });
+        let block = self.area.append(AppendLog::Data, BlockOwner { file, index: Some(index) });
         self.files[file as usize].blocks[index as usize] = block;
         script.plan_write(u64::from(block), 1);
     }
@@ -301,7 +306,7 @@ impl F2fsClean {
         self.make_room(pages, script);
         let start = self.files[file as usize].blocks.len();
         for index in start as u32..start as u32 + pages as u32 {
-            let block = self.area.append(Log::Data, Owner { file, index: Some(index) });
+            let block = self.area.append(AppendLog::Data, BlockOwner { file, index: Some(index) });
             self.files[file as usize].blocks.push(block);
         }
         for_each_run(&self.files[file as usize].blocks[start..], |first, pages| {
@@ -315,7 +320,7 @@ impl F2fsClean {
         if let Some(old) = self.files[file as usize].inode.take() {
             self.area.invalidate(old);
         }
-        let inode = self.area.append(Log::Node, Owner { file, index: None });
+        let inode = self.area.append(AppendLog::Node, BlockOwner { file, index: None });
         self.files[file as usize].inode = Some(inode);
         script.plan_write(u64::from(inode), 1);
     }
@@ -345,17 +350,17 @@ impl F2fsClean {
             script.plan_copy(target, source, run.len() as u64, RemapMode::Relocate, self.copying);
         }
         script.plan_trim(u64::from(first), u64::from(SEGMENT_BLOCKS));
-        self.area.states[segment as usize] = State::Free;
+        self.area.states[segment as usize] = SegmentState::Free;
         self.area.free.push_back(segment);
     }
 
     /// Moves a valid block to the cleaner's log for data or inodes, and returns its new block number.
-    fn relocate(&mut self, owner: Owner) -> u32 {
+    fn relocate(&mut self, owner: BlockOwner) -> u32 {
         let file = &mut self.files[owner.file as usize];
         let Some(index) = owner.index else {
-            return *file.inode.insert(self.area.append(Log::MovedNode, owner));
+            return *file.inode.insert(self.area.append(AppendLog::MovedNode, owner));
         };
-        let block = self.area.append(Log::MovedData, owner);
+        let block = self.area.append(AppendLog::MovedData, owner);
         file.blocks[index as usize] = block;
         block
     }
@@ -417,16 +422,16 @@ mod tests {
             let first = segment * SEGMENT_BLOCKS as usize;
             let owners = &area.owners[first..first + SEGMENT_BLOCKS as usize];
             assert_eq!(owners.iter().flatten().count(), valid as usize);
-            assert!(area.states[segment] != State::Free || valid == 0);
+            assert!(area.states[segment] != SegmentState::Free || valid == 0);
         }
         let owner_of = |block: u32| area.owners[block as usize];
         let mut live = 0;
         for (file, number) in model.files.iter().zip(0..) {
             for (&block, index) in file.blocks.iter().zip(0..) {
-                assert_eq!(owner_of(block), Some(Owner { file: number, index: Some(index) }));
+                assert_eq!(owner_of(block), Some(BlockOwner { file: number, index: Some(index) }));
             }
             if let Some(inode) = file.inode {
-                assert_eq!(owner_of(inode), Some(Owner { file: number, index: None }));
+                assert_eq!(owner_of(inode), Some(BlockOwner { file: number, index: None }));
             }
             live += file.blocks.len() as u64 + u64::from(file.inode.is_some());
         }
@@ -456,7 +461,8 @@ mod tests {
                 if is_cleaning && model.progress != Progress::Cleaning {
                     cleaned = true;
                     let invalid = |segment: usize| SEGMENT_BLOCKS - model.area.valid[segment];
-                    let closed = (0..64).filter(|&segment| model.area.states[segment] == State::Closed);
+                    let closed =
+                        (0..64).filter(|&segment| model.area.states[segment] == SegmentState::Closed);
                     assert_eq!(closed.map(invalid).sum::<u32>(), 0, "{load}");
                 }
             }

@@ -13,8 +13,8 @@
 //! - the share of recyclable pages with versions 15 to 12, that is those among the four newest dead pages of an address
 //!   (Figure 4: 79.1, 59.6, 86.5 %);
 //! - how often invalidated pages were read (Figure 2), and what share of them returns by number of reads (Figure 3).
-//!   The paper prints ranges over the three traces without saying which value belongs to which trace; [`Popularity`]
-//!   has the values chosen here, which lie inside all of these ranges.
+//!   The paper prints ranges over the three traces without saying which value belongs to which trace;
+//!   [`ReadPopularity`] has the values chosen here, which lie inside all of these ranges.
 //!
 //! Figures 2 and 3 contradict Table I: a fifth to a third of the invalidated pages are said to be read eight times or
 //! more, which takes 10.5 million reads for `homes`, whose trace has 0.58 million. So each trace has two substitutes:
@@ -85,7 +85,7 @@ const TWO_WEEKS_S: f64 = 14.0 * 86_400.0;
 /// `unread * (most / unread)^((reads / 15)^bend)`, with the bend that gives the published share of recyclable pages.
 /// Within a group of counts all counts are equally frequent.
 #[derive(Clone, Copy, Debug)]
-struct Popularity {
+struct ReadPopularity {
     /// Share of the invalidated pages with 8 to 15 reads. (52 % of the invalidated pages have 0 to 3 reads.)
     hot: f64,
     /// Probability that the content of a page with 0 reads is written again after it became dead.
@@ -97,7 +97,7 @@ struct Popularity {
 
 const COLD: f64 = 0.52;
 
-impl Popularity {
+impl ReadPopularity {
     /// Returns the share of the invalidated pages for each number of reads.
     fn shares(self) -> SharesByReadCount {
         std::array::from_fn(|reads| match reads {
@@ -118,7 +118,7 @@ impl Popularity {
 
 /// Published figures of an FIU trace, as parameters of its substitute.
 #[derive(Clone, Copy, Debug)]
-struct Facts {
+struct FiuTraceFacts {
     name: &'static str,
     /// Number of requests, share of writes, and number of addresses (Table I).
     table: [f64; 3],
@@ -126,36 +126,36 @@ struct Facts {
     invalid_gb: f64,
     newest_four: f64,
     list_length: f64,
-    popularity: Popularity,
+    popularity: ReadPopularity,
 }
 
-const TRACES: [Facts; 3] = [
-    Facts {
+const TRACES: [FiuTraceFacts; 3] = [
+    FiuTraceFacts {
         name: "fiu-homes",
         table: [9.3e6, 0.938, 2.4e6],
         recyclable_gb: 2.8,
         invalid_gb: 24.1,
         newest_four: 0.791,
         list_length: 7.3,
-        popularity: Popularity { hot: 0.27, unread: 0.04, most: 0.35, bend_position: 0.801 },
+        popularity: ReadPopularity { hot: 0.27, unread: 0.04, most: 0.35, bend_position: 0.801 },
     },
-    Facts {
+    FiuTraceFacts {
         name: "fiu-mail",
         table: [16.3e6, 0.753, 1.2e6],
         recyclable_gb: 7.4,
         invalid_gb: 42.2,
         newest_four: 0.596,
         list_length: 12.1,
-        popularity: Popularity { hot: 0.32, unread: 0.06, most: 0.37, bend_position: 0.511 },
+        popularity: ReadPopularity { hot: 0.32, unread: 0.06, most: 0.37, bend_position: 0.511 },
     },
-    Facts {
+    FiuTraceFacts {
         name: "fiu-web",
         table: [5.9e6, 0.825, 0.8e6],
         recyclable_gb: 2.5,
         invalid_gb: 15.5,
         newest_four: 0.865,
         list_length: 6.7,
-        popularity: Popularity { hot: 0.32, unread: 0.04, most: 0.345, bend_position: 0.404 },
+        popularity: ReadPopularity { hot: 0.32, unread: 0.04, most: 0.345, bend_position: 0.404 },
     },
 ];
 

@@ -136,7 +136,7 @@ pub(super) struct RecurringContent {
     overwritten: u64,
     ranks: Zipf,
     places: Permutation,
-    reads: Reads,
+    reads: PendingReads,
     contents: Contents,
 }
 
@@ -162,7 +162,7 @@ impl RecurringContent {
             overwritten: 0,
             ranks: Zipf::new(overwritten, plan.zipf_theta),
             places: Permutation::new(plan.distinct_addresses, plan.seed),
-            reads: Reads::new(plan.distinct_addresses, reads, needed),
+            reads: PendingReads::new(plan.distinct_addresses, reads, needed),
             contents: Contents::new(plan, requests, content_seed),
             random,
         }
@@ -190,7 +190,8 @@ impl RecurringContent {
         for _ in 0..self.reads.take_rest(address) {
             self.read(address, script);
         }
-        let known = Known { ranks: &self.ranks, overwritten: self.overwritten, places: &self.places };
+        let known =
+            KnownAddresses { ranks: &self.ranks, overwritten: self.overwritten, places: &self.places };
         let content = self.contents.next(address, is_first, self.done, known, &mut self.random);
         if content.is_fresh {
             self.reads.add(address, content.class, &mut self.random);
@@ -235,7 +236,7 @@ impl Model for RecurringContent {
 
 /// The reads that are still to be sent to the present version (content) of each address.
 #[derive(Debug)]
-struct Reads {
+struct PendingReads {
     /// Deals which of the reads that the versions need by their class are sent, so that their total is exact.
     sampled: EventDeck,
     /// Number of pending reads of the present version (content) of each address.
@@ -247,7 +248,7 @@ struct Reads {
     backlog: u64,
 }
 
-impl Reads {
+impl PendingReads {
     fn new(addresses: u64, reads: u64, needed: u64) -> Self {
         Self {
             sampled: EventDeck { wanted_cards: reads.min(needed), cards_left: needed },
@@ -295,7 +296,7 @@ impl Reads {
 
 /// A version of an address: a content that it holds or held, and its class (number of reads).
 #[derive(Clone, Copy, Debug, Default)]
-struct Version {
+struct ContentVersion {
     /// Number of the content; 0 = none.
     number: u64,
     class: u8,
@@ -304,7 +305,7 @@ struct Version {
 
 /// The addresses that have been overwritten so far, and the popularity of addresses.
 #[derive(Clone, Copy)]
-struct Known<'a> {
+struct KnownAddresses<'a> {
     ranks: &'a Zipf,
     overwritten: u64,
     places: &'a Permutation,
@@ -326,9 +327,9 @@ struct Contents {
     /// Writes of a dead content ("returns") that are due but for which no dead version was found yet: class (number of
     /// reads) of the version, and whether it must be among the newest of its address.
     due_returns: Vec<(u8, bool)>,
-    present: Vec<Version>,
+    present: Vec<ContentVersion>,
     /// Dead versions (overwritten contents) of each address, oldest first.
-    dead: Vec<Vec<Version>>,
+    dead: Vec<Vec<ContentVersion>>,
     /// The page after that of the last return (write of a dead content), and how many further pages of its run of
     /// neighbours are to return.
     run: Option<(u64, u64)>,
@@ -348,7 +349,7 @@ impl Contents {
                 cards_left: plan.writes - plan.dead_content_writes,
             },
             due_returns: Vec::new(),
-            present: vec![Version::default(); plan.distinct_addresses as usize],
+            present: vec![ContentVersion::default(); plan.distinct_addresses as usize],
             dead: vec![Vec::new(); plan.distinct_addresses as usize],
             run: None,
             made: 0,
@@ -363,9 +364,9 @@ impl Contents {
         address: u64,
         is_first: bool,
         done: u64,
-        known: Known<'_>,
+        known: KnownAddresses<'_>,
         random: &mut Xoshiro256PlusPlus,
-    ) -> Version {
+    ) -> ContentVersion {
         let returned = if is_first { None } else { self.next_return(done, known, random) };
         let version = returned.unwrap_or_else(|| self.new_version(address, known, random));
         let held = std::mem::replace(&mut self.present[address as usize], version);
@@ -384,9 +385,9 @@ impl Contents {
     fn next_return(
         &mut self,
         done: u64,
-        known: Known<'_>,
+        known: KnownAddresses<'_>,
         random: &mut Xoshiro256PlusPlus,
-    ) -> Option<Version> {
+    ) -> Option<ContentVersion> {
         let left = self.overwrites_left;
         self.overwrites_left -= 1;
         if done < self.first_return {
@@ -403,7 +404,7 @@ impl Contents {
 
     /// Removes and returns the newest dead version of the page next to the last return (write of a dead content). It
     /// serves a return that is due, so that contents of neighbouring pages return together.
-    fn continue_run(&mut self, known: Known<'_>) -> Option<Version> {
+    fn continue_run(&mut self, known: KnownAddresses<'_>) -> Option<ContentVersion> {
         let (place, left) = self.run?;
         if self.due_returns.is_empty() {
             return None;
@@ -414,12 +415,16 @@ impl Contents {
         }
         let version = self.dead[known.places.invert(place) as usize].pop()?;
         self.due_returns.pop();
-        Some(Version { is_fresh: false, ..version })
+        Some(ContentVersion { is_fresh: false, ..version })
     }
 
     /// Finds a dead version (overwritten content) for a return that is due: one of the class drawn for the return, at a
     /// popular address. Removes the version and returns it.
-    fn find_due(&mut self, known: Known<'_>, random: &mut Xoshiro256PlusPlus) -> Option<Version> {
+    fn find_due(
+        &mut self,
+        known: KnownAddresses<'_>,
+        random: &mut Xoshiro256PlusPlus,
+    ) -> Option<ContentVersion> {
         let at = uniform_below(random, self.due_returns.len().max(1) as u64) as usize;
         let &(class, is_new) = self.due_returns.get(at)?;
         for _ in 0..ADDRESS_TRIES {
@@ -438,14 +443,19 @@ impl Contents {
                 self.due_returns.swap_remove(at);
                 self.run = (self.plan.run_length > 1)
                     .then(|| (known.places.apply(address) + 1, self.plan.run_length - 1));
-                return Some(Version { is_fresh: false, ..version });
+                return Some(ContentVersion { is_fresh: false, ..version });
             }
         }
         None
     }
 
     /// Returns a version with a new content, or with that of a valid page, and draws its class (number of reads).
-    fn new_version(&mut self, address: u64, known: Known<'_>, random: &mut Xoshiro256PlusPlus) -> Version {
+    fn new_version(
+        &mut self,
+        address: u64,
+        known: KnownAddresses<'_>,
+        random: &mut Xoshiro256PlusPlus,
+    ) -> ContentVersion {
         let number = self.live_content(known, random).unwrap_or_else(|| {
             self.made += 1;
             // A bijection of the number, so that contents never collide.
@@ -457,12 +467,12 @@ impl Contents {
         } else {
             draw_class(&self.plan.fresh_read_counts, random)
         };
-        Version { number, class, is_fresh: true }
+        ContentVersion { number, class, is_fresh: true }
     }
 
     /// Returns the content of a valid page, if this write is to repeat one, else `None`. Pages are chosen by the
     /// popularity of their address.
-    fn live_content(&mut self, known: Known<'_>, random: &mut Xoshiro256PlusPlus) -> Option<u64> {
+    fn live_content(&mut self, known: KnownAddresses<'_>, random: &mut Xoshiro256PlusPlus) -> Option<u64> {
         if self.live.wanted_cards == 0 || self.live.cards_left == 0 || !self.live.deal_card(false, random) {
             return None;
         }

@@ -40,7 +40,7 @@ enum Step {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Planned {
+struct PlannedRequest {
     step: Step,
     first: u64,
     pages: u64,
@@ -50,7 +50,7 @@ struct Planned {
 /// The planned requests of a host model, and what each page of its volume holds.
 #[derive(Debug)]
 pub(super) struct RequestScript {
-    planned_requests: VecDeque<Planned>,
+    planned_requests: VecDeque<PlannedRequest>,
     time_ns: u64,
     content: ContentModel,
     /// Content of each page of the host model's volume, as of the requests taken so far.
@@ -90,11 +90,16 @@ impl RequestScript {
     }
 
     pub(super) fn plan_trim(&mut self, first: u64, pages: u64) {
-        self.planned_requests.push_back(Planned { step: Step::Trim, first, pages, time_ns: self.time_ns });
+        self.planned_requests.push_back(PlannedRequest {
+            step: Step::Trim,
+            first,
+            pages,
+            time_ns: self.time_ns,
+        });
     }
 
     pub(super) fn plan_flush(&mut self) {
-        self.planned_requests.push_back(Planned {
+        self.planned_requests.push_back(PlannedRequest {
             step: Step::Flush,
             first: 0,
             pages: 0,
@@ -103,7 +108,7 @@ impl RequestScript {
     }
 
     pub(super) fn plan_phase_mark(&mut self) {
-        self.planned_requests.push_back(Planned {
+        self.planned_requests.push_back(PlannedRequest {
             step: Step::Phase,
             first: 0,
             pages: 0,
@@ -135,7 +140,7 @@ impl RequestScript {
     fn plan(&mut self, first: u64, pages: u64, step: impl Fn(u64) -> Step) {
         for done in (0..pages).step_by(MAX_REQUEST_PAGES as usize) {
             let pages = (pages - done).min(MAX_REQUEST_PAGES);
-            self.planned_requests.push_back(Planned {
+            self.planned_requests.push_back(PlannedRequest {
                 step: step(done),
                 first: first + done,
                 pages,
@@ -146,7 +151,7 @@ impl RequestScript {
 
     /// Converts the next planned step of the host model into a request; returns false if there is none.
     pub(super) fn next_request(&mut self, into: &mut Request) -> bool {
-        let Some(Planned { step, first, pages, time_ns }) = self.planned_requests.pop_front() else {
+        let Some(PlannedRequest { step, first, pages, time_ns }) = self.planned_requests.pop_front() else {
             return false;
         };
         into.clear();

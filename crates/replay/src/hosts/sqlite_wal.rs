@@ -189,19 +189,19 @@ pub(super) struct SqliteWal {
     /// Number of complete groups of log frames (frames whose headers share a page) that were written to the log.
     groups: u64,
     touched: Vec<u32>,
-    cache: Cache,
+    cache: PageCache,
 }
 
 /// Which pages of the database the host holds in memory.
 #[derive(Debug)]
-struct Cache {
+struct PageCache {
     pages: u64,
     /// Number of pages of the database at the last checkpoint; pages with higher numbers are only in the log.
     applied_pages: u64,
     logged_pages: FxHashSet<u32>,
 }
 
-impl Cache {
+impl PageCache {
     fn misses(&self, page: u32, random: &mut Xoshiro256PlusPlus) -> bool {
         let is_only_applied = u64::from(page) < self.applied_pages && !self.logged_pages.contains(&page);
         is_only_applied
@@ -244,7 +244,7 @@ impl SqliteWal {
             frames: Vec::new(),
             groups: 0,
             touched: Vec::new(),
-            cache: Cache {
+            cache: PageCache {
                 pages: keys.integer("cache", 0..=u64::from(u32::MAX))?,
                 applied_pages: 0,
                 logged_pages: FxHashSet::default(),

@@ -77,7 +77,7 @@ fn curves(lives: &[Life]) -> Vec<CurvePoint> {
     let Some(last) = last_moment(lives) else { return Vec::new() };
     let spacing = lives.iter().map(spacing_bytes).max().unwrap_or(0);
     let step = last.div_ceil(MOMENTS_MAX).max(spacing).max(1);
-    let mut courses: Vec<Course<'_>> = lives.iter().map(Course::of).collect();
+    let mut courses: Vec<LifeCourse<'_>> = lives.iter().map(LifeCourse::of).collect();
     let moments = (1..last.div_ceil(step)).map(|number| number * step).chain([last]);
     moments.map(|host_bytes| point(&mut courses, host_bytes)).collect()
 }
@@ -95,9 +95,9 @@ fn spacing_bytes(life: &Life) -> u64 {
     gaps.max().unwrap_or(0)
 }
 
-fn point(courses: &mut [Course<'_>], host_bytes: u64) -> CurvePoint {
-    let states: Vec<State> = courses.iter_mut().map(|course| course.advance_to(host_bytes)).collect();
-    let of = |figure: fn(&State) -> f64| {
+fn point(courses: &mut [LifeCourse<'_>], host_bytes: u64) -> CurvePoint {
+    let states: Vec<DriveMoment> = courses.iter_mut().map(|course| course.advance_to(host_bytes)).collect();
+    let of = |figure: fn(&DriveMoment) -> f64| {
         Estimate::of_values(states.iter().map(|state| Some(figure(state)))).expect("there is a life")
     };
     let ended = courses.iter().filter(|course| course.has_ended_by(host_bytes)).count();
@@ -113,7 +113,7 @@ fn point(courses: &mut [Course<'_>], host_bytes: u64) -> CurvePoint {
 
 /// State of one drive at one moment of its life.
 #[derive(Clone, Copy)]
-struct State {
+struct DriveMoment {
     host_bytes: f64,
     programs: f64,
     mean_erases: f64,
@@ -122,7 +122,7 @@ struct State {
     write_amplification: f64,
 }
 
-impl State {
+impl DriveMoment {
     const NEW_DRIVE: Self = Self {
         host_bytes: 0.0,
         programs: 0.0,
@@ -146,7 +146,7 @@ impl State {
 }
 
 /// One life that is walked through from its beginning.
-struct Course<'a> {
+struct LifeCourse<'a> {
     life: &'a Life,
     page_bytes: f64,
     /// Host bytes from which on an interval is long enough for a write amplification.
@@ -156,7 +156,7 @@ struct Course<'a> {
     write_amplification: f64,
 }
 
-impl<'a> Course<'a> {
+impl<'a> LifeCourse<'a> {
     fn of(life: &'a Life) -> Self {
         let page_bytes = life.media_bytes as f64 / life.programs().max(1) as f64;
         let least_interval = (0.5 * spacing_bytes(life) as f64).max(1.0);
@@ -169,7 +169,7 @@ impl<'a> Course<'a> {
 
     /// Returns the state of the drive at a later moment than before. The end of a life may cut an interval so short
     /// that a single collection would decide its write amplification; then the value before is kept.
-    fn advance_to(&mut self, host_bytes: u64) -> State {
+    fn advance_to(&mut self, host_bytes: u64) -> DriveMoment {
         let state = self.recorded_at(host_bytes.min(self.life.host_bytes) as f64);
         let [bytes, programs] = self.since;
         let written = state.host_bytes - bytes;
@@ -177,20 +177,21 @@ impl<'a> Course<'a> {
             self.write_amplification = (state.programs - programs) * self.page_bytes / written;
             self.since = [state.host_bytes, state.programs];
         }
-        State { write_amplification: self.write_amplification, ..state }
+        DriveMoment { write_amplification: self.write_amplification, ..state }
     }
 
     /// Returns the state at a moment, interpolated between the recorded states around it.
-    fn recorded_at(&self, host_bytes: f64) -> State {
+    fn recorded_at(&self, host_bytes: f64) -> DriveMoment {
         let series = &self.life.series;
         let after = series.partition_point(|point| (point.host_bytes as f64) < host_bytes);
-        let Some(next) = series.get(after).map(State::of) else {
-            return series.last().map_or(State::NEW_DRIVE, State::of);
+        let Some(next) = series.get(after).map(DriveMoment::of) else {
+            return series.last().map_or(DriveMoment::NEW_DRIVE, DriveMoment::of);
         };
-        let before = after.checked_sub(1).map_or(State::NEW_DRIVE, |before| State::of(&series[before]));
+        let before =
+            after.checked_sub(1).map_or(DriveMoment::NEW_DRIVE, |before| DriveMoment::of(&series[before]));
         let share = (host_bytes - before.host_bytes) / (next.host_bytes - before.host_bytes).max(1.0);
-        let between = |of: fn(&State) -> f64| of(&before) + share * (of(&next) - of(&before));
-        State {
+        let between = |of: fn(&DriveMoment) -> f64| of(&before) + share * (of(&next) - of(&before));
+        DriveMoment {
             host_bytes,
             programs: between(|state| state.programs),
             mean_erases: between(|state| state.mean_erases),

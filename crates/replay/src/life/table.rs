@@ -34,7 +34,7 @@ pub(crate) fn to_lives_table(records: &[LifeRecord]) -> Option<LivesTable> {
         rows.push(row("  over that of the first column", &records, |record| ratio(record, first)));
     }
     let is_shown =
-        |figure: &&Figure| figure.is_always || records.iter().any(|r| estimate(r, figure).is_some());
+        |figure: &&LifeFigure| figure.is_always || records.iter().any(|r| estimate(r, figure).is_some());
     for figure in gains.iter().filter(is_shown) {
         rows.push(row(figure.title, &records, |record| of_figure(record, figure)));
     }
@@ -63,7 +63,7 @@ fn ratio(record: &LifeRecord, first: &LifeRecord) -> String {
 }
 
 /// A row of the table of drives' lives: a figure that is computed for each life.
-struct Figure {
+struct LifeFigure {
     title: &'static str,
     /// Digits of the figure after the decimal point; a small value gets more, to show its first three significant
     /// digits.
@@ -73,11 +73,15 @@ struct Figure {
     value: fn(&LifeRecord, &Life) -> Option<f64>,
 }
 
-const fn figure(title: &'static str, digits: usize, value: fn(&LifeRecord, &Life) -> Option<f64>) -> Figure {
-    Figure { title, digits, is_always: true, value }
+const fn figure(
+    title: &'static str,
+    digits: usize,
+    value: fn(&LifeRecord, &Life) -> Option<f64>,
+) -> LifeFigure {
+    LifeFigure { title, digits, is_always: true, value }
 }
 
-fn estimate(record: &LifeRecord, figure: &Figure) -> Option<Estimate> {
+fn estimate(record: &LifeRecord, figure: &LifeFigure) -> Option<Estimate> {
     record.estimate(|life| (figure.value)(record, life))
 }
 
@@ -88,7 +92,7 @@ fn if_drives_ended(life: &Life, value: f64) -> Option<f64> {
     (life.end != End::Interrupted).then_some(value)
 }
 
-const FIGURES: &[Figure] = &[
+const FIGURES: &[LifeFigure] = &[
     figure("TB written until the end", 3, |_, life| if_drives_ended(life, life.host_bytes as f64 / TB)),
     figure("  extrapolated from the beginning", 3, |_, life| Some(life.extrapolated_bytes? / TB)),
     figure("  lived / extrapolated", 3, |_, life| {
@@ -100,11 +104,11 @@ const FIGURES: &[Figure] = &[
         if_drives_ended(life, life.host_bytes as f64 / record.exported_bytes as f64)
     }),
     figure("years at the input's rate", 2, |_, life| if_drives_ended(life, life.years?)),
-    Figure {
+    LifeFigure {
         is_always: false,
         ..figure("  on the larger drive", 2, |record, life| if_drives_ended(life, record.scaled_years(life)?))
     },
-    Figure { is_always: false, ..figure("drive writes a day", 2, LifeRecord::drive_writes_per_day) },
+    LifeFigure { is_always: false, ..figure("drive writes a day", 2, LifeRecord::drive_writes_per_day) },
     figure("write amplification, bytes", 3, |_, life| Some(life.write_amplification())),
     figure("failed blocks", 0, |_, life| Some(life.failed_blocks as f64)),
     figure("erases per block, mean", 1, |_, life| Some(life.wear.mean)),
@@ -113,8 +117,8 @@ const FIGURES: &[Figure] = &[
     figure("  half of them", 0, |_, life| Some(life.wear.p50.into())),
     figure("  nine tenths", 0, |_, life| Some(life.wear.p90.into())),
     figure("  the most worn block", 0, |_, life| Some(life.wear.most.into())),
-    Figure { is_always: false, ..figure("copied by wear leveling, % of programs", 2, copied_percent) },
-    Figure { is_always: false, ..figure("RAM of wear leveling, KiB", 1, leveling_ram_kib) },
+    LifeFigure { is_always: false, ..figure("copied by wear leveling, % of programs", 2, copied_percent) },
+    LifeFigure { is_always: false, ..figure("RAM of wear leveling, KiB", 1, leveling_ram_kib) },
     figure("simulation, CPU s", 1, |_, life| Some(life.cpu_seconds)),
 ];
 
@@ -130,7 +134,7 @@ fn leveling_ram_kib(record: &LifeRecord, _: &Life) -> Option<f64> {
     is_asked.then(|| record.leveling_ram_bytes as f64 / 1024.0)
 }
 
-fn of_figure(record: &LifeRecord, figure: &Figure) -> String {
+fn of_figure(record: &LifeRecord, figure: &LifeFigure) -> String {
     let Some(Estimate { mean, half_width, .. }) = estimate(record, figure) else { return "-".to_owned() };
     let digits = if figure.digits == 0 { 0 } else { figure.digits.max(decimal_digits(mean)) };
     match half_width {

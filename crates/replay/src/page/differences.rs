@@ -2,7 +2,7 @@
 
 use super::HtmlReport;
 use super::markup::{charts_element, collapsible, html_element, html_heading, html_table, notes_list};
-use crate::diff::{Diff, Difference, Pair};
+use crate::diff::{Diff, Difference, RunPair};
 
 impl HtmlReport for Diff {
     const KIND: &'static str = "diff";
@@ -23,7 +23,7 @@ impl HtmlReport for Diff {
     }
 }
 
-fn section(number: usize, pair: &Pair) -> String {
+fn section(number: usize, pair: &RunPair) -> String {
     let (causes, results) = (pair.causes.len(), pair.results.len());
     let lead = match (causes, results) {
         (0, 0) => "No difference.".to_owned(),

@@ -146,9 +146,9 @@ fn ram(runs: &[&RunRecord]) -> String {
 }
 
 /// A fact about a run for its HTML page: name, and a function that returns it.
-type Fact = (&'static str, fn(&RunRecord) -> String);
+type RunFact = (&'static str, fn(&RunRecord) -> String);
 
-const FACTS: [Fact; 10] = [
+const FACTS: [RunFact; 10] = [
     ("version of Wearwell", |run| run.version.clone()),
     ("seed", |run| run.seed.to_string()),
     ("input", |run| run.trace.path.clone()),
@@ -162,15 +162,15 @@ const FACTS: [Fact; 10] = [
 ];
 
 fn provenance(runs: &[&RunRecord]) -> String {
-    let row = |(name, value): &Fact| {
+    let row = |(name, value): &RunFact| {
         std::iter::once((*name).to_owned()).chain(runs.iter().map(|run| value(run))).collect()
     };
     let rows: Vec<Vec<String>> = std::iter::once(titles("", runs)).chain(FACTS.iter().map(row)).collect();
     html_table("left wrap", "Where the figures come from", &rows)
 }
 
-/// Returns an HTML table of every effective setting: its value, or the values of the runs if they differ, and where they
-/// come from. Rows of defaults can be hidden.
+/// Returns an HTML table of every effective setting: its value, or the values of the runs if they differ, and where
+/// they come from. Rows of defaults can be hidden.
 fn configuration(runs: &[&RunRecord]) -> String {
     let configs: Vec<BTreeMap<String, String>> = runs.iter().map(|run| settings_of(run)).collect();
     let keys: BTreeSet<&String> = configs.iter().flat_map(BTreeMap::keys).collect();

@@ -19,7 +19,7 @@ mod wire;
 
 use std::collections::BTreeMap;
 
-use packets::{Argument, TracePackets, TraceSlice, TrackId};
+use packets::{SliceArgument, TracePackets, TraceSlice, TrackId};
 use wearwell::nand::PageKind;
 use wearwell::operation::OpKind;
 use wearwell::timing::{RequestKind, TracedOp};
@@ -170,9 +170,9 @@ impl RunTrace {
 
     fn op_slice(&self, op: &TracedOp) -> TraceSlice {
         let mut slice = TraceSlice::named(&name_of(op), op.op.cause.name(), op.start_ns, op.end_ns);
-        slice.arguments.push(("cause", Argument::Text(op.op.cause.name())));
-        slice.arguments.extend(op.request_number.map(|request| ("request", Argument::Number(request))));
-        slice.arguments.push(("waited_ns", Argument::Number(op.start_ns - op.submitted_ns)));
+        slice.arguments.push(("cause", SliceArgument::Text(op.op.cause.name())));
+        slice.arguments.extend(op.request_number.map(|request| ("request", SliceArgument::Number(request))));
+        slice.arguments.push(("waited_ns", SliceArgument::Number(op.start_ns - op.submitted_ns)));
         slice.arguments.extend(self.place_arguments(op));
         let ends_here = op.transfer_ns.is_none();
         if ends_here {
@@ -187,17 +187,17 @@ impl RunTrace {
         let name = format!("{} transfer", name_of(op));
         let mut slice = TraceSlice::named(&name, op.op.cause.name(), start_ns, end_ns);
         slice.arguments.extend([
-            ("cause", Argument::Text(op.op.cause.name())),
-            ("die", Argument::Number(u64::from(op.op.plane.0 / self.geometry.planes_per_die))),
-            ("bytes", Argument::Number(u64::from(op.op.transfer_bytes))),
+            ("cause", SliceArgument::Text(op.op.cause.name())),
+            ("die", SliceArgument::Number(u64::from(op.op.plane.0 / self.geometry.planes_per_die))),
+            ("bytes", SliceArgument::Number(u64::from(op.op.transfer_bytes))),
         ]);
         slice.last_flows.push(op.op_number);
         slice
     }
 
     /// Returns the arguments that say where an operation takes place and what is stored there.
-    fn place_arguments(&self, op: &TracedOp) -> Vec<(&'static str, Argument)> {
-        let number = |value: u32| Argument::Number(u64::from(value));
+    fn place_arguments(&self, op: &TracedOp) -> Vec<(&'static str, SliceArgument)> {
+        let number = |value: u32| SliceArgument::Number(u64::from(value));
         let mut arguments = vec![("plane", number(op.op.plane.0))];
         let Some(place) = op.page else { return arguments };
         let pages = self.geometry.block_pages();
@@ -207,7 +207,8 @@ impl RunTrace {
         }
         arguments.push(("page", number(place.ppn.0 % pages)));
         let owner = if place.kind == PageKind::Data { "lpn" } else { "owner" };
-        arguments.extend([("holds", Argument::Text(kind_of_page(place.kind))), (owner, number(place.owner))]);
+        arguments
+            .extend([("holds", SliceArgument::Text(kind_of_page(place.kind))), (owner, number(place.owner))]);
         arguments
     }
 }
@@ -249,9 +250,9 @@ fn request_slice(request: &WindowRequest, flows: &[u64]) -> TraceSlice {
     };
     let mut slice = TraceSlice::named(name, "request", times.arrival_ns, times.answered_ns);
     slice.arguments.extend([
-        ("request", Argument::Number(times.request_number)),
-        ("offset_bytes", Argument::Number(*offset_bytes)),
-        ("len_bytes", Argument::Number(*len_bytes)),
+        ("request", SliceArgument::Number(times.request_number)),
+        ("offset_bytes", SliceArgument::Number(*offset_bytes)),
+        ("len_bytes", SliceArgument::Number(*len_bytes)),
     ]);
     slice.flows.extend_from_slice(flows);
     slice

@@ -24,7 +24,7 @@ const COUNTER: u64 = 4;
 
 /// Value of a named argument that the viewer shows with a slice.
 #[derive(Clone, Debug)]
-pub(super) enum Argument {
+pub(super) enum SliceArgument {
     Number(u64),
     Text(&'static str),
 }
@@ -36,7 +36,7 @@ pub(super) struct TraceSlice {
     pub(super) category: &'static str,
     pub(super) start_ns: u64,
     pub(super) end_ns: u64,
-    pub(super) arguments: Vec<(&'static str, Argument)>,
+    pub(super) arguments: Vec<(&'static str, SliceArgument)>,
     /// Flows (arrows) that begin here or continue to another slice.
     pub(super) flows: Vec<u64>,
     /// Flows (arrows) that end here.
@@ -79,13 +79,13 @@ impl TraceSlice {
 }
 
 /// Names that were written before, and their numbers.
-struct Names {
+struct InternedNames {
     /// Field of `InternedData` that holds these names.
     field: u32,
     numbers: FxHashMap<String, u64>,
 }
 
-impl Names {
+impl InternedNames {
     fn of_field(field: u32) -> Self {
         Self { field, numbers: FxHashMap::default() }
     }
@@ -188,19 +188,19 @@ impl TracePackets {
 
 /// Writes events as packets, and remembers the names that it has written.
 struct EventWriter {
-    categories: Names,
-    names: Names,
-    keys: Names,
-    texts: Names,
+    categories: InternedNames,
+    names: InternedNames,
+    keys: InternedNames,
+    texts: InternedNames,
 }
 
 impl Default for EventWriter {
     fn default() -> Self {
         Self {
-            categories: Names::of_field(1),
-            names: Names::of_field(2),
-            keys: Names::of_field(3),
-            texts: Names::of_field(29),
+            categories: InternedNames::of_field(1),
+            names: InternedNames::of_field(2),
+            keys: InternedNames::of_field(3),
+            texts: InternedNames::of_field(29),
         }
     }
 }
@@ -238,8 +238,8 @@ impl EventWriter {
         for (key, argument) in &slice.arguments {
             let annotation = ProtobufMessage::default().with_varint(1, self.keys.number(key, interned));
             let annotation = match argument {
-                Argument::Number(value) => annotation.with_varint(3, *value),
-                Argument::Text(text) => annotation.with_varint(17, self.texts.number(text, interned)),
+                SliceArgument::Number(value) => annotation.with_varint(3, *value),
+                SliceArgument::Text(text) => annotation.with_varint(17, self.texts.number(text, interned)),
             };
             event = event.with_message(4, &annotation);
         }

@@ -40,7 +40,7 @@ pub struct ContentFigures {
 
 /// Number of pages that hold a content, and the programs that perfect content mechanisms would need for it.
 #[derive(Clone, Copy, Default)]
-struct Copies {
+struct CopyCount {
     /// Number of pages that hold the content now.
     live: u32,
     /// Largest number of pages that held the content at the same time: programs of it if every dead page could be
@@ -50,7 +50,7 @@ struct Copies {
     first: u32,
 }
 
-impl Copies {
+impl CopyCount {
     /// Counts a page that receives the content.
     fn add(&mut self) {
         self.first = self.first.saturating_add(u32::from(self.live == 0));
@@ -76,8 +76,8 @@ pub(super) struct IdealSavings {
     pub(super) left_out_by_compression: Option<f64>,
 }
 
-struct Entry {
-    copies: Copies,
+struct ContentEntry {
+    copies: CopyCount,
     seen: u32,
     compressed_bytes: u16,
     /// Number of distinct contents that occurred before this content first did, estimated from the sample of that time.
@@ -86,12 +86,12 @@ struct Entry {
 
 /// Counts of the page contents in a sample.
 pub(super) struct ContentCounts {
-    entries: FxHashMap<u64, Entry>,
+    entries: FxHashMap<u64, ContentEntry>,
     pub(super) sample: HashSample,
     entries_max: usize,
     pages: u64,
     zero: u64,
-    zero_copies: Copies,
+    zero_copies: CopyCount,
     ordinals: u32,
     /// Number of pages that repeat an earlier content, by the octave (power of two) of the number of distinct contents
     /// at the time.
@@ -106,7 +106,7 @@ impl ContentCounts {
             entries_max,
             pages: 0,
             zero: 0,
-            zero_copies: Copies::default(),
+            zero_copies: CopyCount::default(),
             ordinals: 0,
             repeats: [0; 32],
         }
@@ -140,10 +140,12 @@ impl ContentCounts {
         let ordinal = self.ordinals;
         let weight = u32::try_from(self.sample.sampled_one_of).unwrap_or(u32::MAX);
         self.ordinals = self.ordinals.saturating_add(weight);
-        let mut copies = Copies::default();
+        let mut copies = CopyCount::default();
         copies.add();
-        self.entries
-            .insert(content.0, Entry { copies, seen: 1, compressed_bytes: compressed_bytes(), ordinal });
+        self.entries.insert(
+            content.0,
+            ContentEntry { copies, seen: 1, compressed_bytes: compressed_bytes(), ordinal },
+        );
     }
 
     /// Counts that a page no longer holds this content, because it was overwritten or trimmed.

@@ -56,7 +56,7 @@ pub struct SkewFigures {
     pub zipf_misfit: f64,
 }
 
-struct Entry {
+struct PageEntry {
     writes: u32,
     last_write: u64,
     last_ns: u64,
@@ -66,7 +66,7 @@ struct Entry {
 
 /// Counts of the writes of each page in a sample.
 pub(super) struct PageWriteCounts {
-    entries: FxHashMap<u64, Entry>,
+    entries: FxHashMap<u64, PageEntry>,
     pub(super) sample: HashSample,
     entries_max: usize,
     writes: u64,
@@ -121,7 +121,8 @@ impl PageWriteCounts {
             self.overwrites += weight * u64::from(is_known);
             self.silent += weight * u64::from(is_known && held == before);
         }
-        *entry = Entry { writes: entry.writes.saturating_add(1), last_write: now, last_ns: time_ns, held };
+        *entry =
+            PageEntry { writes: entry.writes.saturating_add(1), last_write: now, last_ns: time_ns, held };
         fingerprint_of(before)
     }
 
@@ -150,7 +151,7 @@ impl PageWriteCounts {
                 return false;
             }
         }
-        self.entries.insert(key, Entry { writes: 0, last_write: 0, last_ns: 0, held: 0 });
+        self.entries.insert(key, PageEntry { writes: 0, last_write: 0, last_ns: 0, held: 0 });
         true
     }
 

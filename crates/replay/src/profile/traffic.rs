@@ -61,7 +61,7 @@ pub struct SizeShare {
 }
 
 #[derive(Default)]
-struct Kind {
+struct RequestKindCounts {
     requests: u64,
     bytes: u64,
     sequential: u64,
@@ -69,7 +69,7 @@ struct Kind {
     ends: FxHashMap<u32, u64>,
 }
 
-impl Kind {
+impl RequestKindCounts {
     fn add(&mut self, request: &Request) {
         self.requests += 1;
         self.bytes = self.bytes.saturating_add(request.len_bytes);
@@ -86,8 +86,8 @@ impl Kind {
 #[derive(Default)]
 pub(super) struct TrafficCounts {
     requests: u64,
-    reads: Kind,
-    writes: Kind,
+    reads: RequestKindCounts,
+    writes: RequestKindCounts,
     trims: u64,
     flushes: u64,
     pages_written: u64,

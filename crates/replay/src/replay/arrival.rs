@@ -71,7 +71,7 @@ impl RequestClock {
         // A request without flash operations completes on arrival and is not reported.
         self.completed_ns = self.completed_ns.max(self.arrival_ns);
         while timing.outstanding_requests() >= depth {
-            let Some(completed) = timing.complete_one() else { break };
+            let Some(completed) = timing.complete_next_request() else { break };
             self.completed_ns = completed;
         }
         self.completed_ns

@@ -24,14 +24,14 @@ impl Run<'_> {
 
     /// Executes a batch of requests. Returns how many were executed, and the error of the next one if there was any.
     pub(super) fn execute_batch(&mut self, batch: &[Request]) -> (usize, Result<(), Error>) {
-        let (executed, outcome) = self.execute_some(batch);
+        let (executed, outcome) = self.execute_batch_part(batch);
         self.requested_counts.written_bytes += batch[..executed].iter().map(written_bytes).sum::<u64>();
         let reads = batch[..executed].iter().filter(|request| request.op == Op::Read);
         self.requested_counts.read_bytes += reads.map(|request| request.len_bytes).sum::<u64>();
         (executed, outcome)
     }
 
-    fn execute_some(&mut self, batch: &[Request]) -> (usize, Result<(), Error>) {
+    fn execute_batch_part(&mut self, batch: &[Request]) -> (usize, Result<(), Error>) {
         if self.can_batch_writes() && batch.iter().all(|request| self.as_page_write(request).is_some()) {
             return self.write_batch(batch);
         }

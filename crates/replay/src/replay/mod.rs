@@ -159,8 +159,8 @@ struct Run<'a> {
     has_content_stage: bool,
     page_bytes: u64,
     requested_counts: RequestedCounts,
-    observed: Observed,
-    before: Before,
+    observed: RunObservations,
+    before: CountersBefore,
     /// Number of requests that aged the device before the measured part.
     aged: u64,
 }
@@ -191,7 +191,7 @@ struct RequestedCounts {
 
 /// What is recorded of the run beside the counters of the device.
 #[derive(Debug, Default)]
-struct Observed {
+struct RunObservations {
     /// How steady the random overwrites of preconditioning were, if there were any to judge.
     settled: Option<Steadiness>,
     /// Counters at regular numbers of requests.
@@ -209,7 +209,7 @@ struct Observed {
 
 /// Counters of the device that are subtracted from later ones.
 #[derive(Debug, Default)]
-struct Before {
+struct CountersBefore {
     /// Total of the controller's work (hashing, deltas, compression) up to the current request.
     work: ControllerWorkCounts,
     /// Page writes that the write buffer absorbed before the measured part of the run.
@@ -259,8 +259,8 @@ impl<'a> Run<'a> {
             host: RequestExecutor::of_device(&device, plan.config.replay.zeroes),
             lookahead: Lookahead::default(),
             requested_counts: RequestedCounts::default(),
-            observed: Observed::default(),
-            before: Before::default(),
+            observed: RunObservations::default(),
+            before: CountersBefore::default(),
             aged: 0,
             plan,
             device,

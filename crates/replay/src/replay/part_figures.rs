@@ -11,7 +11,7 @@ use wearwell::mapping::{AnyMapping, DemandPagedMap, JournalCounts};
 use wearwell::nand::SimNand;
 use wearwell::validity::{AnyValidity, Gecko, ValidityLog};
 
-type Figure = (&'static str, f64);
+type PartFigure = (&'static str, f64);
 
 /// Returns all figures of a device's parts (such as map cache hits or merges) that are not zero, by name.
 pub(super) fn figures_of_parts(ftl: &Ftl<SimNand>) -> BTreeMap<String, f64> {
@@ -31,7 +31,7 @@ pub(super) fn figures_of_parts(ftl: &Ftl<SimNand>) -> BTreeMap<String, f64> {
     figures.filter(|&(_, value)| value != 0.0).map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-fn of_engine(ftl: &Ftl<SimNand>) -> [Figure; 15] {
+fn of_engine(ftl: &Ftl<SimNand>) -> [PartFigure; 15] {
     let stats = ftl.stats();
     [
         ("demoted_saturated", stats.demoted_saturated as f64),
@@ -52,7 +52,7 @@ fn of_engine(ftl: &Ftl<SimNand>) -> [Figure; 15] {
     ]
 }
 
-fn of_recycling(recycle: &Recycler) -> [Figure; 6] {
+fn of_recycling(recycle: &Recycler) -> [PartFigure; 6] {
     let counts = recycle.statistics();
     [
         ("store_entries", recycle.store_len() as f64),
@@ -64,7 +64,7 @@ fn of_recycling(recycle: &Recycler) -> [Figure; 6] {
     ]
 }
 
-fn of_cached_map(cached: &DemandPagedMap) -> [Figure; 9] {
+fn of_cached_map(cached: &DemandPagedMap) -> [PartFigure; 9] {
     let counts = cached.counts();
     [
         ("cache_hits", counts.hits as f64),
@@ -79,7 +79,7 @@ fn of_cached_map(cached: &DemandPagedMap) -> [Figure; 9] {
     ]
 }
 
-fn of_journal(counts: JournalCounts) -> [Figure; 4] {
+fn of_journal(counts: JournalCounts) -> [PartFigure; 4] {
     [
         ("journal_records", counts.records as f64),
         ("journal_pages", counts.written_pages as f64),
@@ -88,7 +88,7 @@ fn of_journal(counts: JournalCounts) -> [Figure; 4] {
     ]
 }
 
-fn of_validity(validity: &AnyValidity) -> Vec<Figure> {
+fn of_validity(validity: &AnyValidity) -> Vec<PartFigure> {
     match validity {
         AnyValidity::Ram(_) => Vec::new(),
         AnyValidity::Bitmap(bitmap) => vec![("bitmap_pages", f64::from(bitmap.bitmap_pages()))],
@@ -97,7 +97,7 @@ fn of_validity(validity: &AnyValidity) -> Vec<Figure> {
     }
 }
 
-fn of_log(log: &ValidityLog) -> [Figure; 4] {
+fn of_log(log: &ValidityLog) -> [PartFigure; 4] {
     [
         ("log_pages", f64::from(log.log_pages())),
         ("log_page_entries", f64::from(log.page_entries())),
@@ -106,7 +106,7 @@ fn of_log(log: &ValidityLog) -> [Figure; 4] {
     ]
 }
 
-fn of_gecko(gecko: &Gecko) -> [Figure; 9] {
+fn of_gecko(gecko: &Gecko) -> [PartFigure; 9] {
     let counts = gecko.counts();
     [
         ("gecko_reports", counts.invalid_page_reports as f64),
@@ -121,7 +121,7 @@ fn of_gecko(gecko: &Gecko) -> [Figure; 9] {
     ]
 }
 
-fn of_deltas(counts: DeltaStatistics) -> [Figure; 9] {
+fn of_deltas(counts: DeltaStatistics) -> [PartFigure; 9] {
     [
         ("delta_pages_committed", counts.committed_pages as f64),
         ("deltas_committed", counts.committed_deltas as f64),
@@ -135,7 +135,7 @@ fn of_deltas(counts: DeltaStatistics) -> [Figure; 9] {
     ]
 }
 
-fn of_chunks(counts: CompressionStatistics) -> [Figure; 6] {
+fn of_chunks(counts: CompressionStatistics) -> [PartFigure; 6] {
     [
         ("chunks", counts.chunks as f64),
         ("chunk_members", counts.members as f64),

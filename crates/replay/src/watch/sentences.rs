@@ -108,7 +108,7 @@ impl BeforeAndAfter<'_> {
 /// Writes the title, the explaining sentences and the marks of a step into the record.
 pub(super) fn describe_step(step: &mut Step, told: &StepKind<'_>, scene: &BeforeAndAfter<'_>) {
     let events = std::mem::take(&mut step.events);
-    let mut teller = Teller { scene, events: &events, sentences: Vec::new(), marks: BTreeSet::new() };
+    let mut teller = SentenceWriter { scene, events: &events, sentences: Vec::new(), marks: BTreeSet::new() };
     step.title = match told {
         StepKind::NewDrive => {
             teller.new_drive();
@@ -136,7 +136,7 @@ pub(super) fn describe_step(step: &mut Step, told: &StepKind<'_>, scene: &Before
     step.events = events;
 }
 
-struct Teller<'a> {
+struct SentenceWriter<'a> {
     scene: &'a BeforeAndAfter<'a>,
     events: &'a [EventRow],
     sentences: Vec<String>,
@@ -158,7 +158,7 @@ fn page_range_name(first: u32, end: u32) -> String {
     }
 }
 
-impl Teller<'_> {
+impl SentenceWriter<'_> {
     fn say(&mut self, sentence: impl Into<String>) {
         self.sentences.push(sentence.into());
     }

@@ -44,11 +44,11 @@ pub struct WorkloadGenerator {
     rng: Xoshiro256PlusPlus,
     requests_left: u64,
     pages: u64,
-    operations: Weighted<Op>,
-    sizes: Weighted<u32>,
-    places: Places,
+    operations: WeightedChoice<Op>,
+    sizes: WeightedChoice<u32>,
+    places: FirstPageChooser,
     partial: EventProbability,
-    clock: Clock,
+    clock: ArrivalClock,
     content: Option<ContentModel>,
 }
 
@@ -63,11 +63,11 @@ impl WorkloadGenerator {
             rng: Xoshiro256PlusPlus::seed_from_u64(spec.seed),
             requests_left: spec.requests,
             pages: spec.working_set_pages,
-            operations: Weighted::new(operations),
+            operations: WeightedChoice::new(operations),
             sizes: sizes_of(spec),
-            places: Places::new(spec),
+            places: FirstPageChooser::new(spec),
             partial: EventProbability::new(spec.partial_share),
-            clock: Clock::new(spec.arrival, spec.seed),
+            clock: ArrivalClock::new(spec.arrival, spec.seed),
             content: spec.content.as_ref().map(|content| ContentModel::new(content, content_seed)),
         }
     }
@@ -136,7 +136,7 @@ impl WorkloadGenerator {
     }
 }
 
-fn sizes_of(spec: &WorkloadSpec) -> Weighted<u32> {
+fn sizes_of(spec: &WorkloadSpec) -> WeightedChoice<u32> {
     let items = match &spec.request_size {
         RequestSize::Fixed(pages) => vec![(*pages, 1.0)],
         RequestSize::Weighted(items) => items.clone(),
@@ -147,18 +147,18 @@ fn sizes_of(spec: &WorkloadSpec) -> Weighted<u32> {
         "requests have at least one page and fit the working set of {} pages",
         spec.working_set_pages
     );
-    Weighted::new(items)
+    WeightedChoice::new(items)
 }
 
 /// A random choice among a few weighted items (such as request sizes); a single item is chosen without a draw.
 #[derive(Clone, Debug)]
-struct Weighted<T> {
+struct WeightedChoice<T> {
     /// For each item but the last, the exclusive upper bound of the random words that select it.
     bounds: Vec<(u64, T)>,
     last: T,
 }
 
-impl<T: Copy> Weighted<T> {
+impl<T: Copy> WeightedChoice<T> {
     fn new(items: impl IntoIterator<Item = (T, f64)>) -> Self {
         let items: Vec<_> = items.into_iter().filter(|(_, weight)| *weight > 0.0).collect();
         let total: f64 = items.iter().map(|(_, weight)| weight).sum();
@@ -184,14 +184,14 @@ impl<T: Copy> Weighted<T> {
 
 /// Chooses the first page of each request that a workload generator makes.
 #[derive(Clone, Debug)]
-enum Places {
+enum FirstPageChooser {
     Sequential { at: u64 },
     Uniform,
     Zipf { ranks: Zipf, scramble: Option<Permutation> },
-    HotCold { zones: Weighted<(u64, u64)>, scramble: Option<Permutation> },
+    HotCold { zones: WeightedChoice<(u64, u64)>, scramble: Option<Permutation> },
 }
 
-impl Places {
+impl FirstPageChooser {
     fn new(spec: &WorkloadSpec) -> Self {
         let permutation = |wanted: bool| {
             wanted.then(|| Permutation::new(spec.working_set_pages, spec.seed ^ SCRAMBLE_STREAM))
@@ -240,7 +240,7 @@ fn advance(at: &mut u64, size: u64, pages: u64) -> (u64, u64) {
 
 /// Returns first page and number of pages of every zone of the working set, weighted by the zone's accesses; the
 /// remaining space is the last zone.
-fn zone_pages(zones: &[Zone], pages: u64) -> Weighted<(u64, u64)> {
+fn zone_pages(zones: &[Zone], pages: u64) -> WeightedChoice<(u64, u64)> {
     let taken =
         zones.iter().fold((0.0, 0.0), |sum, zone| (sum.0 + zone.page_share, sum.1 + zone.access_share));
     let rest = Zone { page_share: 1.0 - taken.0, access_share: 1.0 - taken.1 };
@@ -251,7 +251,7 @@ fn zone_pages(zones: &[Zone], pages: u64) -> Weighted<(u64, u64)> {
         // A zone whose size rounds to zero still receives its accesses, on one page.
         ((start, boundary(space, pages).saturating_sub(start).max(1)), clean(zone.access_share))
     });
-    Weighted::new(placed)
+    WeightedChoice::new(placed)
 }
 
 /// Returns 0 for a share that only differs from zero by the rounding of a subtraction, and other shares unchanged.
@@ -267,14 +267,14 @@ fn boundary(space: f64, pages: u64) -> u64 {
 /// Generates the arrival times of a workload's requests; the 53 bits of its floating-point nanoseconds cover 104 days
 /// without loss.
 #[derive(Clone, Debug)]
-struct Clock {
+struct ArrivalClock {
     rng: Xoshiro256PlusPlus,
     arrival: ArrivalProcess,
     issued: u64,
     busy_ns: f64,
 }
 
-impl Clock {
+impl ArrivalClock {
     fn new(arrival: ArrivalProcess, seed: u64) -> Self {
         let rng = Xoshiro256PlusPlus::seed_from_u64(mix_bits(seed ^ ARRIVAL_STREAM));
         Self { rng, arrival, issued: 0, busy_ns: 0.0 }

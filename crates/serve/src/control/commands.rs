@@ -106,7 +106,7 @@ pub(super) fn is_scrub(line: &[u8]) -> bool {
 fn scrub_at_once<N: Medium>(device: &mut FlashDevice<N>) -> Value {
     let mut scrub = Scrub::default();
     while !scrub.is_over() {
-        scrub.go_on(device);
+        scrub.continue_scrub(device);
     }
     scrub.answer(device)
 }
@@ -136,7 +136,7 @@ impl Scrub {
     }
 
     /// Reads the next slice of flash pages of the scrub.
-    pub(super) fn go_on<N: Medium>(&mut self, device: &mut FlashDevice<N>) {
+    pub(super) fn continue_scrub<N: Medium>(&mut self, device: &mut FlashDevice<N>) {
         let Some(first) = self.next.take() else { return };
         match device.scrub(first, Self::SLICE_PAGES) {
             Ok(scrubbed) => {
@@ -186,7 +186,7 @@ fn remap<N: Medium>(device: &mut FlashDevice<N>, ranges: &[Range], mode: Mode, d
     let bound_before = device.device().ftl().stats().remapped_pages;
     let (mut done, mut bytes) = (0, 0);
     let mut outcome = ranges.iter().try_for_each(|range| {
-        require_apart(range, mode)?;
+        require_disjoint_ranges(range, mode)?;
         device.remap(range.target, range.source, range.len, mode.into())?;
         (done, bytes) = (done + 1, bytes + range.len);
         Ok(())
@@ -204,7 +204,7 @@ fn remap<N: Medium>(device: &mut FlashDevice<N>, ranges: &[Range], mode: Mode, d
 }
 
 /// Refuses a move between ranges that overlap: it has no meaning that a host could rely on.
-fn require_apart(range: &Range, mode: Mode) -> Result<(), DeviceError> {
+fn require_disjoint_ranges(range: &Range, mode: Mode) -> Result<(), DeviceError> {
     let Range { target, source, len } = *range;
     if matches!(mode, Mode::Move) && target.abs_diff(source) < len {
         return Err(DeviceError::Invalid(

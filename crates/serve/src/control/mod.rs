@@ -73,7 +73,7 @@ impl<N: Medium> Server<FlashDevice<N>> {
 }
 
 fn serve<N: Medium>(socket: &Socket, targets: &[Target<FlashDevice<N>>]) -> io::Result<()> {
-    let mut lines = Lines { socket, bytes: Vec::new() };
+    let mut lines = LineSplitter { socket, bytes: Vec::new() };
     while let Some(line) = lines.next()? {
         let answered = match commands::take_export(&line) {
             Ok((export, line)) => answer_of(export.as_deref(), line, targets),
@@ -148,7 +148,7 @@ fn scrub<N: Medium>(engine: &Engine<FlashDevice<N>>) -> Result<String, Stopped> 
     let mut scrub = commands::Scrub::default();
     while !scrub.is_over() {
         scrub = engine.ask(move |device| {
-            scrub.go_on(device);
+            scrub.continue_scrub(device);
             scrub
         })?;
     }
@@ -156,12 +156,12 @@ fn scrub<N: Medium>(engine: &Engine<FlashDevice<N>>) -> Result<String, Stopped> 
 }
 
 /// Splits the bytes that a client of the control socket sends into lines.
-struct Lines<'a> {
+struct LineSplitter<'a> {
     socket: &'a Socket,
     bytes: Vec<u8>,
 }
 
-impl Lines<'_> {
+impl LineSplitter<'_> {
     /// Returns the next line without its line break; `None` when the client disconnects, or sends a line that is too
     /// long.
     fn next(&mut self) -> io::Result<Option<Vec<u8>>> {

@@ -62,13 +62,13 @@ pub(crate) fn stats<N: Medium>(device: &FlashDevice<N>) -> Value {
 /// Returns the answer to the control command `health`: the health log. Wear covers the whole life of the medium;
 /// commands of clients and operations of the engine are counted from the start of the server.
 pub(crate) fn health<N: Medium>(device: &mut FlashDevice<N>) -> Value {
-    let wear = Wear::of(device);
+    let wear = WearReport::of(device);
     health_of(device, &wear)
 }
 
 /// Returns the same health log as [`health`] for a device whose wear was determined before. O(1), but O(logical pages)
 /// if any page is lost.
-pub(crate) fn health_of<N: Medium>(device: &mut FlashDevice<N>, wear: &Wear) -> Value {
+pub(crate) fn health_of<N: Medium>(device: &mut FlashDevice<N>, wear: &WearReport) -> Value {
     let lost = device.lost_logical_pages().len();
     let device = &*device;
     let ftl = device.device().ftl();
@@ -133,13 +133,13 @@ fn shares(stats: &Stats, programs: &CountsByCause) -> Map<String, Value> {
 
 /// Wear of the blocks of a device.
 #[derive(Debug, Default)]
-pub(crate) struct Wear {
+pub(crate) struct WearReport {
     /// Erase counts of the good blocks.
     pub(crate) erases: Vec<u32>,
     pub(crate) bad_blocks: u32,
 }
 
-impl Wear {
+impl WearReport {
     fn of<N: Medium>(device: &FlashDevice<N>) -> Self {
         let mut wear = Self::default();
         wear.add(device, 0..device.device().ftl().store().geometry().blocks());

@@ -17,7 +17,7 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::Place;
+use super::ClientSlot;
 use super::snapshot;
 use crate::connection::Target;
 use crate::device::{FlashDevice, Medium};
@@ -40,7 +40,7 @@ pub(super) struct Watcher {
     export: usize,
     socket: Arc<Socket>,
     /// The place of the client, which the thread of its connection holds.
-    place: Weak<Place>,
+    place: Weak<ClientSlot>,
     /// The event that is being sent, and how many bytes of it the client has taken.
     event: Arc<str>,
     sent_bytes: usize,
@@ -49,7 +49,7 @@ pub(super) struct Watcher {
 }
 
 impl Watcher {
-    pub(super) fn new(export: usize, socket: Arc<Socket>, place: &Arc<Place>) -> Self {
+    pub(super) fn new(export: usize, socket: Arc<Socket>, place: &Arc<ClientSlot>) -> Self {
         Self {
             export,
             socket,
@@ -93,7 +93,7 @@ impl Feed {
     pub(super) fn start<N: Medium>(targets: Arc<[Target<FlashDevice<N>>]>) -> Self {
         let (add, arriving) = mpsc::channel();
         let now = Instant::now();
-        let sender = Sending {
+        let sender = SnapshotSender {
             targets,
             arriving,
             watchers: Vec::new(),
@@ -115,7 +115,7 @@ impl Feed {
 }
 
 /// State of the thread that sends snapshots.
-struct Sending<N: Medium> {
+struct SnapshotSender<N: Medium> {
     targets: Arc<[Target<FlashDevice<N>>]>,
     arriving: Receiver<Watcher>,
     watchers: Vec<Watcher>,
@@ -127,7 +127,7 @@ struct Sending<N: Medium> {
     recent: VecDeque<Duration>,
 }
 
-impl<N: Medium> Sending<N> {
+impl<N: Medium> SnapshotSender<N> {
     fn run(mut self) {
         while self.wait_for_tick() {
             self.tick();

@@ -63,10 +63,10 @@ impl<N: Medium> Server<FlashDevice<N>> {
     /// [`ServeError::Listen`].
     pub fn open_dashboard_on(&mut self, bound: Bound, look: &Look) -> Result<Address, ServeError> {
         let watchers_max = WATCHERS_MAX.min(self.connections_max());
-        let site = Site {
+        let site = DashboardSite {
             targets: Arc::clone(self.targets()),
             feed: Feed::start(Arc::clone(self.targets())),
-            places: Places { used_places: Arc::default(), max_places: watchers_max },
+            places: ClientLimit { used_places: Arc::default(), max_places: watchers_max },
             style: Arc::from(format!("{}{STYLE}", look.style)),
             script: Arc::from(format!("{}{SCRIPT}", look.script)),
         };
@@ -78,15 +78,15 @@ impl<N: Medium> Server<FlashDevice<N>> {
 }
 
 /// What the dashboard answers from; each connection has a clone.
-struct Site<N: Medium> {
+struct DashboardSite<N: Medium> {
     targets: Arc<[Target<FlashDevice<N>>]>,
     feed: Feed,
-    places: Places,
+    places: ClientLimit,
     style: Arc<str>,
     script: Arc<str>,
 }
 
-impl<N: Medium> Clone for Site<N> {
+impl<N: Medium> Clone for DashboardSite<N> {
     fn clone(&self) -> Self {
         Self {
             targets: Arc::clone(&self.targets),
@@ -98,7 +98,7 @@ impl<N: Medium> Clone for Site<N> {
     }
 }
 
-impl<N: Medium> Site<N> {
+impl<N: Medium> DashboardSite<N> {
     fn serve(&self, socket: &Arc<Socket>) -> io::Result<()> {
         let Some(request) = http::read_request(socket)? else { return Ok(()) };
         match self.answer(&request) {
@@ -145,7 +145,7 @@ impl<N: Medium> Site<N> {
 
     /// Sends snapshots to a client until it disconnects. The feed sends them; this thread only waits for the end of the
     /// connection, and is not woken by snapshots.
-    fn watch(&self, socket: &Arc<Socket>, export: usize, place: Place) -> io::Result<()> {
+    fn watch(&self, socket: &Arc<Socket>, export: usize, place: ClientSlot) -> io::Result<()> {
         socket.limit_unsent(UNSENT_BYTES)?;
         http::begin(socket, EVENTS)?;
         socket.set_read_timeout(None)?;
@@ -165,30 +165,30 @@ enum Content {
     /// Snapshots of the device of this export, for a client that has a place.
     Events {
         export: usize,
-        place: Place,
+        place: ClientSlot,
     },
 }
 
 /// The limit of clients that receive snapshots.
 #[derive(Clone)]
-struct Places {
+struct ClientLimit {
     used_places: Arc<AtomicUsize>,
     max_places: usize,
 }
 
-impl Places {
+impl ClientLimit {
     /// Takes a place until it is dropped; `None` if all are taken.
-    fn take(&self) -> Option<Place> {
+    fn take(&self) -> Option<ClientSlot> {
         let more = |used_places| (used_places < self.max_places).then_some(used_places + 1);
         self.used_places.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).ok()?;
-        Some(Place(Arc::clone(&self.used_places)))
+        Some(ClientSlot(Arc::clone(&self.used_places)))
     }
 }
 
 /// A place among the clients that receive snapshots.
-struct Place(Arc<AtomicUsize>);
+struct ClientSlot(Arc<AtomicUsize>);
 
-impl Drop for Place {
+impl Drop for ClientSlot {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use wearwell::block_map::{self, EraseHistogram};
 
-use crate::control::report::{self, Wear};
+use crate::control::report::{self, WearReport};
 use crate::device::{FlashDevice, Medium};
 use crate::engine::{Engine, Stopped};
 
@@ -22,7 +22,7 @@ const SLICE_BLOCKS: u32 = 1 << 14;
 pub(super) struct Snapshot {
     stats: Value,
     health: Value,
-    survey: Survey,
+    survey: BlockSurveyState,
     /// Time that the engine spent on the snapshot.
     pub(super) engine_time: Duration,
 }
@@ -32,10 +32,10 @@ pub(super) struct Snapshot {
 /// # Errors
 /// [`Stopped`] if the engine has ended.
 pub(super) fn take<N: Medium>(engine: &Engine<FlashDevice<N>>) -> Result<Snapshot, Stopped> {
-    let mut survey = engine.ask(|device| Survey::begin(device))?;
+    let mut survey = engine.ask(|device| BlockSurveyState::begin(device))?;
     while survey.next < survey.blocks {
         survey = engine.ask(move |device| {
-            survey.go_on(device);
+            survey.continue_survey(device);
             survey
         })?;
     }
@@ -45,7 +45,7 @@ pub(super) fn take<N: Medium>(engine: &Engine<FlashDevice<N>>) -> Result<Snapsho
 impl Snapshot {
     /// Returns the snapshot in one line. `at_s` is when it was taken, in seconds since the dashboard was opened.
     pub(super) fn to_json(&self, at_s: f64) -> String {
-        let Survey { blocks, blocks_per_cell, cells, wear, .. } = &self.survey;
+        let BlockSurveyState { blocks, blocks_per_cell, cells, wear, .. } = &self.survey;
         let EraseHistogram { first_erases, erases_per_bin, blocks: by_erases } =
             EraseHistogram::of_erase_counts(wear.erases.iter().copied());
         json!({
@@ -66,17 +66,17 @@ impl Snapshot {
 }
 
 /// What was found at the blocks of a device so far.
-struct Survey {
+struct BlockSurveyState {
     blocks: u32,
     blocks_per_cell: u32,
     /// First block of the next slice.
     next: u32,
     cells: String,
-    wear: Wear,
+    wear: WearReport,
     engine_time: Duration,
 }
 
-impl Survey {
+impl BlockSurveyState {
     /// Looks at the first slice of blocks.
     fn begin<N: Medium>(device: &FlashDevice<N>) -> Self {
         let blocks = device.device().ftl().store().geometry().blocks();
@@ -85,15 +85,15 @@ impl Survey {
             blocks_per_cell: block_map::blocks_per_cell(blocks, CELLS_MAX),
             next: 0,
             cells: String::new(),
-            wear: Wear::default(),
+            wear: WearReport::default(),
             engine_time: Duration::ZERO,
         };
-        survey.go_on(device);
+        survey.continue_survey(device);
         survey
     }
 
     /// Looks at the next slice of blocks: whole cells, the last one of the device excepted.
-    fn go_on<N: Medium>(&mut self, device: &FlashDevice<N>) {
+    fn continue_survey<N: Medium>(&mut self, device: &FlashDevice<N>) {
         let began = Instant::now();
         let cells = (SLICE_BLOCKS / self.blocks_per_cell).max(1);
         let end = self.next.saturating_add(cells * self.blocks_per_cell).min(self.blocks);

@@ -113,7 +113,7 @@ fn write_all(
     let mut state = vec![0; layout.nvram_words as usize];
     state.resize((layout.nvram_words + blocks) as usize, fresh.encode());
     let session = Session { is_clean: true, durability: superblock.durability, ..Session::default() };
-    let mut writer = Writer { backing, layout: &layout, done: 0, progress };
+    let mut writer = MetadataWriter { backing, layout: &layout, done: 0, progress };
     writer.write_zeros()?;
     writer.write_state(&Journal::begin(state))?;
     writer.write_twice(ImageFile::Session, &session.encode(superblock.salt), 0)?;
@@ -159,7 +159,7 @@ fn write_superblock(
 const PIECE_BYTES: usize = 4096;
 
 /// Writes the metadata of a new image, both copies.
-struct Writer<'a, B> {
+struct MetadataWriter<'a, B> {
     backing: &'a mut B,
     layout: &'a Layout,
     /// Bytes of metadata of the new image that were written so far.
@@ -168,7 +168,7 @@ struct Writer<'a, B> {
     progress: &'a mut dyn FnMut(u64, u64),
 }
 
-impl<B: Backing> Writer<'_, B> {
+impl<B: Backing> MetadataWriter<'_, B> {
     fn write(&mut self, file: ImageFile, bytes: &[u8], offset: u64) -> Result<(), ImageError> {
         self.backing.write(file, bytes, offset).map_err(io_error(self.backing, "write", file))
     }

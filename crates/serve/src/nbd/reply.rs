@@ -226,7 +226,7 @@ fn read(
 }
 
 /// Function that maps a page state to its value in a metadata context.
-type Meaning = fn(PageState) -> u32;
+type StateValue = fn(PageState) -> u32;
 
 /// Encodes a block-status reply: one chunk for each negotiated metadata context, each with as many extents as fit.
 fn status(
@@ -238,7 +238,7 @@ fn status(
     negotiated: Negotiated,
 ) -> Vec<u8> {
     let limit = if only_first { 1 } else { EXTENTS_MAX };
-    let wanted: [(bool, u32, Meaning); 2] = [
+    let wanted: [(bool, u32, StateValue); 2] = [
         (negotiated.allocation, context::ALLOCATION, allocation_of),
         (negotiated.state, context::STATE, number_of),
     ];
@@ -263,7 +263,7 @@ fn extents(
     offset: u64,
     len: u32,
     limit: usize,
-    meaning: Meaning,
+    meaning: StateValue,
 ) -> Vec<(u32, u32)> {
     let mut extents: Vec<(u32, u32)> = Vec::new();
     let mut done = 0;

@@ -40,7 +40,7 @@ pub(crate) struct NativeReader {
     left: u32,
     has_ended: bool,
     previous: Previous,
-    contents: Contents,
+    contents: KnownContents,
     content_pages: u64,
     decompressor: zstd::bulk::Decompressor<'static>,
 }
@@ -48,7 +48,7 @@ pub(crate) struct NativeReader {
 /// Distinct page contents read so far, by content number, and the number of the content read last, to which the next
 /// number is relative.
 #[derive(Default)]
-struct Contents {
+struct KnownContents {
     known_contents: Vec<(Fingerprint, u16)>,
     last: u64,
 }
@@ -67,7 +67,7 @@ impl NativeReader {
             left: 0,
             has_ended: false,
             previous: Previous::default(),
-            contents: Contents::default(),
+            contents: KnownContents::default(),
             content_pages: 0,
             decompressor,
         })
@@ -310,7 +310,7 @@ impl Cursor<'_> {
     }
 }
 
-impl Contents {
+impl KnownContents {
     /// Reads runs of page contents (sequences that are encoded as one) until every page of the request has a content
     /// descriptor.
     fn read(&mut self, cursor: &mut Cursor<'_>, into: &mut Request) -> Result<(), ParseRefusal> {

@@ -22,7 +22,7 @@ pub struct NativeWriter<W> {
     raw: Vec<u8>,
     records: u32,
     previous: Previous,
-    contents: Contents,
+    contents: ContentNumbers,
     requests: u64,
     content_pages: u64,
     compressor: zstd::bulk::Compressor<'static>,
@@ -47,7 +47,7 @@ impl<W: Write> NativeWriter<W> {
             raw: Vec::with_capacity(FRAME_TARGET_BYTES * 2),
             records: 0,
             previous: Previous::default(),
-            contents: Contents::default(),
+            contents: ContentNumbers::default(),
             requests: 0,
             content_pages: 0,
             compressor: zstd::bulk::Compressor::new(ZSTD_LEVEL)?,
@@ -209,13 +209,13 @@ fn put_varint(into: &mut Vec<u8>, mut value: u64) {
 
 /// A run of page contents (sequence that is encoded as one) to which further contents can still be added.
 #[derive(Clone, Copy)]
-struct Run {
+struct ContentRun {
     kind: u64,
     first: u32,
     count: u64,
 }
 
-impl Run {
+impl ContentRun {
     /// Adds one page content to the run if it continues the run; returns whether it was added.
     fn extend(&mut self, kind: u64, id: u32) -> bool {
         let follows = match (self.kind, kind) {
@@ -242,7 +242,7 @@ impl Run {
 /// Assigns numbers to distinct page contents, in order of their first occurrence. Contents with the same fingerprint
 /// but different compressed sizes get different numbers, so that the file keeps both sizes.
 #[derive(Default)]
-struct Contents {
+struct ContentNumbers {
     content_numbers: FxHashMap<(Fingerprint, u16), u32>,
     newest: u64,
     last: u32,
@@ -251,13 +251,13 @@ struct Contents {
     new_contents: Vec<u8>,
 }
 
-impl Contents {
+impl ContentNumbers {
     fn put(&mut self, content: &[Descriptor], into: &mut Vec<u8>) {
-        let mut current: Option<Run> = None;
+        let mut current: Option<ContentRun> = None;
         for descriptor in content {
             let (kind, id) = self.classify(*descriptor);
             if !current.as_mut().is_some_and(|run| run.extend(kind, id)) {
-                self.put_run(current.replace(Run { kind, first: id, count: 1 }), into);
+                self.put_run(current.replace(ContentRun { kind, first: id, count: 1 }), into);
             }
             self.put_fresh(kind, *descriptor);
         }
@@ -289,7 +289,7 @@ impl Contents {
         }
     }
 
-    fn put_run(&mut self, run: Option<Run>, into: &mut Vec<u8>) {
+    fn put_run(&mut self, run: Option<ContentRun>, into: &mut Vec<u8>) {
         let Some(run) = run else { return };
         put_varint(into, (run.count - 1) << 2 | run.kind);
         if run.kind == run::KNOWN_RANGE || run.kind == run::KNOWN_REPEATED {

@@ -18,7 +18,7 @@ use crate::{Op, PAGE_BYTES, Request, TraceError, TraceReader};
 /// Bit mask of those of 64 neighbouring pages that the trace touches; `rank` is the number of touched pages before
 /// them.
 #[derive(Clone, Copy, Debug)]
-struct Chunk {
+struct PageGroupMask {
     number: u64,
     bits: u64,
     device: u32,
@@ -28,7 +28,7 @@ struct Chunk {
 /// The set of pages that a trace touches, numbered without gaps in order of address.
 #[derive(Clone, Debug, Default)]
 pub struct Footprint {
-    chunks: Vec<Chunk>,
+    chunks: Vec<PageGroupMask>,
     pages: u32,
 }
 
@@ -61,9 +61,13 @@ impl FootprintBuilder {
     /// # Errors
     /// [`TraceError::TooManyPages`] if 32 bits do not suffice.
     pub fn into_footprint(self) -> Result<Footprint, TraceError> {
-        let unranked =
-            |(id, bits): (PageGroup, u64)| Chunk { number: id.number, bits, device: id.device, rank: 0 };
-        let mut chunks: Vec<Chunk> = self.chunks.into_iter().map(unranked).collect();
+        let unranked = |(id, bits): (PageGroup, u64)| PageGroupMask {
+            number: id.number,
+            bits,
+            device: id.device,
+            rank: 0,
+        };
+        let mut chunks: Vec<PageGroupMask> = self.chunks.into_iter().map(unranked).collect();
         chunks.sort_unstable_by_key(|chunk| (chunk.device, chunk.number));
         let mut pages = 0_u32;
         for chunk in &mut chunks {

@@ -141,7 +141,7 @@ impl TraceInfo {
     /// # Errors
     /// Those of the reader, except that damage is reported in [`TraceInfo::damage`].
     pub fn of_requests(reader: &mut dyn TraceReader) -> Result<Self, TraceError> {
-        let mut count = Count::default();
+        let mut count = TraceCount::default();
         let mut request = Request::default();
         let damage = loop {
             match reader.next(&mut request) {
@@ -179,7 +179,7 @@ fn hex(digest: &[u8]) -> String {
 
 /// State of 64 neighbouring pages while a trace is counted; each bit mask has one bit per page.
 #[derive(Default)]
-struct Chunk {
+struct PageGroupState {
     written: u64,
     live: u64,
     /// Mask of those of the 64 pages whose current content is known; `fingerprints` holds these contents.
@@ -197,10 +197,10 @@ enum PageContent {
 
 /// Counters and page states while a trace is counted.
 #[derive(Default)]
-struct Count {
+struct TraceCount {
     requests: ByOp,
     pages: ByOp,
-    chunks: FxHashMap<PageGroup, Chunk>,
+    chunks: FxHashMap<PageGroup, PageGroupState>,
     contents: FxHashSet<Fingerprint>,
     devices: FxHashSet<u32>,
     written_bytes: u64,
@@ -218,7 +218,7 @@ struct Count {
     max_end_bytes: u64,
 }
 
-impl Count {
+impl TraceCount {
     fn add(&mut self, request: &Request) {
         let pages = request.pages();
         *self.requests.of(request.op) += 1;
@@ -324,7 +324,7 @@ impl Count {
     fn discard(&mut self, request: &Request) {
         let pages = request.whole_pages();
         let range = group_numbers(&pages);
-        let clear = |chunk: &mut Chunk, number| {
+        let clear = |chunk: &mut PageGroupState, number| {
             chunk.live &= !page_mask_in_group(number, &pages);
             chunk.known &= chunk.live;
         };

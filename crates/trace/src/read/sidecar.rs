@@ -24,7 +24,7 @@ const SIZES_MAX: usize = 1 << 28;
 pub(crate) struct CaptureSidecars {
     sizes: Vec<u16>,
     deltas: Option<DecompressedStream>,
-    pages: Option<Pages>,
+    pages: Option<ContentBytes>,
 }
 
 impl CaptureSidecars {
@@ -47,7 +47,7 @@ impl CaptureSidecars {
         let deltas = find(path, "wdelta").map(|file| open_decompressed(&file)).transpose()?;
         let pages = match find(path, "pages") {
             _ if !with_bytes => None,
-            Some(file) => Some(Pages::new(DecompressedStream::new(open_decompressed(&file)?))),
+            Some(file) => Some(ContentBytes::new(DecompressedStream::new(open_decompressed(&file)?))),
             None => return Err(io::Error::new(io::ErrorKind::NotFound, "no .pages file beside the capture")),
         };
         Ok(Self { sizes: sizes.unwrap_or_default(), deltas: deltas.map(DecompressedStream::new), pages })
@@ -122,14 +122,14 @@ fn read_sizes(input: Box<dyn Read + Send>) -> io::Result<Vec<u16>> {
 }
 
 /// Bytes of the distinct page contents of a capture. Their file is read in order of content ids, only as far as needed.
-struct Pages {
+struct ContentBytes {
     source: DecompressedStream,
     ends: Vec<usize>,
     packed: Vec<u8>,
     page: Vec<u8>,
 }
 
-impl Pages {
+impl ContentBytes {
     fn new(source: DecompressedStream) -> Self {
         Self { source, ends: vec![0], packed: Vec::new(), page: Vec::new() }
     }

@@ -36,7 +36,7 @@ impl<N: Nand> Ftl<N> {
         let mut done = 0;
         while done < lpns.len() {
             let rest = &lpns[done..];
-            let (written, outcome) = self.write_some(&rest[..rest.len().min(PREFETCHED_WRITES)]);
+            let (written, outcome) = self.write_batch_part(&rest[..rest.len().min(PREFETCHED_WRITES)]);
             done += written;
             if outcome.is_err() {
                 return (done, outcome);
@@ -48,7 +48,7 @@ impl<N: Nand> Ftl<N> {
     /// Writes as many of the pages `lpns` together as fit the current open blocks, or the first page alone. Returns how
     /// many were written.
     #[inline]
-    fn write_some(&mut self, lpns: &[Lpn]) -> (usize, Result<()>) {
+    fn write_batch_part(&mut self, lpns: &[Lpn]) -> (usize, Result<()>) {
         if self.supports_write_batches() && lpns.iter().all(|lpn| lpn.0 < self.logical_pages) {
             let mut places = [Ppn(0); PREFETCHED_WRITES];
             let low_blocks = self.collector.options.low_blocks;

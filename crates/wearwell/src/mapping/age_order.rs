@@ -82,7 +82,7 @@ impl LruQueue {
     /// Sets the mark of the LRU queue, which separates earlier from later touches, after its newest cache slot: all
     /// slots now in the queue are older than the mark.
     pub(super) fn set_mark(&mut self, slots: &mut impl QueuePositions) {
-        self.have_room(slots);
+        self.ensure_room(slots);
         self.put_mark();
         if self.len == 0 {
             self.first = self.end;
@@ -106,15 +106,15 @@ impl LruQueue {
     /// Adds a cache slot that is not in the LRU queue, as the most recently used.
     #[inline]
     pub(super) fn push(&mut self, slots: &mut impl QueuePositions, slot: u32) {
-        self.have_room(slots);
+        self.ensure_room(slots);
         self.put(slots, slot);
         self.len += 1;
     }
 
     #[inline]
-    fn have_room(&mut self, slots: &mut impl QueuePositions) {
+    fn ensure_room(&mut self, slots: &mut impl QueuePositions) {
         if self.end - self.first == self.queue.len() as u64 {
-            self.make_room(slots);
+            self.compact_or_grow(slots);
         }
     }
 
@@ -163,7 +163,7 @@ impl LruQueue {
     /// Makes room in a full LRU queue: drops its obsolete positions (of cache slots queued again or removed), or
     /// doubles the queue if that would free too few.
     #[cold]
-    fn make_room(&mut self, slots: &mut impl QueuePositions) {
+    fn compact_or_grow(&mut self, slots: &mut impl QueuePositions) {
         if self.len as usize > self.queue.len() / 2 {
             self.grow();
         } else {

@@ -655,7 +655,7 @@ impl DemandPagedMap {
     /// Writes one translation page for a due checkpoint of the map (early write of entries that are dirty for long) or
     /// because a bound on its dirty entries is exceeded; returns `false` if none was written.
     #[cold]
-    fn write_due<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
+    fn write_due_translation_page<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
         if self.is_checkpoint_due() && self.checkpoint_step(io)? {
             return Ok(true);
         }
@@ -833,7 +833,7 @@ impl Mapping for DemandPagedMap {
 
     #[inline]
     fn write_deferred<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
-        if self.must_write() && self.write_due(io)? {
+        if self.must_write() && self.write_due_translation_page(io)? {
             return Ok(true);
         }
         self.evict_excess(io)

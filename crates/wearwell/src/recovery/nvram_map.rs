@@ -32,7 +32,7 @@ use crate::tables::PageSet;
 use crate::validity::{AnyValidity, RamBitmap, Validity};
 
 /// Pages that recovery found in the scan of all OOBs, by kind.
-struct Scanned {
+struct ScannedPages {
     data: PageSet,
     /// Newest version of each translation page that the scan found: sequence number and PPN, by translation page
     /// number.
@@ -46,7 +46,7 @@ struct Scanned {
 }
 
 /// Physical page (PPN) of each logical page in a set.
-type Places = HashMap<Lpn, Ppn, FxBuildHasher>;
+type PageOfLpn = HashMap<Lpn, Ppn, FxBuildHasher>;
 
 impl<N: Nand> Ftl<N> {
     pub(crate) fn rebuild_from_nvram_map(&mut self, steps: &mut RecoverySteps) -> Result<u64> {
@@ -128,9 +128,9 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    fn scan_kinds(&mut self, steps: &mut RecoverySteps) -> Result<Scanned> {
+    fn scan_kinds(&mut self, steps: &mut RecoverySteps) -> Result<ScannedPages> {
         let data = PageSet::new(self.store.geometry().pages());
-        let mut scanned = Scanned {
+        let mut scanned = ScannedPages {
             data,
             translation: BTreeMap::new(),
             validity: Vec::new(),
@@ -152,7 +152,7 @@ impl<N: Nand> Ftl<N> {
         Ok(scanned)
     }
 
-    fn reload_map(&mut self, scanned: &Scanned) -> Result<()> {
+    fn reload_map(&mut self, scanned: &ScannedPages) -> Result<()> {
         let Self { mapping, store, chunks, .. } = self;
         let pages = store.geometry().pages();
         let units = if chunks.is_some() { pages * (1 + CHUNK_MEMBERS as u64) } else { pages };
@@ -249,8 +249,8 @@ impl<N: Nand> Ftl<N> {
 
     /// Rebuilds page validity, reference counts and referrers for all mapped logical pages. Returns their number and,
     /// for deltas, the base page of each (the physical page to which it is mapped).
-    fn adopt_mapped(&mut self, data: &PageSet) -> Result<(u64, Places)> {
-        let (mut mapped, mut bases) = (0, Places::default());
+    fn adopt_mapped(&mut self, data: &PageSet) -> Result<(u64, PageOfLpn)> {
+        let (mut mapped, mut bases) = (0, PageOfLpn::default());
         let mut members = std::collections::BTreeSet::new();
         self.for_each_mapped(|ftl, lpn, unit| {
             mapped += 1;

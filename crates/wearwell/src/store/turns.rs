@@ -26,7 +26,7 @@ pub enum Striping {
 
 /// Distances, in pool numbers, between the pools (sets of planes) of successive pages.
 #[derive(Clone, Copy, Debug)]
-struct Stride {
+struct PoolStride {
     /// Distance, in pool numbers, from the pool (set of planes) of one page to the pool of the next page; with channels
     /// first, that pool is on the next channel.
     step: u32,
@@ -34,7 +34,7 @@ struct Stride {
     die_pools: u32,
 }
 
-impl Stride {
+impl PoolStride {
     fn new(striping: Striping, geometry: &Geometry) -> Self {
         let die_pools = geometry.planes_per_die / geometry.superblock_planes;
         let lies_in_dies = geometry.planes_per_die.is_multiple_of(geometry.superblock_planes);
@@ -63,7 +63,7 @@ impl Stride {
 pub(super) struct PoolRotation {
     pools: u32,
     pool_blocks: u32,
-    stride: Stride,
+    stride: PoolStride,
     next: [u32; Stream::COUNT],
     /// Number of blocks that each pool (set of planes) has lost because they were retired.
     lost: Vec<u32>,
@@ -81,7 +81,7 @@ impl PoolRotation {
         Self {
             pools,
             pool_blocks: geometry.blocks() / pools,
-            stride: Stride::new(Striping::default(), geometry),
+            stride: PoolStride::new(Striping::default(), geometry),
             next: [0; Stream::COUNT],
             lost: vec![0; pools as usize],
             skip_debt: vec![0; Stream::COUNT * pools as usize],
@@ -98,7 +98,7 @@ impl PoolRotation {
     }
 
     pub(super) fn set_striping(&mut self, striping: Striping, geometry: &Geometry) {
-        self.stride = Stride::new(striping, geometry);
+        self.stride = PoolStride::new(striping, geometry);
     }
 
     /// Records that `pool` (set of planes) has lost a block, so that the pool is skipped at times.
@@ -118,7 +118,7 @@ impl PoolRotation {
     pub(super) fn advance(&mut self, stream: Stream) -> u32 {
         let pool = self.next[stream as usize];
         self.next[stream as usize] =
-            if self.any_lost { self.next_with_room(stream, pool) } else { self.after(pool) };
+            if self.any_lost { self.next_pool_with_room(stream, pool) } else { self.after(pool) };
         pool
     }
 
@@ -136,7 +136,7 @@ impl PoolRotation {
     /// Returns the next pool (set of planes), after `pool`, that is not skipped in this round because of its lost
     /// blocks.
     #[cold]
-    fn next_with_room(&mut self, stream: Stream, pool: u32) -> u32 {
+    fn next_pool_with_room(&mut self, stream: Stream, pool: u32) -> u32 {
         let mut next = self.after(pool);
         for _ in 0..self.pools {
             let skip_debt = &mut self.skip_debt[stream as usize * self.pools as usize + next as usize];

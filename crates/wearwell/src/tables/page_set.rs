@@ -16,18 +16,18 @@ pub(crate) struct PageSet {
 
 /// A 64-bit word of the bitmap of a page set, by index, and a mask of its bits that are in a range of pages.
 #[derive(Clone, Copy)]
-struct Part {
+struct MaskedWord {
     at: usize,
     mask: u64,
 }
 
-fn parts(first: Ppn, count: u32) -> impl Iterator<Item = Part> {
+fn parts(first: Ppn, count: u32) -> impl Iterator<Item = MaskedWord> {
     let (start, end) = (first.0 as u64, first.0 as u64 + count as u64);
     let words = if count == 0 { 0..0 } else { start / 64..end.div_ceil(64) };
     words.map(move |word| {
         let (from, to) = (start.max(word * 64) - word * 64, end.min(word * 64 + 64) - word * 64);
         let below_to = if to == 64 { u64::MAX } else { (1 << to) - 1 };
-        Part { at: word as usize, mask: below_to & !((1 << from) - 1) }
+        MaskedWord { at: word as usize, mask: below_to & !((1 << from) - 1) }
     })
 }
 

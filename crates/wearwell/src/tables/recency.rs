@@ -4,19 +4,19 @@ const NIL: u32 = u32::MAX;
 
 /// Neighbours of a cache slot on a doubly linked LRU list; [`NIL`] at an end.
 #[derive(Clone, Copy, Debug)]
-struct Links {
+struct ListLinks {
     newer: u32,
     older: u32,
 }
 
-impl Links {
+impl ListLinks {
     const NONE: Self = Self { newer: NIL, older: NIL };
 }
 
 /// LRU list of slots (cache entries numbered from 0), doubly linked. A slot is on the list at most once.
 #[derive(Clone, Debug)]
 pub(crate) struct LruList {
-    links: Vec<Links>,
+    links: Vec<ListLinks>,
     newest: u32,
     oldest: u32,
     len: u32,
@@ -46,7 +46,7 @@ impl LruList {
 
     fn grow_to(&mut self, slot: u32) {
         if self.links.len() <= slot as usize {
-            self.links.resize(slot as usize + 1, Links::NONE);
+            self.links.resize(slot as usize + 1, ListLinks::NONE);
         }
     }
 
@@ -54,7 +54,7 @@ impl LruList {
     pub(crate) fn push(&mut self, slot: u32) {
         self.grow_to(slot);
         let older = std::mem::replace(&mut self.newest, slot);
-        self.links[slot as usize] = Links { newer: NIL, older };
+        self.links[slot as usize] = ListLinks { newer: NIL, older };
         match older {
             NIL => self.oldest = slot,
             older => self.links[older as usize].newer = slot,
@@ -66,7 +66,7 @@ impl LruList {
     pub(crate) fn push_oldest(&mut self, slot: u32) {
         self.grow_to(slot);
         let newer = std::mem::replace(&mut self.oldest, slot);
-        self.links[slot as usize] = Links { newer, older: NIL };
+        self.links[slot as usize] = ListLinks { newer, older: NIL };
         match newer {
             NIL => self.newest = slot,
             newer => self.links[newer as usize].older = slot,
@@ -76,7 +76,7 @@ impl LruList {
 
     /// Removes a cache slot from the LRU list.
     pub(crate) fn remove(&mut self, slot: u32) {
-        let Links { newer, older } = self.links[slot as usize];
+        let ListLinks { newer, older } = self.links[slot as usize];
         match newer {
             NIL => self.newest = older,
             newer => self.links[newer as usize].older = older,

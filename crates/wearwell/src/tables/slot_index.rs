@@ -141,12 +141,12 @@ impl ChainedIndex {
 
 /// Key of a slot of a hash index, and the next slot in its chain.
 #[derive(Clone, Copy, Debug)]
-struct Node {
+struct ChainNode {
     key: u32,
     next: u32,
 }
 
-impl ChainedSlots for Vec<Node> {
+impl ChainedSlots for Vec<ChainNode> {
     #[inline]
     fn key_of(&self, slot: u32) -> u32 {
         self[slot as usize].key
@@ -165,7 +165,7 @@ impl ChainedSlots for Vec<Node> {
 #[derive(Clone, Debug)]
 pub(crate) struct SlotIndex {
     chains: ChainedIndex,
-    nodes: Vec<Node>,
+    nodes: Vec<ChainNode>,
 }
 
 impl SlotIndex {
@@ -184,7 +184,7 @@ impl SlotIndex {
     #[inline]
     pub(crate) fn insert(&mut self, key: u32, slot: u32) {
         if self.nodes.len() <= slot as usize {
-            self.nodes.resize(slot as usize + 1, Node { key: 0, next: NIL });
+            self.nodes.resize(slot as usize + 1, ChainNode { key: 0, next: NIL });
         }
         self.nodes[slot as usize].key = key;
         self.chains.insert(&mut self.nodes, slot);

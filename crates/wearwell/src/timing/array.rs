@@ -7,7 +7,7 @@
 //!
 //! Functions are compiled twice. `PLAIN` is for the common device, whose operations run one by one to their end
 //! (neither suspension nor multi-plane groups), and omits what only other devices need. A plain array also acts ahead
-//! of the clock ([`Ahead`]): within a series of copies the next operation is known as long as no host operation
+//! of the clock ([`StepsAhead`]): within a series of copies the next operation is known as long as no host operation
 //! arrives, and certain if the backlog exceeds its bound by enough.
 
 #![expect(clippy::inline_always, reason = "measured: 25 % more operations per second than with plain hints")]
@@ -58,7 +58,7 @@ impl OpGroup {
 /// Steps of a series of copies (alternate reads and programs) that the array has taken before the simulated time
 /// reached them. If a host operation arrives that must be served first, the steps are undone.
 #[derive(Clone, Copy, Debug, Default)]
-struct Ahead {
+struct StepsAhead {
     /// Whether the array has stepped from a read of the series of copies to its program ahead of the simulated time.
     program: bool,
     /// Whether the array has stepped from a program of the series of copies to the next read ahead of the simulated
@@ -72,7 +72,7 @@ pub(super) struct FlashArray {
     pub(super) running_group: OpGroup,
     pub(super) suspended_group: OpGroup,
     pub(super) queues: [OpQueue; 3],
-    ahead: Ahead,
+    ahead: StepsAhead,
     /// Number of background operations that may be queued on the array (die or plane) before they have priority over
     /// host writes; 0 while a scan of NVRAM waits for this array.
     backlog_bound_ops: u32,
@@ -109,7 +109,7 @@ impl FlashArray {
             running_group: OpGroup::NONE,
             suspended_group: OpGroup::NONE,
             queues: std::array::from_fn(|_| OpQueue::new()),
-            ahead: Ahead::default(),
+            ahead: StepsAhead::default(),
             backlog_bound_ops: options.gc_backlog_ops,
             free_blocks: options.free_blocks,
             gained_pages: 0,
@@ -216,7 +216,7 @@ impl FlashArray {
         shared: &mut EngineState<impl TimingObserver>,
     ) {
         debug_assert!(!self.running_group.is_present(), "one operation at a time");
-        let behind = self.is_behind::<PLAIN>() && !self.is_turn_of_reads();
+        let behind = self.serves_background_first::<PLAIN>() && !self.is_turn_of_reads();
         if !PLAIN
             && self.suspended_group.is_present()
             && (behind || self.queues[READ_QUEUE as usize].is_empty())
@@ -247,7 +247,7 @@ impl FlashArray {
     /// Whether the array serves background work before host writes: too much of it is queued, or host writes have no
     /// erased page.
     #[inline(always)]
-    fn is_behind<const PLAIN: bool>(&self) -> bool {
+    fn serves_background_first<const PLAIN: bool>(&self) -> bool {
         let (ops, erases) = self.backlog_between_ops::<PLAIN>();
         ops > self.backlog_bound_ops
             || erases > 0
@@ -439,7 +439,7 @@ impl FlashArray {
         let channel = &mut shared.channels[self.channel as usize];
         let begins_at = channel.book_copy_transfers(index, ns, moment, &mut shared.events);
         let may_give_way = |steps| !self.holds_reads || !self.has_backlog_beyond(steps);
-        self.ahead = Ahead { program: may_give_way(1), read: may_give_way(2) };
+        self.ahead = StepsAhead { program: may_give_way(1), read: may_give_way(2) };
         self.queues[BACKGROUND_QUEUE as usize].pop_copy();
         shared.completed_ops += 2;
         shared.events.set_array_event(index, EventClass::ReadSensed, begins_at + ns + program_ns + read_ns);
@@ -522,7 +522,7 @@ impl FlashArray {
     pub(super) fn prioritise_background(&mut self) {
         self.backlog_bound_ops = 0;
         if self.holds_reads {
-            self.ahead = Ahead::default();
+            self.ahead = StepsAhead::default();
         }
     }
 
@@ -536,7 +536,7 @@ impl FlashArray {
     /// them.
     #[inline(always)]
     pub(super) fn arrive_at_event(&mut self) {
-        self.ahead = Ahead::default();
+        self.ahead = StepsAhead::default();
     }
 
     /// Undoes those steps of a series of copies, taken ahead of the simulated time, that come after a host operation
@@ -555,7 +555,7 @@ impl FlashArray {
     #[inline(never)]
     fn step_back(&mut self, index: u32, shared: &mut EngineState<impl TimingObserver>) {
         let (moment, due) = (shared.current_moment, shared.events.due_ns(index));
-        let Ahead { program, read } = std::mem::take(&mut self.ahead);
+        let StepsAhead { program, read } = std::mem::take(&mut self.ahead);
         let programmed_at = if read { due - shared.flash.read_ns } else { due };
         let reads_later =
             read && moment < EventPosition::of_event(programmed_at, EventClass::Programmed, index);

@@ -79,7 +79,7 @@ pub(super) fn expand_copies(ops: &[FlashOp]) -> Vec<FlashOp> {
 
 /// Where the engine stores an operation of the list that it is admitting to its queues.
 #[derive(Clone, Copy, Debug)]
-enum Listed {
+enum OpDestination {
     /// The operation is in a queue of an array (die or plane), at position `index`.
     Queued { array: u32, queue: u8, index: u32 },
     /// The operation is held back outside the queues, until the operation that it waits for, or the foreground GC of
@@ -147,7 +147,7 @@ pub(super) struct EventEngine<T> {
     /// Flush requests that wait for earlier writes to be programmed.
     flushes: Vec<WaitingFlush>,
     /// For each operation of the list being admitted, where it is stored.
-    listed: Vec<Listed>,
+    listed: Vec<OpDestination>,
     /// For each operation of the list being admitted: whether it must not block host operations (foreground GC),
     /// because it is an operation of the host or waits, directly or indirectly, for one.
     follows_host: Vec<bool>,
@@ -232,7 +232,7 @@ impl<T: TimingObserver> EventEngine<T> {
         self.admit(ops, None);
     }
 
-    pub(super) fn complete_one(&mut self) -> Option<u64> {
+    pub(super) fn complete_next_request(&mut self) -> Option<u64> {
         if self.outstanding == 0 {
             return None;
         }
@@ -367,7 +367,7 @@ impl<T: TimingObserver> EventEngine<T> {
                 && !op.reads_reverse_map_log()
                 && !matches!(op.kind, OpKind::Copies | OpKind::Scan) =>
             {
-                self.admit_one(op, request);
+                self.admit_op(op, request);
             }
             _ => self.admit_list(ops, request),
         }
@@ -381,13 +381,13 @@ impl<T: TimingObserver> EventEngine<T> {
             op.kind == OpKind::Copies && (multi_plane || blocking_gc || waited_for)
         };
         if ops.iter().any(must_be_single) {
-            self.admit_each(&expand_copies(ops), request);
+            self.admit_ops(&expand_copies(ops), request);
         } else {
-            self.admit_each(ops, request);
+            self.admit_ops(ops, request);
         }
     }
 
-    fn admit_each(&mut self, ops: &[FlashOp], request: Option<u32>) {
+    fn admit_ops(&mut self, ops: &[FlashOp], request: Option<u32>) {
         self.listed.clear();
         if self.shared.options.blocking_gc && request.is_some() {
             self.mark_followers(ops);
@@ -397,7 +397,7 @@ impl<T: TimingObserver> EventEngine<T> {
             let listed = match op.kind {
                 OpKind::Copies => self.admit_copies(op),
                 OpKind::Scan => self.admit_scan(op, &ops[..self.listed.len()], request),
-                OpKind::Read | OpKind::Program | OpKind::Erase => self.admit_one(op, request),
+                OpKind::Read | OpKind::Program | OpKind::Erase => self.admit_op(op, request),
             };
             self.listed.push(listed);
         }
@@ -405,7 +405,7 @@ impl<T: TimingObserver> EventEngine<T> {
     }
 
     /// Queues a batch of page copies that no request waits for as one queue entry.
-    fn admit_copies(&mut self, copies: &FlashOp) -> Listed {
+    fn admit_copies(&mut self, copies: &FlashOp) -> OpDestination {
         let array = self.layout.planes[copies.plane.index()].array;
         let queue = self.queue_of(OpKind::Read, true);
         let op = QueuedOp::copy_series(copies.count, self.transfer_ns(copies));
@@ -414,7 +414,7 @@ impl<T: TimingObserver> EventEngine<T> {
 
     /// Queues a background operation, or holds it back until the NVRAM scan before it in its list ends.
     #[inline(always)]
-    fn enqueue_after_scan(&mut self, op: QueuedOp, array: u32, queue: u8) -> Listed {
+    fn enqueue_after_scan(&mut self, op: QueuedOp, array: u32, queue: u8) -> OpDestination {
         match self.preceding_scan {
             None => self.enqueue(op, array, queue),
             Some(scan) => self.hold_for_scan(scan, op, array, queue),
@@ -427,7 +427,7 @@ impl<T: TimingObserver> EventEngine<T> {
     }
 
     #[inline(always)]
-    fn admit_one(&mut self, flash_op: &FlashOp, request: Option<u32>) -> Listed {
+    fn admit_op(&mut self, flash_op: &FlashOp, request: Option<u32>) -> OpDestination {
         let background = request.is_none() || flash_op.is_background();
         let place = self.layout.planes[flash_op.plane.index()];
         let (array, queue) = (place.array, self.queue_of(flash_op.kind, background));
@@ -459,15 +459,16 @@ impl<T: TimingObserver> EventEngine<T> {
 
     /// Admits an operation that waits for the one `back` positions earlier in the list (its predecessor).
     #[inline(always)]
-    fn admit_after(&mut self, back: u16, mut waiter: WaitingOp) -> Listed {
+    fn admit_after(&mut self, back: u16, mut waiter: WaitingOp) -> OpDestination {
         let predecessor = self.listed[self.listed.len() - back as usize];
-        if let Listed::Queued { array, queue, .. } = predecessor
+        if let OpDestination::Queued { array, queue, .. } = predecessor
             && (array, queue) == (waiter.array, waiter.queue)
             && !self.shared.options.multi_plane
         {
             return self.enqueue(waiter.op, array, queue);
         }
-        if let (Listed::HeldByScan { array, queue, .. }, Some(scan)) = (predecessor, self.preceding_scan)
+        if let (OpDestination::HeldByScan { array, queue, .. }, Some(scan)) =
+            (predecessor, self.preceding_scan)
             && (array, queue) == (waiter.array, waiter.queue)
             && !self.shared.options.multi_plane
         {
@@ -477,28 +478,30 @@ impl<T: TimingObserver> EventEngine<T> {
         let id = self.waiters.insert(waiter);
         self.shared.observer.op_held(id);
         *self.waiters_of(predecessor) = id;
-        Listed::Waiting(id)
+        OpDestination::Waiting(id)
     }
 
     /// Returns the head of the linked list of operations that wait for the operation `listed`.
-    fn waiters_of(&mut self, listed: Listed) -> &mut u32 {
+    fn waiters_of(&mut self, listed: OpDestination) -> &mut u32 {
         match listed {
-            Listed::Queued { array, queue, index } => {
+            OpDestination::Queued { array, queue, index } => {
                 &mut self.arrays[array as usize].queues[queue as usize].entry_at_mut(index).first_waiter
             }
-            Listed::Waiting(id) | Listed::HeldByScan { id, .. } => &mut self.waiters.op_mut(id).first_waiter,
-            Listed::Scan => unreachable!("nothing names a scan"),
+            OpDestination::Waiting(id) | OpDestination::HeldByScan { id, .. } => {
+                &mut self.waiters.op_mut(id).first_waiter
+            }
+            OpDestination::Scan => unreachable!("nothing names a scan"),
         }
     }
 
     /// Holds an operation back until the foreground GC of its host request has finished.
-    fn hold(&mut self, mut waiter: WaitingOp) -> Listed {
+    fn hold(&mut self, mut waiter: WaitingOp) -> OpDestination {
         let slot = waiter.op.request_or_more as usize;
         waiter.next_waiter = self.requests[slot].held;
         let id = self.waiters.insert(waiter);
         self.shared.observer.op_held(id);
         self.requests[slot].held = id;
-        Listed::Waiting(id)
+        OpDestination::Waiting(id)
     }
 
     #[inline(always)]
@@ -553,7 +556,7 @@ impl<T: TimingObserver> EventEngine<T> {
     /// Appends an operation that can start to its queue. Notes its array (die or plane) for [`Self::wake_all`] if the
     /// array may start it, or suspend another for it.
     #[inline(always)]
-    fn enqueue(&mut self, op: QueuedOp, array_index: u32, queue: u8) -> Listed {
+    fn enqueue(&mut self, op: QueuedOp, array_index: u32, queue: u8) -> OpDestination {
         let is_plain = self.is_plain();
         let array = &mut self.arrays[array_index as usize];
         self.shared.observer.op_queued((array_index, queue), 1 + op.further_ops());
@@ -567,7 +570,7 @@ impl<T: TimingObserver> EventEngine<T> {
         {
             self.woken.push(array_index);
         }
-        Listed::Queued { array: array_index, queue, index }
+        OpDestination::Queued { array: array_index, queue, index }
     }
 
     /// Queues the operations of a linked list that were held back. The list was built latest first.
@@ -589,12 +592,16 @@ impl<T: TimingObserver> EventEngine<T> {
     #[inline(always)]
     fn wake_all(&mut self) {
         if !self.woken.is_empty() {
-            if self.is_plain() { self.wake_each::<true>() } else { self.wake_each::<false>() }
+            if self.is_plain() {
+                self.wake_arrays_one_by_one::<true>()
+            } else {
+                self.wake_arrays_one_by_one::<false>()
+            }
         }
     }
 
     #[inline(always)]
-    fn wake_each<const PLAIN: bool>(&mut self) {
+    fn wake_arrays_one_by_one<const PLAIN: bool>(&mut self) {
         for &index in &self.woken {
             let array = &mut self.arrays[index as usize];
             if array.running_group.is_present() {
@@ -612,7 +619,7 @@ impl<T: TimingObserver> EventEngine<T> {
     /// Admits a scan of NVRAM. It waits for the flash reads of the mapping log among the operations before it in the
     /// list.
     #[inline(never)]
-    fn admit_scan(&mut self, scan: &FlashOp, before: &[FlashOp], request: Option<u32>) -> Listed {
+    fn admit_scan(&mut self, scan: &FlashOp, before: &[FlashOp], request: Option<u32>) -> OpDestination {
         let arrays = self.layout.arrays_of_block(scan.plane);
         let number = self.scans.push(*scan, arrays, request.unwrap_or(END_OF_LIST));
         if let Some(slot) = request {
@@ -624,11 +631,11 @@ impl<T: TimingObserver> EventEngine<T> {
         }
         self.preceding_scan = Some(number);
         self.advance_scan(number);
-        Listed::Scan
+        OpDestination::Scan
     }
 
     /// Makes a scan of NVRAM wait for the operation `predecessor`.
-    fn let_scan_wait(&mut self, scan: u32, predecessor: Listed) {
+    fn let_scan_wait(&mut self, scan: u32, predecessor: OpDestination) {
         let next = *self.waiters_of(predecessor);
         let id = self.waiters.insert(WaitingOp {
             op: QueuedOp::SCAN_PLACEHOLDER,
@@ -640,12 +647,12 @@ impl<T: TimingObserver> EventEngine<T> {
         self.scans.get_mut(scan).pending_ops += 1;
     }
 
-    fn hold_for_scan(&mut self, scan: u32, op: QueuedOp, array: u32, queue: u8) -> Listed {
+    fn hold_for_scan(&mut self, scan: u32, op: QueuedOp, array: u32, queue: u8) -> OpDestination {
         let held = &mut self.scans.get_mut(scan).first_held_op;
         let id = self.waiters.insert(WaitingOp { op, array, queue, next_waiter: *held });
         self.shared.observer.op_held(id);
         *held = id;
-        Listed::HeldByScan { id, array, queue }
+        OpDestination::HeldByScan { id, array, queue }
     }
 
     /// Reduces by one the number of operations that scan `scan` of NVRAM waits for, and advances the scan.
@@ -666,7 +673,7 @@ impl<T: TimingObserver> EventEngine<T> {
             let queue = &self.arrays[array as usize].queues[BACKGROUND_QUEUE as usize];
             if !queue.is_empty() {
                 let index = queue.last_index();
-                self.let_scan_wait(number, Listed::Queued { array, queue: BACKGROUND_QUEUE, index });
+                self.let_scan_wait(number, OpDestination::Queued { array, queue: BACKGROUND_QUEUE, index });
             }
         }
         let waits = self.scans.get_mut(number).pending_ops > 0;

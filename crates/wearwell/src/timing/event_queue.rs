@@ -111,9 +111,9 @@ pub(super) fn time_of_key(key: u64) -> u64 {
 /// its position among the eight.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
-struct Eight([u64; 8]);
+struct EightKeys([u64; 8]);
 
-impl Eight {
+impl EightKeys {
     const EMPTY: Self = Self([u64::MAX; 8]);
 
     /// Returns the least of eight event keys, computed as a tree: few dependent steps and no branch.
@@ -126,19 +126,19 @@ impl Eight {
 
 /// Event keys (times and classes) of the next events of 64 arrays or channels.
 #[derive(Clone, Debug)]
-struct Group {
-    eights: [Eight; 8],
+struct KeyGroup {
+    eights: [EightKeys; 8],
     /// Least event key (time and class) in each of the eight groups of eight.
     least_keys_of_eights: [u64; 8],
     /// Least event key in each of the eight groups of eight, with the number of the group in place of the position.
-    least_keys_with_group: Eight,
+    least_keys_with_group: EightKeys,
 }
 
-impl Group {
+impl KeyGroup {
     const EMPTY: Self = Self {
-        eights: [Eight::EMPTY; 8],
+        eights: [EightKeys::EMPTY; 8],
         least_keys_of_eights: [u64::MAX; 8],
-        least_keys_with_group: Eight::EMPTY,
+        least_keys_with_group: EightKeys::EMPTY,
     };
 
     /// Sets the key (time and class) of the next event of an array or channel. Returns whether the least key in its
@@ -172,7 +172,7 @@ impl Group {
 /// Finds the earliest of many events: the array or channel with the least event key.
 #[derive(Clone, Debug)]
 struct Tournament {
-    groups: Vec<Group>,
+    groups: Vec<KeyGroup>,
     /// Least event key of all arrays or channels; the position bits of the key are undefined.
     least: u64,
     /// Number of the array or channel with the earliest event, stored so that it is known before the event is handled.
@@ -181,7 +181,7 @@ struct Tournament {
 
 impl Tournament {
     fn new(subjects: usize) -> Self {
-        Self { groups: vec![Group::EMPTY; subjects.div_ceil(64).max(1)], least: u64::MAX, first: 0 }
+        Self { groups: vec![KeyGroup::EMPTY; subjects.div_ceil(64).max(1)], least: u64::MAX, first: 0 }
     }
 
     #[inline(always)]
@@ -228,7 +228,7 @@ impl Tournament {
     #[inline(always)]
     fn update_earliest(&mut self) {
         let group = if let [_] = self.groups[..] { 0 } else { first_of(&self.groups) };
-        let Group { least_keys_of_eights, least_keys_with_group, .. } = &self.groups[group];
+        let KeyGroup { least_keys_of_eights, least_keys_with_group, .. } = &self.groups[group];
         self.least = least_keys_with_group.least();
         let eight = (self.least % 8) as usize;
         self.first = (64 * group + 8 * eight) as u32 + (least_keys_of_eights[eight] % 8) as u32;
@@ -237,7 +237,7 @@ impl Tournament {
 
 /// Returns the index of the group of 64 with the earliest event; the first one if several are equal.
 #[inline(never)]
-fn first_of(groups: &[Group]) -> usize {
+fn first_of(groups: &[KeyGroup]) -> usize {
     let keys = groups.iter().map(|group| group.least_keys_with_group.least() & !7);
     keys.enumerate().min_by_key(|&(_, key)| key).map_or(0, |(index, _)| index)
 }

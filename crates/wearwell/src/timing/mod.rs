@@ -156,8 +156,8 @@ pub struct TimingOptions {
     /// Whether the completion time of every request is kept for [`Timing::take_completions`] (24 bytes per request).
     pub keep_completions: bool,
     /// Whether requests arrive independently of completions, so that [`Timing::outstanding_requests`] and
-    /// [`Timing::complete_one`] are never called. The timeline engine then keeps no list of unfinished requests (8
-    /// bytes each, and a tenth of the time).
+    /// [`Timing::complete_next_request`] are never called. The timeline engine then keeps no list of unfinished
+    /// requests (8 bytes each, and a tenth of the time).
     pub open_loop: bool,
     /// Whether the event engine records when each flash operation ran, for [`Timing::take_trace`]. It computes the same
     /// times, more slowly. The other engines ignore it.
@@ -422,12 +422,12 @@ impl Timing {
     /// # Panics
     /// As [`Timing::outstanding_requests`].
     #[inline]
-    pub fn complete_one(&mut self) -> Option<u64> {
+    pub fn complete_next_request(&mut self) -> Option<u64> {
         match &mut self.engine {
             Engine::None(_) => None,
-            Engine::Timeline(engine) => engine.complete_one(),
-            Engine::Event(engine) => engine.complete_one(),
-            Engine::Traced(engine) => engine.complete_one(),
+            Engine::Timeline(engine) => engine.complete_next_request(),
+            Engine::Event(engine) => engine.complete_next_request(),
+            Engine::Traced(engine) => engine.complete_next_request(),
         }
     }
 

@@ -19,12 +19,12 @@ use crate::operation::{FlashOp, OpKind};
 
 /// Timeline of an array (die or plane) or a channel: the time from which it is free. Bookings are served in order.
 #[derive(Clone, Copy, Default, Debug)]
-struct Lane {
+struct FreeTime {
     free_at: u64,
     busy_ns: u64,
 }
 
-impl Lane {
+impl FreeTime {
     /// Books `ns` nanoseconds on the timeline of an array or channel, from `ready` or from its next free time,
     /// whichever is later. Returns the start.
     #[inline]
@@ -45,24 +45,24 @@ impl Lane {
 
 /// Timelines (next free times) of all arrays and channels of a device.
 #[derive(Clone, Debug)]
-struct Lanes {
+struct FreeTimes {
     /// Array (die or plane) and channel of each plane, by plane number.
     of_plane: Vec<[u32; 2]>,
     layout: Layout,
     flash: FlashTiming,
-    arrays: Vec<Lane>,
-    channels: Vec<Lane>,
+    arrays: Vec<FreeTime>,
+    channels: Vec<FreeTime>,
 }
 
-impl Lanes {
+impl FreeTimes {
     fn new(layout: &Layout, flash: FlashTiming) -> Self {
         let lanes_of = |place: &Place| [place.array, layout.channel_of_array[place.array as usize]];
         Self {
             of_plane: layout.planes.iter().map(lanes_of).collect(),
             layout: layout.clone(),
             flash,
-            arrays: vec![Lane::default(); layout.arrays()],
-            channels: vec![Lane::default(); layout.channels],
+            arrays: vec![FreeTime::default(); layout.arrays()],
+            channels: vec![FreeTime::default(); layout.channels],
         }
     }
 
@@ -92,7 +92,7 @@ impl Lanes {
     }
 
     #[inline]
-    fn lanes_of(&mut self, op: &FlashOp) -> (&mut Lane, &mut Lane) {
+    fn lanes_of(&mut self, op: &FlashOp) -> (&mut FreeTime, &mut FreeTime) {
         let [array, channel] = self.of_plane[op.plane.index()];
         (&mut self.arrays[array as usize], &mut self.channels[channel as usize])
     }
@@ -118,7 +118,7 @@ impl Lanes {
 
 #[derive(Clone, Debug)]
 pub(super) struct TimelineEngine {
-    lanes: Lanes,
+    lanes: FreeTimes,
     nvram: NvramTiming,
     blocking_gc: bool,
     controller_overhead_ns: u64,
@@ -138,7 +138,7 @@ pub(super) struct TimelineEngine {
 impl TimelineEngine {
     pub(super) fn new(layout: &Layout, flash: FlashTiming, options: &TimingOptions) -> Self {
         Self {
-            lanes: Lanes::new(layout, flash),
+            lanes: FreeTimes::new(layout, flash),
             nvram: NvramTiming::new(options),
             blocking_gc: options.blocking_gc,
             controller_overhead_ns: options.controller_overhead_ns,
@@ -241,7 +241,7 @@ impl TimelineEngine {
     }
 
     #[inline]
-    pub(super) fn complete_one(&mut self) -> Option<u64> {
+    pub(super) fn complete_next_request(&mut self) -> Option<u64> {
         self.now = self.unfinished().pop_until(u64::MAX)?;
         Some(self.now)
     }

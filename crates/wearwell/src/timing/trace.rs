@@ -22,7 +22,7 @@ use crate::operation::{FlashOp, OpKind};
 use crate::stats::FlashOpPage;
 
 /// A period of simulated time: start and end, nanoseconds since the start of the run.
-type Span = (u64, u64);
+type TimeSpan = (u64, u64);
 /// A queue: number of its array (die or plane), and its number on the array.
 type QueueId = (u32, u8);
 
@@ -47,7 +47,7 @@ pub(super) trait TimingObserver: Clone + Debug {
     /// works independently).
     fn ops_started(&mut self, _queue: QueueId, _count: u8, _now: u64) {}
     /// Called when the operation `member` positions after the front of a queue has the channel for a period.
-    fn op_transferred(&mut self, _queue: QueueId, _member: u8, _span: Span) {}
+    fn op_transferred(&mut self, _queue: QueueId, _member: u8, _span: TimeSpan) {}
     /// Called when the first `count` flash operations of an array's queue are suspended.
     fn ops_suspended(&mut self, _queue: QueueId, _count: u8, _now: u64) {}
     /// Called when the first `count` flash operations of an array's queue are resumed.
@@ -55,9 +55,9 @@ pub(super) trait TimingObserver: Clone + Debug {
     /// Called when the first flash operation of an array's queue ends and leaves the queue.
     fn op_ended(&mut self, _queue: QueueId, _now: u64) {}
     /// Called when a scan of NVRAM occupies the NVRAM for a period.
-    fn nvram_scanned(&mut self, _span: Span) {}
+    fn nvram_scanned(&mut self, _span: TimeSpan) {}
     /// Called when a request that arrived at the start of a period is answered at its end.
-    fn request_answered(&mut self, _number: u64, _kind: RequestKind, _span: Span) {}
+    fn request_answered(&mut self, _number: u64, _kind: RequestKind, _span: TimeSpan) {}
 }
 
 /// Observer of the event engine that records nothing and costs nothing.
@@ -217,7 +217,7 @@ impl TimingObserver for OpTracer {
         self.of_front(queue, count, |op| op.start_ns = now);
     }
 
-    fn op_transferred(&mut self, (array, queue): QueueId, member: u8, span: Span) {
+    fn op_transferred(&mut self, (array, queue): QueueId, member: u8, span: TimeSpan) {
         let number = self.queues[array as usize][queue as usize][usize::from(member)];
         let op = self.unfinished.get_mut(&number).expect("a queued operation has not ended");
         op.transfer_ns = Some(span);
@@ -240,11 +240,11 @@ impl TimingObserver for OpTracer {
         self.done.ops.push(TracedOp { end_ns: now, ..op });
     }
 
-    fn nvram_scanned(&mut self, span: Span) {
+    fn nvram_scanned(&mut self, span: TimeSpan) {
         self.done.scans.push(span);
     }
 
-    fn request_answered(&mut self, number: u64, kind: RequestKind, (arrival_ns, answered_ns): Span) {
+    fn request_answered(&mut self, number: u64, kind: RequestKind, (arrival_ns, answered_ns): TimeSpan) {
         self.done.requests.push(TracedRequest { request_number: number, kind, arrival_ns, answered_ns });
     }
 }

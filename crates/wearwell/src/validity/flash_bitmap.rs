@@ -51,7 +51,7 @@ pub struct BitmapOptions {
 
 /// Position of the bit of a data page in the validity bitmap on flash.
 #[derive(Clone, Copy)]
-struct Place {
+struct BitPosition {
     /// Number of the page of the validity bitmap that holds the bit.
     id: u32,
     /// Index of the bit in its page of the validity bitmap.
@@ -186,7 +186,7 @@ impl FlashBitmap {
     }
 
     #[inline]
-    fn place(&self, ppn: Ppn) -> Place {
+    fn place(&self, ppn: Ppn) -> BitPosition {
         let block = self.divider.quotient(ppn.0);
         let offset = ppn.0 - block * self.block_pages;
         let (part, bit) = if self.slots_per_block == 1 {
@@ -196,7 +196,7 @@ impl FlashBitmap {
         };
         let slot = block * self.slots_per_block + part;
         let id = slot / self.slots_per_page;
-        Place { id, bit: (slot - id * self.slots_per_page) * self.slot_bits + bit }
+        BitPosition { id, bit: (slot - id * self.slots_per_page) * self.slot_bits + bit }
     }
 
     /// Returns the range of slots (ranges of bits, one per block or part of a block) on page `id` of the validity

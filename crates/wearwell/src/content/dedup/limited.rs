@@ -28,9 +28,9 @@ const TAG_BITS: u32 = 31;
 /// An entry of the deduplication index; 0 is an empty bucket. From the top bit: tag (31 bits of the hash), hit bit (hit
 /// since the clock hand last passed), number of the unit (page or member of a compressed chunk) plus one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Word(u64);
+struct IndexWord(u64);
 
-impl Word {
+impl IndexWord {
     const NONE: Self = Self(0);
     const HIT: u64 = 1 << 32;
 
@@ -60,7 +60,7 @@ fn tag_of(hash: u64) -> u64 {
 
 /// Result of a search in the hash table of the deduplication index: the bucket of the entry that was found, or the
 /// empty bucket where it would be inserted.
-enum Search {
+enum SearchResult {
     Found(usize),
     Gap(usize),
 }
@@ -68,7 +68,7 @@ enum Search {
 /// Clock hand of second-chance eviction over all hash buckets: passes those of a cache line in order, and the lines in
 /// an order that is evenly spread over the table at any time.
 #[derive(Clone, Debug)]
-struct Hand {
+struct ClockHand {
     buckets: usize,
     lines: usize,
     /// Number of cache lines by which the hand jumps after each line, modulo `lines`; has no common factor with
@@ -77,7 +77,7 @@ struct Hand {
     bucket: usize,
 }
 
-impl Hand {
+impl ClockHand {
     fn over(buckets: usize) -> Self {
         let lines = buckets.div_ceil(LINE_WORDS);
         // Multiples of the golden ratio are evenly spread over a circle, however many there are.
@@ -109,13 +109,13 @@ pub(super) struct BoundedIndex {
     words: DenseTable<u64>,
     entries: u32,
     capacity: u32,
-    clock_hand: Hand,
+    clock_hand: ClockHand,
 }
 
 impl BoundedIndex {
     pub(super) fn new(capacity: u32) -> Self {
         let words = DenseTable::zeroed(longer(0));
-        let clock_hand = Hand::over(words.len());
+        let clock_hand = ClockHand::over(words.len());
         Self { words, entries: 0, capacity, clock_hand }
     }
 
@@ -129,8 +129,8 @@ impl BoundedIndex {
     }
 
     #[inline]
-    fn word(&self, bucket: usize) -> Word {
-        Word(self.words.get(bucket))
+    fn word(&self, bucket: usize) -> IndexWord {
+        IndexWord(self.words.get(bucket))
     }
 
     #[inline]
@@ -146,10 +146,17 @@ impl BoundedIndex {
     /// Searches the entry of the content index with this tag (part of the content hash) whose unit (page or member of a
     /// compressed chunk) `is_it` accepts. Returns its bucket, or the empty bucket where it would be inserted.
     #[inline]
-    fn search(&self, tag: u64, is_it: impl Fn(Unit) -> bool) -> Search {
-        let ends = |word| Word(word) == Word::NONE || Word(word).tag() == tag && is_it(Word(word).unit());
+    fn search(&self, tag: u64, is_it: impl Fn(Unit) -> bool) -> SearchResult {
+        let ends = |word| {
+            IndexWord(word) == IndexWord::NONE
+                || IndexWord(word).tag() == tag && is_it(IndexWord(word).unit())
+        };
         let bucket = self.words.position_around(self.home_bucket(tag), ends);
-        if self.word(bucket) == Word::NONE { Search::Gap(bucket) } else { Search::Found(bucket) }
+        if self.word(bucket) == IndexWord::NONE {
+            SearchResult::Gap(bucket)
+        } else {
+            SearchResult::Found(bucket)
+        }
     }
 
     /// Returns the bucket of the content-index entry with this hash whose unit (page or member of a compressed chunk)
@@ -157,8 +164,8 @@ impl BoundedIndex {
     #[inline]
     fn bucket_of(&self, hash: u64, is_it: impl Fn(Unit) -> bool) -> Option<usize> {
         match self.search(tag_of(hash), is_it) {
-            Search::Found(bucket) => Some(bucket),
-            Search::Gap(_) => None,
+            SearchResult::Found(bucket) => Some(bucket),
+            SearchResult::Gap(_) => None,
         }
     }
 
@@ -175,7 +182,7 @@ impl BoundedIndex {
     pub(super) fn find(&mut self, hash: u64, is_it: impl Fn(Unit) -> bool) -> Option<Unit> {
         let bucket = self.bucket_of(hash, is_it)?;
         let word = self.word(bucket);
-        self.words.set(bucket, word.0 | Word::HIT);
+        self.words.set(bucket, word.0 | IndexWord::HIT);
         Some(word.unit())
     }
 
@@ -196,13 +203,13 @@ impl BoundedIndex {
     pub(super) fn insert(&mut self, hash: u64, unit: Unit, is_it: impl Fn(Unit) -> bool) {
         let tag = tag_of(hash);
         let gap = match self.search(tag, is_it) {
-            Search::Found(bucket) => return self.rename(bucket, unit),
-            Search::Gap(gap) => gap,
+            SearchResult::Found(bucket) => return self.rename(bucket, unit),
+            SearchResult::Gap(gap) => gap,
         };
         if self.capacity == 0 {
             return;
         }
-        let word = Word::new(tag, unit);
+        let word = IndexWord::new(tag, unit);
         if self.has_room() {
             self.words.set(gap, word.0);
         } else {
@@ -231,19 +238,19 @@ impl BoundedIndex {
 
     fn rename(&mut self, bucket: usize, unit: Unit) {
         let word = self.word(bucket);
-        self.words.set(bucket, Word::new(word.tag(), unit).0 | word.0 & Word::HIT);
+        self.words.set(bucket, IndexWord::new(word.tag(), unit).0 | word.0 & IndexWord::HIT);
     }
 
     fn grow(&mut self) {
         let longer = DenseTable::zeroed(longer(self.words.len()));
         let shorter = std::mem::replace(&mut self.words, longer);
-        self.clock_hand = Hand::over(self.words.len());
-        let words = (0..shorter.len()).map(|bucket| Word(shorter.get(bucket)));
-        words.filter(|&word| word != Word::NONE).for_each(|word| self.place(word));
+        self.clock_hand = ClockHand::over(self.words.len());
+        let words = (0..shorter.len()).map(|bucket| IndexWord(shorter.get(bucket)));
+        words.filter(|&word| word != IndexWord::NONE).for_each(|word| self.place(word));
     }
 
-    fn place(&mut self, word: Word) {
-        if let Search::Gap(gap) = self.search(word.tag(), |_| false) {
+    fn place(&mut self, word: IndexWord) {
+        if let SearchResult::Gap(gap) = self.search(word.tag(), |_| false) {
             self.words.set(gap, word.0);
         }
     }
@@ -253,10 +260,10 @@ impl BoundedIndex {
             let bucket = self.clock_hand.bucket;
             self.clock_hand.advance();
             let word = self.word(bucket);
-            if word != Word::NONE && !word.is_hit() {
+            if word != IndexWord::NONE && !word.is_hit() {
                 return self.empty(bucket);
             }
-            self.words.set(bucket, word.0 & !Word::HIT);
+            self.words.set(bucket, word.0 & !IndexWord::HIT);
         }
     }
 
@@ -267,7 +274,7 @@ impl BoundedIndex {
         loop {
             at = self.after(at);
             let word = self.word(at);
-            if word == Word::NONE {
+            if word == IndexWord::NONE {
                 break;
             }
             let home = self.home_bucket(word.tag());
@@ -277,7 +284,7 @@ impl BoundedIndex {
                 gap = at;
             }
         }
-        self.words.set(gap, Word::NONE.0);
+        self.words.set(gap, IndexWord::NONE.0);
         self.entries -= 1;
     }
 
@@ -301,7 +308,7 @@ impl BoundedIndex {
     /// Returns the units (pages and members of compressed chunks) of all content-index entries.
     pub(super) fn units(&self) -> impl Iterator<Item = Unit> + '_ {
         let words = (0..self.words.len()).map(|bucket| self.word(bucket));
-        words.filter(|&word| word != Word::NONE).map(Word::unit)
+        words.filter(|&word| word != IndexWord::NONE).map(IndexWord::unit)
     }
 }
 
@@ -319,14 +326,14 @@ mod tests {
     /// Returns the number of entries that the longest possible search in the hash table of `index` probes.
     fn longest_run(index: &BoundedIndex) -> usize {
         let taken: Vec<bool> =
-            (0..index.words.len()).map(|bucket| index.word(bucket) != Word::NONE).collect();
+            (0..index.words.len()).map(|bucket| index.word(bucket) != IndexWord::NONE).collect();
         taken.split(|&taken| !taken).map(<[bool]>::len).max().unwrap_or(0)
     }
 
     #[test]
     fn the_clock_hand_of_the_content_index_passes_every_bucket_once_per_round() {
         for buckets in [16, 24, 36, 54, 81, 1_000, 4_099] {
-            let mut clock_hand = Hand::over(buckets);
+            let mut clock_hand = ClockHand::over(buckets);
             let mut seen = vec![0; buckets];
             for _ in 0..buckets {
                 seen[clock_hand.bucket] += 1;

@@ -62,9 +62,9 @@ fn equal_bytes(word: u64, tag: u8) -> u64 {
 
 /// Iterator over slots of a line of the hash table, as a bit set of those still to be examined: the first eight as the
 /// lowest bits of bytes, the last four as the next bits.
-struct Places(u64);
+struct SlotSet(u64);
 
-impl Places {
+impl SlotSet {
     /// Returns the slots of a line of the hash table whose entries have this tag (byte of the hash).
     #[inline]
     fn with_tag([first, last]: [u64; 2], tag: u8) -> Self {
@@ -72,7 +72,7 @@ impl Places {
     }
 }
 
-impl Iterator for Places {
+impl Iterator for SlotSet {
     type Item = usize;
 
     #[inline]
@@ -100,7 +100,7 @@ fn lowest(bits: &mut u64) -> Option<usize> {
 
 /// Position of a content-index entry: its line of the hash table, and its slot in the line.
 #[derive(Clone, Copy)]
-struct Spot {
+struct EntryPosition {
     line: usize,
     place: usize,
 }
@@ -149,35 +149,35 @@ impl FullSizeIndex {
     }
 
     #[inline]
-    fn unit_at(&self, Spot { line, place }: Spot) -> Unit {
+    fn unit_at(&self, EntryPosition { line, place }: EntryPosition) -> Unit {
         Unit((self.words.get(line * LINE_WORDS + place / 2) >> (place % 2 * 32)) as u32)
     }
 
     #[inline]
-    fn set_unit(&mut self, Spot { line, place }: Spot, unit: Unit) {
+    fn set_unit(&mut self, EntryPosition { line, place }: EntryPosition, unit: Unit) {
         let (at, shift) = (line * LINE_WORDS + place / 2, place % 2 * 32);
         let others = self.words.get(at) & !(u64::from(u32::MAX) << shift);
         self.words.set(at, others | u64::from(unit.0) << shift);
     }
 
     #[inline]
-    fn set_tag(&mut self, Spot { line, place }: Spot, tag: u8) {
+    fn set_tag(&mut self, EntryPosition { line, place }: EntryPosition, tag: u8) {
         let (at, shift) = (line * LINE_WORDS + FIRST_TAGS + place / 8, place % 8 * 8);
         let others = self.words.get(at) & !(u64::from(u8::MAX) << shift);
         self.words.set(at, others | u64::from(tag) << shift);
     }
 
-    fn tag_at(&self, Spot { line, place }: Spot) -> u8 {
+    fn tag_at(&self, EntryPosition { line, place }: EntryPosition) -> u8 {
         (self.tags(line)[place / 8] >> (place % 8 * 8)) as u8
     }
 
     /// Returns the stored distance of an index entry from its home line of the hash table, in lines, capped at [`FAR`].
-    fn distance_at(&self, Spot { line, place }: Spot) -> usize {
+    fn distance_at(&self, EntryPosition { line, place }: EntryPosition) -> usize {
         (self.tags(line)[1] >> (DISTANCES as usize + 2 * place)) as usize & FAR
     }
 
     #[inline]
-    fn set_distance(&mut self, Spot { line, place }: Spot, distance: usize) {
+    fn set_distance(&mut self, EntryPosition { line, place }: EntryPosition, distance: usize) {
         let (at, shift) = (line * LINE_WORDS + LAST_TAGS, DISTANCES as usize + 2 * place);
         let others = self.words.get(at) & !((FAR as u64) << shift);
         self.words.set(at, others | (distance.min(FAR) as u64) << shift);
@@ -185,7 +185,7 @@ impl FullSizeIndex {
 
     /// Stores a content-index entry in the free slot `spot` of the hash table.
     #[inline]
-    fn put(&mut self, spot: Spot, tag: u8, unit: Unit, distance: usize) {
+    fn put(&mut self, spot: EntryPosition, tag: u8, unit: Unit, distance: usize) {
         self.set_tag(spot, tag);
         self.set_unit(spot, unit);
         if distance > 0 {
@@ -194,7 +194,7 @@ impl FullSizeIndex {
     }
 
     #[inline]
-    fn free(&mut self, spot: Spot) {
+    fn free(&mut self, spot: EntryPosition) {
         self.set_tag(spot, FREE);
         self.set_distance(spot, 0);
     }
@@ -214,11 +214,11 @@ impl FullSizeIndex {
     /// Returns the position of the content-index entry with this hash whose unit (page or member of a compressed chunk)
     /// `is_it` accepts; `None` if there is none.
     #[inline]
-    fn search(&self, hash: u64, is_it: impl Fn(Unit) -> bool) -> Option<Spot> {
+    fn search(&self, hash: u64, is_it: impl Fn(Unit) -> bool) -> Option<EntryPosition> {
         let mut line = self.home_line(hash);
         loop {
             let tags = self.tags(line);
-            let mut spots = Places::with_tag(tags, tag_of(hash)).map(|place| Spot { line, place });
+            let mut spots = SlotSet::with_tag(tags, tag_of(hash)).map(|place| EntryPosition { line, place });
             if let Some(spot) = spots.find(|&spot| is_it(self.unit_at(spot))) {
                 return Some(spot);
             }
@@ -259,12 +259,12 @@ impl FullSizeIndex {
     /// Finds the first free slot of the hash table for an entry with this hash, from its home line on, and the distance
     /// from there in lines. Returns `None` if the overflow count of a full line between cannot increase.
     #[inline]
-    fn room(&self, hash: u64) -> Option<(Spot, usize)> {
+    fn room(&self, hash: u64) -> Option<(EntryPosition, usize)> {
         let (mut line, mut distance) = (self.home_line(hash), 0);
         loop {
             let tags = self.tags(line);
-            if let Some(place) = Places::with_tag(tags, FREE).next() {
-                return Some((Spot { line, place }, distance));
+            if let Some(place) = SlotSet::with_tag(tags, FREE).next() {
+                return Some((EntryPosition { line, place }, distance));
             }
             if tags[1] / OVERFLOW_ONE == MAX_OVERFLOW {
                 return None;
@@ -286,7 +286,7 @@ impl FullSizeIndex {
     /// Frees a slot of the hash table and moves an entry that overflowed its line (was stored in a later one) into it.
     /// Repeats for the slot that becomes free, until the line of the free slot has no overflow.
     #[inline]
-    fn close(&mut self, mut gap: Spot, hash_of: impl Fn(Unit) -> u64) {
+    fn close(&mut self, mut gap: EntryPosition, hash_of: impl Fn(Unit) -> u64) {
         self.free(gap);
         while self.tags(gap.line)[1] >= OVERFLOW_ONE {
             let (from, distance) = self.nearest_overflowed_entry(gap.line, &hash_of);
@@ -300,11 +300,11 @@ impl FullSizeIndex {
     /// Returns the nearest index entry that overflowed `line` (was stored in a later line), and the distance of `line`
     /// from that entry's home line.
     #[inline]
-    fn nearest_overflowed_entry(&self, line: usize, hash_of: impl Fn(Unit) -> u64) -> (Spot, usize) {
+    fn nearest_overflowed_entry(&self, line: usize, hash_of: impl Fn(Unit) -> u64) -> (EntryPosition, usize) {
         let (mut at, mut away) = (self.after(line), 1);
         loop {
             for place in displaced(self.tags(at)) {
-                let spot = Spot { line: at, place };
+                let spot = EntryPosition { line: at, place };
                 if let Some(distance) = self.distance(spot, &hash_of).checked_sub(away) {
                     return (spot, distance);
                 }
@@ -317,7 +317,7 @@ impl FullSizeIndex {
     /// Returns the distance of an index entry from its home line of the hash table, in lines. If the stored distance is
     /// capped, computes it from the hash of the content.
     #[inline]
-    fn distance(&self, spot: Spot, hash_of: impl Fn(Unit) -> u64) -> usize {
+    fn distance(&self, spot: EntryPosition, hash_of: impl Fn(Unit) -> u64) -> usize {
         match self.distance_at(spot) {
             FAR => self.lines_between(self.home_line(hash_of(self.unit_at(spot))), spot.line),
             distance => distance,
@@ -339,7 +339,8 @@ impl FullSizeIndex {
 
     /// Returns the units (pages and members of compressed chunks) of all content-index entries.
     pub(super) fn units(&self) -> impl Iterator<Item = Unit> + '_ {
-        let spots = (0..self.lines()).flat_map(|line| (0..ENTRIES).map(move |place| Spot { line, place }));
+        let spots =
+            (0..self.lines()).flat_map(|line| (0..ENTRIES).map(move |place| EntryPosition { line, place }));
         spots.filter(|spot| self.tag_at(*spot) != FREE).map(|spot| self.unit_at(spot))
     }
 }
@@ -396,7 +397,7 @@ mod tests {
         ] {
             assert_eq!(equal_bytes(word, tag), expected, "{word:x}");
         }
-        let places: Vec<usize> = Places::with_tag([5 << 56 | 5, 5 << 24 | 5 << 40], 5).collect();
+        let places: Vec<usize> = SlotSet::with_tag([5 << 56 | 5, 5 << 24 | 5 << 40], 5).collect();
         assert_eq!(places, [0, 11, 7]);
     }
 }

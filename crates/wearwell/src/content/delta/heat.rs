@@ -39,7 +39,7 @@ pub enum AccessKind {
 const ENTRY_BYTES: u64 = 22;
 
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct HeatEntry {
     lpn: Lpn,
     heat: AccessCounts,
     protected: bool,
@@ -49,7 +49,7 @@ struct Entry {
 #[derive(Clone, Debug)]
 pub struct HeatTable {
     index: HashTable<u32>,
-    entries: Vec<Entry>,
+    entries: Vec<HeatEntry>,
     vacant: Vec<u32>,
     probationary: LruList,
     protected: LruList,
@@ -130,7 +130,7 @@ impl HeatTable {
         if self.index.len() >= self.capacity as usize {
             self.evict();
         }
-        let entry = Entry { lpn, heat: AccessCounts::default(), protected: false };
+        let entry = HeatEntry { lpn, heat: AccessCounts::default(), protected: false };
         let slot = self.vacant.pop().unwrap_or(self.entries.len() as u32);
         if slot as usize == self.entries.len() {
             self.entries.push(entry);

@@ -317,7 +317,7 @@ impl DeltaState {
     /// Whether delta encoding saves enough at present and has space on flash. After [`RETRY_WRITES`] writes stored as
     /// full pages, the average is reset and deltas are tried again.
     fn is_open(&mut self) -> bool {
-        if !self.is_worth_it() {
+        if !self.are_deltas_small_enough() {
             self.bypassed_since_verdict += 1;
             if self.bypassed_since_verdict < RETRY_WRITES {
                 return false;
@@ -347,7 +347,7 @@ impl DeltaState {
     /// Whether a delta takes a small enough share of a flash page on average, header and unused end included (the
     /// paper's write-overhead test). The share is pages divided by deltas. The mean of `1 / deltas` over pages is
     /// larger, because a page with one delta would weigh as much as a page with two.
-    fn is_worth_it(&self) -> bool {
+    fn are_deltas_small_enough(&self) -> bool {
         self.averaged_pages < MIN_PAGES_TO_JUDGE_DELTAS
             || self.mean_deltas * self.design.max_delta_ratio >= 1.0
     }
@@ -961,7 +961,7 @@ impl<N: Nand> Ftl<N> {
     /// ranges, and whether the page is unreadable. If so, the list comes from its spare area. The tags, which name for
     /// which base page each delta was made, are lost then. So each delta is taken to belong to the base page that is
     /// mapped now, even if the map is older than the flash.
-    fn read_directory(&mut self, ppn: Ppn, page: &mut [u8]) -> Result<(Lines, bool)> {
+    fn read_directory(&mut self, ppn: Ppn, page: &mut [u8]) -> Result<(DeltaPageDirectory, bool)> {
         let error = match self.store.read(ppn, page, Cause::Recovery) {
             Err(error) if error.is_media_error() => error,
             read => {
@@ -977,7 +977,7 @@ impl<N: Nand> Ftl<N> {
 }
 
 /// Directory of a flash page of deltas: logical page and byte range of each delta.
-type Lines = Vec<(Lpn, std::ops::Range<usize>)>;
+type DeltaPageDirectory = Vec<(Lpn, std::ops::Range<usize>)>;
 
 fn tag_of(generation: u64) -> [u8; TAG_BYTES] {
     (generation as u32).to_le_bytes()

@@ -442,7 +442,7 @@ impl Recycler {
     /// called once per page offered, so every entry of a full store is checked once while as many pages are invalidated
     /// as the store has entries.
     pub fn expire_next(&mut self, is_aged: impl Fn(Ppn) -> bool) {
-        if let Some(ppn) = self.store.next_in_turn()
+        if let Some(ppn) = self.store.advance_expiry_scan()
             && is_aged(ppn)
         {
             self.drop_entry(ppn);

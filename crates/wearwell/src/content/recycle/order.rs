@@ -25,7 +25,7 @@ const BLANK: u32 = u32::MAX;
 /// The entries of the fingerprint store (index of dead pages) of one probability level, as an append-only log of store
 /// slots, oldest first.
 #[derive(Clone, Debug, Default)]
-struct Queue {
+struct LevelQueue {
     places: Vec<u32>,
     chunk_blanks: Vec<u16>,
     /// Index in the log `places` of the oldest fingerprint-store entry that was not removed; `places.len()` if there is
@@ -35,7 +35,7 @@ struct Queue {
     first_ticket: u32,
 }
 
-impl Queue {
+impl LevelQueue {
     #[inline]
     fn push(&mut self, slot: u32) -> u32 {
         let place = self.places.len();
@@ -129,14 +129,14 @@ impl Queue {
 /// The eviction order of the fingerprint store (index of dead pages): its slots by probability level, then by recency.
 #[derive(Clone, Debug)]
 pub(super) struct EvictionOrder {
-    queues: Box<[Queue; PROBABILITY_LEVELS]>,
+    queues: Box<[LevelQueue; PROBABILITY_LEVELS]>,
     live: [u32; PROBABILITY_LEVELS],
     occupied: [u64; PROBABILITY_LEVELS / 64],
 }
 
 impl EvictionOrder {
     pub(super) fn new() -> Self {
-        let queues = Box::new(std::array::from_fn(|_| Queue::default()));
+        let queues = Box::new(std::array::from_fn(|_| LevelQueue::default()));
         Self { queues, live: [0; PROBABILITY_LEVELS], occupied: [0; PROBABILITY_LEVELS / 64] }
     }
 
@@ -240,9 +240,9 @@ mod tests {
 
     /// Reference model of the eviction order for a test: entries as (level, time of insertion, slot); the largest is
     /// evicted last.
-    struct Naive(Vec<(u8, u64, u32)>);
+    struct NaiveOrder(Vec<(u8, u64, u32)>);
 
-    impl Naive {
+    impl NaiveOrder {
         fn best_first(&self) -> Vec<u32> {
             let mut sorted = self.0.clone();
             sorted.sort_unstable();
@@ -256,7 +256,7 @@ mod tests {
     fn eviction_ranks_equal_those_of_a_sorted_list() {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);
         let mut order = EvictionOrder::new();
-        let mut naive = Naive(Vec::new());
+        let mut naive = NaiveOrder(Vec::new());
         let mut tickets = vec![0; 20_000];
         for time in 0..20_000u32 {
             let level = rng.random_range(0..3) * 100;

@@ -50,7 +50,7 @@ pub(super) enum AdmissionOutcome {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Support {
+enum SlotState {
     Free,
     Entry,
     Twin,
@@ -60,7 +60,7 @@ enum Support {
 /// bytes, so that no slot is on two cache lines.
 #[derive(Clone, Debug)]
 #[repr(align(32))]
-struct Slot {
+struct StoreSlot {
     fingerprint: Fingerprint,
     ppn: Ppn,
     ticket: u32,
@@ -74,12 +74,12 @@ struct Slot {
     below: u32,
     level: u8,
     accesses: u8,
-    standing: Support,
+    standing: SlotState,
 }
 
-const _: () = assert!(size_of::<Slot>() == 32);
+const _: () = assert!(size_of::<StoreSlot>() == 32);
 
-impl Slot {
+impl StoreSlot {
     const FREE: Self = Self {
         fingerprint: Fingerprint::ZERO_PAGE,
         ppn: Ppn::NONE,
@@ -89,7 +89,7 @@ impl Slot {
         below: NO_SLOT,
         level: 0,
         accesses: 0,
-        standing: Support::Free,
+        standing: SlotState::Free,
     };
 }
 
@@ -97,15 +97,15 @@ impl Slot {
 /// eviction.
 #[derive(Clone, Debug)]
 pub(super) struct FingerprintStore {
-    slots: Vec<Slot>,
+    slots: Vec<StoreSlot>,
     free: Vec<u32>,
     buckets: HashBuckets,
     entries: u32,
     order: EvictionOrder,
     capacity: Option<u32>,
     clock: u32,
-    /// Slot of the fingerprint store (index of dead pages) that [`FingerprintStore::next_in_turn`], a cyclic scan,
-    /// visited last.
+    /// Slot of the fingerprint store (index of dead pages) that [`FingerprintStore::advance_expiry_scan`], a cyclic
+    /// scan, visited last.
     expiry_hand: u32,
 }
 
@@ -154,7 +154,7 @@ impl FingerprintStore {
 
     #[inline]
     pub(super) fn entry_at(&self, slot: u32) -> DeadPageCandidate {
-        let Slot { ppn, fingerprint, accesses, .. } = self.slots[slot as usize];
+        let StoreSlot { ppn, fingerprint, accesses, .. } = self.slots[slot as usize];
         DeadPageCandidate { ppn, fingerprint, accesses }
     }
 
@@ -168,8 +168,8 @@ impl FingerprintStore {
     /// a twin (page with the content of an entry), which has no level.
     #[inline]
     pub(super) fn probability_level(&self, slot: u32) -> Option<u8> {
-        let Slot { standing, level, .. } = self.slots[slot as usize];
-        (standing == Support::Entry).then_some(level)
+        let StoreSlot { standing, level, .. } = self.slots[slot as usize];
+        (standing == SlotState::Entry).then_some(level)
     }
 
     /// Returns the rank of the entry in `slot` in the eviction order of the fingerprint store (index of dead pages), 1
@@ -181,11 +181,11 @@ impl FingerprintStore {
 
     /// Advances the cyclic scan of the fingerprint store to its next slot, and returns the dead page in it; `None` if
     /// that slot is free.
-    pub(super) fn next_in_turn(&mut self) -> Option<Ppn> {
+    pub(super) fn advance_expiry_scan(&mut self) -> Option<Ppn> {
         self.expiry_hand =
             if self.expiry_hand + 1 < self.slots.len() as u32 { self.expiry_hand + 1 } else { 0 };
         let slot = self.slots.get(self.expiry_hand as usize)?;
-        (slot.standing != Support::Free).then_some(slot.ppn)
+        (slot.standing != SlotState::Free).then_some(slot.ppn)
     }
 
     /// Returns all entries of the fingerprint store (index of dead pages), best (evicted last) first.
@@ -239,7 +239,7 @@ impl FingerprintStore {
         self.occupy(history, slot, candidate);
         self.rename_entry(rival, slot);
         if self.capacity.is_none() {
-            self.slots[rival as usize].standing = Support::Twin;
+            self.slots[rival as usize].standing = SlotState::Twin;
             self.chain(slot, rival);
         } else {
             self.vacate(history, rival);
@@ -267,8 +267,8 @@ impl FingerprintStore {
     /// on another one. A twin (page with the content of an entry) has no level and does not change.
     #[inline]
     pub(super) fn set_level(&mut self, slot: u32, level: u8) {
-        let Slot { standing, level: current, .. } = self.slots[slot as usize];
-        if standing == Support::Entry && current != level {
+        let StoreSlot { standing, level: current, .. } = self.slots[slot as usize];
+        if standing == SlotState::Entry && current != level {
             self.leave_order(slot);
             self.add_to_eviction_order(slot, level);
         }
@@ -285,7 +285,7 @@ impl FingerprintStore {
     /// makes it the most recent one of probability level `level`. Returns `false` for a twin (page with the content of
     /// an entry), which does not change.
     pub(super) fn raise_to_best(&mut self, slot: u32, accesses: u8, level: u8) -> bool {
-        let is_entry = self.slots[slot as usize].standing == Support::Entry;
+        let is_entry = self.slots[slot as usize].standing == SlotState::Entry;
         if is_entry {
             self.slots[slot as usize].accesses = accesses;
             self.leave_order(slot);
@@ -299,9 +299,9 @@ impl FingerprintStore {
     /// [`FingerprintStore::add_to_eviction_order`] for that slot; until then it has no level.
     #[inline]
     pub(super) fn remove(&mut self, history: &mut DeadPageLists, slot: u32) -> Option<u32> {
-        let Slot { standing, link, below, .. } = self.slots[slot as usize];
+        let StoreSlot { standing, link, below, .. } = self.slots[slot as usize];
         let mut heir = None;
-        if standing == Support::Twin {
+        if standing == SlotState::Twin {
             self.chain(link, below);
         } else if below == NO_SLOT {
             self.leave_order(slot);
@@ -322,7 +322,7 @@ impl FingerprintStore {
         let ticket = self.order.push(level, slot);
         let entry = &mut self.slots[slot as usize];
         (entry.level, entry.ticket, entry.stamp) = (level, ticket, self.clock);
-        entry.standing = Support::Entry;
+        entry.standing = SlotState::Entry;
         self.clock = self.clock.wrapping_add(1);
     }
 
@@ -331,7 +331,7 @@ impl FingerprintStore {
     pub(super) fn prefetch_places(&self, slots: &[u32]) {
         pull_into_cache(slots.iter().map(|&slot| self.slots[slot as usize].ticket.into()));
         pull_into_cache(slots.iter().map(|&slot| {
-            let Slot { level, ticket, .. } = self.slots[slot as usize];
+            let StoreSlot { level, ticket, .. } = self.slots[slot as usize];
             self.order.slot_of(level, ticket).into()
         }));
     }
@@ -401,7 +401,7 @@ impl FingerprintStore {
 
     /// Removes every entry from the fingerprint store (index of dead pages), as a power failure does.
     pub(super) fn clear(&mut self, history: &mut DeadPageLists) {
-        for slot in self.slots.iter().filter(|slot| slot.standing != Support::Free) {
+        for slot in self.slots.iter().filter(|slot| slot.standing != SlotState::Free) {
             history.unassign_store_slot(slot.ppn);
         }
         self.slots.clear();
@@ -421,7 +421,7 @@ impl FingerprintStore {
 
     #[inline]
     fn leave_order(&mut self, slot: u32) {
-        let Slot { level, ticket, .. } = self.slots[slot as usize];
+        let StoreSlot { level, ticket, .. } = self.slots[slot as usize];
         if self.order.remove(level, ticket) {
             self.compact_order_level(level);
         }
@@ -435,7 +435,7 @@ impl FingerprintStore {
     #[inline]
     fn free_slot(&mut self) -> u32 {
         self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot::FREE);
+            self.slots.push(StoreSlot::FREE);
             self.slots.len() as u32 - 1
         })
     }
@@ -446,7 +446,7 @@ impl FingerprintStore {
     fn occupy(&mut self, history: &mut DeadPageLists, slot: u32, candidate: DeadPageCandidate) {
         let DeadPageCandidate { ppn, fingerprint, accesses } = candidate;
         self.slots[slot as usize] =
-            Slot { fingerprint, ppn, accesses, standing: Support::Twin, ..Slot::FREE };
+            StoreSlot { fingerprint, ppn, accesses, standing: SlotState::Twin, ..StoreSlot::FREE };
         history.assign_store_slot(ppn, slot);
     }
 
@@ -458,7 +458,7 @@ impl FingerprintStore {
 
     #[inline]
     fn set_free(&mut self, slot: u32) {
-        self.slots[slot as usize] = Slot::FREE;
+        self.slots[slot as usize] = StoreSlot::FREE;
         self.free.push(slot);
     }
 
@@ -478,7 +478,7 @@ impl FingerprintStore {
     #[cold]
     fn spread(&mut self) {
         self.buckets = self.buckets.with_twice_the_buckets();
-        let entries = (0..).zip(&mut self.slots).filter(|(_, slot)| slot.standing == Support::Entry);
+        let entries = (0..).zip(&mut self.slots).filter(|(_, slot)| slot.standing == SlotState::Entry);
         entries.for_each(|(at, slot)| slot.link = self.buckets.replace_first_slot(slot.fingerprint, at));
     }
 
@@ -519,7 +519,7 @@ impl FingerprintStore {
     fn drop_twins(&mut self, history: &mut DeadPageLists) {
         for slot in 0..self.slots.len() as u32 {
             self.slots[slot as usize].below = NO_SLOT;
-            if self.slots[slot as usize].standing == Support::Twin {
+            if self.slots[slot as usize].standing == SlotState::Twin {
                 self.vacate(history, slot);
             }
         }
@@ -533,7 +533,7 @@ impl FingerprintStore {
         level_of: impl Fn(DeadPageCandidate) -> Option<u8>,
     ) -> Result<(), String> {
         self.order.check()?;
-        let in_use = self.slots.iter().filter(|slot| slot.standing != Support::Free).count();
+        let in_use = self.slots.iter().filter(|slot| slot.standing != SlotState::Free).count();
         let counts = [history.pages_with_store_slot() as usize, self.slots.len() - self.free.len()];
         if counts != [in_use; 2] {
             return Err(format!("{in_use} slots in use; pages with slots, slots not free: {counts:?}"));
@@ -561,8 +561,8 @@ impl FingerprintStore {
         entry: u32,
         level_of: impl Fn(DeadPageCandidate) -> Option<u8>,
     ) -> Result<(), String> {
-        let Slot { ppn, fingerprint, level, standing, .. } = self.slots[entry as usize];
-        if standing != Support::Entry || self.find_slot(fingerprint) != Some(entry) {
+        let StoreSlot { ppn, fingerprint, level, standing, .. } = self.slots[entry as usize];
+        if standing != SlotState::Entry || self.find_slot(fingerprint) != Some(entry) {
             return Err(format!("the entry of page {ppn} is {standing:?} or not found by content"));
         }
         let expected = level_of(self.entry_at(entry));

@@ -82,7 +82,7 @@ const GROUP_BYTES: u64 = 16;
 /// Head of an NVRAM segment, stored in its first slot: the block whose entries it holds, its position in the block's
 /// chain, and the next segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Head {
+struct SegmentHead {
     /// Block whose entries the segment holds; [`BlockId::NONE`] for the tombstones (records of trims).
     owner: BlockId,
     /// Position of the segment in the chain of its block, from 0.
@@ -92,7 +92,7 @@ struct Head {
     next: Option<u32>,
 }
 
-impl Head {
+impl SegmentHead {
     fn encode(self) -> [u64; 2] {
         let next = self.next.map_or(NO_NEXT, u64::from);
         [
@@ -118,7 +118,7 @@ impl Head {
 /// The chain of NVRAM segments with the reverse-map entries of one block. All segments but the last are full, so the
 /// number of entries determines the number of segments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-struct Group {
+struct SegmentChain {
     first: u32,
     open: u32,
     entries: u32,
@@ -142,7 +142,7 @@ pub struct NvramSegments {
     /// Index of the word of the bitmap `used` where the search for a free segment continues.
     cursor: usize,
     /// Chain of NVRAM segments of each block; the last one holds the tombstones (records of trims).
-    groups: Vec<Group>,
+    groups: Vec<SegmentChain>,
     /// Histogram of the lengths of the blocks' chains, in segments.
     sizes: Sizes,
     entries: u64,
@@ -186,7 +186,7 @@ impl NvramSegments {
             used: Vec::new(),
             free: 0,
             cursor: 0,
-            groups: vec![Group::default(); blocks + 1],
+            groups: vec![SegmentChain::default(); blocks + 1],
             sizes: Sizes::default(),
             entries: 0,
             superseded: 0,
@@ -232,7 +232,7 @@ impl NvramSegments {
             *self.used.last_mut().expect("there are segments") = u64::MAX << (64 - beyond);
         }
         (self.free, self.cursor) = (self.count, 0);
-        self.groups.fill(Group::default());
+        self.groups.fill(SegmentChain::default());
         self.sizes = Sizes::default();
         (self.entries, self.superseded) = (0, 0);
         (self.tombstones_may_expire, self.may_free_space) = (true, true);
@@ -285,7 +285,7 @@ impl NvramSegments {
         self.capacity_entries() * WATERMARK_PERCENT / 100
     }
 
-    fn replace(&mut self, group: usize, new: Group) {
+    fn replace(&mut self, group: usize, new: SegmentChain) {
         let old = std::mem::replace(&mut self.groups[group], new);
         self.sizes.change(self.segments_for(old.entries), self.segments_for(new.entries));
         self.entries = self.entries + new.entries as u64 - old.entries as u64;
@@ -296,9 +296,9 @@ impl NvramSegments {
         segment as usize * (self.segment_bytes as usize / 8) + slot as usize * self.commands.form.words()
     }
 
-    fn head<N: Nand>(&self, io: &Store<N>, segment: u32) -> Option<Head> {
+    fn head<N: Nand>(&self, io: &Store<N>, segment: u32) -> Option<SegmentHead> {
         let at = self.word(segment, 0);
-        Head::decode([io.nvram()[at], io.nvram()[at + 1]])
+        SegmentHead::decode([io.nvram()[at], io.nvram()[at + 1]])
     }
 
     /// Returns the reverse-map entry in a slot of an NVRAM segment, and its atomic command if any; `None` if the slot
@@ -325,7 +325,7 @@ impl NvramSegments {
 
     fn link<N: Nand>(&self, io: &mut Store<N>, segment: u32, next: Option<u32>) -> Result<()> {
         let head = self.head(io, segment).expect("a segment in use has a head");
-        io.store_nvram_word(self.word(segment, 0) + 1, Head { next, ..head }.encode()[1])
+        io.store_nvram_word(self.word(segment, 0) + 1, SegmentHead { next, ..head }.encode()[1])
     }
 
     fn take_free(&mut self) -> u32 {
@@ -357,7 +357,7 @@ impl NvramSegments {
     fn append<N: Nand>(
         &mut self,
         io: &mut Store<N>,
-        (owner, group): (BlockId, &mut Group),
+        (owner, group): (BlockId, &mut SegmentChain),
         (entry, command): (ReverseMapEntry, Option<RemapCommand>),
         sequence: u64,
     ) -> Result<()> {
@@ -374,12 +374,12 @@ impl NvramSegments {
     fn extend<N: Nand>(
         &mut self,
         io: &mut Store<N>,
-        (owner, group): (BlockId, &mut Group),
+        (owner, group): (BlockId, &mut SegmentChain),
         sequence: u64,
     ) -> Result<()> {
         let segment = self.take_free();
         let number = group.entries / self.segment_entries();
-        let head = Head { owner, number, sequence, next: None }.encode();
+        let head = SegmentHead { owner, number, sequence, next: None }.encode();
         let at = self.word(segment, 0);
         io.store_nvram_word(at + 1, head[1])?;
         io.store_nvram_word(at, head[0])?;
@@ -455,7 +455,7 @@ impl NvramSegments {
 
     /// Whether compacting the NVRAM segments of one block is expected to free a segment, and enough segments are free
     /// for the entries that are kept.
-    fn is_worth_compacting(&self, group: &Group) -> bool {
+    fn is_worth_compacting(&self, group: &SegmentChain) -> bool {
         let kept = group.entries - group.superseded;
         let after = self.segments_for(kept);
         group.superseded > group.superseded_at_futile_compaction
@@ -512,7 +512,7 @@ impl NvramSegments {
         if opened >= before || opened > self.free {
             let superseded_at_futile_compaction =
                 if opened >= before { superseded } else { old.superseded_at_futile_compaction };
-            self.replace(index, Group { superseded, superseded_at_futile_compaction, ..old });
+            self.replace(index, SegmentChain { superseded, superseded_at_futile_compaction, ..old });
             return Ok(());
         }
         for entry in buried {
@@ -520,7 +520,7 @@ impl NvramSegments {
         }
         let old_head = self.head(io, old.first).expect("a group with entries has a first head");
         let sequence = io.last_sequence().max(old_head.sequence + 1);
-        let mut new = Group::default();
+        let mut new = SegmentChain::default();
         for entry in kept {
             self.append(io, (self.owner(index), &mut new), (entry, None), sequence)?;
         }
@@ -604,7 +604,7 @@ impl NvramSegments {
     /// Registers during recovery the chain of NVRAM segments that begins with `first`: marks its segments as used and
     /// counts its intact reverse-map entries. A torn entry after the last one is overwritten by the next entry.
     fn adopt<N: Nand>(&mut self, io: &mut Store<N>, index: usize, first: u32) -> Result<()> {
-        let mut group = Group { first, open: first, ..Group::default() };
+        let mut group = SegmentChain { first, open: first, ..SegmentChain::default() };
         let mut at = first;
         loop {
             let intact = |&slot: &u32| self.slot(io, (at, slot), Ppn(0)).is_some();
@@ -704,7 +704,7 @@ impl ReverseMap for NvramSegments {
 
     fn mark_superseded<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, place: Ppn) {
         let index = io.block_of(place).index();
-        let group = Group { superseded: self.groups[index].superseded + 1, ..self.groups[index] };
+        let group = SegmentChain { superseded: self.groups[index].superseded + 1, ..self.groups[index] };
         assert!(group.superseded <= group.entries, "the bind of page {lpn} to {place} was never recorded");
         self.replace(index, group);
         self.may_free_space |= self.is_worth_compacting(&group);
@@ -727,7 +727,7 @@ impl ReverseMap for NvramSegments {
     fn block_erased<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId) -> Result<()> {
         let index = block.index();
         self.free_chain(io, self.groups[index].first, self.size(index))?;
-        self.replace(index, Group::default());
+        self.replace(index, SegmentChain::default());
         (self.tombstones_may_expire, self.may_free_space) = (true, true);
         Ok(())
     }
@@ -780,7 +780,8 @@ impl ReverseMap for NvramSegments {
         if let Some(group) = self.groups.iter().position(|group| group.superseded > group.entries) {
             return Err(format!("group {group} has more superseded entries than entries"));
         }
-        let sum = |of: fn(&Group) -> u32| self.groups.iter().map(|group| of(group) as u64).sum::<u64>();
+        let sum =
+            |of: fn(&SegmentChain) -> u32| self.groups.iter().map(|group| of(group) as u64).sum::<u64>();
         let (entries, superseded) = (sum(|group| group.entries), sum(|group| group.superseded));
         if (entries, superseded) != (self.entries, self.superseded) {
             return Err(format!("groups hold {entries} entries, {superseded} superseded; counted otherwise"));
@@ -800,17 +801,17 @@ mod tests {
 
     #[test]
     fn nvram_segment_heads_with_extreme_values_are_decoded_as_encoded() {
-        let most = Head {
+        let most = SegmentHead {
             owner: BlockId::NONE,
             number: (1 << 21) - 1,
             sequence: super::super::MAX_SEQUENCE,
             next: None,
         };
-        let least = Head { owner: BlockId(0), number: 0, sequence: 0, next: Some(0) };
-        for head in [most, least, Head { next: Some((1 << 21) - 1), ..most }] {
-            assert_eq!(Head::decode(head.encode()), Some(head));
-            assert_eq!(Head::decode([0, head.encode()[1]]), None);
-            assert_eq!(Head::decode([head.encode()[0], 0]), None);
+        let least = SegmentHead { owner: BlockId(0), number: 0, sequence: 0, next: Some(0) };
+        for head in [most, least, SegmentHead { next: Some((1 << 21) - 1), ..most }] {
+            assert_eq!(SegmentHead::decode(head.encode()), Some(head));
+            assert_eq!(SegmentHead::decode([0, head.encode()[1]]), None);
+            assert_eq!(SegmentHead::decode([head.encode()[0], 0]), None);
         }
     }
 }

@@ -24,7 +24,7 @@ const NO_KEY: u32 = u32::MAX;
 
 /// One sorted input of a merge of sorted runs of the Gecko LSM tree, with its current page in RAM.
 #[derive(Clone, Debug)]
-struct Input {
+struct MergeInput {
     /// Bytes of the current page of the sorted run that is merged, or of all entries of a buffer.
     bytes: Vec<u8>,
     at: usize,
@@ -36,12 +36,12 @@ struct Input {
     obsolete_below: u32,
 }
 
-impl Input {
+impl MergeInput {
     fn new(bytes: Vec<u8>, end: usize, source: Option<(usize, usize)>) -> Self {
         Self { bytes, at: 0, end, source, obsolete_below: 0 }
     }
 
-    fn is_used_up(&self) -> bool {
+    fn is_exhausted(&self) -> bool {
         self.at == self.end
     }
 
@@ -68,7 +68,7 @@ impl Input {
 /// Merged entries of several sorted inputs (buffers and sorted runs of the Gecko LSM tree), in key order.
 #[derive(Clone, Debug)]
 pub(super) struct MergedEntries {
-    inputs: Vec<Input>,
+    inputs: Vec<MergeInput>,
     /// The current batch of merged Gecko LSM entries: all with keys that no page still on flash can contain. `taken`:
     /// bytes of the batch that the caller has consumed.
     merged_batch: Vec<u8>,
@@ -90,12 +90,12 @@ impl MergedEntries {
         cause: Cause,
         layout: &GeckoLayout,
     ) -> Self {
-        let buffers = buffers.map(|b| Input::new(b.bytes.clone(), b.bytes.len(), None));
-        let runs = runs.map(|run| Input::new(layout.blank_page(), 0, Some((run, 0))));
-        let mut inputs: Vec<Input> = buffers.chain(runs).collect();
+        let buffers = buffers.map(|b| MergeInput::new(b.bytes.clone(), b.bytes.len(), None));
+        let runs = runs.map(|run| MergeInput::new(layout.blank_page(), 0, Some((run, 0))));
+        let mut inputs: Vec<MergeInput> = buffers.chain(runs).collect();
         if inputs.len() == 1 {
             // An empty older input, because markers are dropped only where entries are joined with older ones.
-            inputs.push(Input::new(Vec::new(), 0, None));
+            inputs.push(MergeInput::new(Vec::new(), 0, None));
         }
         Self { inputs, merged_batch: Vec::new(), taken: 0, next_batch: Vec::new(), drops_markers, cause }
     }
@@ -110,7 +110,7 @@ impl MergedEntries {
     ) -> Result<&[u8]> {
         while self.taken == self.merged_batch.len() {
             self.load(io, runs, layout)?;
-            if self.inputs.iter().all(Input::is_used_up) {
+            if self.inputs.iter().all(MergeInput::is_exhausted) {
                 return Ok(&[]);
             }
             self.merge(runs, layout);
@@ -127,7 +127,7 @@ impl MergedEntries {
     /// Reads the next page of every sorted run of the Gecko LSM tree in the merge whose page in RAM is used up.
     fn load<N: Nand>(&mut self, io: &mut Store<N>, runs: &[GeckoRun], layout: &GeckoLayout) -> Result<()> {
         for input in &mut self.inputs {
-            if !input.is_used_up() || !input.continues(runs) {
+            if !input.is_exhausted() || !input.continues(runs) {
                 continue;
             }
             let (run, page) = input.source.as_mut().expect("only a run continues");
@@ -154,7 +154,7 @@ impl MergedEntries {
                 continue;
             }
             let drops_markers = self.drops_markers && age == oldest;
-            let pair = Pair {
+            let pair = MergePair {
                 newer: &self.merged_batch,
                 older,
                 obsolete_below: input.obsolete_below,
@@ -167,7 +167,7 @@ impl MergedEntries {
 }
 
 /// Two sorted lists of Gecko LSM entries to be merged, a newer and an older one.
-struct Pair<'a> {
+struct MergePair<'a> {
     newer: &'a [u8],
     older: &'a [u8],
     /// Key in a merge of two lists of Gecko LSM entries: entries of the older list with lesser keys are obsolete,
@@ -178,13 +178,13 @@ struct Pair<'a> {
 
 /// A Gecko LSM entry of eight bytes as one number, with the key in the lower half and the bitmap of invalid pages in
 /// the upper.
-type Balanced = [u8; 8];
+type EntryWord = [u8; 8];
 
-impl Pair<'_> {
+impl MergePair<'_> {
     /// Merges the two lists of Gecko LSM entries into `into`. Returns the key below which later entries of the older
     /// list are obsolete.
     fn join(self, layout: &GeckoLayout, into: &mut Vec<u8>) -> u32 {
-        if layout.entry_bytes == size_of::<Balanced>() {
+        if layout.entry_bytes == size_of::<EntryWord>() {
             self.join_balanced(layout, into)
         } else {
             self.join_strided(layout, into)
@@ -198,8 +198,8 @@ impl Pair<'_> {
     fn join_balanced(self, layout: &GeckoLayout, into: &mut Vec<u8>) -> u32 {
         let Self { newer, older, mut obsolete_below, drops_markers } = self;
         into.resize(newer.len() + older.len(), 0);
-        let (newer, older): (&[Balanced], &[Balanced]) = (newer.as_chunks().0, older.as_chunks().0);
-        let joined: &mut [Balanced] = into.as_chunks_mut().0;
+        let (newer, older): (&[EntryWord], &[EntryWord]) = (newer.as_chunks().0, older.as_chunks().0);
+        let joined: &mut [EntryWord] = into.as_chunks_mut().0;
         let (mut from_newer, mut from_older, mut end) = (0, not_void(older, 0, obsolete_below), 0);
         let (mut new, mut old) = (entry_at(newer, 0), entry_at(older, from_older));
         while from_newer < newer.len() && from_older < older.len() {
@@ -233,7 +233,7 @@ impl Pair<'_> {
         }
         let rest = &older[from_older..];
         joined[end..][..rest.len()].copy_from_slice(rest);
-        into.truncate((end + rest.len()) * size_of::<Balanced>());
+        into.truncate((end + rest.len()) * size_of::<EntryWord>());
         obsolete_below
     }
 
@@ -275,7 +275,7 @@ impl Pair<'_> {
 
 /// Returns the `k`-th of a list of Gecko LSM entries as a number; after the end, a number greater than all entries.
 #[inline]
-fn entry_at(entries: &[Balanced], k: usize) -> u64 {
+fn entry_at(entries: &[EntryWord], k: usize) -> u64 {
     entries.get(k).map_or(u64::MAX, |&entry| u64::from_le_bytes(entry))
 }
 
@@ -288,7 +288,7 @@ fn is_marker(entry: u64) -> bool {
 
 /// Returns the index of the first Gecko LSM entry, from `at` on, whose key is not less than `obsolete_below`. The
 /// skipped entries, few because they are those of one block, are obsolete.
-fn not_void(entries: &[Balanced], at: usize, obsolete_below: u32) -> usize {
+fn not_void(entries: &[EntryWord], at: usize, obsolete_below: u32) -> usize {
     let void = entries[at..].iter().take_while(|entry| key_at(*entry, 0) < obsolete_below);
     at + void.count()
 }

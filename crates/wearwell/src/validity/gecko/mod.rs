@@ -106,7 +106,7 @@ pub struct GeckoCounts {
 /// A buffer of Logarithmic Gecko (LSM tree of invalid pages) that is being written to flash, and the numbers of the
 /// flushes that its run covers.
 #[derive(Clone, Debug)]
-struct Flush {
+struct BufferFlush {
     frozen: FrozenBuffer,
     coverage: FlushCoverage,
 }
@@ -120,7 +120,7 @@ pub struct Gecko {
     flush_requested: bool,
     /// The buffer of the Gecko LSM tree that is being flushed; queries read it until its sorted run is complete on
     /// flash.
-    flush: Option<Flush>,
+    flush: Option<BufferFlush>,
     /// Complete runs (sorted entries on flash) of the merge tree, newest first.
     runs: Vec<GeckoRun>,
     /// Index of the newest sorted run of the Gecko LSM tree that is not at a lower level than the next older one: the
@@ -363,7 +363,7 @@ impl Gecko {
     fn freeze(&mut self, sequence: u64) {
         let coverage =
             FlushCoverage { first_flush: self.next_flush, last_flush: self.next_flush, flush_time: sequence };
-        self.flush = Some(Flush { frozen: self.buffer.to_frozen(), coverage });
+        self.flush = Some(BufferFlush { frozen: self.buffer.to_frozen(), coverage });
         self.buffer.clear(&self.layout);
         self.flush_requested = false;
         self.next_flush += 1;

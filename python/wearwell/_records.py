@@ -296,8 +296,8 @@ class MappingConfig(Section):
 
 
 class PartsConfig(Section):
-    """Parts of a design (content mechanisms, map, page validity, recovery) by name; an absent part is the
-    design's own."""
+    """Names of the parts (content mechanisms, map, page validity, recovery) that replace a design's own; an
+    absent part is the design's own."""
 
     _optional = frozenset({
         "content",
@@ -799,16 +799,16 @@ class LifetimeRecord(Section):
 
 
 class Origin(Section):
-    """Where the value of a setting comes from."""
+    """Place in which a setting got its value: its kind, and where exactly."""
 
     _optional = frozenset({
         "place",
     })
 
     place: str | None
-    """The place, such as `drive.toml:12` or the name of a preset; absent if the kind says all."""
+    """The place, such as `drive.toml:12` or the name of a preset; absent if the kind alone identifies it."""
     source: str
-    """Kind of the place that the value comes from."""
+    """Kind of the place in which the setting got its value."""
 
 
 class SeriesPoint(Section):
@@ -1537,7 +1537,8 @@ class SavingRuns(Section):
 
 
 class MeasuredSaving(Section):
-    """What a content mechanism saves on a drive, beside the same drive without content mechanisms."""
+    """Result of a run of one content mechanism on a drive, compared with a run of the same drive without
+    content mechanisms."""
 
     _optional = frozenset({
         "erases",
@@ -1600,7 +1601,7 @@ class SizeShare(Section):
     pages: int
     """Number of pages that a request of this size touches."""
     share: float
-    """Requests of this size as a share of reads and writes."""
+    """Requests of this size as a fraction of all read and write requests."""
 
 
 class TrafficFigures(Section):
@@ -1702,7 +1703,8 @@ class Profile(Section):
     rewrites: RewriteFigures | None
     """Figures on rewrites of pages by a trace; null for files."""
     runs: SavingRuns | None
-    """The drive on which the content mechanisms were run; null if they were not run."""
+    """The drive on which the content mechanisms were run, with the results of these runs; null if they were
+    not run."""
     savings: list[Saving]
     """What each content mechanism by itself could save of the page writes, and what it saved on a drive."""
     skew: SkewFigures | None

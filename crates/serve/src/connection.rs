@@ -128,7 +128,7 @@ pub(crate) fn serve<D: BlockDevice>(
         Ok(None) => debug!("the client left before it chose an export"),
         Err(error) => debug!("the client left before it chose an export: {error}"),
     }
-    socket.say_goodbye();
+    socket.send_tls_close();
 }
 
 fn log_end(end: &io::Result<End>) {

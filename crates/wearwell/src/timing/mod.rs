@@ -16,7 +16,7 @@
 //!
 //! The same driver loop serves all engines. Open loop: call `submit` with the trace's arrival times, and set
 //! [`TimingOptions::open_loop`]. Closed loop with queue depth `qd`:
-//! `while timing.outstanding() >= qd { timing.complete_one(); }`, then submit at [`Timing::now_ns`].
+//! `while timing.outstanding() >= qd { timing.complete_next_request(); }`, then submit at [`Timing::now_ns`].
 //!
 //! # NVRAM scans precede the copies of GC
 //!

@@ -255,7 +255,7 @@ fn lifetime_figures_of_an_unsteady_run_are_marked_with_a_star() {
 /// Found by reading nineteen tables as four kinds of users: figures whose footnote was not printed, and notes that were
 /// not true.
 #[test]
-fn lines_of_a_compare_table_state_what_the_run_did() {
+fn figures_and_notes_of_a_compare_table_agree_with_what_the_run_did() {
     let table_of =
         |load: &str, more: &[&str]| ends_with(DONE, &[&["replay", "--workload", load][..], more].concat());
     let line = |table: &str, title: &str| {

@@ -47,7 +47,7 @@ fn write_amplification_at_a_given_over_provisioning_is_independent_of_drive_size
 
 /// The spare space of a preset is that of a drive as it is sold, and what GC keeps free is part of it.
 #[test]
-fn the_effective_over_provisioning_of_a_preset_is_as_printed() {
+fn the_acting_over_provisioning_of_a_preset_predicts_its_write_amplification() {
     for (preset, blocks) in [("lx-40g", 200), ("lx-40g", 400), ("il-64g", 256), ("bench-8g", 64)] {
         let (preset_is, blocks_are) =
             (format!("device.preset={preset}"), format!("device.blocks_per_plane={blocks}"));

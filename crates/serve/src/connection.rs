@@ -319,7 +319,7 @@ struct RequestBatch {
     shared: Arc<Shared>,
     claims: Arc<Vec<Claim>>,
     requests: VecDeque<PendingRequest>,
-    /// Bytes of the receive buffer that the requests share.
+    /// Size in bytes of the receive buffer in which payloads of these requests are; 0 if each has bytes of its own.
     shared_bytes: usize,
 }
 

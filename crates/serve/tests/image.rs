@@ -32,7 +32,7 @@ fn open(files: MemoryFiles, options: OpenOptions) -> Image<MemoryFiles> {
     Image::open_on(files, options).expect("the image is whole")
 }
 
-/// Returns the parts and the medium of the same device in simulation.
+/// Returns the device of `specification` over simulated flash, to compare with that of the image.
 fn simulated(specification: &Specification) -> Device<SimNand> {
     let superblock: Superblock = specification.superblock(7).expect("the device fits");
     let config = Config::from_parts(Some(("superblock", &superblock.config)), &[]).expect("it was pinned");

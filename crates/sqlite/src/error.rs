@@ -51,7 +51,9 @@ pub enum Error {
     #[error("the file directory of the device is damaged: {0}; restore the image from a copy")]
     Damaged(&'static str),
     /// All chunks (runs of device pages) of the device are in use by the database, its journal and its log.
-    #[error("the database, its journal and its write-ahead log fill all {chunks} chunks of the device")]
+    #[error(
+        "the device is full: the database, its journal and its write-ahead log use all of its {chunks} chunks; shorten the log by a checkpoint, delete data and VACUUM, or copy the database to a larger device"
+    )]
     Full {
         /// Number of chunks (runs of device pages) that the device has for files.
         chunks: usize,
@@ -80,7 +82,9 @@ pub enum Error {
     )]
     SuperJournal,
     /// A write-ahead log was written before its header.
-    #[error("a write-ahead log begins with its header")]
+    #[error(
+        "SQLite wrote to its write-ahead log before the log had a header, which this VFS cannot store; open the database again"
+    )]
     HeaderlessWal,
     /// The engine panicked earlier, so the device refuses all requests.
     #[error(

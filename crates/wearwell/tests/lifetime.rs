@@ -64,7 +64,7 @@ fn compressing_four_pages_saves_only_whole_flash_pages() {
 /// Figure 2a of the paper: the smallest ratio at which compression saves energy. The paper's text says 0.5. Its own
 /// times and powers give 0.25; with twice the energy of compression they give 0.5.
 #[test]
-fn compression_saves_energy_from_a_ratio_of_0_25_as_stated_and_0_5_as_fitted() {
+fn compression_to_a_quarter_saves_energy_by_the_papers_powers_and_to_half_by_the_fitted_ones() {
     let energy = |removed, model: EnergyModel| {
         SchemeEstimate::new(chunk_write_ratio(removed, 4), model.compression_overhead()).energy_ratio
     };

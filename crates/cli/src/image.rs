@@ -22,7 +22,7 @@ pub(crate) fn create(args: &CreateArgs) -> Result<Outcome, Failure> {
     };
     let mut progress = CreateProgress::default();
     let created = image::create_watched(&args.directory, &specification, &mut |done, all| {
-        progress.report_progress(done, all)
+        progress.report_progress(done, all);
     });
     let superblock = created.map_err(|error| match error {
         ImageError::Io { .. } => Failure::of_run(&error),

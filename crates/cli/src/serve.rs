@@ -82,7 +82,7 @@ impl ListeningSockets {
                     .push(Bound::everywhere(address).map_err(|error| server_failure(&error))?);
             }
             Some(address) => {
-                listening_sockets.bind_address(Protocol::Nbd, &Address::Tcp(address), args.socket_mode)?
+                listening_sockets.bind_address(Protocol::Nbd, &Address::Tcp(address), args.socket_mode)?;
             }
             None => {}
         }

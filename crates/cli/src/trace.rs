@@ -35,7 +35,7 @@ pub(crate) fn trace(command: &TraceCommand) -> Result<Outcome, Failure> {
 
 /// The statistics of several traces. Traces that cannot be read are reported and left out.
 struct TraceInfos {
-    trace_infos: Vec<(String, TraceInfo)>,
+    readable: Vec<(String, TraceInfo)>,
     unreadable: usize,
     /// Whether the user named exactly one trace on the command line.
     single: bool,
@@ -43,7 +43,7 @@ struct TraceInfos {
 
 impl TraceInfos {
     fn of(traces: &[PathBuf], options: &OpenOptions) -> Self {
-        let mut infos = Self { trace_infos: Vec::new(), unreadable: 0, single: traces.len() == 1 };
+        let mut infos = Self { readable: Vec::new(), unreadable: 0, single: traces.len() == 1 };
         for path in traces {
             let info = TraceFile::at(path, options).and_then(|file| {
                 let info = TraceInfo::of_file(&file.path, &file.options);
@@ -51,7 +51,7 @@ impl TraceInfos {
                 Ok((file.options.name_of(path), info))
             });
             match info {
-                Ok(info) => infos.trace_infos.push(info),
+                Ok(info) => infos.readable.push(info),
                 Err(failure) => {
                     eprintln!("wearwell: {}", failure.message);
                     infos.unreadable += 1;
@@ -64,11 +64,11 @@ impl TraceInfos {
     /// Returns one JSON object for a single trace, or a list of objects with their paths for several.
     fn to_json(&self) -> Result<String, Failure> {
         let whole = |value: serde_json::Result<String>| value.map_err(|error| Failure::of_run(&error));
-        if let ([(_, info)], true) = (&self.trace_infos[..], self.single) {
+        if let ([(_, info)], true) = (&self.readable[..], self.single) {
             return Ok(whole(serde_json::to_string_pretty(info))? + "\n");
         }
         let mut list = Vec::new();
-        for (path, info) in &self.trace_infos {
+        for (path, info) in &self.readable {
             let mut value = serde_json::to_value(info).map_err(|error| Failure::of_run(&error))?;
             value["path"] = path.as_str().into();
             list.push(value);
@@ -78,7 +78,7 @@ impl TraceInfos {
 
     fn to_text(&self) -> String {
         let mut text = String::new();
-        for (path, info) in &self.trace_infos {
+        for (path, info) in &self.readable {
             let _ = writeln!(text, "{path}");
             for (name, value) in rows(info) {
                 let _ = writeln!(text, "  {name:24} {value}");
@@ -88,10 +88,10 @@ impl TraceInfos {
     }
 
     fn outcome(&self) -> Result<Outcome, Failure> {
-        if self.trace_infos.is_empty() {
+        if self.readable.is_empty() {
             return Err(Failure::of_inputs());
         }
-        let is_whole = self.unreadable == 0 && self.trace_infos.iter().all(|(_, info)| info.damage.is_none());
+        let is_whole = self.unreadable == 0 && self.readable.iter().all(|(_, info)| info.damage.is_none());
         Ok(if is_whole { Outcome::Done } else { Outcome::Partial })
     }
 }

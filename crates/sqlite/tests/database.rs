@@ -13,7 +13,7 @@ fn checkpoint(connection: &Connection) {
     assert_eq!(busy, 0);
 }
 
-/// Does the same work in SQLite's default VFS, and returns the rows.
+/// Does the same work in the default VFS of `SQLite`, and returns the rows.
 fn model(transactions: u64) -> Vec<(i64, Vec<u8>)> {
     let plain = Connection::open_in_memory().expect("there is memory");
     churn(&plain, 7, transactions);

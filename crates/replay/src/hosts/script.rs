@@ -161,7 +161,7 @@ impl RequestScript {
             Step::Write => self.content.describe_pages(range.clone(), &mut into.content),
             Step::WriteKnown(content) => into.content.push(Descriptor::of_fingerprint(content)),
             Step::WriteCopy { source } => {
-                into.content.extend_from_slice(self.page_contents(source..source + pages))
+                into.content.extend_from_slice(self.page_contents(source..source + pages));
             }
             Step::Remap { source, .. } => {
                 into.source_offset_bytes = source * PAGE_BYTES;

@@ -114,7 +114,7 @@ impl<W: Write> TraceWriter for NativeWriter<W> {
     fn write(&mut self, request: &Request) -> Result<(), TraceError> {
         self.requests += 1;
         check_writable(request, self.requests)?;
-        if self.contents.content_numbers.len() + request.content.len() > CONTENTS_MAX {
+        if self.contents.known_contents.len() + request.content.len() > CONTENTS_MAX {
             let reason = "the trace has more than 2^28 distinct contents";
             return Err(TraceError::UnwritableRequest { request: self.requests, reason });
         }
@@ -131,7 +131,7 @@ impl<W: Write> TraceWriter for NativeWriter<W> {
 
     fn finish(&mut self) -> Result<u64, TraceError> {
         self.end_frame()?;
-        let counts = [self.requests, self.content_pages, self.contents.content_numbers.len() as u64];
+        let counts = [self.requests, self.content_pages, self.contents.known_contents.len() as u64];
         let payload: Vec<u8> = counts.iter().flat_map(|count| count.to_le_bytes()).collect();
         self.put_frame(KIND_END, payload.len(), &payload)?;
         self.out.flush()?;
@@ -243,7 +243,7 @@ impl ContentRun {
 /// but different compressed sizes get different numbers, so that the file keeps both sizes.
 #[derive(Default)]
 struct ContentNumbers {
-    content_numbers: FxHashMap<(Fingerprint, u16), u32>,
+    known_contents: FxHashMap<(Fingerprint, u16), u32>,
     newest: u64,
     last: u32,
     /// Encoded fingerprints and compressed sizes of those page contents in the current run (sequence of contents) that
@@ -265,11 +265,9 @@ impl ContentNumbers {
     }
 
     fn classify(&mut self, descriptor: Descriptor) -> (u64, u32) {
-        let next = self.content_numbers.len() as u32;
-        let id = *self
-            .content_numbers
-            .entry((descriptor.fingerprint, descriptor.compressed_bytes))
-            .or_insert(next);
+        let next = self.known_contents.len() as u32;
+        let id =
+            *self.known_contents.entry((descriptor.fingerprint, descriptor.compressed_bytes)).or_insert(next);
         let follows = descriptor.fingerprint.0 == self.newest.wrapping_add(1);
         let kind = match id == next {
             false => run::KNOWN_RANGE,

@@ -424,14 +424,14 @@ mod tests {
     #[test]
     fn the_audit_notices_host_writes_that_do_not_add_up() {
         assert_audit_notices("host page writes", device_with_remaps(), |ftl| {
-            ftl.store.stats.deduplicated_writes += 1
+            ftl.store.stats.deduplicated_writes += 1;
         });
     }
 
     #[test]
     fn the_audit_notices_a_wrong_count_of_programs() {
         assert_audit_notices("pages are programmed", device_with_remaps(), |ftl| {
-            ftl.store.stats.programs[Cause::Gc as usize] += 1
+            ftl.store.stats.programs[Cause::Gc as usize] += 1;
         });
         assert_audit_notices("pages are programmed", device_with_remaps(), |ftl| {
             ftl.store.stats.programs[Cause::Host as usize] -= 1;
@@ -439,20 +439,20 @@ mod tests {
         });
         let ftl = busy(&page_map(GcOptions::default()));
         assert_audit_notices("pages are programmed", ftl, |ftl| {
-            ftl.store.stats.programs[Cause::RemapLog as usize] += 1
+            ftl.store.stats.programs[Cause::RemapLog as usize] += 1;
         });
     }
 
     #[test]
     fn the_audit_notices_a_wrong_count_of_erases_also_after_a_reset() {
         assert_audit_notices("blocks were worn", device_with_remaps(), |ftl| {
-            ftl.store.stats.erases[Cause::Gc as usize] += 1
+            ftl.store.stats.erases[Cause::Gc as usize] += 1;
         });
         let mut ftl = device_with_remaps();
         ftl.clear_stats();
         assert_eq!(ftl.check(), Ok(()));
         assert_audit_notices("blocks were worn", ftl, |ftl| {
-            ftl.store.stats.erases[Cause::Wear as usize] += 1
+            ftl.store.stats.erases[Cause::Wear as usize] += 1;
         });
     }
 

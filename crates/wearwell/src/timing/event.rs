@@ -593,9 +593,9 @@ impl<T: TimingObserver> EventEngine<T> {
     fn wake_all(&mut self) {
         if !self.woken.is_empty() {
             if self.is_plain() {
-                self.wake_arrays_one_by_one::<true>()
+                self.wake_arrays_one_by_one::<true>();
             } else {
-                self.wake_arrays_one_by_one::<false>()
+                self.wake_arrays_one_by_one::<false>();
             }
         }
     }

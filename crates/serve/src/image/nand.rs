@@ -484,8 +484,15 @@ impl<B: Backing> FileNand<B> {
     /// adds it to the waiting operations.
     fn stage_page(&mut self, ppn: Ppn, oob: Oob, data: &[u8], spare: &[u8]) -> Result<(), NandError> {
         self.model.program(ppn, oob, Content::Descriptor(Descriptor::of_fingerprint(oob.fingerprint)))?;
+        let record = self.record_of(ppn, oob, data, spare);
+        self.stage(ppn, record, data, spare);
+        Ok(())
+    }
+
+    /// Returns the OOB record of a page that is to be programmed, without the number of its journal record.
+    fn record_of(&self, ppn: Ppn, oob: Oob, data: &[u8], spare: &[u8]) -> OobRecord {
         let epoch = self.model.erase_count(self.block_of(ppn));
-        let record = OobRecord {
+        OobRecord {
             epoch,
             oob: Some(oob),
             spare_bytes: spare.len() as u16,
@@ -493,9 +500,7 @@ impl<B: Backing> FileNand<B> {
             spare_crc: if spare.is_empty() { 0 } else { self.layout.spare_crc(ppn, epoch, spare) },
             is_lost: false,
             number: 0,
-        };
-        self.stage(ppn, record, data, spare);
-        Ok(())
+        }
     }
 
     fn find_waiting(&self, ppn: Ppn) -> Option<(&[u8], &[u8])> {
@@ -603,14 +608,17 @@ impl<B: Backing> FileNand<B> {
         follow.take_while(|&(expected, &ppn)| expected == ppn.0 && self.is_plain(ppn)).count()
     }
 
+    /// Reads the OOB of page number `k` of a run from the flash model. Returns the page, its destination, and the OOB of
+    /// its copy.
+    fn begin_copy(&mut self, run: &CopyRun<'_>, k: usize) -> Result<(Ppn, Ppn, Oob), NandError> {
+        let (from, to) = (run.source_pages[k], Ppn(run.first_destination.0 + k as u32));
+        let oob = self.model.read(from, &mut [])?;
+        Ok((from, to, Oob { owner: run.owners[k].0, sequence: run.sequence + k as u64, ..oob }))
+    }
+
     /// Copies page number `k` of a run, alone.
     fn copy_page(&mut self, run: &CopyRun<'_>, k: usize) -> Result<(), NandError> {
-        let (from, to) = (run.source_pages[k], Ppn(run.first_destination.0 + k as u32));
-        let oob = Oob {
-            owner: run.owners[k].0,
-            sequence: run.sequence + k as u64,
-            ..self.model.read(from, &mut [])?
-        };
+        let (from, to, oob) = self.begin_copy(run, k)?;
         let bytes = self.load_page(from)?;
         let (data, spare) = bytes.split_at(self.layout.geometry.page_bytes as usize);
         self.stage_page(to, oob, data, spare)
@@ -630,30 +638,14 @@ impl<B: Backing> FileNand<B> {
 
     /// Verifies and programs the copy of page number `k` of a run, whose data was read to where the copy waits.
     fn program_copy(&mut self, run: &CopyRun<'_>, k: usize) -> Result<(), NandError> {
-        let (from, to) = (run.source_pages[k], Ppn(run.first_destination.0 + k as u32));
-        let oob = Oob {
-            owner: run.owners[k].0,
-            sequence: run.sequence + k as u64,
-            ..self.model.read(from, &mut [])?
-        };
+        let (from, to, oob) = self.begin_copy(run, k)?;
         let last = self.epochs.back().expect("there is always one");
-        let (data, number) = (last.placed(to), last.number);
-        let is_whole = self.is_whole(from, data, &[]);
-        let epoch = self.model.erase_count(self.block_of(to));
-        let data_crc = self.layout.page_crc(to, epoch, data, &[]);
-        if !is_whole {
+        let data = last.placed(to);
+        if !self.is_whole(from, data, &[]) {
             return Err(self.note_damage(from));
         }
+        let record = OobRecord { number: last.number, ..self.record_of(to, oob, data, &[]) };
         self.model.program(to, oob, Content::Descriptor(Descriptor::of_fingerprint(oob.fingerprint)))?;
-        let record = OobRecord {
-            epoch,
-            oob: Some(oob),
-            spare_bytes: 0,
-            data_crc,
-            spare_crc: 0,
-            is_lost: false,
-            number,
-        };
         let bytes = self.layout.encode_oob(to, &record);
         self.last_epoch().add_placed(to, &bytes);
         self.note_staged(to, &record);

@@ -37,7 +37,7 @@ pub enum ConfigError {
         known: String,
     },
     /// A configuration value out of its range, or values that contradict each other.
-    #[error("configuration: {0}")]
+    #[error("{0}")]
     InvalidValue(String),
     /// A layout of the flash that is impossible.
     #[error(transparent)]

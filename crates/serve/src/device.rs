@@ -22,9 +22,6 @@ use wearwell_trace::Op;
 
 use crate::record::{Recorded, Recorder};
 
-/// The error that made a device refuse or fail a request, or a sentence.
-pub type BoxedError = Box<dyn std::error::Error + Send + Sync>;
-
 /// Why a device refuses or fails a request.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -41,14 +38,14 @@ pub enum DeviceError {
     },
     /// There is no space left to write: on the flash of the device, or on the disk of the server machine that stores
     /// its image.
-    #[error(transparent)]
-    Full(BoxedError),
+    #[error("{0}")]
+    Full(String),
     /// The request is invalid, whatever the state of the device.
-    #[error(transparent)]
-    Invalid(BoxedError),
+    #[error("{0}")]
+    Invalid(String),
     /// The medium (flash in memory or in files) failed.
-    #[error(transparent)]
-    Failed(BoxedError),
+    #[error("{0}")]
+    Failed(String),
     /// The device is served read-only and the request would change it.
     #[error("the device is served for reading only")]
     ReadOnly,
@@ -67,11 +64,7 @@ pub struct Refused {
 
 impl From<Refused> for DeviceError {
     fn from(refused: Refused) -> Self {
-        if refused.is_full {
-            Self::Full(refused.sentence.into())
-        } else {
-            Self::Failed(refused.sentence.into())
-        }
+        if refused.is_full { Self::Full(refused.sentence) } else { Self::Failed(refused.sentence) }
     }
 }
 
@@ -110,12 +103,13 @@ impl Medium for SimNand {}
 impl From<wearwell::Error> for DeviceError {
     fn from(error: wearwell::Error) -> Self {
         use wearwell::Error;
-        match &error {
-            Error::Full { .. } | Error::NoSpareSpace { .. } => Self::Full(error.into()),
+        let sentence = error.to_string();
+        match error {
+            Error::Full { .. } | Error::NoSpareSpace { .. } => Self::Full(sentence),
             Error::OutOfRange { .. } | Error::NotWholePages { .. } | Error::InvalidOptions(_) => {
-                Self::Invalid(error.into())
+                Self::Invalid(sentence)
             }
-            _ => Self::Failed(error.into()),
+            _ => Self::Failed(sentence),
         }
     }
 }
@@ -329,7 +323,7 @@ impl<N: Medium> FlashDevice<N> {
                 "logical page {lpn} ({page_bytes} bytes from byte {}) cannot be proven: the image is damaged, and what was \
                  written there last is not known",
                 u64::from(lpn.0) * page_bytes
-            ).into())),
+            ))),
             None => Ok(()),
         }
     }
@@ -411,7 +405,7 @@ impl<N: Medium> FlashDevice<N> {
             return Err(DeviceError::Invalid(format!(
                 "a recording holds pages of 4096 bytes and the device has pages of {}: set device.page_bytes=4096",
                 self.page.len()
-            ).into()));
+            )));
         }
         self.recorder = Some(Recorder::create(path, provenance)?);
         Ok(())
@@ -435,7 +429,7 @@ impl<N: Medium> FlashDevice<N> {
         self.flush()?;
         let copied = self.device.ftl_mut().store_mut().nand_mut().copy_to(directory);
         copied.map_err(|error| {
-            DeviceError::Failed(format!("cannot copy the image to {}: {error}", directory.display()).into())
+            DeviceError::Failed(format!("cannot copy the image to {}: {error}", directory.display()))
         })
     }
 
@@ -470,7 +464,7 @@ impl<N: Medium> FlashDevice<N> {
     /// Errors of [`Device::remap`]; more than 1 GiB at once.
     pub fn remap(&mut self, target: u64, source: u64, len: u64, mode: RemapMode) -> Result<(), DeviceError> {
         if len > wearwell_trace::REQUEST_MAX_BYTES {
-            return Err(DeviceError::Invalid(format!("remap of {len} bytes: at most 1 GiB at once").into()));
+            return Err(DeviceError::Invalid(format!("remap of {len} bytes: at most 1 GiB at once")));
         }
         self.commands.remaps += 1;
         self.note(Op::Remap(mode), target, len, Recorded { source, bytes: &[] });

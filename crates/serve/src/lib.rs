@@ -32,7 +32,7 @@ mod tls;
 
 pub use budget::BUDGET_BYTES;
 pub use connection::IN_FLIGHT_MAX_BYTES;
-pub use device::{BlockDevice, BoxedError, DeviceError, FlashDevice, Medium, Refused};
+pub use device::{BlockDevice, DeviceError, FlashDevice, Medium, Refused};
 pub use limits::Limits;
 pub use server::{Bound, NamedDevice, ServeError, Server};
 pub use socket::{Address, Reach, SocketMode};

@@ -35,7 +35,7 @@ impl Specification {
     /// # Errors
     /// [`DeviceError::Invalid`] with the reason for which the engine refuses the design or the configuration.
     pub fn build(&self) -> Result<FlashDevice<SimNand>, DeviceError> {
-        let invalid = |error: ConfigError| DeviceError::Invalid(error.into());
+        let invalid = |error: ConfigError| DeviceError::Invalid(error.to_string());
         let resolved = self.config.resolve_device(1).map_err(invalid)?;
         let parts = self.config.design_parts(&self.design, &resolved).map_err(invalid)?;
         let nvram_bytes = parts.nvram_bytes_with_map(&resolved.geometry, resolved.logical_pages);

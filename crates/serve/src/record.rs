@@ -58,7 +58,7 @@ impl Recorder {
     /// [`DeviceError::Failed`] with the file and the reason.
     pub fn create(path: &Path, provenance: &str) -> Result<Self, DeviceError> {
         let failed = |error: &dyn std::fmt::Display| {
-            DeviceError::Failed(format!("recording {}: {error}", path.display()).into())
+            DeviceError::Failed(format!("recording {}: {error}", path.display()))
         };
         let is_capture = path.extension().is_some_and(|ending| ending == "ops");
         let form = if is_capture {
@@ -107,7 +107,7 @@ impl Recorder {
             }
         };
         finished.map_err(|reason| {
-            DeviceError::Failed(format!("the recording ends at request {}: {reason}", self.requests).into())
+            DeviceError::Failed(format!("the recording ends at request {}: {reason}", self.requests))
         })
     }
 }

@@ -138,7 +138,7 @@ impl<N: Medium> Drive for LocalDrive<N> {
 
     fn stats(&mut self) -> Result<Value, Error> {
         let answer = control::answer(br#"{"command": "stats"}"#, &mut self.device);
-        Ok(serde_json::from_str(&answer).map_err(|error| DeviceError::Failed(error.into()))?)
+        Ok(serde_json::from_str(&answer).map_err(|error| DeviceError::Failed(error.to_string()))?)
     }
 
     fn close(self: Box<Self>) -> Result<(), Error> {

@@ -52,7 +52,7 @@ pub enum Error {
     Damaged(&'static str),
     /// All chunks (runs of device pages) of the device are in use by the database, its journal and its log.
     #[error(
-        "the device is full: the database, its journal and its write-ahead log use all of its {chunks} chunks; shorten the log by a checkpoint, delete data and VACUUM, or copy the database to a larger device"
+        "the device is full: the database, its journal and its write-ahead log use all of its {chunks} chunks; shorten the log by `pragma wal_checkpoint(truncate)`, or copy the database to a larger device"
     )]
     Full {
         /// Number of chunks (runs of device pages) that the device has for files.
@@ -82,9 +82,7 @@ pub enum Error {
     )]
     SuperJournal,
     /// A write-ahead log was written before its header.
-    #[error(
-        "SQLite wrote to its write-ahead log before the log had a header, which this VFS cannot store; open the database again"
-    )]
+    #[error("SQLite wrote to its write-ahead log before the header of the log, which this VFS cannot store")]
     HeaderlessWal,
     /// The engine panicked earlier, so the device refuses all requests.
     #[error(

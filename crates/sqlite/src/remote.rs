@@ -69,7 +69,7 @@ impl RemoteDrive {
         if answer["ok"] == true {
             return Ok(answer);
         }
-        Err(DeviceError::Failed(answer["error"].as_str().unwrap_or("no reason given").into()).into())
+        Err(DeviceError::Failed(answer["error"].as_str().unwrap_or("no reason given").to_owned()).into())
     }
 }
 
@@ -240,13 +240,10 @@ impl NbdClient {
         match errno {
             0 => Ok(()),
             errno::ENOSPC => Err(DeviceError::Full("the device has no room left".into()).into()),
-            errno => Err(DeviceError::Failed(
-                format!(
-                    "the server refuses {len} bytes at byte {offset}: {}",
-                    io::Error::from_raw_os_error(errno.cast_signed())
-                )
-                .into(),
-            )
+            errno => Err(DeviceError::Failed(format!(
+                "the server refuses {len} bytes at byte {offset}: {}",
+                io::Error::from_raw_os_error(errno.cast_signed())
+            ))
             .into()),
         }
     }

@@ -207,9 +207,9 @@ fn remap<N: Medium>(device: &mut FlashDevice<N>, ranges: &[Range], mode: Mode, d
 fn require_disjoint_ranges(range: &Range, mode: Mode) -> Result<(), DeviceError> {
     let Range { target, source, len } = *range;
     if matches!(mode, Mode::Move) && target.abs_diff(source) < len {
-        return Err(DeviceError::Invalid(
-            format!("move of {len} bytes from byte {source} to byte {target}: the ranges overlap").into(),
-        ));
+        return Err(DeviceError::Invalid(format!(
+            "move of {len} bytes from byte {source} to byte {target}: the ranges overlap"
+        )));
     }
     Ok(())
 }

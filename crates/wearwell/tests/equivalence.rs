@@ -20,8 +20,8 @@ use wearwell::gc::{GcOptions, VictimPolicy};
 use wearwell::lifetime::ContentSchemes;
 use wearwell::mapping::AnyMapping;
 use wearwell::nand::{
-    CopyRun, CutOutcome, FaultPlan, Nand, NandError, Oob, PageKind, PageWord, RecordedOp, Recording,
-    RetainedFields, SimNand,
+    CopyRun, CutOutcome, FaultPlan, Faulty, Nand, NandError, Oob, PageKind, PageWord, PowerCut, RecordedOp,
+    Recording, RetainedFields, SimNand,
 };
 use wearwell::sharing::counts::ReferenceCountForm;
 use wearwell::sharing::reverse_map::ReverseMapPart;
@@ -546,20 +546,25 @@ fn bulk_copies_and_medium_wrappers_change_no_outcome() {
             let medium = || full_medium(&world);
             let plain = run(medium(), logical, parts, BUFFERS[1], number);
             let by_page = run(PageByPage(medium()), logical, parts, BUFFERS[1], number);
-            let healthy = cuttable(medium(), None, CutOutcome::Before);
-            let healthy = run(healthy, logical, parts, BUFFERS[1], number);
+            let cut = PowerCut::new(medium(), None, CutOutcome::Before);
+            let uncut = run(cut, logical, parts, BUFFERS[1], number);
+            let faultless =
+                run(Faulty::new(medium(), FaultPlan::default(), 1), logical, parts, BUFFERS[1], number);
             let recorded = run(Recording::new(medium()), logical, parts, BUFFERS[1], number);
             let stats = plain.ftl().stats().clone();
-            for other in [by_page.ftl().stats(), healthy.ftl().stats(), recorded.ftl().stats()] {
+            for other in
+                [by_page.ftl().stats(), uncut.ftl().stats(), faultless.ftl().stats(), recorded.ftl().stats()]
+            {
                 assert_eq!(*other, stats);
             }
             assert_eq!(
-                healthy.ftl().store().nand().operations_since_restore(),
+                uncut.ftl().store().nand().operations_since_restore(),
                 count(recorded.ftl().store().nand().recorded_ops())
             );
             let media = [
                 by_page.ftl().store().nand().0.clone(),
-                healthy.ftl().store().nand().inner().inner().clone(),
+                uncut.ftl().store().nand().clone().into_inner(),
+                faultless.ftl().store().nand().clone().into_inner(),
                 recorded.ftl().store().nand().clone().into_inner(),
             ];
             let expected = contents(&mut plain.ftl().store().nand().clone());

@@ -38,11 +38,6 @@ impl<N: Fragile> Faulty<N> {
         self.failures
     }
 
-    /// The wrapped flash medium, for queries of its own type.
-    pub fn inner(&self) -> &N {
-        &self.inner
-    }
-
     /// Returns the wrapped flash medium.
     pub fn into_inner(self) -> N {
         self.inner

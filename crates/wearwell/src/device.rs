@@ -271,7 +271,7 @@ impl<N: Nand> Device<N> {
         let mut whole = match data {
             PageData::Bytes(_) => PageData::Bytes(page.clone()),
             PageData::Descriptor(_) => {
-                let old = ftl.fingerprint_of(lpn)?.unwrap_or(Fingerprint::ZERO_PAGE);
+                let old = ftl.fingerprint_of(lpn, &[])?.unwrap_or(Fingerprint::ZERO_PAGE);
                 PageData::Descriptor(Descriptor::of_fingerprint(old))
             }
         };

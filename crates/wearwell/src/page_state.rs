@@ -71,7 +71,7 @@ impl<N: Nand> Ftl<N> {
         {
             return PageState::Shared;
         }
-        if self.delta.as_ref().is_some_and(|stage| stage.fingerprint(lpn).is_some()) {
+        if self.delta.as_ref().is_some_and(|stage| stage.has_delta(lpn)) {
             return PageState::Delta;
         }
         if self.is_member(unit) { PageState::Packed } else { PageState::Stored }

@@ -3,6 +3,7 @@
 
 use common::{audit, flat_geometry};
 use wearwell::address::{BlockId, Lpn, RemapMode};
+use wearwell::content::dedup::DedupOptions;
 use wearwell::content::delta::DeltaStatistics;
 use wearwell::data::{Descriptor, Fingerprint, mix_bits};
 use wearwell::design::{
@@ -624,6 +625,33 @@ fn recovery_does_not_restore_a_delta_that_a_bind_replaced() {
     remap(&mut drive, 0, 3);
     drive.lose_power();
     assert!(drive.read_bytes(0) == page(0, 3, 200), "the content of the base, and not that of the delta");
+}
+
+/// Bug: recovery gave a delta with bytes the fingerprint of the zero page, and the merge of that delta stored the merged
+/// page under it. A write of zeros was then bound to the merged page, unless hits are verified.
+#[test]
+fn a_page_merged_after_a_power_loss_has_the_fingerprint_of_its_bytes() {
+    let mut parts = delta(GcOptions::default(), unscanned(), None);
+    parts.content.sharing = Some(SharingDesign {
+        reverse_map: ReverseMapPart::Ideal,
+        reference_counts: ReferenceCountForm::Dense,
+        dedup: Some(DedupOptions { capacity_entries: None, verify_on_hit: false }),
+        atomic_commands: false,
+    });
+    let nand = SimNand::new(flat_geometry([1, 16, 8, PAGE as u32]), RetainedFields::ALL);
+    let device = Device::new(nand, LOGICAL, &parts, DeviceOptions::default()).expect("they go together");
+    let mut drive = Drive { device };
+    drive.write(0, 0);
+    drive.write(0, 1);
+    assert_eq!(drive.delta_writes(), 1);
+    drive.lose_power();
+    (0..3).for_each(|_| drive.expect(0, 1));
+    assert_eq!(drive.statistics().read_hot_merges, 1);
+    drive.write_bytes(1, &[0; PAGE]);
+    assert!(drive.read_bytes(1) == [0; PAGE], "zeros are bound to a page that holds something else");
+    drive.write_bytes(2, &page(0, 1, 200));
+    assert_eq!(drive.device.ftl().stats().deduplicated_writes, 1, "the merged page is found by its content");
+    drive.expect(0, 1);
 }
 
 /// Requirement D31: with tables on flash, map entries are evicted and fetched while their pages are in delta form.

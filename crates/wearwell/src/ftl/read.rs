@@ -146,13 +146,13 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Returns the fingerprint of the current content of `lpn`, with its buffered page or delta if there is one; `None`
-    /// if `lpn` is unmapped. Used to merge partial writes.
-    pub(crate) fn fingerprint_of(&mut self, lpn: Lpn) -> Result<Option<Fingerprint>> {
+    /// if `lpn` is unmapped. `page` is that content as it was just read; it is empty on a medium that keeps no bytes.
+    pub(crate) fn fingerprint_of(&mut self, lpn: Lpn, page: &[u8]) -> Result<Option<Fingerprint>> {
         if let Some(pending) = self.chunks.as_ref().and_then(|stage| stage.pending_fingerprint(lpn)) {
             return Ok(Some(pending));
         }
         let place = self.locate(lpn)?;
-        let of_delta = self.delta.as_ref().and_then(|stage| stage.fingerprint(lpn));
+        let of_delta = self.delta.as_ref().and_then(|stage| stage.fingerprint(lpn, page));
         Ok(of_delta.or(place.map(|unit| self.fingerprint_of_unit(unit))))
     }
 }

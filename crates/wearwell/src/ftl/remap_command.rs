@@ -103,7 +103,7 @@ impl<N: Nand> Ftl<N> {
     fn rewrite(&mut self, lpn: Lpn) -> Result<()> {
         let mut page = self.blank_page();
         self.read(lpn, &mut page)?;
-        let identity = self.fingerprint_of(lpn)?.unwrap_or(Fingerprint::ZERO_PAGE);
+        let identity = self.fingerprint_of(lpn, &page)?.unwrap_or(Fingerprint::ZERO_PAGE);
         self.retry_after_program_failure(|ftl| {
             ftl.write_instead_of_bind(lpn, Content::of_page(&page, identity), identity)
         })

@@ -511,7 +511,7 @@ mod tests {
                     ftl.recover().expect("a healthy medium recovers");
                     ftl.check().unwrap_or_else(|violation| panic!("{name}, loss {loss}: {violation}"));
                     for (lpn, expected) in (0..).map(Lpn).zip(&held) {
-                        let content = ftl.fingerprint_of(lpn).expect("it is mapped or not");
+                        let content = ftl.fingerprint_of(lpn, &[]).expect("it is mapped or not");
                         assert_eq!(content, *expected, "{name}, page {lpn}, loss {loss}");
                     }
                 }

@@ -43,7 +43,7 @@ use written::FlashDeltaTable;
 
 use crate::address::{BlockId, Lpn, Ppn, Unit, is_flash_page};
 use crate::content::{SchemeKind, SchemeOutcome};
-use crate::data::{Content, Descriptor, Fingerprint, apply_delta, compute_delta};
+use crate::data::{Content, Descriptor, Fingerprint, apply_delta, compute_delta, fingerprint_of};
 use crate::design::{MappingPart, Persistence};
 use crate::error::{Error, Result};
 use crate::ftl::Ftl;
@@ -409,9 +409,18 @@ impl DeltaState {
     }
 
     /// Returns the fingerprint of the current content of the logical page `lpn` if it has a delta; `None` if it has
-    /// none.
-    pub(crate) fn fingerprint(&self, lpn: Lpn) -> Option<Fingerprint> {
-        self.places.get(&lpn).map(|place| place.fingerprint)
+    /// none. `page` holds that content; it is empty on a medium that keeps no bytes.
+    ///
+    /// Recovery finds no fingerprint beside a delta with bytes. Then the fingerprint is computed from `page`.
+    pub(crate) fn fingerprint(&self, lpn: Lpn, page: &[u8]) -> Option<Fingerprint> {
+        let place = self.places.get(&lpn)?;
+        let is_unknown = place.has_bytes && place.fingerprint == Fingerprint::default() && !page.is_empty();
+        Some(if is_unknown { fingerprint_of(page) } else { place.fingerprint })
+    }
+
+    /// Whether the current content of the logical page `lpn` is stored as a delta, on flash or in the RAM buffer.
+    pub(crate) fn has_delta(&self, lpn: Lpn) -> bool {
+        self.places.contains_key(&lpn)
     }
 
     /// Returns the flash page with the delta of `lpn`; `None` if it has no delta, or if its delta is still in the RAM
@@ -869,8 +878,6 @@ impl<N: Nand> Ftl<N> {
         was_read: Option<&[u8]>,
         cause: Cause,
     ) -> Result<()> {
-        let fingerprint =
-            self.delta.as_ref().and_then(|stage| stage.fingerprint(lpn)).expect("asked by the caller");
         let has_bytes = self.delta.as_ref().is_some_and(|stage| stage.has_delta_bytes(lpn));
         let mut page = self.blank_page();
         let read = match was_read {
@@ -881,6 +888,12 @@ impl<N: Nand> Ftl<N> {
             _ => self.read_both(lpn, base, &mut page, cause),
         };
         let is_lost = matches!(&read, Err(error) if error.is_media_error());
+        let of_bytes = if is_lost { &[][..] } else { &page };
+        let fingerprint = self
+            .delta
+            .as_ref()
+            .and_then(|stage| stage.fingerprint(lpn, of_bytes))
+            .expect("asked by the caller");
         let ppn = match read {
             // If base or delta cannot be read, the logical page is lost.
             Err(_) if is_lost => self.store.append_lost(stream, pool, lpn.0, &[], fingerprint, cause)?,

@@ -168,6 +168,9 @@ pub fn decode_delta_page_header(page: &[u8]) -> Option<Vec<(Lpn, Range<usize>)>>
     Some(found)
 }
 
+/// Most bytes of a flash page that deltas fill: the header states the end of a delta in 16 bits.
+const FILLED_MAX_BYTES: u32 = u16::MAX as u32;
+
 /// The RAM buffer of deltas (the paper's temp buffer): pages that are being filled with deltas.
 #[derive(Clone, Debug)]
 pub struct DeltaTempBuffer {
@@ -177,10 +180,11 @@ pub struct DeltaTempBuffer {
 }
 
 impl DeltaTempBuffer {
-    /// Creates a RAM buffer for deltas with `pages` open pages of `page_bytes` bytes; the paper has one.
+    /// Creates a RAM buffer for deltas with `pages` open pages of `page_bytes` bytes; the paper has one. At most the
+    /// first 65,535 bytes of a page are filled.
     pub fn new(pages: u32, page_bytes: u32) -> Self {
         let open = vec![OpenDeltaPage::default(); pages.max(1) as usize];
-        Self { page_bytes: page_bytes as usize, most_deltas: usize::MAX, open }
+        Self { page_bytes: page_bytes.min(FILLED_MAX_BYTES) as usize, most_deltas: usize::MAX, open }
     }
 
     /// Limits each page of the RAM buffer to at most `most_deltas` deltas.
@@ -256,6 +260,30 @@ impl DeltaTempBuffer {
 mod tests {
     use super::*;
     use crate::data::compute_delta;
+
+    /// Bug: the end of a delta that filled a page of 64 KiB to its last byte was stored as 0, and the page could not
+    /// be decoded.
+    #[test]
+    fn a_page_of_64_kib_that_deltas_fill_is_decoded() {
+        let page_bytes = 64 << 10;
+        let mut buffer = DeltaTempBuffer::new(1, page_bytes);
+        let mut expected = Vec::new();
+        for lpn in (0..).map(Lpn) {
+            let free = buffer.page(0).free(buffer.page_bytes).saturating_sub(DIRECTORY_LINE_BYTES);
+            let bytes = free.min(30_000) as u16;
+            if bytes == 0 {
+                break;
+            }
+            let payload = vec![lpn.0 as u8 + 1; bytes.into()];
+            expected.push((lpn, payload.clone()));
+            buffer.push(0, BufferedDelta { lpn, bytes, fingerprint: Fingerprint::default(), payload });
+        }
+        let page = buffer.page(0).encode(page_bytes as usize);
+        let decoded = decode_delta_page_header(&page).expect("it was encoded here");
+        let decoded: Vec<_> = decoded.into_iter().map(|(lpn, range)| (lpn, page[range].to_vec())).collect();
+        assert!(decoded == expected, "{} deltas decoded of {}", decoded.len(), expected.len());
+        assert_eq!(expected.len(), 3, "a third delta fills the page");
+    }
 
     #[test]
     fn a_placeholder_delta_is_distinguished_from_a_compressed_difference() {

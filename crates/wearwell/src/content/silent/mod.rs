@@ -63,7 +63,7 @@ impl<N: Nand> Ftl<N> {
             self.read_buffered_page(write.lpn, &mut stored);
             fingerprint
         } else {
-            let has_delta = self.delta.as_ref().is_some_and(|stage| stage.fingerprint(write.lpn).is_some());
+            let has_delta = self.delta.as_ref().is_some_and(|stage| stage.has_delta(write.lpn));
             let place = self.look_up_for_comparison(write.lpn)?;
             let Some(unit) = place.filter(|_| !has_delta) else { return Ok(false) };
             match self.read_unit(unit, &mut stored, Cause::Content) {

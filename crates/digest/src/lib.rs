@@ -1,7 +1,7 @@
 //! Digests the sources of a crate while it is built, so that a record of results can name the code that made it.
 //!
-//! Lines that are only a comment, blank lines and indentation are left out, because they change no result. Paths are
-//! left out, too, so that a checkout and a packaged crate have the same digest. Each crate whose code affects results
+//! Unit tests, lines that are only a comment, blank lines and indentation are left out, because they change no result.
+//! Paths are left out, too, so that a checkout and a packaged crate have the same digest. Each crate whose code affects results
 //! calls [`of_sources`] in its build script and reads the digest from the environment variable `CODE_DIGEST` when it is
 //! compiled.
 
@@ -35,9 +35,27 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// Adds the code lines of a source text to a digest.
+/// Adds the code lines of a source text, as rustfmt formats it, to a digest.
 pub fn digested(digest: u64, text: &str) -> u64 {
-    text.lines().map(str::trim).filter(|line| is_code(line)).fold(digest, fnv)
+    let mut lines = text.lines();
+    let mut result = digest;
+    while let Some(line) = lines.next() {
+        if line.trim() == "#[cfg(test)]" {
+            skip_item(&mut lines, indentation(line));
+        } else if is_code(line.trim()) {
+            result = fnv(result, line.trim());
+        }
+    }
+    result
+}
+
+/// Skips the lines of an item: up to the next line with this indentation that ends with a brace or a semicolon.
+fn skip_item<'a>(lines: &mut impl Iterator<Item = &'a str>, indent: usize) {
+    lines.find(|line| indentation(line) == indent && line.ends_with(['}', ';']));
+}
+
+fn indentation(line: &str) -> usize {
+    line.len() - line.trim_start().len()
 }
 
 /// Returns whether a trimmed line has code, that is, is neither blank nor a line comment.
@@ -68,6 +86,10 @@ mod tests {
             digest("/// Calls.\nfn a() {\n\n  // Once.\n  b(1);\n}"),
             "comments and layout do not count"
         );
+        let with_tests =
+            "fn a() {\n    b(1);\n}\n#[cfg(test)]\nuse c;\n\n#[cfg(test)]\nmod tests {\n    fn c() {}\n}\n";
+        assert_eq!(code, digest(with_tests), "unit tests do not count");
+        assert_ne!(code, digest(&format!("{with_tests}fn d() {{}}\n")), "code after a unit test counts");
         for other in
             ["fn a() {\n    b(2);\n}\n", "fn a() {\n    b(1);\n    b(1);\n}\n", "fn a() {\n}\n    b(1);\n"]
         {

@@ -638,12 +638,16 @@ fn a_page_merged_after_a_power_loss_has_the_fingerprint_of_its_bytes() {
         dedup: Some(DedupOptions { capacity_entries: None, verify_on_hit: false }),
         atomic_commands: false,
     });
-    let nand = SimNand::new(flat_geometry([1, 16, 8, PAGE as u32]), RetainedFields::ALL);
+    let parts = parts.without_battery().expect("the map is flat");
+    let geometry = flat_geometry([1, 16, 8, PAGE as u32]);
+    let nand = SimNand::new(geometry.clone(), RetainedFields::ALL);
+    let nand = nand.with_nvram(parts.nvram_bytes_with_map(&geometry, LOGICAL));
     let device = Device::new(nand, LOGICAL, &parts, DeviceOptions::default()).expect("they go together");
     let mut drive = Drive { device };
     drive.write(0, 0);
     drive.write(0, 1);
     assert_eq!(drive.delta_writes(), 1);
+    drive.device.flush().expect("there is room");
     drive.lose_power();
     (0..3).for_each(|_| drive.expect(0, 1));
     assert_eq!(drive.statistics().read_hot_merges, 1);

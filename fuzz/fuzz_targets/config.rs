@@ -8,7 +8,7 @@
 use libfuzzer_sys::fuzz_target;
 use wearwell_config::Config;
 
-/// Footprints in 4-KiB pages: none, one, small, large.
+/// Footprints of an input, in 4-KiB pages: none, one, small, large.
 const FOOTPRINTS: [u64; 4] = [0, 1, 50_000, 1 << 31];
 
 fuzz_target!(|input: &[u8]| {
@@ -24,14 +24,14 @@ fuzz_target!(|input: &[u8]| {
     let again = Config::from_parts(Some(("written.toml", &written)), &[]).expect("it was accepted before");
     assert_eq!(again.to_toml(), written);
     for footprint_pages in FOOTPRINTS {
-        let Ok(resolved) = config.resolve(footprint_pages) else { continue };
+        let Ok(resolved) = config.resolve_device(footprint_pages) else { continue };
         let (logical, physical) = (u64::from(resolved.logical_pages), resolved.geometry.pages());
         assert!(0 < logical && logical < physical, "{logical} of {physical} pages exported");
         resolved.geometry.clone().checked().expect("a resolved layout is possible");
         for design in wearwell::design::ALL {
-            config.parts(design.name, &resolved).expect("every design can be configured");
+            config.design_parts(design.name, &resolved).expect("every design can be configured");
         }
         let geometry = &resolved.geometry;
-        let _ = (config.buffer(geometry), config.timing.engine(), config.timing.options(geometry, 2));
+        let _ = (config.write_buffer_options(geometry), config.timing.timing_options(geometry, 2));
     }
 });

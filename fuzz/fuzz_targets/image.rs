@@ -23,7 +23,7 @@ use wearwell_serve::image::{
     Backing, Durability, Image, ImageFile, OpenOptions, Specification, Verdict, audit_of, create_on,
 };
 
-/// A small device, whose records the rest of the input is taken for.
+/// Returns the layout of a small device, as which the input is decoded.
 fn layout() -> Layout {
     let geometry = Geometry {
         channels: 1,
@@ -46,7 +46,8 @@ fn layout() -> Layout {
     })
 }
 
-/// The record with the checksum that it needs to be looked at further: a fuzzer does not guess checksums.
+/// Returns the record with a valid checksum, so that the decoder looks at the rest of it: a fuzzer does not guess
+/// checksums.
 fn sealed(mut record: [u8; 64], salt: u64, address: u64) -> [u8; 64] {
     let seed = crc32c::crc32c_append(crc32c::crc32c(&salt.to_le_bytes()), &address.to_le_bytes());
     let crc = crc32c::crc32c_append(seed, &record[4..]);
@@ -54,7 +55,8 @@ fn sealed(mut record: [u8; 64], salt: u64, address: u64) -> [u8; 64] {
     record
 }
 
-/// The same for a record of the journal at its beginning, or a sector with number 0.
+/// Returns the bytes with a valid checksum of a journal record at byte 0, or of sector 0, if a bit of the input selects
+/// this.
 fn sealed_bytes(data: &[u8]) -> Vec<u8> {
     let mut bytes = data.to_vec();
     if bytes.len() >= 64 && bytes[5] & 1 == 1 {
@@ -68,7 +70,7 @@ fn sealed_bytes(data: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The same for a superblock.
+/// Gives a superblock a valid magic number, version and checksum.
 fn seal_superblock(bytes: &mut [u8]) {
     bytes[..8].copy_from_slice(b"WEARWELL");
     bytes[8..12].copy_from_slice(&2u32.to_le_bytes());
@@ -116,7 +118,7 @@ const DESIGNS: [&str; 5] = ["page-map", "recyclable", "remap", "delta", "integra
 const PAGE_BYTES: usize = 512;
 const PAGES: u64 = 64;
 
-/// The files of an image in memory.
+/// Files of an image in memory.
 #[derive(Clone, Default)]
 struct Memory([Vec<u8>; 6]);
 
@@ -145,7 +147,7 @@ impl Backing for Memory {
     }
 }
 
-/// What page `lpn` holds in its version: some pages are alike, some nearly, one in eight is trimmed.
+/// Returns the content of page `lpn` in a version. Some pages have equal contents, and some differ in a few bytes.
 fn content(lpn: u64, version: u64) -> [u8; PAGE_BYTES] {
     let mut bytes = [(lpn % 5) as u8 + 1; PAGE_BYTES];
     if lpn % 3 != 0 {
@@ -169,7 +171,7 @@ fn write_all<N: Nand>(device: &mut Device<N>) -> wearwell::Result<()> {
     device.flush()
 }
 
-/// An image that was written several times over, flushed, and not closed.
+/// Makes an image in which every page was written several times and some were trimmed; it is flushed and not closed.
 fn worked_on(design: &str, durability: Durability) -> Memory {
     let settings = [
         "device.channels=1",
@@ -190,7 +192,7 @@ fn worked_on(design: &str, durability: Durability) -> Memory {
     image.into_backing()
 }
 
-/// One damage: which file, where, what is laid over the byte, and whether the record gets a checksum that agrees.
+/// Damage of one byte: file, position, bits to flip, and whether the record then gets a valid checksum.
 #[derive(Clone, Copy)]
 struct Damage {
     file: ImageFile,
@@ -228,13 +230,12 @@ impl Damage {
                 *record = sealed(*record, layout.salt, from as u64);
             }
             ImageFile::Nvram => {
-                let sector: &mut [u8; 512] =
-                    (&mut bytes[self.at / 512 * 512..][..512]).try_into().expect("the file ends with a sector");
+                let sector: &mut [u8; 512] = (&mut bytes[self.at / 512 * 512..][..512])
+                    .try_into()
+                    .expect("the file ends with a sector");
                 let address = (self.at / 512) as u64;
-                let seed = crc32c::crc32c_append(
-                    crc32c::crc32c(&layout.salt.to_le_bytes()),
-                    &address.to_le_bytes(),
-                );
+                let seed =
+                    crc32c::crc32c_append(crc32c::crc32c(&layout.salt.to_le_bytes()), &address.to_le_bytes());
                 let crc = crc32c::crc32c_append(seed, &sector[4..]);
                 sector[..4].copy_from_slice(&crc.to_le_bytes());
             }
@@ -243,8 +244,8 @@ impl Damage {
     }
 }
 
-/// Opening turns a panic of the engine into a refusal, which is an answer; the fuzzer's own hook would end at it. A panic that
-/// nobody catches is told and still ends the fuzzer.
+/// Replaces the fuzzer's panic hook, which would end at every panic. Opening an image turns a panic of the engine into
+/// a refusal, which is a valid answer. Any other panic is printed and still ends the fuzzer.
 fn allow_caught_panics() {
     static ONCE: Once = Once::new();
     let tell = |panic: &panic::PanicHookInfo<'_>| {
@@ -257,8 +258,8 @@ fn allow_caught_panics() {
 
 static IS_OPENING: AtomicBool = AtomicBool::new(false);
 
-/// Opens a damaged image. A checksum that agrees makes a lie of a damage, which nobody can know to be one: then only no
-/// panic of opening is asked. So it is with several damages, which may hit the last record of the journal at both copies.
+/// Opens a damaged image and checks what it returns. Damage with a valid checksum cannot be detected, and several
+/// damages may hit both copies of the last journal record: in these cases only a panic counts as an error.
 fn open_damaged(data: &[u8]) {
     allow_caught_panics();
     thread_local! {
@@ -301,7 +302,8 @@ fn open_damaged(data: &[u8]) {
     }
 }
 
-/// Pages that cannot be read. What can be read must be what was written, if that is asked.
+/// Returns the number of pages that cannot be read. If `is_exact`, checks that every other page reads as it was
+/// written.
 fn misread<N: Nand>(device: &mut Device<N>, is_exact: bool) -> usize {
     let mut bytes = [0; PAGE_BYTES];
     let mut is_lost = |lpn: u64| {

@@ -29,7 +29,8 @@ fn requests(file: Vec<u8>, options: &OpenOptions) -> (Vec<Request>, bool) {
     }
 }
 
-/// A file with one frame of these raw records; it has no end record, so it must never look whole.
+/// Decodes a file with one frame of these raw records. The file has no end record, so the reader must report it as
+/// incomplete.
 fn decode(records: u32, raw: &[u8]) {
     let mut file = Vec::new();
     drop(NativeWriter::new(&mut file, "").expect("a vector takes everything"));
@@ -53,7 +54,7 @@ fn copy(text: &[u8]) {
     round_trip(&requests([header, text].concat(), &options).0);
 }
 
-/// What a reader accepts can be written, and reads as the same.
+/// Checks that requests which a reader accepted can be written, and are then read as the same requests.
 fn round_trip(read: &[Request]) {
     if read.iter().map(|request| request.content.len()).sum::<usize>() > 100_000 {
         return;
@@ -69,7 +70,7 @@ fn round_trip(read: &[Request]) {
     assert!(whole && again == read);
 }
 
-/// A zstd frame with one raw block (at most 64 KiB here), so that no compressor slows the fuzzer down.
+/// Returns a zstd frame with one uncompressed block (at most 64 KiB here), so that no compressor slows the fuzzer down.
 fn stored_block(raw: &[u8]) -> Vec<u8> {
     let raw = &raw[..raw.len().min(65_535)];
     let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0xa0];

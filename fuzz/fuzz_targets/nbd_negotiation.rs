@@ -8,7 +8,7 @@
 use libfuzzer_sys::fuzz_target;
 use wearwell_serve::nbd::{Export, Negotiation, OPTION_MAX_BYTES, Outcome};
 
-/// Bytes of reply to one byte of input: an option of 16 bytes is told all there is about the export.
+/// Most bytes of reply per byte of input: an option of 16 bytes may ask for all information about the export.
 const REPLY_PER_BYTE: usize = 64;
 
 fn negotiate(input: &[u8], piece_bytes: usize) -> (Vec<u8>, Outcome, usize) {

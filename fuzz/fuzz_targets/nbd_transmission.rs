@@ -1,10 +1,13 @@
-//! NBD transmission: any bytes in any pieces become requests that the engine answers or refuses; the device keeps its laws.
+//! NBD transmission: any bytes, split in any way, are decoded into requests that the engine answers or refuses. The
+//! device passes its audit afterwards.
 //!
-//! The first byte says what was negotiated, the second how the rest is cut, the third which design runs.
+//! The first byte selects what was negotiated and whether pieces are long, the second the length of the pieces, and the
+//! third the design.
 
 #![no_main]
 
 use std::cell::RefCell;
+use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
 use wearwell::nand::SimNand;
@@ -18,7 +21,8 @@ const SIZE: u64 = 1 << 20;
 
 fn devices() -> Vec<FlashDevice<SimNand>> {
     let device = |design| {
-        let specification = Specification::new(design, Config::default(), Some(SIZE)).expect("it is possible");
+        let specification =
+            Specification::new(design, Config::default(), Some(SIZE)).expect("it is possible");
         specification.build().expect("it fits")
     };
     DESIGNS.into_iter().map(device).collect()
@@ -29,14 +33,30 @@ thread_local! {
     static RUNS: RefCell<u64> = const { RefCell::new(0) };
 }
 
+/// Decodes the first request of `buffer[at..]` twice, with its payload copied and with its payload shared with the
+/// buffer, and checks that the results are equal.
+fn decode(
+    copying: &mut Decoder,
+    sharing: &mut Decoder,
+    buffer: &Arc<Vec<u8>>,
+    at: usize,
+) -> (usize, Decoded) {
+    let (taken, decoded) = sharing.take_part(buffer, at..buffer.len());
+    let (same, copied) = copying.take(&buffer[at..]);
+    assert!(taken > 0, "a decoder that takes nothing never ends");
+    assert_eq!((taken, &decoded), (same, &copied));
+    (taken, decoded)
+}
+
 fn run(device: &mut FlashDevice<SimNand>, agreed: Negotiated, piece_bytes: usize, input: &[u8]) {
     let export = Export::of(device, "drive", "");
-    let mut decoder = Decoder::default();
-    for mut piece in input.chunks(piece_bytes) {
-        while !piece.is_empty() {
-            let (taken, decoded) = decoder.take(piece);
-            assert!(taken > 0, "a decoder that takes nothing never ends");
-            piece = &piece[taken..];
+    let (mut copying, mut sharing) = (Decoder::default(), Decoder::default());
+    for piece in input.chunks(piece_bytes) {
+        let buffer = Arc::new(piece.to_vec());
+        let mut at = 0;
+        while at < piece.len() {
+            let (taken, decoded) = decode(&mut copying, &mut sharing, &buffer, at);
+            at += taken;
             match decoded {
                 Decoded::Incomplete => {}
                 Decoded::Request(request) => {
@@ -52,17 +72,19 @@ fn run(device: &mut FlashDevice<SimNand>, agreed: Negotiated, piece_bytes: usize
 }
 
 fuzz_target!(|input: &[u8]| {
-    let [agreed, cut, design, rest @ ..] = input else { return };
+    let [agreed_byte, cut, design, rest @ ..] = input else { return };
     let agreed = Negotiated {
-        is_structured: agreed & 1 != 0,
-        knows_sizes: agreed & 2 != 0,
-        allocation: agreed & 4 != 0,
-        state: agreed & 8 != 0,
+        is_structured: agreed_byte & 1 != 0,
+        knows_sizes: agreed_byte & 2 != 0,
+        allocation: agreed_byte & 4 != 0,
+        state: agreed_byte & 8 != 0,
         export: 0,
     };
+    // Short pieces cut headers, long ones hold whole payloads.
+    let piece_bytes = (1 + *cut as usize) * if agreed_byte & 16 == 0 { 1 } else { 64 };
     DEVICES.with_borrow_mut(|devices| {
         let device = &mut devices[*design as usize % DESIGNS.len()];
-        run(device, agreed, 1 + *cut as usize, rest);
+        run(device, agreed, piece_bytes, rest);
         let is_due = RUNS.with_borrow_mut(|runs| {
             *runs += 1;
             *runs % 256 == 0

@@ -9,7 +9,8 @@ use std::io::Cursor;
 
 use libfuzzer_sys::fuzz_target;
 use wearwell_trace::{
-    BlockLayerStage, AssumedOp, Format, OpenOptions, REQUEST_MAX_BYTES, Request, TimeUnit, TraceInfo, open_stream,
+    AssumedOp, BlockLayerStage, Format, OpenOptions, REQUEST_MAX_BYTES, Request, TimeUnit, TraceInfo,
+    open_stream,
 };
 
 fn options(choice: u8) -> OpenOptions {
@@ -17,9 +18,13 @@ fn options(choice: u8) -> OpenOptions {
     let has_stages = matches!(format, Some(Format::Blkparse | Format::Blktrace | Format::Wiscsee));
     OpenOptions {
         format,
-        action: if has_stages && choice & 32 != 0 { BlockLayerStage::Queue } else { BlockLayerStage::Issue },
+        block_layer_stage: if has_stages && choice & 32 != 0 {
+            BlockLayerStage::Queue
+        } else {
+            BlockLayerStage::Issue
+        },
         time_unit: (format == Some(Format::MqSim) && choice & 64 != 0).then_some(TimeUnit::Microseconds),
-        assume: (format == Some(Format::OracleGeneral)).then_some(AssumedOp::Writes),
+        assumed_op: (format == Some(Format::OracleGeneral)).then_some(AssumedOp::Writes),
         skip_bad_lines: choice & 128 != 0,
         ..OpenOptions::default()
     }
@@ -41,6 +46,6 @@ fuzz_target!(|input: &[u8]| {
     }
     // Counting is proportional to the pages touched, which a short file can make as many as it likes.
     if pages < 10_000 {
-        let _ = TraceInfo::of(open().expect("it opened before").as_mut());
+        let _ = TraceInfo::of_requests(open().expect("it opened before").as_mut());
     }
 });

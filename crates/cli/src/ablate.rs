@@ -59,8 +59,8 @@ struct SweepPoint {
     settings: String,
     /// Configuration of this point of the sweep, without a choice of content mechanisms.
     base: Config,
-    /// Distinct configurations of all subsets of content mechanisms. `names` has, for each, the name of the first
-    /// subset with that configuration.
+    /// Distinct configurations of all subsets of content mechanisms. The field `names` has, for each of them, the name
+    /// of the first subset with that configuration.
     configs: Vec<Config>,
     names: Vec<String>,
     /// For each subset of content mechanisms, the index of its configuration in `configs`.
@@ -84,7 +84,8 @@ impl SweepPoint {
     }
 }
 
-/// What all runs of `wearwell ablate` share: arguments, progress display, and the folder of finished runs.
+/// Data that all runs of `wearwell ablate` use: arguments, content mechanisms, progress display, and the folder of
+/// finished runs.
 struct RunContext<'a> {
     args: &'a AblateArgs,
     mechanisms: &'a AblatedMechanisms,

@@ -111,7 +111,7 @@ pub(crate) enum Command {
         control: PathBuf,
         /// Directory of the copy; must not exist
         directory: PathBuf,
-        /// Export, if the server has several
+        /// Name of the export, if the server has several
         #[arg(long, value_name = "NAME")]
         export: Option<String>,
     },
@@ -135,7 +135,7 @@ pub(crate) enum Command {
     Config(RunArgs),
     /// Print the JSON Schema of results, or of configurations
     Schema {
-        /// What it describes
+        /// Document that the printed schema describes
         #[arg(value_enum, default_value_t = SchemaOf::Runs)]
         of: SchemaOf,
     },
@@ -146,7 +146,7 @@ pub(crate) enum Command {
     },
     /// Print a completion script for a shell
     Completions {
-        /// Shell
+        /// Shell for which the completion script is printed
         shell: clap_complete::Shell,
     },
 }
@@ -425,7 +425,7 @@ pub(crate) struct DiffArgs {
     pub(crate) report: ReportArgs,
 }
 
-/// Files of the results of runs, in each form.
+/// Options for the files to which results of runs are written: JSON, CSV, Parquet.
 #[derive(Args)]
 pub(crate) struct ResultArgs {
     /// Write the records as JSON, with the failures of a sweep (`-` = standard output; `wearwell schema` describes
@@ -639,7 +639,7 @@ pub(crate) struct ServeArgs {
     pub(crate) log: LogArgs,
 }
 
-/// Certificates of an encrypted server.
+/// Options for the certificates of a server with TLS.
 #[cfg(feature = "tls")]
 #[derive(Args)]
 pub(crate) struct TlsArgs {
@@ -649,7 +649,8 @@ pub(crate) struct TlsArgs {
     /// Private key of the certificate (PEM)
     #[arg(long = "tls-key", value_name = "FILE", requires = "certificate")]
     key: Option<PathBuf>,
-    /// Certificate of who signs clients' certificates (PEM): clients have to show one, and --tcp may be any address
+    /// Certificate of the authority that signs client certificates (PEM): clients then have to show one, and --tcp may
+    /// be any address
     #[arg(long = "tls-client-ca", value_name = "FILE", requires = "certificate")]
     client_ca: Option<PathBuf>,
 }
@@ -754,13 +755,13 @@ pub(crate) struct MediumArgs {
     /// Serve an image read-only: clients cannot write, its files do not change, and other servers may do the same
     #[arg(long, conflicts_with_all = ["memory", "durability", "record"])]
     pub(crate) read_only: bool,
-    /// As --read-only; serve of a damaged image the logical pages that can be proven, and errors for the others
+    /// Serve a damaged image read-only: its logical pages that can be proven, and read errors for all other pages
     #[arg(long, conflicts_with_all = ["memory", "durability", "record"])]
     pub(crate) rescue: bool,
 }
 
 impl MediumArgs {
-    /// Whether images are served read-only.
+    /// Returns whether the options request that images are served read-only.
     pub(crate) fn is_for_reading(&self) -> bool {
         self.read_only || self.rescue
     }
@@ -783,7 +784,7 @@ fn socket_address(text: &str) -> Result<SocketAddr, String> {
 pub(crate) struct TopArgs {
     /// Control socket of the server
     pub(crate) control: PathBuf,
-    /// Export, if the server has several
+    /// Name of the export, if the server has several
     #[arg(long, value_name = "NAME")]
     pub(crate) export: Option<String>,
     /// Seconds between two updates
@@ -882,8 +883,8 @@ pub(crate) struct RunArgs {
 }
 
 impl RunArgs {
-    /// Settings of each run: every combination of the options that have several values. One empty list if no option
-    /// has.
+    /// Returns the settings of each run: every combination of the options that have several values. The list has one
+    /// empty entry if no option has several values.
     pub(crate) fn points(&self) -> Vec<Vec<String>> {
         let shares = self
             .over_provisioning
@@ -940,7 +941,7 @@ pub(crate) struct InputArgs {
     /// Unit of integer times if the format does not say it: ps, ns or us
     #[arg(long, value_enum)]
     pub(crate) time_unit: Option<Unit>,
-    /// Operation of requests that have none
+    /// Operation of all requests, if the trace format records none
     #[arg(long, value_enum)]
     pub(crate) assume: Option<Kind>,
     /// Count and skip bad lines instead of ending with an error
@@ -1010,7 +1011,7 @@ impl InputArgs {
 pub(crate) enum TraceCommand {
     /// Print statistics of traces: what they do to a device
     Info {
-        /// Trace files
+        /// Trace files of which statistics are printed
         #[arg(required = true)]
         traces: Vec<PathBuf>,
         #[command(flatten)]
@@ -1021,14 +1022,14 @@ pub(crate) enum TraceCommand {
     },
     /// Convert a trace to the native binary format (.wwt) or to CSV (.csv)
     Convert {
-        /// Trace file
+        /// Trace file that is converted
         from: PathBuf,
-        /// Output, .wwt (native) or .csv
+        /// Output file; its ending selects the format: .wwt (native) or .csv
         to: PathBuf,
         /// Replace an existing output
         #[arg(long)]
         force: bool,
-        /// Origin, stored in a native file
+        /// Text about the origin of the trace, stored in the native file
         #[arg(long, default_value = "")]
         provenance: String,
         #[command(flatten)]
@@ -1062,7 +1063,7 @@ mod tests {
         }
     }
 
-    /// Values of an option in the examples of `--help`: the word after each `flag`.
+    /// Returns the values of an option in the examples of `--help`: the word after each `flag`.
     fn values_of(flag: &str) -> Vec<String> {
         let examples = examples(&Cli::command());
         let pairs = examples.iter().flat_map(|words| words.windows(2));

@@ -9,7 +9,7 @@ use crate::Failure;
 use crate::output::{Output, Overwrite};
 use crate::parquet_file::parquet_bytes;
 
-/// An output to which a table of results is written, and the form of the table there.
+/// An output to which a table of results is written, and the file format of the table: CSV or Parquet.
 pub(crate) struct DataOutput {
     output: Output,
     form: Form,

@@ -20,8 +20,8 @@ use crate::run::{
 };
 use crate::{Failure, Outcome};
 
-/// Number of cells of the block map in an HTML page. It does not depend on the number of drives, because `--resume`
-/// looks up finished lives by their settings, of which this is one.
+/// Number of cells of the block map (chart of the blocks' state) in the HTML page of a life. The number does not depend
+/// on how many drives are simulated, because `--resume` finds finished lives by their settings, and this is a setting.
 const MAP_CELLS: u32 = 512;
 
 /// One simulated drive that is to be worn out.
@@ -90,7 +90,7 @@ fn source_of(args: &LifeArgs, config: &Config) -> Result<InputSource, Failure> {
     Ok(sources.pop().expect("the command line has one input"))
 }
 
-/// What all drives of `wearwell life` share: progress display, and the folder of finished lives.
+/// Data that the simulations of all drives of `wearwell life` use: progress display, and the folder of finished lives.
 struct RunContext<'a> {
     reporter: &'a Reporter,
     finished_results: Option<&'a ResultFolder<LifeRecord>>,

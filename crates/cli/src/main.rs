@@ -36,10 +36,10 @@ use std::process::ExitCode;
 use args::{Cli, Command};
 use clap::Parser;
 
-/// How a command ended that did not fail.
+/// Outcome of a command that did not fail: complete or partial.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// The command did all that was asked for.
+    /// The command did everything that its arguments request.
     Done,
     /// The result of the command covers only a part of its input.
     Partial,
@@ -78,12 +78,14 @@ impl Failure {
         Self::new(format!("{}: {error}", path.display()), 2)
     }
 
-    /// Makes the failure of a command of whose inputs none could be replayed; each was reported before.
+    /// Makes the failure of a command that could replay none of its inputs; the reason for each input was reported
+    /// before.
     pub(crate) fn of_inputs() -> Self {
         Self::new("none of the inputs could be replayed", 1)
     }
 
-    /// Makes the failure of a command of whose inputs none could be profiled; each was reported before.
+    /// Makes the failure of a command that could profile none of its inputs; the reason for each input was reported
+    /// before.
     pub(crate) fn of_profiles() -> Self {
         Self::new("none of the inputs could be profiled", 1)
     }
@@ -117,7 +119,7 @@ impl Failure {
         Self::new(format!("{count} of {all} exports failed; {}", self.message), self.status)
     }
 
-    /// Whether the command line or the configuration is the reason (exit status 2).
+    /// Returns whether the failure is a mistake in the command line or the configuration (exit status 2).
     pub(crate) fn is_of_usage(&self) -> bool {
         self.status == 2
     }

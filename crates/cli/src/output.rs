@@ -13,11 +13,11 @@ use std::path::{Path, PathBuf};
 
 use crate::Failure;
 
-/// Decides which existing files a result may replace.
+/// Rule that decides which existing files the result of a command may replace.
 pub(crate) struct Overwrite<'a> {
     /// Files that the command reads; a result never replaces them.
     pub(crate) inputs: &'a [&'a Path],
-    /// Whether a result may replace other files that are not empty.
+    /// Whether a result may replace files that are not empty, other than the inputs (`--force`).
     pub(crate) force: bool,
 }
 

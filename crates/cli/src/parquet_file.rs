@@ -15,7 +15,7 @@ use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::{Type, TypePtr};
 use wearwell_replay::data_table::{Cell, CellKind, DataColumn, DataTable};
 
-/// Key of the file's metadata under which the version of the program is.
+/// Key, in the metadata of a Parquet file, under which Wearwell's version is stored.
 const VERSION_KEY: &str = "wearwell.version";
 
 /// Returns the table as the bytes of a Parquet file.
@@ -59,7 +59,7 @@ fn type_of(column: &DataColumn) -> Result<Type> {
         .build()
 }
 
-/// Writes all cells of a column; a table has no value of another kind than the column's.
+/// Writes all cells of a table's column to the Parquet file. Every cell is empty or of the column's kind.
 fn write_column<'a>(
     writer: &mut SerializedColumnWriter<'_>,
     column: &DataColumn,
@@ -85,7 +85,8 @@ fn write_column<'a>(
     }
 }
 
-/// Writes the values of a column, and a definition level per row: 1 for a value, 0 for a null.
+/// Writes the values of a table's column to the Parquet file, and a definition level per row: 1 for a value, 0 for a
+/// null.
 fn write_values<'a, T: DataType>(
     writer: &mut SerializedColumnWriter<'_>,
     cells: impl Iterator<Item = &'a Cell>,

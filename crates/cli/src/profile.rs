@@ -125,7 +125,7 @@ fn profile_files(path: &Path, args: &ProfileArgs, reporter: &Reporter) -> Result
     Ok(profile)
 }
 
-/// Writes the pages of files as a temporary trace that writes each once.
+/// Writes a temporary trace in which each page of the files at `path` is written once, and returns its path.
 fn trace_of_files(path: &Path, reporter: &Reporter) -> Result<TempPath, Failure> {
     let name = path.display().to_string();
     let of_input = |error: io::Error| Failure::of_input(&name, &error);

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use wearwell_replay::replay::{Progress, RunPhase};
 
-/// Time between two lines of progress when there is no terminal.
+/// Time between two lines of progress when standard error is no terminal.
 const PLAIN_LINE_EVERY: Duration = Duration::from_secs(10);
 
 /// Displays the progress of runs and detects ctrl-C.

@@ -132,7 +132,8 @@ fn summary_of(paper: Paper, results: &Results) -> String {
 
 type OnProgress = Box<dyn FnMut(Progress) -> ControlFlow<()>>;
 
-/// Reports which experiments of a reproduced paper start and their progress, with bars if only one runs at a time.
+/// Reports on the terminal which experiments of a reproduced paper start, and their progress: as bars if only one
+/// experiment runs at a time.
 struct ExperimentReporter<'a> {
     reporter: &'a Reporter,
     shows_bars: bool,

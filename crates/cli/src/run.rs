@@ -111,7 +111,7 @@ impl Outputs {
         Self::of_results(&args.results, &inputs)
     }
 
-    /// Checks the output files of a command that reads these inputs, and whose results are runs.
+    /// Checks the output files of a command that reads these inputs and whose results are records of runs.
     pub(crate) fn of_results(args: &ResultArgs, inputs: &[&Path]) -> Result<Self, Failure> {
         let ResultArgs { json, csv, parquet, report } = args;
         let overwrite = Overwrite { inputs, force: report.force };
@@ -129,7 +129,8 @@ impl Outputs {
         Ok(outputs)
     }
 
-    /// Checks the output files of a command that reads these inputs, and whose result is no table.
+    /// Checks the output files of a command that reads these inputs and whose result cannot be written as a table (CSV
+    /// or Parquet).
     pub(crate) fn at(json: Option<&Path>, report: &ReportArgs, inputs: &[&Path]) -> Result<Self, Failure> {
         let overwrite = Overwrite { inputs, force: report.force };
         let at = |path: Option<&Path>| path.map(|path| Output::at(path, &overwrite)).transpose();
@@ -356,7 +357,7 @@ pub(crate) struct OpenedInput {
 }
 
 impl InputSource {
-    /// Returns the input in a form that can be read repeatedly.
+    /// Opens the input in a form that can be read repeatedly: a pipe or standard input is copied to a temporary file.
     ///
     /// # Errors
     /// Those of [`TraceFile::at`].

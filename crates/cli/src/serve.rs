@@ -51,7 +51,7 @@ fn serve_images_or_memory(args: &ServeArgs) -> Result<Outcome, Failure> {
 /// the server cannot listen does not leave an unclean session of the image.
 #[derive(Default)]
 struct ListeningSockets {
-    /// How NBD is encrypted.
+    /// Encryption of NBD connections; `None` for unencrypted connections.
     tls: Option<Tls>,
     control: Vec<Bound>,
     metrics: Vec<Bound>,
@@ -236,7 +236,7 @@ impl Failures {
         outcome.map_err(keep).ok()
     }
 
-    /// Ends the command if no image is left that can be served.
+    /// Returns an error that ends the command if no image is left that can be served.
     fn require_any<T>(&mut self, left: &[T]) -> Result<(), Failure> {
         if left.is_empty() { self.take_result() } else { Ok(()) }
     }
@@ -266,7 +266,8 @@ fn open_view(files: Files, directory: &Path, args: &ServeArgs) -> Result<Image<C
     }
 }
 
-/// Opens what can be rescued of a damaged image that was refused, and logs the refusal.
+/// Opens a read-only view of a damaged image that was refused, with the logical pages that can be rescued, and logs the
+/// refusal.
 fn rescue(directory: &Path, refusal: &ImageError) -> Result<Image<CopyOnWrite<Files>>, Failure> {
     warn!("{}: {refusal}", directory.display());
     let files = Files::open(directory, Access::Read).map_err(|error| image_failure(&error))?;
@@ -367,7 +368,8 @@ fn provenance(design: &str, config: &str) -> String {
     format!("recorded by wearwell serve, design {design}, with this configuration:\n{config}")
 }
 
-/// Devices that were served, each with the name of its export, or the reason why it is lost.
+/// Devices that were served, each with the name of its export. For a device that is lost: the reason instead of the
+/// device.
 type ServedDevices<N> = Vec<(String, Result<FlashDevice<N>, ServeError>)>;
 
 /// Serves devices until Ctrl-C or SIGTERM, then returns them, flushed.

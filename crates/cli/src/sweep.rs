@@ -120,7 +120,8 @@ fn sources(sweep: &SweepFile, args: &SweepArgs, configs: &[Config]) -> Result<Ve
     Ok(sources)
 }
 
-/// What all runs of `wearwell sweep` share: arguments, progress display, and the folder of finished runs.
+/// Data that all runs of `wearwell sweep` use: arguments, configurations, progress display, the folder of finished
+/// runs, and the estimate of the time left.
 struct RunContext<'a> {
     args: &'a SweepArgs,
     configurations: &'a Configurations,
@@ -166,8 +167,8 @@ impl RunContext<'_> {
         }
     }
 
-    /// Returns the plan (surveyed input and device) of each configuration that a run uses. The input is read only for
-    /// the first plan that succeeds; the others reuse its extent.
+    /// Returns, for each configuration that a run uses, its plan (surveyed input and device). The input is read only
+    /// for the first plan that succeeds; the other plans reuse its extent (highest address and touched pages).
     fn plans<'a>(&'a self, input: &'a Input, tasks: &[SweepTask]) -> Vec<Option<Result<Plan<'a>, String>>> {
         let mut plans: Vec<Option<Result<Plan<'_>, String>>> = Vec::new();
         for (number, config) in self.configurations.configs.iter().enumerate() {

@@ -94,12 +94,13 @@ pub(crate) fn notify_stopping(status: &str) {
     notify(&format!("STOPPING=1\n{}", status_line(status)));
 }
 
-/// Reports a line to systemd that describes what the server is doing.
+/// Reports a status line to systemd that describes what the server is doing.
 pub(crate) fn notify_status(status: &str) {
     notify(&status_line(status));
 }
 
-/// Makes the status one line, also if a name or a path in it contains a line break.
+/// Returns the systemd status line for a status text, with line breaks (which a name or path may contain) replaced by
+/// blanks.
 fn status_line(status: &str) -> String {
     format!("STATUS={}\n", status.replace('\n', " "))
 }

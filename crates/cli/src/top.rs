@@ -70,7 +70,7 @@ fn page_of(text: &str, (columns, rows): (usize, usize)) -> String {
 struct ControlConnection {
     lines: BufReader<UnixStream>,
     name: String,
-    /// Which export commands are for.
+    /// Name of the export to which commands are addressed; `None` if the server has only one.
     export: Option<String>,
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 
-/// Writes of which some repeat, resemble and compress.
+/// Workload in which some writes repeat a content, some resemble the older version, and some compress.
 const LOAD: &str =
     "zipf:pages=3000,requests=20000,write=0.8,read=0.2,rate=200+dup:share=0.3,compress=0.5,delta=0.3";
 
@@ -38,7 +38,7 @@ fn is_refused(more: &[&str], parts: &[&str]) {
     }
 }
 
-/// Returns the only ablation of a result.
+/// Returns the ablation in a JSON result that has exactly one.
 fn only_ablation(json: &str) -> Value {
     let mut result: Value = serde_json::from_str(json).unwrap();
     let ablations = result["ablations"].as_array_mut().unwrap();
@@ -46,7 +46,7 @@ fn only_ablation(json: &str) -> Value {
     ablations.remove(0)
 }
 
-/// Returns a run record without the fields that differ in each run, and without the choice of parts.
+/// Returns a run record without the fields that differ from run to run, and without the choice of parts.
 fn comparable(run: &Value) -> Value {
     let mut run = run.clone();
     let fields = run.as_object_mut().unwrap();
@@ -57,7 +57,8 @@ fn comparable(run: &Value) -> Value {
     run
 }
 
-/// The baseline is the design without mechanisms, and a subset is the design with them; jobs and timing change nothing.
+/// The baseline of an ablation equals the design without mechanisms, and a subset equals the design with these
+/// mechanisms. Number of jobs and timing change nothing.
 #[test]
 fn ablation_runs_of_subsets_equal_compare_runs_of_the_same_parts() {
     let options = ["--workload", LOAD, "--timing", "event", "--jobs", "2", "--json", "-"];
@@ -112,7 +113,7 @@ fn a_resumed_ablation_reuses_finished_runs_and_prints_the_same_result() {
     assert_eq!(changed(folder.path()).len(), 8);
 }
 
-/// With remap commands served by deduplication, three devices stand for four subsets.
+/// Deduplication includes remap commands, so the four subsets of the two mechanisms give only three different drives.
 #[test]
 fn an_ablation_runs_a_drive_once_if_two_subsets_give_the_same_drive() {
     let folder = tempfile::tempdir().unwrap();
@@ -125,8 +126,8 @@ fn an_ablation_runs_a_drive_once_if_two_subsets_give_the_same_drive() {
     assert_eq!(ablation["figures"][0]["mechanisms"][0]["last"]["absolute"], 0.0);
 }
 
-/// Entries of a reverse map in segments name pages and not members of chunks, so that these two are refused together
-/// and accepted one by one.
+/// Entries of a segment reverse map name flash pages and not members of compressed chunks. So deduplication and
+/// compression are refused together, and each is accepted alone.
 #[test]
 fn an_ablation_names_a_refused_subset_and_leaves_its_cells_blank() {
     let parts = ["--parts", "dedup,compress", "--set", "parts.reverse_map=segments"];

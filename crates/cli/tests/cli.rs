@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-/// Exit codes.
+/// Exit statuses of the command.
 const DONE: i32 = 0;
 const FAILED: i32 = 1;
 const USAGE: i32 = 2;
@@ -25,7 +25,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// Runs a command that must end with `code`, and returns what it prints.
+/// Runs a command, checks that it ends with exit status `code`, and returns what it prints.
 #[track_caller]
 fn ends_with(code: i32, arguments: &[&str]) -> String {
     let output = wearwell(arguments);
@@ -33,7 +33,7 @@ fn ends_with(code: i32, arguments: &[&str]) -> String {
     stdout(&output)
 }
 
-/// Runs a command that must be refused with `code` and a sentence with all of the parts.
+/// Runs a command and checks that it is refused with exit status `code` and a message that contains all of `parts`.
 #[track_caller]
 fn is_refused(code: i32, arguments: &[&str], parts: &[&str]) {
     let output = wearwell(arguments);
@@ -45,7 +45,7 @@ fn is_refused(code: i32, arguments: &[&str], parts: &[&str]) {
     assert!(!sentence.contains("panicked"), "{sentence}");
 }
 
-/// Returns the only run of a result.
+/// Returns the run in a JSON result that has exactly one.
 fn only_run(json: &str) -> Value {
     let mut result: Value = serde_json::from_str(json).unwrap();
     let runs = result["runs"].as_array_mut().unwrap();
@@ -57,7 +57,8 @@ fn json_of(path: &Path) -> Value {
     serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// A folder with a trace in our CSV: `requests` one-page writes over 997 pages, every fourth a read.
+/// A folder with a trace in Wearwell's CSV: `requests` one-page requests over 997 pages, of which every fourth is a
+/// read and the others are writes.
 struct Fixture {
     folder: tempfile::TempDir,
 }
@@ -202,7 +203,7 @@ fn compare_csv_has_a_line_per_run_and_as_many_fields_as_titles() {
     assert_eq!(of_another.lines().next().unwrap(), titles, "files of any runs can be joined");
 }
 
-/// Nine points were nine calls, and a policy could not be compared with another.
+/// Options with several values run all combinations in one call, so that policies can be compared with each other.
 #[test]
 fn compare_with_lists_of_values_runs_every_combination() {
     let load = ["--workload", "uniform:write=1.0,pages=3000,requests=20000"];
@@ -227,7 +228,7 @@ fn compare_with_lists_of_values_runs_every_combination() {
     is_refused(USAGE, &ignored, &["recycle.policy", "page-map"]);
 }
 
-/// TB written, years and drive writes of a run that was not steady stood there like any others.
+/// TB written, years and drive writes of a run that did not reach a steady state must be marked.
 #[test]
 fn lifetime_figures_of_an_unsteady_run_are_marked_with_a_star() {
     let load = |requests: &str| format!("uniform:write=1.0,pages=20000,rate=1000,requests={requests}");
@@ -252,8 +253,7 @@ fn lifetime_figures_of_an_unsteady_run_are_marked_with_a_star() {
     }
 }
 
-/// Found by reading nineteen tables as four kinds of users: figures whose footnote was not printed, and notes that were
-/// not true.
+/// A figure with a mark must have its footnote, and a note under the table must be true for the runs in the table.
 #[test]
 fn figures_and_notes_of_a_compare_table_agree_with_what_the_run_did() {
     let table_of =
@@ -283,7 +283,7 @@ fn figures_and_notes_of_a_compare_table_agree_with_what_the_run_did() {
     assert_eq!(line(&slow, "requests answered per second"), "0.0500", "and not 0: {slow}");
 }
 
-/// `7` stood where the same table said 7.74 MiB, and 30 where four times as much was meant.
+/// Regression: the RAM row was cut to whole MiB, and did not say that a map of 4-KiB pages takes four times as much.
 #[test]
 fn the_table_states_the_ram_of_the_map_and_of_a_map_of_4_kib_pages() {
     let load = "uniform:pages=200000,requests=2000";
@@ -296,7 +296,7 @@ fn the_table_states_the_ram_of_the_map_and_of_a_map_of_4_kib_pages() {
     }
 }
 
-/// What an extrapolation assumes stood in a document, and not beside its figure.
+/// The assumptions of an extrapolated lifetime must be printed beside its figure.
 #[test]
 fn the_life_table_states_the_assumptions_of_its_extrapolation() {
     let life =
@@ -323,7 +323,7 @@ fn compare_tables_of_seven_designs_fit_a_terminal() {
     assert!(designs.split(',').all(|design| table.contains(design)), "{table}");
 }
 
-/// `--designs page-map:gc.policy=fifo,..` over several shares had tables of 140 columns.
+/// Regression: a sweep of several designs with settings of their own over several shares printed tables of 140 columns.
 #[test]
 fn sweep_tables_fit_a_terminal() {
     let designs = "page-map:gc.policy=fifo,page-map,page-map:gc.policy=d-choices";
@@ -340,8 +340,8 @@ fn sweep_tables_fit_a_terminal() {
     );
 }
 
-/// 32,029 pages stood under "compressed in chunks" where every page was unique: they were written again while they
-/// waited.
+/// Regression: 32,029 unique pages were reported as "compressed in chunks" although they were only overwritten while
+/// they waited in the chunk buffer.
 #[test]
 fn pages_replaced_in_the_chunk_buffer_are_not_called_compressed() {
     let fixture = Fixture::new(0);
@@ -485,7 +485,7 @@ fn replay_of_a_truncated_trace_writes_a_partial_record() {
     assert!(ends_with(PARTIAL, &["trace", "info", &cut]).contains("DAMAGED"));
 }
 
-/// Returns the output of `trace info --json`, without the fields that name the file.
+/// Returns the JSON output of `trace info`, without the fields that name the file.
 fn info_of(path: &str) -> Value {
     let mut info: Value = serde_json::from_str(&ends_with(DONE, &["trace", "info", path, "--json"])).unwrap();
     for key in ["format", "sha256", "provenance"] {
@@ -512,7 +512,8 @@ fn converting_a_trace_to_csv_and_back_changes_nothing() {
     assert!(ends_with(DONE, &["trace", "info", &native]).contains("made for a test"));
 }
 
-/// `trace convert X X` replaced its input without a word, and so did any link to it.
+/// Regression: `trace convert X X` replaced its input without a message, and so did a conversion to a link to the
+/// input.
 #[test]
 fn trace_convert_never_overwrites_its_own_input() {
     let fixture = Fixture::new(100);
@@ -529,7 +530,8 @@ fn trace_convert_never_overwrites_its_own_input() {
     assert_eq!(fs::read(&path).unwrap(), before);
 }
 
-/// Existing outputs were replaced without a word. A file without content has nothing to lose.
+/// Regression: existing outputs were replaced without a message. An empty file may be replaced, because nothing is
+/// lost.
 #[test]
 fn an_existing_output_file_is_overwritten_only_with_force() {
     let fixture = Fixture::new(100);
@@ -624,12 +626,12 @@ mod interruption {
         assert!(sent.success());
     }
 
-    /// Waits for the end of an interrupted command, and fails if it does not come soon.
+    /// Waits for the end of an interrupted command, and fails if the command does not end soon.
     fn ended(child: Child) -> Output {
         ended_with(child, || ())
     }
 
-    /// Waits for the end of an interrupted command like [`ended`], and calls a function again and again meanwhile.
+    /// Waits for the end of an interrupted command like [`ended`], and calls `meanwhile` repeatedly until then.
     fn ended_with(mut child: Child, mut meanwhile: impl FnMut()) -> Output {
         let deadline = Instant::now() + Duration::from_secs(60);
         while child.try_wait().unwrap().is_none() {
@@ -643,7 +645,7 @@ mod interruption {
         child.wait_with_output().unwrap()
     }
 
-    /// Lets the command get past its start: the handler is set before the first request.
+    /// Waits 1.5 s, in which the command starts and sets its ctrl-C handler; fails if the command has ended already.
     fn after_a_while(child: &mut Child) {
         std::thread::sleep(Duration::from_millis(1500));
         assert!(child.try_wait().unwrap().is_none(), "the run is over already");
@@ -702,7 +704,7 @@ mod interruption {
         assert_eq!(only_run(&fs::read_to_string(&json).unwrap())["trace"]["requests"], 0);
     }
 
-    /// There was nothing to report, and the command panicked.
+    /// Regression: ctrl-C during the survey of the input, when there was nothing to report, made the command panic.
     #[test]
     fn ctrl_c_during_the_survey_of_the_input_is_reported() {
         let fixture = Fixture::new(1);
@@ -729,7 +731,7 @@ mod interruption {
     }
 }
 
-/// Runs a command of a shell, in which `$W` is the program and `$1`, `$2`, .. the arguments.
+/// Runs a shell script in which `$W` is the program `wearwell` and `$1`, `$2`, ... are the arguments.
 fn shell(script: &str, arguments: &[&str]) -> Output {
     let mut command = Command::new("bash");
     command.env("W", env!("CARGO_BIN_EXE_wearwell")).args(["-o", "pipefail", "-c", script, "bash"]);

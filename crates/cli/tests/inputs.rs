@@ -20,7 +20,7 @@ fn info_of(arguments: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// A file in a folder of its own.
+/// A test file with some text, in a temporary folder of its own.
 struct Fixture(tempfile::TempDir, String);
 
 impl Fixture {

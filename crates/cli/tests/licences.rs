@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
-/// An SPDX expression: `A OR B`, `A AND B`, `A WITH exception`, parentheses, and the old `A/B` for `OR`.
+/// Parser of an SPDX licence expression: `A OR B`, `A AND B`, `A WITH exception`, parentheses, and the old `A/B` for
+/// `OR`.
 struct Expression<'a> {
     tokens: Vec<&'a str>,
     at: usize,
@@ -79,7 +80,8 @@ fn cargo_metadata(more: &[&str]) -> Option<serde_json::Value> {
     output.status.success().then(|| serde_json::from_slice(&output.stdout).expect("metadata is JSON"))
 }
 
-/// Packages of every platform if they are on this machine, else those of this platform, which the build needed.
+/// Returns the packages that Wearwell depends on, each with its licence: those of every platform if they are on this
+/// machine, else those of this platform, which the build needed.
 fn packages() -> Vec<(String, String)> {
     let host = || {
         let output = Command::new("rustc").arg("-vV").output().expect("rustc runs");
@@ -105,12 +107,12 @@ fn names_in(list: &toml::Value) -> BTreeSet<String> {
     list.iter().map(|name| name.as_str().expect("a licence is a name").to_owned()).collect()
 }
 
-/// Licences that every package may have.
+/// Returns the licences that every package may have.
 fn allowed() -> BTreeSet<String> {
     names_in(&licences()["allow"])
 }
 
-/// Licences that single packages may have in addition.
+/// Returns the licences that single packages may have in addition, by name of the package.
 fn exceptions() -> BTreeMap<String, BTreeSet<String>> {
     let licences = licences();
     let list = licences["exceptions"].as_array().expect("exceptions are a list");

@@ -29,7 +29,7 @@ const BLOCK_BYTES: usize = 4096;
 const CONNECTIONS: u64 = 4;
 const IN_FLIGHT: usize = 4;
 
-/// So small that garbage collection is always at work.
+/// Settings of a drive so small that GC runs all the time.
 const SETTINGS: [&str; 8] = [
     "device.channels=1",
     "device.dies_per_channel=1",
@@ -78,7 +78,7 @@ impl Bench {
         child
     }
 
-    /// Runs `wearwell check`, and returns its exit status and output.
+    /// Runs `wearwell check` on the image, and returns the exit status and the output.
     fn check(&self) -> (Option<i32>, String) {
         let output = Command::new(WEARWELL).arg("check").arg(self.image()).output().expect("it runs");
         let said = [output.stdout, output.stderr].concat();
@@ -101,7 +101,7 @@ impl Bench {
     }
 }
 
-/// Connects a client with simple replies, so that the end of the server is an error and not a panic.
+/// Connects a client that uses simple replies, so that the end of the server is an error for it and not a panic.
 fn connect(path: &Path) -> UnixStream {
     let mut client = Client::connect(path);
     client.send(&3_u32.to_be_bytes());
@@ -135,7 +135,7 @@ fn reply(stream: &mut UnixStream) -> io::Result<u64> {
     Ok(u64::from_be_bytes(reply[8..].try_into().expect("eight bytes")))
 }
 
-/// Works until the server is gone; returns how many requests were acknowledged.
+/// Sends requests until the server is killed; returns how many were acknowledged.
 fn work(mut stream: UnixStream, oracle: &Mutex<Oracle>, seed: u64) -> u64 {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut in_flight: HashMap<u64, Request> = HashMap::new();

@@ -14,7 +14,7 @@ fn wearwell(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_wearwell")).args(arguments).output().unwrap()
 }
 
-/// Fields of CSV lines; a field in quotes may contain commas, and quotes that are doubled.
+/// Returns the fields of each CSV line. A field in quotes may contain commas, and quotes that are doubled.
 fn rows_of_csv(text: &str) -> Vec<Vec<String>> {
     let fields = |line: &str| {
         let (mut fields, mut is_quoted) = (vec![String::new()], false);
@@ -35,7 +35,7 @@ fn rows_of_csv(text: &str) -> Vec<Vec<String>> {
     text.lines().map(fields).collect()
 }
 
-/// Returns a value of a Parquet file in the form in which CSV has it.
+/// Returns a value of a Parquet file as the text that it has in CSV.
 fn text_of(value: &Field) -> String {
     match value {
         Field::Null => String::new(),
@@ -56,7 +56,7 @@ enum Kind {
     Flag,
 }
 
-/// What a Parquet file has.
+/// Contents of a Parquet file: columns, rows and the version in its metadata.
 struct Contents {
     /// Title and type of each column.
     columns: Vec<(String, Kind)>,
@@ -122,7 +122,7 @@ impl Contents {
     }
 }
 
-/// Runs a command that ends with `code`, and returns its Parquet file and its CSV.
+/// Runs a command, checks that it ends with exit status `code`, and returns its Parquet file and its CSV.
 #[track_caller]
 fn both_files(code: i32, arguments: &[&str]) -> (Contents, String) {
     let folder = tempfile::tempdir().unwrap();

@@ -13,7 +13,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// Bytes of each packet of a trace: field 1 of the whole message, one after the other to its end.
+/// Returns the number of packets in a Perfetto trace, each of which is field 1 of the whole message.
 fn packets(trace: &[u8]) -> usize {
     let (mut rest, mut count) = (trace, 0);
     while let Some((&tag, after)) = rest.split_first() {

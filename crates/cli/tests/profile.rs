@@ -15,7 +15,7 @@ fn wearwell(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_wearwell")).args(arguments).output().unwrap()
 }
 
-/// Returns the only profile or run in the JSON output of a command.
+/// Returns the profile or run in the JSON output of a command that has exactly one.
 fn json_of(arguments: &[&str]) -> Value {
     let output = wearwell(&[arguments, &["-q", "--json", "-"]].concat());
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -37,15 +37,15 @@ fn assert_near(found: f64, expected: f64, tolerance: f64) {
     assert!((found - expected).abs() <= tolerance, "{found} is not {expected} within {tolerance}");
 }
 
-/// Pages that no codec makes smaller.
+/// Returns the bytes of random pages that no codec makes smaller.
 fn noise(pages: usize, seed: u64) -> Vec<u8> {
     let mut bytes = vec![0; pages * PAGE_BYTES];
     Xoshiro256PlusPlus::seed_from_u64(seed).fill_bytes(&mut bytes);
     bytes
 }
 
-/// Writes a directory of known contents: 10 pages of noise in one file, 4 of them again in another with 4 zero pages,
-/// and half a page of one letter.
+/// Writes a directory of known contents: one file with 10 pages of noise, another with 4 of these pages and 4 zero
+/// pages, and a file with half a page of one letter.
 fn make_tree(folder: &Path) {
     let noise = noise(10, 1);
     fs::create_dir(folder.join("sub")).unwrap();
@@ -85,8 +85,8 @@ fn the_profile_of_two_file_versions_measures_their_deltas() {
     assert!(number(&profile, "/delta/mean") < 0.02);
 }
 
-/// Two standard deviations of 200,000 draws are 0.2 points; the fit of the pool and of the repeats after a fill adds
-/// less than half a point.
+/// Tolerance: two standard deviations of 200,000 draws are 0.2 points, and fitting the content pool and the repeats
+/// adds less than half a point.
 #[test]
 fn the_content_line_of_a_profile_equals_the_generating_model() {
     let workload = format!("{WORKLOAD}+dup:share=0.3,compress=0.4,delta=0.2");
@@ -104,7 +104,8 @@ fn the_content_line_of_a_profile_equals_the_generating_model() {
     );
 }
 
-/// Counts of mechanisms under the printed line, drawn with another seed, against those under the original: within 5 %.
+/// Runs the mechanisms on a workload with the printed content line, drawn with another seed. Their counts must be
+/// within 5 % of those on the original workload.
 #[test]
 fn a_replay_with_the_profiled_content_line_counts_the_same() {
     let replay = |workload: &str, design: &str, count: &str| {
@@ -161,7 +162,7 @@ fn the_profile_table_fits_80_columns() {
     assert!(table.contains("--content 'dup:share="), "{table}");
 }
 
-/// What a mechanism saves when it is run is what the commands that run it say.
+/// The savings that `profile --run` reports for a mechanism must equal those that a run of the mechanism reports.
 #[test]
 fn savings_measured_by_profile_equal_the_record_of_the_run() {
     let workload = "zipf:theta=0.9,pages=5000,requests=40000,write=1.0+dup:share=0.3,compress=0.4,delta=0.3";
@@ -189,7 +190,7 @@ fn savings_measured_by_profile_equal_the_record_of_the_run() {
     }
 }
 
-/// On a real trace, which repeats contents, trims, and writes to places that it wrote before.
+/// A real trace is used, which repeats contents, trims, and overwrites pages.
 #[test]
 fn measured_savings_of_a_real_trace_stay_within_the_profiled_bounds() {
     let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces/pgbench-ext4.wwt");
@@ -202,7 +203,8 @@ fn measured_savings_of_a_real_trace_stay_within_the_profiled_bounds() {
     assert!(run >= 3, "{}", profile["savings"]);
 }
 
-/// Ten pages of noise, four of them again, four zero pages and a page that compresses, each written once.
+/// The directory has ten pages of noise, four of them a second time, four zero pages and a page that compresses. Each
+/// is written once.
 #[test]
 fn profile_runs_a_directory_as_writes_of_its_pages() {
     let folder = tempfile::tempdir().unwrap();

@@ -38,8 +38,9 @@ fn commands() -> Vec<String> {
     text.lines().map(command).filter(|line| !line.is_empty()).collect()
 }
 
-/// A newcomer types them one after the other. Not run here: what installs, what runs from Python (`test_results.py`
-/// does), what serves until it is ended (`examples/live/day.sh` does), and a paper, which takes minutes.
+/// A new user types the commands one after the other. Not run here are commands that install, that run from Python
+/// (`test_results.py` runs these), that serve until ended (`examples/live/day.sh`), and that reproduce a paper, which
+/// takes minutes.
 #[test]
 fn every_command_of_the_readme_runs() {
     let folder = tempfile::tempdir().expect("a folder can be made");
@@ -72,7 +73,8 @@ fn every_command_of_the_readme_runs() {
     assert_eq!(run, 7, "commands of the README that were run");
 }
 
-/// Files of the checkout below a folder, with their paths from there; nothing that a build or git made.
+/// Adds the paths of all files of the checkout below a folder, relative to the root. Files made by a build or by git
+/// are left out.
 fn files_below(root: &Path, folder: &Path, found: &mut Vec<String>) {
     for entry in std::fs::read_dir(root.join(folder)).expect("a folder can be listed") {
         let name = folder.join(entry.expect("an entry can be read").file_name());
@@ -96,7 +98,7 @@ fn named_files(document: &str) -> Vec<&str> {
     document.split('`').skip(1).step_by(2).filter(is_path).collect()
 }
 
-/// Whoever looks for a room by its name in a document finds it.
+/// Every file that a document names between backticks must exist.
 #[test]
 fn every_file_that_the_documents_name_exists() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("two levels down");

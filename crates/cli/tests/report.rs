@@ -13,7 +13,7 @@ fn wearwell(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_wearwell")).args(arguments).output().unwrap()
 }
 
-/// Runs a command in a folder, with a page; the kind of the page and its record.
+/// Runs a command in a folder so that it writes an HTML page, and returns the kind of the page and its embedded record.
 fn page_of(folder: &Path, arguments: &[&str]) -> (String, Value) {
     let path = folder.join("page.html");
     let page = path.to_str().unwrap();
@@ -54,7 +54,8 @@ fn every_command_with_results_writes_an_html_report() {
     }
 }
 
-/// Runs and lives have a timeline where there is a page; a sweep and an ablation are too many runs for one each.
+/// An HTML report makes runs and lives record a timeline. Sweeps and ablations record none, because they have too many
+/// runs.
 #[test]
 fn the_flag_report_records_a_timeline() {
     let folder = tempfile::tempdir().unwrap();
@@ -112,7 +113,7 @@ fn the_report_path_is_checked_before_the_run_and_overwritten_only_with_force() {
     assert!(page.starts_with("<!doctype html>") && page.trim_end().ends_with("</html>"));
 }
 
-/// A run of a million requests has a page below 3 MB.
+/// The HTML page of a run of a million requests must be smaller than 3 MB.
 #[test]
 fn the_html_report_of_a_long_run_is_small() {
     let folder = tempfile::tempdir().unwrap();
@@ -122,7 +123,7 @@ fn the_html_report_of_a_long_run_is_small() {
     assert!(bytes < 3_000_000, "{bytes}");
 }
 
-/// The commands of docs/reports.md work as they stand there.
+/// The commands in docs/reports.md must work as they are printed there.
 #[test]
 fn every_command_in_the_reports_document_runs() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
@@ -141,7 +142,8 @@ fn every_command_in_the_reports_document_runs() {
     assert_eq!(read(&folder.path().join("diff.html")).0, "diff");
 }
 
-/// Neither the blocks of a drive nor the length of a run make a page larger, or take memory for it.
+/// Neither the number of blocks of a drive nor the length of a run may make the HTML page larger, or take more memory
+/// for it.
 #[test]
 fn the_html_report_of_a_large_drive_and_a_long_run_has_bounded_size() {
     let folder = tempfile::tempdir().unwrap();

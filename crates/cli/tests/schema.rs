@@ -15,8 +15,8 @@ fn json(arguments: &[&str]) -> Value {
     serde_json::from_str(&printed(arguments)).unwrap()
 }
 
-/// Returns the schema to which a reference refers, and any other schema unchanged. `null` beside another type is
-/// removed.
+/// Returns the schema to which a `$ref` refers, or `schema` itself if it is no reference. An alternative `null` beside
+/// another type is removed.
 fn resolved<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
     if let Some(path) = schema["$ref"].as_str() {
         return resolved(root, root.pointer(path.trim_start_matches('#')).unwrap());
@@ -61,7 +61,8 @@ fn follows(root: &Value, schema: &Value, value: &Value, at: &str) {
     }
 }
 
-/// Renewed by `wearwell schema > docs/schema/runs.json`, and likewise for the others.
+/// The published schemas are made again with `wearwell schema > docs/schema/runs.json`, and likewise for the other
+/// documents.
 #[test]
 fn published_json_schemas_equal_those_that_the_command_prints() {
     for of in ["runs", "sweep", "lives", "ablations", "profile", "config"] {

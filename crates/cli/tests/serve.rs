@@ -24,7 +24,7 @@ fn wait_for(path: &Path) {
 }
 
 impl Server {
-    /// Starts a server of a device of 16 MiB in memory.
+    /// Starts a server that serves a device of 16 MiB in memory.
     fn start(arguments: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut command = Command::new(WEARWELL);
@@ -147,7 +147,8 @@ fn the_dashboard_is_served_at_the_printed_address() {
     server.end("-TERM");
 }
 
-/// What was recorded live is replayed by the same command, with the configuration that the trace carries.
+/// A recording of a live device is replayed with the configuration that the recording carries, and gives the same
+/// counts.
 #[test]
 fn a_recording_replays_to_the_same_counts_on_the_command_line() {
     // NVRAM for a referrer of every page: the ratio of the paper leaves a drive of 16 MiB with room for half of them.

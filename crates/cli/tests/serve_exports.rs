@@ -19,7 +19,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 impl Bench {
-    /// Images of different sizes.
+    /// Creates images of different sizes in a temporary folder.
     fn new(images: &[(&str, &str)]) -> Self {
         let bench = Self(tempfile::tempdir().unwrap());
         for (name, size) in images {
@@ -77,7 +77,7 @@ impl Bench {
         Command::new(WEARWELL).arg("check").arg(self.file(image)).output().unwrap().status.code()
     }
 
-    /// Destroys both superblocks.
+    /// Destroys both superblocks of an image, so that it cannot be opened.
     fn destroy(&self, image: &str) {
         for name in ["superblock", "mirror"] {
             std::fs::write(self.file(image).join(name), [0x5a; 4096]).unwrap();

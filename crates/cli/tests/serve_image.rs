@@ -42,7 +42,8 @@ impl Bench {
         command
     }
 
-    /// Starts the server from a shell that lets no file grow beyond `limit_kib`: writes beyond that size fail.
+    /// Returns a command that starts the server from a shell with a file size limit of `limit_kib`: writes beyond that
+    /// size fail.
     fn serve_limited(&self, limit_kib: u64) -> Command {
         let mut command = Command::new("bash");
         let script = format!("trap '' XFSZ; ulimit -f {limit_kib}; exec \"$@\"");
@@ -147,8 +148,8 @@ fn an_image_counts_its_successive_server_sessions() {
     }
 }
 
-/// A host that refuses to write holds the device up: reads go on, writes are told that there is no room, and what was
-/// flushed before is there in the next session.
+/// When the host cannot write to the image's files, reads continue and writes are refused for lack of space. Data that
+/// was flushed before is present in the next session.
 #[test]
 fn a_host_write_error_is_reported_and_loses_no_flushed_data() {
     let bench = Bench::new(&[]);
@@ -198,7 +199,7 @@ fn a_host_write_error_is_reported_and_loses_no_flushed_data() {
     assert_eq!(bench.check().0, Some(0));
 }
 
-/// A limit on the size of files ends a process by a signal when it is exceeded: the server was gone in the middle of a
+/// Regression: exceeding the file size limit of the process raised a signal that ended the server in the middle of a
 /// write.
 #[test]
 fn a_file_size_limit_too_small_for_the_image_is_refused_at_start() {
@@ -238,7 +239,7 @@ fn server_sockets_are_private_and_local_host_names_are_accepted() {
     }
 }
 
-/// Sockets were bound after the image was opened, and every wrong address was an unsafe shutdown.
+/// Regression: sockets were bound after the image was opened, so that every wrong address caused an unclean shutdown.
 #[test]
 fn a_refused_listen_address_does_not_count_as_a_session_of_the_image() {
     let bench = Bench::new(&["--design", "remap"]);
@@ -253,7 +254,7 @@ fn a_refused_listen_address_does_not_count_as_a_session_of_the_image() {
     assert!(status == Some(0) && said.contains("0 unsafe shutdowns"), "{said}");
 }
 
-/// Both copies of the OOB of 20 pages are damaged.
+/// The test damages both copies of the OOB of 20 pages.
 #[test]
 fn a_refused_image_is_rescued_for_reading_and_not_changed() {
     use wearwell::address::Ppn;
@@ -309,7 +310,7 @@ fn a_refused_image_is_rescued_for_reading_and_not_changed() {
     assert!(before == files(), "no file of the image changes");
 }
 
-/// A client that goes in the middle of a write leaves the page as it was.
+/// A client that disconnects in the middle of a write leaves the page unchanged.
 #[test]
 fn a_write_cut_off_by_a_disconnect_changes_nothing() {
     let bench = Bench::new(&[]);
@@ -342,7 +343,7 @@ fn options_fixed_by_an_image_are_refused_when_it_is_served() {
     assert!(text(&output.stderr).contains("holds no image; make one with `wearwell create`"));
 }
 
-/// The commands of `docs/serve.md`, one after the other, by a script that a user can run as well.
+/// Runs the commands of `docs/serve.md`, one after the other, by a script that a user can run as well.
 #[test]
 fn an_image_keeps_all_data_over_a_day_of_use_and_restarts() {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/live/day.sh");

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 const WEARWELL: &str = env!("CARGO_BIN_EXE_wearwell");
 
-/// A server in memory, with an export called `disk`.
+/// A server of a device in memory, with an export called `disk`.
 struct Server {
     child: Child,
     folder: tempfile::TempDir,
@@ -38,7 +38,7 @@ impl Server {
         stream
     }
 
-    /// Ends the server and returns its lines.
+    /// Ends the server and returns the lines of its log.
     fn end(self) -> Vec<String> {
         assert!(Command::new("kill").arg(self.child.id().to_string()).status().unwrap().success());
         let output = self.child.wait_with_output().unwrap();
@@ -55,8 +55,8 @@ fn wait_for(socket: &Path) {
     }
 }
 
-/// Connects a client that disconnects in order, and one that sends bytes that are no request; waits until each has
-/// ended.
+/// Connects a client that disconnects properly, and a client that sends bytes that are no request. Waits until both
+/// connections have ended.
 fn two_clients(server: &Server) {
     let goodbye = b"\x25\x60\x95\x13\0\0\0\x02\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
     for bytes in [&goodbye[..], &[7; 28]] {
@@ -73,7 +73,7 @@ fn only<'a>(lines: &'a [String], part: &str) -> &'a str {
     found[0]
 }
 
-/// Whether a line begins with a time such as `2026-01-02T03:04:05.678901Z`.
+/// Returns whether a line begins with a time such as `2026-01-02T03:04:05.678901Z`.
 fn begins_with_a_time(line: &str) -> bool {
     let shape = |byte: u8| if byte.is_ascii_digit() { '0' } else { byte as char };
     let time: String = line.bytes().take(27).map(shape).collect();
@@ -144,7 +144,7 @@ fn the_log_level_suppresses_less_important_events() {
     }
 }
 
-/// Whoever reads the log may end before the server.
+/// The reader of the log may end before the server.
 #[test]
 fn a_closed_log_output_does_not_end_the_server() {
     let mut server = Server::start(&["--log-level", "debug"]);

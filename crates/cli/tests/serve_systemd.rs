@@ -13,8 +13,9 @@ const WEARWELL: &str = env!("CARGO_BIN_EXE_wearwell");
 const SERVE: [&str; 5] = ["serve", "--memory", "--size", "16MiB", "--socket-activation"];
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Starts a command as systemd starts a service: the sockets are its descriptors from 3 on, and variables describe
-/// them. A shell does this here, which receives the sockets as its standard input and output.
+/// Returns a command that is started as systemd starts a service: the sockets are its file descriptors from 3 on, and
+/// environment variables describe them. A shell that receives the sockets as its standard input and output passes them
+/// on.
 fn with_sockets(sockets: Vec<OwnedFd>, names: &str, pid: &str) -> Command {
     let script = format!(
         "exec 3<&0 4<&1 </dev/null >&2; export LISTEN_PID={pid} LISTEN_FDS={} LISTEN_FDNAMES={names}; exec \"$@\"",
@@ -28,7 +29,7 @@ fn with_sockets(sockets: Vec<OwnedFd>, names: &str, pid: &str) -> Command {
     command
 }
 
-/// Where a server reports its states.
+/// Socket on which the test receives the states that a server reports to systemd.
 struct Notifications(UnixDatagram);
 
 impl Notifications {
@@ -54,7 +55,7 @@ impl Notifications {
     }
 }
 
-/// Returns the number of bytes that an export has, chosen by the old option `EXPORT_NAME`.
+/// Returns the number of bytes of an export, which is chosen by the old option `EXPORT_NAME`.
 fn exported_bytes(stream: &mut (impl std::io::Read + std::io::Write)) -> u64 {
     stream.read_exact(&mut [0; 18]).unwrap();
     stream.write_all(b"\0\0\0\x03IHAVEOPT\0\0\0\x01\0\0\0\0").unwrap();
@@ -142,7 +143,7 @@ fn unusable_systemd_sockets_are_refused_with_a_sentence() {
     }
 }
 
-/// The example units, with the command of this build.
+/// systemd verifies the example units, with the command of this build in place of the installed one.
 #[test]
 fn systemd_accepts_the_example_units() {
     if Command::new("systemd-analyze").arg("--version").output().is_err() {
@@ -167,7 +168,7 @@ fn systemd_accepts_the_example_units() {
     assert!(said.contains("Tpe"), "a wrong key is found: {said}");
 }
 
-/// The command line of the example unit is one that the server takes.
+/// The command line in the example unit must be one that the server accepts.
 #[test]
 fn the_command_of_the_example_systemd_unit_serves_an_image() {
     let unit = include_str!("../../../examples/live/wearwell.service");

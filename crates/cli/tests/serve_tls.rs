@@ -18,7 +18,8 @@ fn serve() -> Command {
     command
 }
 
-/// What follows the handshake is tested with the server's library; here the command has to agree to one.
+/// What follows the TLS handshake is tested in the server's library. This test shows that the command requires a
+/// handshake.
 #[test]
 fn a_server_with_certificates_refuses_clients_without_tls() {
     let mut command = serve();

@@ -37,7 +37,7 @@ fn swept(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", stderr(output)))
 }
 
-/// Returns what identifies a run, and its figures.
+/// Returns the fields that identify a run of a sweep, and its main figures.
 fn figures(run: &Value) -> [String; 5] {
     let over_provisioning = &run["device"]["over_provisioning"];
     assert!(over_provisioning.is_f64(), "{over_provisioning}");

@@ -13,7 +13,7 @@ fn wearwell(folder: &Path, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_wearwell")).args(arguments).current_dir(folder).output().unwrap()
 }
 
-/// Runs `watch` with these arguments; the text of the page and its record.
+/// Runs `watch` with these arguments, and returns the text of the page and its embedded record.
 fn watched(folder: &Path, arguments: &[&str]) -> (String, Value) {
     let output = wearwell(folder, &[&["watch", "--out", "page.html", "--force"], arguments].concat());
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -22,7 +22,7 @@ fn watched(folder: &Path, arguments: &[&str]) -> (String, Value) {
     (text, record)
 }
 
-/// Returns the message with which the command line is refused.
+/// Runs `watch` with arguments that it must refuse, and returns the message.
 fn refused(folder: &Path, arguments: &[&str]) -> String {
     let output = wearwell(folder, &[&["watch"], arguments].concat());
     assert_eq!(output.status.code(), Some(2), "{arguments:?}");
@@ -85,7 +85,7 @@ fn names_in_a_watch_page_are_escaped() {
     assert!(text.contains("&lt;script&gt;alert(1)"));
 }
 
-/// The commands of the document, as a reader types them.
+/// Runs the commands of docs/watch.md as a reader types them.
 #[test]
 fn every_command_of_the_watch_document_writes_a_page() {
     let folder = tempfile::tempdir().unwrap();

@@ -154,8 +154,8 @@ pub struct DeltaConfig {
     pub hot_accesses: u8,
     /// Pages of deltas that are filled at the same time in RAM before they are programmed (the paper's temp buffer).
     pub open_pages: u32,
-    /// Largest share of a page that a delta may take; a larger delta is not worth its time and the page is written
-    /// whole. Absent: 1 - max(tR, transfer, encode) / tPROG.
+    /// Largest share of a page that a delta may take. If a delta would be larger, the page is written whole, because
+    /// the delta is not worth its time. Absent: 1 - max(tR, transfer, encode) / tPROG.
     pub max_ratio: Option<f64>,
     /// Host writes between two scans for deltas of pages that are no longer written often (such deltas are merged into
     /// their pages); 0 = no scans.
@@ -167,8 +167,8 @@ pub struct DeltaConfig {
     /// Entries of the cached mapping table in RAM; the design's mapping tables are then on flash. Absent: all tables
     /// are in capacitor-backed RAM.
     pub cache_entries: Option<u32>,
-    /// Pages of a journal of map updates on flash; when it has that many it is merged into the L2P table. Absent: no
-    /// journal.
+    /// Pages of a journal of L2P map updates on flash. When the journal has that many pages, it is merged into the L2P
+    /// table. Absent: no journal.
     pub journal_pages: Option<u32>,
 }
 
@@ -281,13 +281,15 @@ pub enum RecyclePolicy {
     Inf,
 }
 
-/// Dead pages of which the history is kept, and pages of which reads are counted.
+/// Names of the scopes of recycling's history: for which dead pages a history is kept, and for which pages reads are
+/// counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum HistoryName {
-    /// All dead pages, and the reads of all pages, as in the paper: 17 bytes of RAM per page of the drive.
+    /// History of all dead pages, and read counts of all pages, as in the paper: 17 bytes of RAM per page of the drive.
     All,
-    /// Entries of the fingerprint store, and the reads of the pages read last: 25 bytes of RAM per entry.
+    /// History only of dead pages in the fingerprint store, and read counts only of the pages read last: 25 bytes of
+    /// RAM per entry of the store.
     Store,
 }
 

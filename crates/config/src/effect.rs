@@ -61,8 +61,8 @@ fn is_best(config: &Config, chosen: &Chosen<'_>) -> bool {
     is_managed(config, chosen) && config.lifetime.schemes == LifetimeSchemes::Best
 }
 
-/// Whether the design has a map on flash that the section `[mapping]` configures. The map of the design `delta` is
-/// configured by `[delta]` instead.
+/// Returns whether the design has a map on flash that the section `[mapping]` configures. The map of the design `delta`
+/// is configured by `[delta]` instead.
 fn has_map_on_flash(config: &Config, chosen: &Chosen<'_>) -> bool {
     let is_described = chosen.design != "delta" || config.parts.map.is_some();
     matches!(chosen.parts.mapping, MappingPart::Cached(_)) && is_described
@@ -84,7 +84,7 @@ fn has_events(config: &Config, _: &Chosen<'_>) -> bool {
     config.timing.mode == Mode::Event
 }
 
-/// Whether the device has the size that its configuration keys set, instead of being resized to the input.
+/// Returns whether the device has the size that its configuration keys set, instead of being resized to the input.
 fn has_fixed_size(config: &Config, _: &Chosen<'_>) -> bool {
     let is_auto = config.device.preset.as_deref().is_none_or(|name| name == AUTO_PRESET);
     config.device.fit.is_none() && (!is_auto || config.device.logical_pages.is_some())
@@ -200,7 +200,7 @@ pub struct IgnoredSetting {
     pub ignoring_designs: Vec<String>,
     /// The condition under which the ignored setting would have an effect.
     pub has_effect_when: &'static str,
-    /// Whether all designs of the run ignore the setting.
+    /// Whether all designs of the run ignore the setting, so that it is refused.
     pub is_ignored_by_all: bool,
 }
 

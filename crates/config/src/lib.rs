@@ -168,7 +168,7 @@ impl From<StripingName> for Striping {
     }
 }
 
-/// What an over-provisioning ratio refers to.
+/// Names of the bases of an over-provisioning ratio: exported pages, or all pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SpareOf {

@@ -86,8 +86,8 @@ impl LifetimeConfig {
         if self.fitted_energy { EnergyModel::FITTED_TO_PAPER } else { EnergyModel::STATED_IN_PAPER }
     }
 
-    /// Whether host writes are throttled to meet a target, which requires an arrival mode in which delays shift later
-    /// requests.
+    /// Returns whether host writes are throttled to meet a lifetime target. Throttling requires an arrival mode in
+    /// which delays shift later requests.
     pub(super) fn is_throttling(&self) -> bool {
         matches!(self.schemes, LifetimeSchemes::Throttling | LifetimeSchemes::Integrated)
     }

@@ -40,7 +40,7 @@ pub struct MappingConfig {
     pub checkpoints: Option<bool>,
     /// Where the directory is stored that locates the translation pages of a map on flash.
     pub directory: Option<DirectoryName>,
-    /// Number of inner nodes of the tree that locates translation pages which are cached in RAM. Absent: all.
+    /// Number of inner nodes, cached in RAM, of the tree that locates translation pages. Absent: all.
     pub cached_nodes: Option<u32>,
 }
 
@@ -134,7 +134,7 @@ pub struct RecoveryConfig {
 }
 
 impl RecoveryConfig {
-    /// Whether the run includes a recovery from a loss of power.
+    /// Returns whether the run includes a loss of power and the recovery from it.
     pub fn is_executed(&self) -> bool {
         self.after_run || self.after_requests.is_some()
     }
@@ -270,7 +270,8 @@ impl Config {
         (design == "wearwell").then_some(WEARWELL_LEAST_CACHE_ENTRIES)
     }
 
-    /// Returns the number of access counts with which delta encoding works on a design with a map on flash.
+    /// Returns the number of entries of delta encoding's table of access counts (to find hot pages) on a design with a
+    /// map on flash.
     pub(super) fn heat_entries(resolved: &ResolvedDevice) -> u32 {
         (resolved.logical_pages / CACHED_SHARE).max(1)
     }

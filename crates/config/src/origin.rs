@@ -23,7 +23,7 @@ pub enum Source {
     Set,
     /// The device preset; the place is its name.
     Preset,
-    /// The design has this part; the place is its name.
+    /// The design has this part of its own; the place is the name of the design.
     Design,
     /// The survey of the input: the pages that it touches, or whether its requests have times.
     Input,

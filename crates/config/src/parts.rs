@@ -35,8 +35,8 @@ pub struct PartsConfig {
     /// Reverse map: how the logical pages that share a flash page are recorded. Absent: the design's own, or `ideal` if
     /// the design shares no pages.
     pub reverse_map: Option<ReverseMapName>,
-    /// What preserves acknowledged data over a loss of power. Absent: the design's own way; if content, map or reverse
-    /// map are exchanged, the way that the papers use for such parts, else `battery`.
+    /// What preserves acknowledged data over a loss of power. Absent: the design's own way. If content, map or reverse
+    /// map are exchanged and this is absent: the way that the papers use for such parts, else `battery`.
     pub survives: Option<SurvivalName>,
 }
 
@@ -49,7 +49,7 @@ pub enum ContentName {
     Mechanism(SchemeKind),
 }
 
-/// The mechanisms of the papers, in the order in which lists name them.
+/// The content mechanisms of the five papers, in the order in which lists name them.
 const OF_PAPERS: [ContentName; 5] =
     [ContentName::RECYCLE, ContentName::Remap, ContentName::DEDUP, ContentName::DELTA, ContentName::COMPRESS];
 
@@ -92,13 +92,13 @@ impl ContentName {
         }
     }
 
-    /// Returns the place of the mechanism in the order of [`Self::all_names`].
+    /// Returns the position of the content mechanism in the order of [`Self::all_names`].
     fn place(self) -> usize {
         Self::all_names().take_while(|&other| other != self).count()
     }
 }
 
-/// Returns the mechanisms that keep nothing on flash and have no options.
+/// Returns the content mechanisms that keep nothing on flash and have no options.
 fn filters() -> impl Iterator<Item = SchemeKind> + Clone {
     SchemeKind::ALL.into_iter().filter(|kind| kind.is_stateless())
 }
@@ -199,7 +199,7 @@ impl ContentList {
         Self(names)
     }
 
-    /// Whether the list contains the content mechanism `name`.
+    /// Returns whether the list contains the content mechanism `name`.
     pub fn contains(&self, name: ContentName) -> bool {
         self.0.contains(&name)
     }

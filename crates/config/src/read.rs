@@ -126,7 +126,8 @@ fn read_file(name: &str, text: &str) -> Result<toml::Table, ConfigError> {
     toml::from_str(text).map_err(|error| toml_error(line_of(&error), &error))
 }
 
-/// Sets one key of the form `section.key`; a value that is no TOML literal becomes a string.
+/// Sets one key `section.key` of the table to the value in `setting` (`section.key=value`). A value that is no TOML
+/// literal becomes a string.
 fn apply(table: &mut toml::Table, setting: &str) -> Result<(), ConfigError> {
     let refuse = |message: &str| ConfigError::Toml {
         place: format!("setting `{setting}`"),
@@ -146,7 +147,8 @@ fn apply(table: &mut toml::Table, setting: &str) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// Parses a value as TOML. A word is a string, even if TOML takes it for a number (`inf`, `nan`).
+/// Parses the value of a setting as a TOML literal. A word is a string, even if TOML takes it for a number (`inf`,
+/// `nan`).
 fn literal(text: &str) -> toml::Value {
     let is_word =
         text.chars().all(|c| c.is_ascii_alphabetic() || c == '-') && text != "true" && text != "false";
@@ -159,7 +161,8 @@ fn literal(text: &str) -> toml::Value {
     }
 }
 
-/// Converts a TOML error; an "unknown field" or "unknown variant" message gets the most similar valid name.
+/// Converts an error of the TOML parser. A message about an "unknown field" or "unknown variant" gets the most similar
+/// valid name as a suggestion.
 fn toml_error(place: String, error: &toml::de::Error) -> ConfigError {
     let message = error.message().to_owned();
     let mut quoted = message.split('`').skip(1).step_by(2);

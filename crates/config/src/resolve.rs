@@ -118,7 +118,7 @@ impl Config {
         })
     }
 
-    /// Whether the number of blocks follows from the pages that the input touches.
+    /// Returns whether the number of blocks of the device is computed from the pages that the input touches.
     pub(super) fn is_sized_to_input(&self) -> bool {
         let name = self.device.preset.as_deref().unwrap_or(AUTO_PRESET);
         self.device.fit.is_some() || name == AUTO_PRESET && self.device.logical_pages.is_none()
@@ -402,7 +402,7 @@ impl Config {
         BufferOptions { pages: self.buffer.pages.unwrap_or(default), ..self.configured_buffer() }
     }
 
-    /// Whether a replay has a write buffer, judged by the configuration and the preset alone, without the input.
+    /// Returns whether a replay has a write buffer. Only the configuration and the preset decide it, not the input.
     pub(super) fn has_buffer(&self) -> bool {
         let preset = self.device.preset.as_deref().and_then(preset::preset_by_name);
         let of_preset = preset.map_or(PAGE_BYTES as u32, |device| device.geometry.page_bytes);
@@ -411,8 +411,8 @@ impl Config {
     }
 }
 
-/// Pages of the default write buffer per plane: three pages for a wordline of a TLC die, and one that gathers the next
-/// writes meanwhile. 4 MiB on `tlc-1t`.
+/// Number of pages of the default write buffer per plane: three pages for a wordline of a TLC die, and one that
+/// collects the next writes while the wordline is programmed. This is 4 MiB on the preset `tlc-1t`.
 const BUFFER_PAGES_PER_PLANE: u32 = 4;
 
 impl GcConfig {

@@ -49,8 +49,8 @@ pub struct TimingConfig {
     pub delta_encode_us: f64,
     /// Time to apply a delta to a page, microseconds (Delta-FTL, table 1, at 619 MHz).
     pub delta_decode_us: f64,
-    /// Number of hardware units that encode and apply deltas (Delta-FTL, section 3.3.2: one processor); 0 = as many as
-    /// there are requests.
+    /// Number of hardware units that encode and apply deltas (Delta-FTL, section 3.3.2: one processor). 0: as many
+    /// units as there are requests.
     pub delta_codec_units: u32,
     /// Time to compress a page, microseconds (paper on integrated lifetime management, section IV).
     pub compress_us: f64,

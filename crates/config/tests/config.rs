@@ -26,7 +26,7 @@ fn resolve(list: &[&str]) -> Result<ResolvedDevice, ConfigError> {
     of_settings(list).resolve_device(10_000)
 }
 
-/// Returns the sentence with which a configuration is refused.
+/// Returns the message with which a configuration is refused.
 fn sentence<T: std::fmt::Debug>(result: Result<T, ConfigError>) -> String {
     result.unwrap_err().to_string()
 }
@@ -144,7 +144,7 @@ fn impossible_geometries_are_refused_with_field_and_bound() {
     }
 }
 
-/// A device of 2^32 planes with a page each passed every bound, and then its number of planes overflowed.
+/// Regression: a device of 2^32 planes with one page each passed all checks, and its number of planes then overflowed.
 #[test]
 fn a_device_with_too_many_planes_is_refused() {
     let refused = resolve(&[
@@ -191,7 +191,7 @@ fn exported_pages_of_zero_or_of_all_flash_are_refused() {
     );
 }
 
-/// Such numbers used to become 0, or were cut to the bound, without a word.
+/// Regression: such numbers became 0, or were cut to the bound, without a message.
 #[test]
 fn settings_out_of_range_are_refused_not_clamped() {
     for setting in [
@@ -248,7 +248,7 @@ fn every_preset_resolves_as_it_is_described() {
     }
 }
 
-/// Pages, exported pages and free blocks at which GC starts, of a preset.
+/// Returns a preset's device, the number of its pages and exported pages, and the free blocks at which GC starts.
 fn capacity(name: &str) -> (ResolvedDevice, u64, u64) {
     let resolved = resolve(&[&format!("device.preset={name}")]).unwrap();
     let (pages, logical) = (resolved.geometry.pages(), resolved.logical_pages as u64);
@@ -293,7 +293,7 @@ fn settings_accept_strings_with_and_without_quotes_and_blanks() {
     assert_eq!(whole.device.blocks_per_plane, Some(1000));
 }
 
-/// The policy `inf` used to be read as the number infinity.
+/// Regression: the policy name `inf` was read as the number infinity.
 #[test]
 fn the_word_inf_in_a_setting_is_read_as_a_string() {
     assert_eq!(of_settings(&["recycle.policy=inf"]).recycle.policy, RecyclePolicy::Inf);
@@ -373,7 +373,8 @@ fn the_auto_device_is_as_large_as_the_input_and_a_preset_is_left_as_it_is() {
     assert_eq!((preset.geometry.pages(), preset.reserve_blocks), (1 << 21, 0.0));
 }
 
-/// A pool of few blocks keeps half of its spare space free or open: 15 % acted as 10 % on a small drive.
+/// GC keeps half of the spare space of a pool with few blocks free or open. Without the reserve, 15 % of
+/// over-provisioning acted as 10 % on a small drive.
 #[test]
 fn over_provisioning_excludes_the_blocks_that_gc_keeps_free() {
     for footprint in [5_000, 50_000, 500_000] {
@@ -394,7 +395,8 @@ fn over_provisioning_excludes_the_blocks_that_gc_keeps_free() {
     assert_eq!(none.shared_pages(), none.geometry.pages());
 }
 
-/// Of the smallest drive of 512 dies a few MiB are nothing: what `device.fit` asks for cannot be.
+/// Even the smallest drive with 512 dies is far larger than a footprint of a few MiB, so no device has the requested
+/// share.
 #[test]
 fn a_device_fit_that_no_geometry_reaches_is_refused() {
     let refused = sentence(resolve_with(&["device.fit=0.9", "device.preset=tlc-1t"], 50_000));
@@ -405,7 +407,7 @@ fn a_device_fit_that_no_geometry_reaches_is_refused() {
     );
 }
 
-/// The preset's share of free blocks overruled it without a word.
+/// Regression: the preset's share of free blocks overrode the threshold that the user had set.
 #[test]
 fn a_gc_threshold_set_by_the_user_overrides_the_default() {
     let by_hand = resolve_for(&["device.preset=lx-40g", "gc.low_blocks=3"], 1_000);
@@ -418,7 +420,8 @@ fn resolve_with(list: &[&str], footprint: u64) -> Result<ResolvedDevice, ConfigE
     of_settings(list).resolve_device(footprint)
 }
 
-/// With one or two spare blocks per plane the device could not be built: every tiny trace was refused.
+/// Regression: with one or two spare blocks per plane the device could not be built, so that every tiny trace was
+/// refused.
 #[test]
 fn the_auto_device_can_be_built_for_a_tiny_footprint() {
     for spare in ["0.07", "0.15", "0.5"] {
@@ -442,7 +445,7 @@ fn the_auto_device_can_be_built_for_a_tiny_footprint() {
     }
 }
 
-/// A file that uses every section; what the mutations below start from.
+/// Configuration file that uses every section; the mutation tests below start from it.
 const VALID: &str = r#"
 [device]
 preset = "lab-8g"
@@ -528,7 +531,7 @@ fn every_configuration_value_of_a_run_has_an_origin() {
     }
 }
 
-/// A value that a run resolves and that has no rule for its origin would count as set by a program.
+/// A value that a run resolves and that has no rule for its origin would be reported as set by a program.
 #[test]
 fn an_empty_configuration_has_no_origins_set_by_the_user() {
     for device in preset::all_presets() {
@@ -549,7 +552,7 @@ fn an_empty_configuration_has_no_origins_set_by_the_user() {
     }
 }
 
-/// Equal runs share one plan, wherever their settings were written.
+/// Equal runs share one plan, wherever their settings were written, so origins must not make configurations differ.
 #[test]
 fn configurations_with_equal_values_are_equal_whatever_their_origins() {
     let file = of_file("[gc]\npolicy = 'fifo'\n").unwrap();
@@ -557,7 +560,7 @@ fn configurations_with_equal_values_are_equal_whatever_their_origins() {
     assert_eq!(file.to_toml(), of_settings(&["gc.policy=fifo"]).to_toml());
 }
 
-/// Reads a configuration and resolves its device; it may only be accepted or refused, without a panic.
+/// Reads a configuration and resolves its device. Both may accept or refuse the configuration, but must not panic.
 fn read_and_resolve(text: &str, list: &[String], footprint: u64) {
     if let Ok(config) = Config::from_parts(Some(("any.toml", text)), list)
         && let Ok(resolved) = config.resolve_device(footprint)
@@ -570,7 +573,7 @@ fn read_and_resolve(text: &str, list: &[String], footprint: u64) {
     }
 }
 
-/// Numbers near every bound there is.
+/// Generates numbers near every bound of a configuration value.
 fn extreme_number() -> impl Strategy<Value = String> {
     prop_oneof![
         any::<i64>().prop_map(|n| n.to_string()),

@@ -7,10 +7,10 @@ use std::collections::BTreeSet;
 use wearwell_config::{Config, ConfigError};
 
 const DOCUMENT: &str = include_str!("../../../docs/configuration.md");
-/// Nothing is called this.
+/// A name that no configuration value has.
 const NOBODY: &str = "zzz-nobody";
 
-/// Returns the values that the parser would have accepted in place of [`NOBODY`].
+/// Returns the values that the parser would have accepted in place of the invalid value [`NOBODY`].
 fn expected_instead(setting: &str) -> Vec<String> {
     let refusal = Config::from_parts(None, &[setting.to_owned()]).expect_err("nobody has this name");
     let ConfigError::Toml { message, .. } = refusal else { panic!("{setting}: {refusal}") };
@@ -29,7 +29,7 @@ fn keys() -> BTreeSet<String> {
     sections.iter().flat_map(of_section).collect()
 }
 
-/// Rows of the tables: key, unit, default, meaning.
+/// Returns the rows of the tables in docs/configuration.md: key, unit, default, meaning.
 fn rows() -> Vec<[&'static str; 4]> {
     let is_row = |line: &&str| line.starts_with("| `");
     let cells = |line: &'static str| {

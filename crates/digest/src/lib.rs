@@ -10,8 +10,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Digests the source files in folder `src` that `counts` accepts, and passes the digest to the compiler as the
-/// environment variable `CODE_DIGEST`. To be called by build scripts.
+/// Digests the source files in the folder `src` for which `counts` returns true, and passes the digest to the compiler
+/// as the environment variable `CODE_DIGEST`. Build scripts call this function.
 pub fn of_sources(counts: impl Fn(&Path) -> bool) {
     println!("cargo::rerun-if-changed=src");
     println!("cargo::rerun-if-changed=build.rs");

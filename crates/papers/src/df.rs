@@ -287,12 +287,13 @@ fn set_load(setting: &ExperimentSetting, pages: u64, requests: f64, keys: &str) 
     )
 }
 
-/// Experiments on one drive and load: the baseline, and the delta design at several compression ratios.
+/// Experiments on one drive with one generated load `delta-load`: the baseline, and the delta design at several
+/// compression ratios.
 struct SetRun<'a> {
     name: String,
     spare: &'a str,
     keys: String,
-    /// Settings of the baseline and of the delta design; those in `of_delta` are for the delta design only.
+    /// Settings of both the baseline and the delta design. Settings in `of_delta` are for the delta design only.
     settings: Vec<String>,
     of_delta: Vec<String>,
     ratios: &'a [&'a str],
@@ -589,8 +590,8 @@ fn table_sizes(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-/// Returns the changes of write latency and of GC if the codec's times, the scan for cold pages, or both are removed,
-/// percent.
+/// Returns how write latency and number of GCs change, in percent, if the delta codec's times, the scan for cold pages,
+/// or both are removed from a run.
 fn latency_without_codec_or_scan(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let mut values = Vec::new();
     for (trace, _) in EXAMINED_TRACES {
@@ -643,8 +644,8 @@ fn formulas_and_runs(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-/// Returns, for each merge interval of the map's journal, the programs for the L2P table per thousand host writes,
-/// their parts, and the pages that the capacitor programs at power loss.
+/// Returns, for each merge interval of the L2P table's journal: programs for the L2P table per thousand host writes, in
+/// total and by kind, and the pages that the capacitor programs at power loss.
 fn journal_costs(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let of = |journal| Ok((journal, runs.run_named(&journal_name(journal))?));
     let all = JOURNALS.into_iter().map(of).collect::<Result<Vec<_>>>()?;
@@ -718,8 +719,8 @@ fn mean(runs: &ExperimentRecords, ratio: &str, value: ValueOfRuns) -> Result<f64
     mean_value_on_drive(runs, "", ratio, value)
 }
 
-/// Returns the mean of a value over the traces on each of the two drives, and the value of each trace on the Delta-FTL
-/// paper's drive.
+/// Returns the mean of a value over all traces of the Delta-FTL paper, on each of two drives (the paper's, and one
+/// fitted to the trace), and the value of each trace on the paper's drive.
 fn mean_of(runs: &ExperimentRecords, ratio: &str, value: ValueOfRuns) -> Result<Vec<Value>> {
     let mut values = vec![
         Value::new("mean", mean(runs, ratio, value)?),
@@ -747,7 +748,7 @@ fn collections_left(run: ExperimentRun<'_>, baseline: ExperimentRun<'_>) -> f64 
     100.0 * collections(run) / collections(baseline)
 }
 
-/// Returns the pages that GC frees per victim block: pages of a block minus the pages that GC programs.
+/// Returns the pages that GC frees per victim block: pages of a block minus the pages that GC programs for it.
 fn gain(run: ExperimentRun<'_>) -> f64 {
     BLOCK - run.programs_by_cause("gc") / collections(run)
 }

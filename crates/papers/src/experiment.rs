@@ -135,7 +135,7 @@ impl Experiment {
         Self { has_curve: true, ..self }
     }
 
-    /// Returns whether the experiment's input is a generated replacement for a trace or an application.
+    /// Returns whether the experiment's input is a generated load that replaces a trace or an application of the paper.
     pub fn is_substitute(&self) -> bool {
         matches!(self.source, RequestSource::Substitute(_))
     }
@@ -382,8 +382,8 @@ impl Record {
         }
     }
 
-    /// Replaces, in the figures of the record, latencies by those from the histogram's bins, and removes the latencies
-    /// of flushes. Committed records have this form.
+    /// Replaces the latency figures of the record by those computed from the bins of the latency histogram, and removes
+    /// the latencies of flushes. Checked-in records have this form.
     fn take_binned_latencies(&mut self, run: &RunRecord) {
         self.figures.retain(|name, _| !name.starts_with("latency_us.flush."));
         for (kind, latency) in [("read", &run.latency_us.read), ("write", &run.latency_us.write)] {
@@ -394,8 +394,8 @@ impl Record {
         }
     }
 
-    /// Replaces, in the figures of the record, those about lifetime by the papers' definition: computed from all erases
-    /// of the run, for the drive as simulated.
+    /// Replaces the lifetime figures of the record by the papers' definition: computed from all erases of the run, for
+    /// the drive as simulated.
     fn take_lifetime(&mut self, run: &RunRecord) {
         self.figures.remove("lifetime.drive_writes_per_day");
         self.figures.remove("lifetime.host_tb_written_until_worn");
@@ -438,7 +438,7 @@ impl Record {
     }
 }
 
-/// Adds the numbers in a JSON value to `into`, under dotted names; zeroes are omitted.
+/// Adds each number in a JSON value to `into`, under its dotted name (`programs_by_cause.gc`). Zeroes are omitted.
 fn flatten(name: &str, value: &serde_json::Value, into: &mut BTreeMap<String, f64>) {
     match value {
         serde_json::Value::Number(number) => {
@@ -492,8 +492,8 @@ impl ExperimentRecords {
         }
     }
 
-    /// Returns the names of the experiments used since the last call, and whether the input of one of them was
-    /// generated to replace a trace or an application.
+    /// Returns the names of the experiments whose figures were used since the last call of this function, and whether
+    /// the input of one of these experiments was generated to replace a trace or an application.
     pub fn take_used_names(&self) -> (Vec<String>, bool) {
         let asked: Vec<String> = std::mem::take(&mut *self.asked.borrow_mut()).into_iter().collect();
         let substitute = asked

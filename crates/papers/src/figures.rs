@@ -156,8 +156,8 @@ struct OwnFigurePlan {
     series: &'static [Series],
 }
 
-/// A series of bars in a figure, one per label: those values of a row (reported result) whose name is the text
-/// `before`, then the label, then the text `behind`.
+/// A series of bars in a figure, one bar per label. The bar of a label shows the value of the row (reported result)
+/// `id` whose name is the text `before`, the label and the text `behind`, joined.
 struct Series {
     legend: &'static str,
     id: &'static str,

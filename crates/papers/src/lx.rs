@@ -23,7 +23,8 @@ use super::verdict::Value;
 struct Trace {
     short: &'static str,
     name: &'static str,
-    /// Number of requests of the trace, million; `write_share` is the share of writes (LX, Table I).
+    /// Number of requests of the trace, in million (LX, Table I). The field `write_share` is the share of writes among
+    /// these.
     requests: f64,
     write_share: f64,
     /// Size of a device on which the trace never causes an erase, in footprints of the trace: more than writes divided

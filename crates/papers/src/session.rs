@@ -102,7 +102,8 @@ pub fn run_paper(
     run_jobs(paper, &experiment_jobs(paper, &setting), options, observer)
 }
 
-/// Runs the experiments in `wanted` instead of all of the paper's; otherwise like [`run_paper`].
+/// Runs the experiments in `wanted` whose records are missing or out of date, as [`run_paper`] does for all experiments
+/// of a paper.
 ///
 /// # Errors
 /// Files that cannot be written.

@@ -37,14 +37,14 @@ struct PageVersion {
 
 #[derive(Debug, Default)]
 struct AddressState {
-    /// Valid page version of the address, as an index into the list of pages.
+    /// Index, in the list of page versions, of the version that is valid at this logical address; `None` if none is.
     valid: Option<u32>,
-    /// Dead page versions of the address, oldest first, as indexes into the list of pages.
+    /// Indexes, in the list of page versions, of the dead (overwritten) versions of this logical address, oldest first.
     dead: Vec<u32>,
     overwrites: u64,
 }
 
-/// Counters and page versions while a trace is counted.
+/// Counters of requests and pages, and all page versions, while the requests of a trace are counted.
 #[derive(Debug, Default)]
 struct TraceCount {
     pages: Vec<PageVersion>,

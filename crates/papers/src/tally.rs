@@ -127,8 +127,8 @@ impl ResultCounts {
         self.measured.agreeing + self.executed.agreeing
     }
 
-    /// Returns the counts of reported results as sentences: first those that count as results of Wearwell, then those
-    /// that do not.
+    /// Returns the counts of a paper's rows (reported results) as sentences: first the rows that count as results of
+    /// Wearwell, then the rows that do not.
     pub fn sentences(&self) -> Vec<String> {
         let results = [
             ("Executed runs on the paper's kind of load", self.measured, "reproduced"),

@@ -38,8 +38,8 @@ pub struct Verdict {
     pub is_substitute: bool,
     /// What Wearwell's values are based on; `None` if the target (reported result) does not state it.
     pub evidence: Option<Evidence>,
-    /// Comparison with those reported figures from which the load that replaces a trace is generated; `None` if there
-    /// are none, or no others.
+    /// Comparison of Wearwell's values with those reported figures from which the load that replaces a trace is
+    /// generated; `None` if the load uses no reported figure, or if all figures of the row are such figures.
     pub given_deviation: Option<GivenDeviation>,
     /// Ids of rows (reported results) whose values this row judges again.
     pub repeated_rows: Vec<String>,
@@ -156,7 +156,7 @@ impl Verdict {
     }
 }
 
-/// Rounds up the largest deviation of a verdict "within", percent, to one decimal if it is less than ten.
+/// Rounds the largest deviation of a verdict, in percent, up: to one decimal if less than ten, else to a whole number.
 fn rounded_up(percent: f64) -> f64 {
     let up = |value: f64| (value - 1e-9).ceil().max(0.0);
     if percent < 10.0 { up(percent * 10.0) / 10.0 } else { up(percent) }

@@ -6,8 +6,8 @@ use wearwell_papers::closed_forms::{chunk_share, packed_pages_per_delta, row_val
 use wearwell_papers::target::Class;
 use wearwell_papers::verdict::Value;
 
-/// Returns the values of the closed form of a row, or of the formula that stands beside its executed values. They are
-/// checked to be numbers with different names.
+/// Returns the formula's values of a row: its closed form, or the formula that is shown beside values of executed runs.
+/// Checks that all are numbers with different names.
 fn formula(id: &str) -> Option<Vec<Value>> {
     let (of_row, of_recovery) = (row_values(id), recovery_row_values(id));
     assert!(of_row.is_none() || of_recovery.is_none(), "{id} has two formulas");
@@ -188,7 +188,8 @@ fn read_slowdown_follows_the_geckoftl_papers_expression() {
     assert!(in_ram > on_flash, "{in_ram} with validity in RAM, {on_flash} on flash");
 }
 
-/// The formulas of RAM against what the parts of a small device report. What differs is named where it is compared.
+/// Compares the RAM formulas of the GeckoFTL paper with what the parts of a small device report. Each known difference
+/// is named where it is compared.
 #[test]
 fn ram_formulas_of_the_geckoftl_paper_equal_what_the_engine_reports() {
     use wearwell::design::{self, Parts};

@@ -74,7 +74,7 @@ fn contradictions_of_a_paper_name_existing_rows() {
     }
 }
 
-/// A sceptic asks of every row what stands behind it.
+/// Every row of a paper must say on what kind of evidence Wearwell's values are based.
 #[test]
 fn every_target_row_names_its_kind_of_evidence() {
     for target in Paper::ALL.into_iter().flat_map(|paper| paper.targets().rows) {
@@ -84,7 +84,8 @@ fn every_target_row_names_its_kind_of_evidence() {
     }
 }
 
-/// What the code does with a row must fit its class: a formula asks no run, and a measured row asks one.
+/// The declared evidence of a row must fit the code: a row computed by a formula uses no run, and a measured row uses
+/// at least one.
 #[test]
 fn the_declared_evidence_of_a_row_matches_how_its_values_are_computed() {
     for paper in Paper::ALL {
@@ -106,8 +107,8 @@ fn the_declared_evidence_of_a_row_matches_how_its_values_are_computed() {
     }
 }
 
-/// Whether a range is so wide that it excludes hardly any value: an end is open or zero, or one end is ten times the
-/// other.
+/// Returns whether a reported range is so wide that it excludes hardly any value: one end is open or zero, or one end
+/// is ten times the other.
 fn is_wide(reported: &Reported) -> bool {
     let (low, high) = reported.range_bounds();
     let has_range = reported.low.is_some() || reported.high.is_some();
@@ -139,7 +140,7 @@ fn rows_that_repeat_others_name_existing_rows() {
     }
 }
 
-/// Rows that judge the same values are one result, and only one of them counts.
+/// Rows that judge the same values are one result, and only one of these rows counts as reproduced.
 #[test]
 fn rows_with_values_of_other_rows_are_declared_as_repeats() {
     for paper in Paper::ALL {
@@ -177,12 +178,13 @@ fn unknown_keys_in_a_targets_file_are_refused() {
 
 // Experiments.
 
-/// Rows that nothing measures, and why.
+/// Ids of the rows (reported results) that no experiment measures, each with the reason.
 const UNMEASURED: [&str; 1] = [
     "IL-15", // a property of a private trace
 ];
 
-/// Runs in which every experiment has finished with no more than the figures that rows insist on.
+/// Returns records of finished experiments that have only those figures without which the computation of a row fails,
+/// each with value 1.
 fn hollow_runs(experiments: &[Experiment]) -> ExperimentRecords {
     let insisted = [
         "latency_us.write.mean",
@@ -266,7 +268,7 @@ fn measured_values_have_the_names_that_their_targets_expect() {
     }
 }
 
-/// A value that is measured and not named could be the one that misses.
+/// A measured value that the target does not name could be the value that misses it.
 #[test]
 fn every_measured_value_is_judged_or_shown() {
     for paper in Paper::ALL {
@@ -296,7 +298,7 @@ fn strings(of: &[String]) -> impl Iterator<Item = &str> {
     of.iter().map(String::as_str)
 }
 
-/// Whether a value has this name or pattern.
+/// Returns whether a value's name equals `pattern`, in which `*` stands for any characters.
 fn of_pattern(pattern: &str, name: &str) -> bool {
     ShownOnly { of: vec![pattern.to_owned()], why: String::new() }.contains(name)
 }
@@ -311,7 +313,7 @@ fn name_patterns_of_shown_values_match_as_documented() {
     }
 }
 
-/// Misspelt settings would otherwise pass for parts that are not there yet.
+/// Without this test a misspelt setting would look like a part that this binary does not support.
 #[test]
 fn every_experiment_is_supported_or_names_the_missing_part() {
     for paper in Paper::ALL {
@@ -487,7 +489,7 @@ fn a_value_that_the_target_does_not_mention_gets_no_verdict() {
     assert_eq!(verdict_of(&target(&beside), &ours, false), "reproduced within 0 %");
 }
 
-/// Agreement is called reproduced only if something was executed that could have come out differently.
+/// A row counts as reproduced only if something was executed that could have had another result.
 #[test]
 fn only_executed_evidence_counts_as_reproduced() {
     let of = |evidence: &str| {
@@ -543,7 +545,8 @@ fn rows_without_values_state_the_reason() {
 
 // Sessions.
 
-/// Notes what ran, and ends the run before the experiment of that number.
+/// Session observer that records which experiments ran, and ends the session before the experiment number
+/// `stop_before`.
 #[derive(Default)]
 struct Watch {
     ran: Vec<String>,
@@ -679,7 +682,7 @@ fn counted_requests_and_pages_equal_those_of_the_trace() {
     assert!((versions - figure("recycled")).abs() < 0.5);
 }
 
-/// Counted by hand: two addresses, a content that dies and comes back, with a read in between.
+/// Expected counts were computed by hand: two addresses, and a content that dies, is read in between, and is recycled.
 #[test]
 fn a_recycled_page_in_the_count_keeps_its_reads_and_leaves_the_dead_list() {
     let folder = tempfile::tempdir().unwrap();
@@ -769,7 +772,8 @@ fn results_written_as_json_are_read_back_equal() {
     assert_eq!(verdict, "arithmetic; agrees exactly", "LX-05 is a closed form");
 }
 
-/// Folders of the records in the repository: a quick run of every paper, and runs at full size of some.
+/// Returns the folders of the result records in the repository: a scaled-down run of every paper, and full-size runs of
+/// some papers.
 fn committed_records() -> Vec<(Paper, PathBuf)> {
     let quick = Paper::ALL.map(|paper| (paper, papers_folder().join(paper.name())));
     let full = Paper::ALL.map(|paper| (paper, papers_folder().join("full").join(paper.name())));
@@ -791,7 +795,8 @@ fn every_checked_in_row_that_misses_its_target_has_a_reason() {
     }
 }
 
-/// A reason that claims to be tested names experiments and figures that exist; one that does not is called untested.
+/// A reason that claims to be tested must name existing experiments and figures; a reason that names none is shown as
+/// untested.
 #[test]
 fn reasons_for_differences_name_the_experiments_that_tested_them() {
     for paper in Paper::ALL {
@@ -843,8 +848,9 @@ fn reasons_for_differences_name_the_experiments_that_tested_them() {
     }
 }
 
-/// Whether a reason for a difference that no run can test has only one ground: it does not quote figures from two
-/// places of the paper, and its rows do not only compare a direction.
+/// Checks that the reason for a difference has at most one ground: experiments, a contradiction in the paper, or no
+/// reported figure. A contradiction must quote figures from at least two places of the paper. Rows without a reported
+/// figure must compare only a direction.
 fn stands_on_one_ground(targets: &Targets, difference: &Difference) {
     let Difference { rows, tested_by, contradiction, has_no_figure, .. } = difference;
     let of = rows.join(", ");
@@ -877,7 +883,7 @@ fn headline_claims_name_existing_rows_and_values() {
     }
 }
 
-/// What the document says of the papers is what the records say.
+/// The summary in the document must equal the summary that is generated from the records.
 #[test]
 fn the_checked_in_summary_is_generated_from_the_records() {
     let records = Paper::ALL.map(|paper| {
@@ -896,7 +902,8 @@ fn record_in(folder: &Path) -> Results {
     Results::from_json(&text).unwrap()
 }
 
-/// The pages in the repository are what their records say, and the records' rows are what their experiments say.
+/// The result pages in the repository must equal those generated from their records, and the rows of a record must
+/// equal those computed from its experiments.
 #[test]
 fn checked_in_result_pages_are_generated_from_their_records() {
     for (paper, folder) in committed_records() {
@@ -951,7 +958,7 @@ fn an_experiment_is_run_again_if_its_code_or_definition_changed() {
     assert_eq!(run(&wanted, &options, 0).1.ran, ["a"], "other code ran it");
 }
 
-/// Any number of threads gives the same files, in the order of the catalogue.
+/// The result files must not depend on the number of threads; their order is that of the catalogue of experiments.
 #[test]
 fn parallel_experiments_give_the_results_of_sequential_ones() {
     let wanted: Vec<Experiment> =
@@ -983,7 +990,7 @@ fn an_interrupted_parallel_reproduction_keeps_its_finished_experiments() {
     assert!(rest.ran.iter().all(|name| !kept.contains(name)) && rest.ran.len() + kept.len() == 6);
 }
 
-/// A record that cannot be written ends the run with its error, whatever still runs.
+/// If the record cannot be written, the session ends with that error, even while experiments still run.
 #[test]
 fn a_deleted_result_folder_ends_the_reproduction() {
     struct Vandal(PathBuf);
@@ -1023,7 +1030,7 @@ fn a_full_record_keeps_the_digest_of_its_quick_run() {
     assert_ne!(results.experiments[0].figures_digest(), quick.figures_digest());
 }
 
-/// Full runs take hours, and most changes of the code change no figure: such a run goes on where it was.
+/// Full-size runs take hours, and most code changes change no figure. Such a full-size run continues where it ended.
 #[test]
 fn a_full_record_of_older_code_is_kept_if_its_quick_run_gives_the_same() {
     let folder = tempfile::tempdir().unwrap();
@@ -1049,7 +1056,8 @@ fn a_full_record_of_older_code_is_kept_if_its_quick_run_gives_the_same() {
     assert_eq!(now, [older.experiments[0].clone(), today[1].clone()]);
 }
 
-/// A full run stands while quick runs of the same names give the figures that they gave when it was made.
+/// A full-size record is valid as long as scaled-down runs of the same names have the figures that they had when the
+/// record was made.
 #[test]
 fn full_size_rows_of_older_code_are_marked() {
     let defined = experiments(Paper::Lx, &setting(Size::Full));
@@ -1116,11 +1124,13 @@ fn features(experiment: &Experiment) -> BTreeSet<String> {
     features
 }
 
-/// Pages that a sample of a paper's experiments may touch beyond one run of every design: a minute for all papers.
+/// Budget of a sample of a paper's experiments: touched pages in addition to one run of every design. It amounts to a
+/// minute for all papers.
 const SAMPLE_PAGES: f64 = 12e6;
 
-/// The cheapest experiments that use every design, and of those that exercise anything else as many as the budget
-/// allows. Cost is counted in host pages, flash operations and, if the device is preconditioned, its pages.
+/// Returns a sample of a paper's experiments: the cheapest ones that use every design, and then as many as the budget
+/// allows of those that exercise other settings. Cost is counted in host pages, flash operations and, if the device is
+/// preconditioned, its pages.
 fn sample(wanted: &[Experiment], results: &Results) -> Vec<Experiment> {
     let cost = |experiment: &Experiment| {
         let record = results.experiments.iter().find(|record| record.name == experiment.name);
@@ -1154,7 +1164,8 @@ fn sample(wanted: &[Experiment], results: &Results) -> Vec<Experiment> {
     sample
 }
 
-/// Refuses a quick record that today's catalogue and code would not give.
+/// Fails if the stored results of the scaled-down experiments of `paper` were made by other code, or from another list
+/// of experiments, than the present ones.
 fn require_fresh(paper: Paper) {
     let again = format!("make it again with `wearwell reproduce {paper}`");
     let (results, wanted) =

@@ -18,7 +18,8 @@ use crate::device::{Column, KINDS, code, codes, names, numbers};
 pub(crate) struct Raised(Arc<Mutex<Option<PyErr>>>);
 
 impl Raised {
-    /// Returns the exception of the GC victim policy if there is one, otherwise `otherwise`, the engine's error.
+    /// Returns the exception that the GC victim policy raised, if there is one; otherwise the engine's error
+    /// `otherwise`.
     pub(crate) fn or(&self, otherwise: PyErr) -> PyErr {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or(otherwise)
     }

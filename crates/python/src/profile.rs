@@ -16,7 +16,7 @@ use crate::input::Input;
 use crate::refusal_error;
 use crate::watch::Watch;
 
-/// Smallest sample of pages and contents: one of so many.
+/// Largest value of `sample`, where one of `sample` pages and contents is profiled: the smallest sample.
 const SAMPLE_MAX: u64 = 1_000_000;
 
 fn read(profile: &str) -> PyResult<Profile> {
@@ -27,7 +27,7 @@ fn json(profile: &Profile) -> String {
     serde_json::to_string(profile).expect("a profile is plain data")
 }
 
-/// Refuses a sample that the command line refuses.
+/// Returns an error if `sample` is out of range: one of `sample` pages is profiled, 1 to [`SAMPLE_MAX`].
 fn checked(sample: u64) -> PyResult<()> {
     if (1..=SAMPLE_MAX).contains(&sample) {
         return Ok(());

@@ -1,5 +1,5 @@
-//! Whole replays, timed by the thread's CPU time of the measured part: building and preconditioning the device are not
-//! in the figure. Sizes are small enough for many repetitions; `examples/speed.rs` has the large ones.
+//! Benchmarks of whole replays. They measure the thread's CPU time of the measured part, without building and
+//! preconditioning the device. Sizes are small enough for many repetitions; `examples/speed.rs` has large ones.
 
 use std::ops::ControlFlow::Continue;
 use std::time::Duration;
@@ -11,18 +11,18 @@ use wearwell_replay::replay::Plan;
 
 const REQUESTS: u64 = 400_000;
 
-/// (name, design, settings beyond the device, workload without size)
+/// Benchmark cases: name, design, settings beyond those of the device, and workload without its size.
 const CASES: [(&str, &str, &[&str], &str); 6] = [
     ("page-map counts", "page-map", &[], "uniform"),
     ("page-map counts, skewed", "page-map", &[], "zipf:theta=0.9"),
     ("page-map timeline", "page-map", &["timing.mode=timeline", "replay.arrival=closed"], "uniform"),
     ("page-map event", "page-map", &["timing.mode=event", "replay.arrival=closed"], "uniform"),
     ("recyclable counts", "recyclable", &[], "uniform:dup=0.1"),
-    // A map in flash cannot be built directly.
+    // A map on flash cannot be constructed directly, so the drive is overwritten at random.
     ("dftl counts", "dftl", &["precondition.mode=steady", "precondition.overwrite=0.5"], "uniform"),
 ];
 
-/// 512 MiB in one plane, 15 % spare.
+/// Makes the configuration of a drive of 512 MiB in one plane with 15 % over-provisioning.
 fn config(settings: &[&str]) -> Config {
     let device = ["device.preset=lab-8g", "device.blocks_per_plane=1024", "precondition.mode=constructed"];
     let list: Vec<String> = device.iter().chain(settings).map(|&setting| setting.to_owned()).collect();

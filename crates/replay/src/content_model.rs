@@ -41,7 +41,7 @@ const CLASS_BITS: u32 = 12;
 const NUMBER_BITS: u32 = u64::BITS - CLASS_BITS;
 const NUMBER_MASK: u64 = (1 << NUMBER_BITS) - 1;
 const SMALLEST_RATIO: f64 = 0.01;
-/// Number of bits for the version of a page in the number of a content; after that many versions a page's contents
+/// Number of bits for the version of a page in the number of a content; after 2^20 versions the contents of a page
 /// repeat.
 const VERSION_BITS: u32 = NUMBER_BITS - u32::BITS;
 
@@ -504,8 +504,8 @@ impl ContentModel {
         }
     }
 
-    /// Returns the fingerprint of content `number`; `class` determines its compressed size. Never 0, which is the
-    /// fingerprint of the zero page.
+    /// Returns the fingerprint of content `number`; `class` determines its compressed size. The fingerprint is never 0,
+    /// which is that of the zero page.
     #[inline]
     fn fingerprint(&self, number: u64, class: u64) -> u64 {
         let class = mix_bits(self.seed ^ class.wrapping_add(1).wrapping_mul(GOLDEN)) >> NUMBER_BITS;
@@ -537,7 +537,7 @@ fn permute_number(number: u64) -> u64 {
     x ^ (x >> 26)
 }
 
-/// Compressed sizes in bytes at the 4096 midpoint quantiles of a clipped Gaussian.
+/// Table of sizes in bytes (of compressed pages, or of deltas) at the 4096 midpoint quantiles of a clipped Gaussian.
 #[derive(Clone, Debug)]
 struct Sizes(Box<[u16]>);
 
@@ -548,7 +548,8 @@ impl Sizes {
         Self((0..classes).map(size).collect())
     }
 
-    /// Returns the compressed size that the upper bits of a fingerprint or hash select.
+    /// Returns the size in bytes (of a compressed page, or of a delta) that the upper 12 bits of a fingerprint or hash
+    /// select.
     #[inline]
     fn of(&self, bits: u64) -> u16 {
         self.0[(bits >> NUMBER_BITS) as usize]
@@ -561,8 +562,8 @@ fn page_share(ratio: SizeRatio, deviations: f64) -> u16 {
     (share * PAGE_BYTES as f64).round() as u16
 }
 
-/// Returns the `z` below which a standard normal variate lies with probability `p`. By bisection, since it is called
-/// only 4096 times.
+/// Returns the `z` below which a standard normal variate lies with probability `p`. Computes `z` by bisection, since
+/// the function is called only 4096 times.
 fn normal_quantile(p: f64) -> f64 {
     let (mut low, mut high) = (-10.0, 10.0);
     for _ in 0..48 {
@@ -579,8 +580,8 @@ fn normal_quantile(p: f64) -> f64 {
 
 const EXTENT_PAGES: usize = 4096;
 
-/// A number for each written page, such as the content that it holds; 0 means nothing. Extents are allocated at their
-/// first write, so that a sparse trace over a large address space takes little memory.
+/// Table with a number for each written page, such as the content that the page holds; 0 means no value. Extents are
+/// allocated at their first write, so that a sparse trace over a large address space takes little memory.
 #[derive(Clone, Debug, Default)]
 struct PageValues {
     extents: Vec<Option<Box<[u64]>>>,

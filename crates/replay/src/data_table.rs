@@ -1,7 +1,7 @@
 //! Results as a table for programs: columns of one type each, and a row per result.
 //!
-//! Every format with rows and columns (CSV here, Parquet in the command) is printed from such a table. So formats cannot
-//! differ in their columns or values, and a format that has types need not guess them from text.
+//! Every format with rows and columns (CSV here, Parquet in the command) is printed from such a table. So formats
+//! cannot differ in their columns or values, and a format that has types need not guess them from text.
 
 /// Type of the values in a column of a results table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,7 +55,7 @@ impl Cell {
     }
 }
 
-/// Returns a text as a CSV field.
+/// Returns a text as a CSV field: in quotes if it contains a comma, a quote or a line break.
 fn quoted(text: &str) -> String {
     if text.contains([',', '"', '\n']) {
         format!("\"{}\"", text.replace('"', "\"\""))
@@ -117,7 +117,7 @@ pub struct DataColumn {
 }
 
 impl DataColumn {
-    /// Creates a column of values of this kind.
+    /// Creates a column with this title, for values of this kind.
     pub fn new(title: &str, kind: CellKind) -> Self {
         Self { title: title.to_owned(), kind }
     }

@@ -51,7 +51,7 @@ pub enum DiffError {
     NotJson {
         /// Name of the result file.
         file: String,
-        /// Message of the parser, with the place.
+        /// Message of the JSON parser, with line and column of the mistake.
         message: String,
     },
     /// The file is JSON, but contains no list of records.
@@ -236,7 +236,8 @@ impl Difference {
         vec![format!("  {}", self.field), text(&self.a, of_a), text(&self.b, of_b), self.ratio()]
     }
 
-    /// Returns the ratio of the field's second value to the first; empty if there is none.
+    /// Returns the ratio of the field's value in the second file to that in the first; empty if a value is not a
+    /// number, or if the first is 0.
     fn ratio(&self) -> String {
         let number = |value: &Option<Value>| value.as_ref().and_then(Value::as_f64);
         match (number(&self.a), number(&self.b)) {

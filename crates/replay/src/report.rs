@@ -68,7 +68,7 @@ impl Comparison {
         self.groups_by_input().map(table).collect::<Vec<_>>().join("\n")
     }
 
-    /// Returns the groups of consecutive run records on the same input and device.
+    /// Returns the run records in groups: consecutive runs on the same input and device.
     pub(crate) fn groups_by_input(&self) -> impl Iterator<Item = &[RunRecord]> {
         let is_alike = |a: &RunRecord, b: &RunRecord| a.trace.path == b.trace.path && a.device == b.device;
         self.runs.chunk_by(is_alike)
@@ -110,7 +110,7 @@ pub(crate) fn run_data_cells(run: &RunRecord) -> Vec<Cell> {
     facts.chain(data_figures().map(|column| column.figure.cell(run))).collect()
 }
 
-/// Returns a figure of a run, by the column's title, as tables show it.
+/// Returns the text that tables show for a figure of a run; `title` is the title of the figure's column.
 pub(crate) fn figure_cell(run: &RunRecord, title: &str) -> String {
     let column = COLUMNS.iter().find(|column| column.title == title).expect("a title of a column");
     column.cell(run)
@@ -149,7 +149,7 @@ const FACTS: &[Fact] = &[
     ("steady", CellKind::Flag, |run| run.steady.is_steady.into()),
 ];
 
-/// Returns the name of a value (such as a design's part) as a configuration writes it.
+/// Returns the name of an enum value (such as a victim policy) as it is written in a configuration.
 fn name_of(value: &impl Serialize) -> String {
     let name = serde_json::to_value(value).expect("names are plain data");
     name.as_str().unwrap_or_default().to_owned()
@@ -510,12 +510,12 @@ pub(crate) fn figure_column(key: &str) -> &'static FigureColumn {
     data_figures().find(|column| column.key == key).expect("figures are named in this file")
 }
 
-/// Returns the figures of a typed table.
+/// Returns the columns of the figures that a typed table (CSV, Parquet) has.
 fn data_figures() -> impl Iterator<Item = &'static FigureColumn> {
     COLUMNS.iter().filter(|column| !matches!(column.shown, FigureVisibility::OnlyTable(_)))
 }
 
-/// Returns the figures that a table of these runs shows.
+/// Returns the columns of the figures that the table for people shows for these runs.
 fn table_columns(runs: &[&RunRecord]) -> impl Iterator<Item = &'static FigureColumn> {
     COLUMNS.iter().filter(|column| match column.shown {
         FigureVisibility::Always => true,
@@ -564,7 +564,8 @@ fn percentile(run: &RunRecord, latency: &Latency, samples: u64, figure: fn(&Late
     (latency.count >= samples && !run.service.is_overloaded).then(|| figure(latency))
 }
 
-/// Returns the settings of device size that are common to all runs, and which the lines above the table state.
+/// Returns the settings of over-provisioning that all runs have in common. The lines above the table state them, so
+/// that column titles leave them out.
 fn common_settings(runs: &[RunRecord]) -> Vec<&str> {
     let of_all =
         |setting: &&str| runs.iter().all(|run| run.variant.split(' ').any(|other| other == *setting));
@@ -589,7 +590,7 @@ fn rows_of(runs: &[&RunRecord], said: &[&str]) -> Vec<Vec<String>> {
     rows_with(runs, said, |_| true)
 }
 
-/// Returns the table rows of all figures that a table of these runs shows.
+/// Returns the table rows, titles first, of all figures that a table of these runs shows.
 pub(crate) fn all_figure_rows(runs: &[&RunRecord]) -> Vec<Vec<String>> {
     rows_of(runs, &[])
 }
@@ -713,7 +714,7 @@ fn reserve_of(device: &DeviceRecord) -> String {
     }
 }
 
-/// Returns a line on how the requests of a run arrived; empty without a time model.
+/// Returns a line on how the requests of a run arrived (closed loop, or at which times); empty without a timing engine.
 fn arrival_of(run: &RunRecord) -> String {
     match run.service.arrival {
         None | Some(Arrival::Auto) => String::new(),

@@ -51,8 +51,8 @@ pub struct Steadiness {
 }
 
 impl Steadiness {
-    /// Judges samples of a run's counters, which begin at zero with the measured part; `exported_bytes` is the size of
-    /// the drive.
+    /// Judges whether write amplification was steady, from samples of a run's counters, which begin at zero with the
+    /// measured part. `exported_bytes` is the size of the drive.
     pub fn of_samples(points: &[SeriesPoint], exported_bytes: u64) -> Self {
         let points: Vec<SeriesPoint> =
             std::iter::once(SeriesPoint::ZERO).chain(points.iter().copied()).collect();
@@ -102,17 +102,17 @@ impl Steadiness {
     }
 }
 
-/// How write amplification changed over the windows (parts of equally many requests) of a run.
+/// How write amplification varied over the windows (parts of equally many requests) of a run.
 #[derive(Clone, Copy, Default)]
 struct Shape {
     deviation: f64,
     slope: f64,
-    /// Fewest block erases in a window of the run.
+    /// Number of block erases in the window with the fewest.
     least_erases: u64,
 }
 
 impl Shape {
-    /// Computes how write amplification changed over the windows (parts) of a run; `None` if a window has no host
+    /// Computes how write amplification varied over the windows (parts) of a run; `None` if a window has no host
     /// writes, or there are too few samples.
     fn of(points: &[SeriesPoint]) -> Option<Self> {
         if points.len() <= WINDOWS {

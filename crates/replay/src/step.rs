@@ -14,8 +14,8 @@ use wearwell_config::{Config, ConfigError, ResolvedDevice};
 /// KiB.
 ///
 /// # Errors
-/// A setting that has no effect here; the errors of [`Config::resolve_device`] and [`Config::design_parts`]; parts that
-/// the engine refuses.
+/// A setting that has no effect on a drive without trace, clock and preconditioning; the errors of
+/// [`Config::resolve_device`] and [`Config::design_parts`]; parts that the engine refuses.
 pub fn new_drive(
     config: &Config,
     design: &str,
@@ -34,7 +34,7 @@ pub fn new_drive(
     Ok(device)
 }
 
-/// Creates a new, empty drive of these parts, which keeps the bytes of its pages, and whose power can be cut.
+/// Creates a new, empty drive of the design parts `parts`. It keeps the bytes of its pages, and its power can be cut.
 ///
 /// # Errors
 /// Those of [`Device::new`].

@@ -38,7 +38,7 @@ impl Default for Section {
     }
 }
 
-/// A sweep as its file describes it: inputs, designs and varied settings.
+/// Parsed content of a sweep file: inputs, designs and varied settings.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SweepFile {
     /// Trace files that the sweep replays.
@@ -47,7 +47,8 @@ pub struct SweepFile {
     pub workloads: Vec<String>,
     /// Designs that the sweep runs, each optionally with settings of its own (`page-map:gc.policy=fifo`).
     pub designs: Vec<String>,
-    /// Settings of each combination of the values that the sweep varies; one empty list if nothing is varied.
+    /// Lists of settings (`key=value`), one for each combination of the values that the sweep varies; a single empty
+    /// list if nothing is varied.
     pub setting_combinations: Vec<Vec<String>>,
     /// Name of the sweep file, and its text without the section `[sweep]`.
     file: (String, String),
@@ -110,7 +111,7 @@ impl SweepFile {
         unknown.map_or(Ok(()), |name| Err(ConfigError::unknown_name("design", name, names())))
     }
 
-    /// Returns the configuration of the sweep file, with these settings replacing its values.
+    /// Returns the configuration of the sweep file, in which `settings` (each `key=value`) replace values of the file.
     ///
     /// # Errors
     /// As [`Config::from_parts`].
@@ -162,15 +163,15 @@ fn axes_of(table: &toml::Table, prefix: &str, axes: &mut Vec<Axis>) -> Result<()
     Ok(())
 }
 
-/// Returns a TOML value as a setting writes it. A list of names, which can only be a list of content mechanisms,
-/// becomes one text.
+/// Returns a TOML value in the form that it has in a setting `key=value`. A list of names, which can only be a list of
+/// content mechanisms, becomes one text.
 fn value_of(value: &toml::Value) -> String {
     let names =
         value.as_array().and_then(|items| items.iter().map(toml::Value::as_str).collect::<Option<Vec<_>>>());
     names.map_or_else(|| value.to_string(), |names| format!("\"{}\"", names.join(",")))
 }
 
-/// Returns all combinations of one setting of each varied key; the last key varies fastest.
+/// Returns all combinations that take one setting of each varied key; the last key varies fastest.
 fn combinations(axes: &[Axis]) -> Vec<Vec<String>> {
     axes.iter().fold(vec![Vec::new()], |points, axis| {
         let with = |point: &Vec<String>, setting: &String| [point.clone(), vec![setting.clone()]].concat();
@@ -262,7 +263,7 @@ impl Swept {
         tables + &mark
     }
 
-    /// Returns the inputs of the sweep, each with the rows of its table.
+    /// Returns the name of each input of the sweep with the rows of its table, titles first.
     pub(crate) fn rows_by_input(&self) -> impl Iterator<Item = (String, Vec<Vec<String>>)> {
         let rows = |runs: &[RunRecord]| {
             let titles = std::iter::once("").chain(TITLES).map(str::to_owned).collect();
@@ -272,7 +273,8 @@ impl Swept {
         self.comparison.runs.chunk_by(|a, b| a.trace.path == b.trace.path).map(rows)
     }
 
-    /// Returns a line for each different error of the sweep's runs: how many runs it ended, and the first of them.
+    /// Returns a line for each different error of the sweep's runs: the error, the first run that it ended, and the
+    /// number of others.
     pub fn failure_lines(&self) -> String {
         let mut errors: Vec<(&FailedRun, usize)> = Vec::new();
         for failed in &self.failures {
@@ -290,7 +292,7 @@ impl Swept {
         errors.into_iter().map(line).collect()
     }
 
-    /// Adds the outcome of a run to the results or to the failures of the sweep.
+    /// Adds the outcome of a run: its record to the results of the sweep, or its error to the failures.
     pub fn add_outcome(&mut self, outcome: Result<RunRecord, FailedRun>) {
         match outcome {
             Ok(record) => self.comparison.runs.push(record),

@@ -95,10 +95,11 @@ pub fn random_write_amplification(u: f64) -> f64 {
 pub struct GreedySteadyState {
     /// Page programs per host write.
     pub write_amplification: f64,
-    /// `m`: the lowest number of valid pages in a closed block that waits for its collection.
+    /// Lowest number of valid pages of a closed block, called `m` in the formulas; blocks wait with it until GC
+    /// collects them.
     pub min_valid_pages: usize,
-    /// `tau`: how long blocks wait with `m` valid pages before they are collected, in `[0, 1/m]`. With probability
-    /// `m tau` a block loses one more page before it is collected.
+    /// Time for which blocks wait with the lowest number `m` of valid pages before GC collects them, called `tau`, in
+    /// `[0, 1/m]`. With probability `m tau` a block loses one more page in that time.
     pub wait_at_min: f64,
     /// Share of closed blocks with `i` valid pages, at index `i = 0..=b`; the shares sum to 1 and have the mean `u b`.
     pub valid_count_shares: Vec<f64>,
@@ -301,8 +302,8 @@ pub fn zipf_content(a: f64, contents_per_page: f64) -> ZipfContentSteadyState {
     ZipfContentSteadyState { miss_probability: miss, distinct_share: distinct * contents_per_page }
 }
 
-/// Returns the mean of `f` over the unit interval by the midpoint rule, which never evaluates the end points; the error
-/// is far below 1e-6 for the smooth functions above.
+/// Returns the mean of `f` over the unit interval by the midpoint rule, which never evaluates the end points. For the
+/// smooth functions of [`zipf_content`] the error is far below 1e-6.
 fn mean_over_unit_interval(f: impl Fn(f64) -> f64) -> f64 {
     const STEPS: u32 = 1 << 14;
     (0..STEPS).map(|i| f((f64::from(i) + 0.5) / f64::from(STEPS))).sum::<f64>() / f64::from(STEPS)

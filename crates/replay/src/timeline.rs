@@ -144,13 +144,13 @@ impl TimelineWindow {
     }
 }
 
-/// Evenly spaced samples of a run whose length is unknown in advance. When `most` samples are stored, every second one
-/// is dropped, and from then on half as many samples are stored.
+/// Evenly spaced samples of a run whose length is unknown in advance. When the largest number of samples is stored,
+/// every second one is dropped, and from then on only half as many of the offered samples are stored.
 #[derive(Debug)]
 struct BoundedSamples<T> {
     kept_samples: Vec<T>,
     most: usize,
-    /// One of this many samples that could be taken is stored.
+    /// Number of offered samples of which one is stored; it doubles whenever stored samples are dropped.
     every: u64,
     offered: u64,
     /// Function that merges the contents of a dropped sample into the stored sample after it.
@@ -162,7 +162,7 @@ impl<T> BoundedSamples<T> {
         Self { kept_samples: Vec::new(), most, every: 1, offered: 0, join }
     }
 
-    /// Counts a sample that could be taken, and calls `sample` to make it only if it is to be stored.
+    /// Counts an offered sample, and calls `sample` to make it only if this sample is to be stored.
     fn offer(&mut self, sample: impl FnOnce() -> T) {
         let number = self.offered;
         self.offered += 1;
@@ -193,8 +193,8 @@ impl<T> BoundedSamples<T> {
         }
     }
 
-    /// Returns all samples, the last moment of the run included. `is_same` returns whether the last stored sample is of
-    /// that moment, and is therefore replaced.
+    /// Returns the stored samples with `last`, the sample at the end of the run. `is_same` returns whether the last
+    /// stored sample is of the same moment, and is replaced by it.
     fn finish_with(mut self, last: T, is_same: impl Fn(&T, &T) -> bool) -> Vec<T> {
         let mut last = last;
         let is_replaced = self.kept_samples.last().is_some_and(|kept_samples| is_same(kept_samples, &last));
@@ -214,7 +214,7 @@ pub(crate) struct TimelineRecorder {
     blocks_per_cell: u32,
     windows: BoundedSamples<TimelineWindow>,
     frames: BoundedSamples<TimelineFrame>,
-    /// Latencies of reads and of writes up to the previous sample of the timeline.
+    /// Histograms of all read and of all write latencies up to the previous sample of the timeline.
     before: [Option<Histogram<u64>>; 2],
 }
 

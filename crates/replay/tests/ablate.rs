@@ -1,4 +1,5 @@
-//! Mechanisms taken apart: shares of games that are worked out by hand, and of drives that are run.
+//! Tests of ablations: Shapley values of games that are computed by hand, and shares of mechanisms on drives that are
+//! run.
 
 use common::{config, generated, measure};
 use wearwell_replay::ablate::{
@@ -7,7 +8,7 @@ use wearwell_replay::ablate::{
 
 use crate::common;
 
-/// Makes a game (of Shapley values) with a given value for every subset of players.
+/// Makes the game (for Shapley values) whose value for subset `k` of the players is `values[k]`.
 fn game(values: &[f64]) -> CooperativeGame {
     CooperativeGame::of_subset_values(values.iter().map(|&value| Some(value)).collect())
 }
@@ -25,7 +26,7 @@ fn are_near(found: &[f64], expected: &[f64]) {
     );
 }
 
-/// Values from none to all: bit `k` of an index is player `k`.
+/// Index of a subset's value: bit `k` is set if player `k` belongs to the subset.
 #[test]
 fn the_shapley_value_of_a_player_with_constant_gain_is_that_gain() {
     let weights = [-3.0, 5.0, 11.0];
@@ -59,7 +60,8 @@ fn two_mechanisms_that_save_only_together_share_the_saving_equally() {
     assert_eq!(complements.interaction(0, 1), Some(-40.0));
 }
 
-/// A left glove and two right ones; a pair is worth 1. Of six orders the left one completes the pair in four.
+/// One player has a left glove, two have a right one each; a pair is worth 1. In four of the six orders the left glove
+/// completes a pair.
 #[test]
 fn the_glove_game_has_its_textbook_shapley_values() {
     let is_pair = |subset: usize| subset & 1 == 1 && subset > 1;
@@ -88,7 +90,7 @@ fn named(names: &[&str]) -> AblatedMechanisms {
     AblatedMechanisms::parse_names(&names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>()).unwrap()
 }
 
-/// A third of the writes repeats content, and pages take half of their size.
+/// Workload in which 30 % of the writes repeat a content, and a page compresses to half of its size.
 const LOAD: &str = "uniform:write=1.0,pages=12000,requests=40000+dup:share=0.3,compress=0.5";
 
 fn ran(mechanisms: &AblatedMechanisms, load: &str) -> Vec<SubsetOutcome> {
@@ -131,7 +133,8 @@ fn an_ablation_finds_what_deduplication_saves() {
     assert!(table.contains("dedup and compress compete for the same writes"), "{table}");
 }
 
-/// More TB written are better, so that the sign of an overlap must not turn.
+/// Two mechanisms that overlap have a positive overlap in programs saved (fewer are better) and in TB written (more are
+/// better).
 #[test]
 fn two_mechanisms_overlap_in_lifetime_gained_as_in_programs_saved() {
     let mechanisms = named(&["dedup", "recycle"]);
@@ -168,7 +171,7 @@ fn figures_that_need_a_refused_subset_are_missing() {
     assert!(line.starts_with("dedup+compress,they do not go together,\"uniform:"), "{line}");
 }
 
-/// A partial run is shown, and compared with nothing.
+/// The table shows a partial run, but no gain is computed from it.
 #[test]
 fn an_ablation_that_was_interrupted_is_partial() {
     let mechanisms = named(&["dedup", "compress"]);
@@ -188,7 +191,7 @@ fn an_ablation_that_was_interrupted_is_partial() {
     assert_eq!(ablate::data_table(&[ablation]).rows().len(), 3, "what was not begun has no row");
 }
 
-/// What is worked out of extrapolated figures is extrapolated.
+/// A gain that is computed from extrapolated figures carries the mark of unsteady extrapolations.
 #[test]
 fn lifetime_changes_in_an_ablation_carry_the_unsteady_marks_of_their_runs() {
     let mechanisms = named(&["dedup"]);
@@ -227,7 +230,7 @@ fn an_ablation_of_inseparable_mechanisms_is_refused_with_a_sentence() {
     }
 }
 
-/// `dedup` serves remap commands too: with `remap` beside it, it is the same device.
+/// `dedup` executes remap commands too, so that `dedup` and `dedup` with `remap` are the same device.
 #[test]
 fn ablation_subsets_are_numbered_and_written_as_settings() {
     let mechanisms = named(&["dedup", "remap", "delta"]);

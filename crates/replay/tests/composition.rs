@@ -12,7 +12,7 @@ use wearwell_replay::record::RunRecord;
 use crate::common::{config, config_of, generated, measure};
 
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/composition.md");
-/// What follows this line is written by the test.
+/// Heading in the document after which the test writes the table of mixtures.
 const GENERATED: &str = "## The table";
 
 const MECHANISMS: [&str; 4] = ["recycle", "dedup", "delta", "compress"];
@@ -35,7 +35,7 @@ fn settings_of(content: &str, map: &str, validity: &str) -> Vec<String> {
     vec![format!("parts.content={content}"), format!("parts.map={map}"), format!("parts.validity={validity}")]
 }
 
-/// Returns the sentence with which the engine refuses a device of these settings; `None` if it is built.
+/// Returns the sentence with which the engine refuses a device with these settings; `None` if the engine accepts them.
 fn refusal(settings: &[String]) -> Option<String> {
     let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
     let config = config(&settings);
@@ -50,7 +50,7 @@ fn refusal(settings: &[String]) -> Option<String> {
     }
 }
 
-/// Returns the documented table of mixtures, and the reasons for refusals by number.
+/// Returns the table of mixtures as the document shows it, followed by the numbered reasons for refusals.
 fn table() -> String {
     let mut reasons: Vec<String> = Vec::new();
     let mut accepted = 0;
@@ -89,7 +89,7 @@ fn table() -> String {
     text
 }
 
-/// Renewed by `WEARWELL_RENEW=1 cargo test -p wearwell-replay composition::`.
+/// The table is written again by `WEARWELL_RENEW=1 cargo test -p wearwell-replay composition::`.
 #[test]
 fn the_documented_table_of_mixtures_is_up_to_date() {
     let document = std::fs::read_to_string(DOCUMENT).expect("docs/composition.md is there");
@@ -102,7 +102,8 @@ fn the_documented_table_of_mixtures_is_up_to_date() {
     assert!(written == table.trim_start_matches('\n'), "the engine accepts other mixtures now:\n{table}");
 }
 
-/// Writes of which some repeat, resemble or compress, with reads and trims, on a drive that collects all the time.
+/// Workload of reads, trims and writes, on which every mechanism finds something: repeated contents, small deltas and
+/// compressible pages. The drive collects all the time.
 const LOAD: &str =
     "zipf:pages=12000,requests=40000,write=0.8,read=0.15,trim=0.05+dup:share=0.3,compress=0.5,delta=0.3";
 
@@ -125,7 +126,7 @@ fn every_accepted_mixture_of_parts_runs_and_collects_garbage() {
     println!("{mixtures} mixtures");
 }
 
-/// Checks that each mechanism of a mixture served some of the writes.
+/// Checks that each mechanism of the mixture `content` served some of the writes, and no other mechanism did.
 fn mechanisms_worked(record: &RunRecord, content: &str) {
     for (mechanism, form) in
         [("recycle", "recycled"), ("dedup", "deduplicated"), ("delta", "delta"), ("compress", "packed")]
@@ -135,7 +136,8 @@ fn mechanisms_worked(record: &RunRecord, content: &str) {
     }
 }
 
-/// Returns a run record without the fields that may differ between two runs of the same operations.
+/// Returns the record without the fields (names, settings, CPU time, memory) in which two runs with the same flash
+/// operations may differ.
 fn comparable(record: RunRecord) -> RunRecord {
     RunRecord {
         design: String::new(),

@@ -1,4 +1,4 @@
-//! Delta encoding with modelled contents, and the contents that the reproduction of the papers asks for.
+//! Tests of delta encoding with modelled contents, and of the content models that the reproduced papers need.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow::Continue;
@@ -11,7 +11,7 @@ use wearwell_replay::input::Input;
 use wearwell_replay::replay::Plan;
 use wearwell_trace::{Op, Request};
 
-/// Pages written per delta on a device that makes a delta of every overwrite.
+/// Returns the flash pages written per delta on a device that stores every overwrite as a delta of `ratio` of a page.
 fn pages_per_delta(ratio: f64, open_pages: u32) -> f64 {
     let settings = [
         format!("delta.open_pages={open_pages}"),
@@ -28,9 +28,10 @@ fn pages_per_delta(ratio: f64, open_pages: u32) -> f64 {
     run.parts["delta_pages_committed"] / run.parts["deltas_committed"]
 }
 
-/// DF-19, finding 5: whole deltas lose the end of the page, and four open pages lose less than one. The engine packs as
-/// an independent simulation of next fit and of four open pages does, with its 6-byte lines (`tests/workload.rs` has the
-/// same figures for the sizes alone); the count at the start of a page, two bytes, is inside the tolerance.
+/// Whole deltas waste the end of a flash page, and four open pages waste less than one (Delta-FTL paper; DF-19, finding
+/// 5). The expected values are from an independent simulation of next fit and of four open pages, with 6 bytes per
+/// delta beside its data. `tests/workload.rs` has the same values for the sizes alone. The two bytes of the count at
+/// the start of a page are within the tolerance.
 #[test]
 fn delta_packing_of_the_engine_equals_an_independent_simulation() {
     for (ratio, one_open, four_open) in
@@ -46,7 +47,8 @@ fn delta_packing_of_the_engine_equals_an_independent_simulation() {
     }
 }
 
-/// A request that goes back does so with all its pages; the newest older version is as frequent as all others together.
+/// A request that reverts gives all its pages the contents of one earlier version. The newest earlier version is chosen
+/// as often as all others together.
 #[test]
 fn reverting_writes_repeat_earlier_content_of_their_pages() {
     let spec = "revert:share=0.5,depth=8".parse().expect("a content model");
@@ -81,7 +83,8 @@ fn reverting_writes_repeat_earlier_content_of_their_pages() {
     assert!((0.47..0.56).contains(&(one_back as f64 / back as f64)), "{one_back} of {back}");
 }
 
-/// The share of duplicate writes of a FIU substitute, counted by a plain set of what is stored and what was.
+/// The share of written pages whose content was written before, counted with a plain set of all contents, is the
+/// specified duplicate share.
 #[test]
 fn fiu_substitutes_repeat_dead_contents_at_the_specified_rate() {
     for (name, share) in [("fiu-homes", 0.33), ("fiu-mail", 0.92)] {

@@ -1,4 +1,4 @@
-//! `docs/workloads.md` names every generator and host model, and its examples are specifications.
+//! Tests that `docs/workloads.md` describes every generator and host model, and that its example specifications parse.
 
 #[test]
 fn every_host_model_is_described() {

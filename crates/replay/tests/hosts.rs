@@ -1,5 +1,5 @@
-//! Host models and substitutes: the same seed gives the same requests, copies by remap and by writes leave the same
-//! contents, counts are those of the models' arithmetic, and the published facts of a trace are in its substitute.
+//! Tests of host models and substitutes of traces: a seed determines the requests, copies by remap and by writes leave
+//! the same contents, counts equal those computed by hand, and a substitute has the published counts of its trace.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -13,7 +13,7 @@ use wearwell_trace::{Op, Request};
 
 use crate::common;
 
-/// Every kind, small.
+/// Small instances of every kind of host model and substitute.
 const SMALL: [&str; 21] = [
     "sqlite-wal:entries=2000",
     "f2fs-clean:segments=64,files=400,ops=800",
@@ -38,7 +38,7 @@ const SMALL: [&str; 21] = [
     "dvmt:scale=0.0005",
 ];
 
-/// Those that can copy both ways.
+/// Host models that can copy both by remap commands and by reads and writes.
 const COPYING: [&str; 6] = [
     "sqlite-wal:entries=3000",
     "sqlite-wal:entries=3000,order=sequential,value=9000,batch=7",
@@ -55,7 +55,7 @@ fn requests_of(spec: &str) -> Vec<Request> {
     std::iter::from_fn(|| generator.next_request(&mut request).then(|| request.clone())).collect()
 }
 
-/// Pages of all requests of a kind.
+/// Returns the number of pages that the requests of a kind touch, each request counted by itself.
 fn pages_of(requests: &[Request], is_kind: impl Fn(Op) -> bool) -> u64 {
     let pages = |request: &Request| request.pages().end - request.pages().start;
     requests.iter().filter(|request| is_kind(request.op)).map(pages).sum()
@@ -69,7 +69,7 @@ fn remapped(requests: &[Request]) -> u64 {
     pages_of(requests, |op| matches!(op, Op::Remap(_)))
 }
 
-/// What a device holds: the plain map that requests are executed on.
+/// Contents of a device by page number, as a plain map; the model on which requests are executed.
 #[derive(Default)]
 struct Volume(BTreeMap<u64, Fingerprint>);
 
@@ -154,8 +154,9 @@ fn wrong_host_model_specifications_are_refused() {
     assert!(matches!("uniform".parse::<HostModelSpec>(), Err(SpecError::UnknownKind { .. })));
 }
 
-/// What consumers rely on, and that a model never reads, copies or deallocates what it has not written; the load for drives that
-/// were filled before reads any of its pages.
+/// Requests are in order of time, cover whole pages, and writes have contents. No model reads, copies or remaps a page
+/// that it has not written. Only `delta-load`, which is made for drives that were filled before, may read any of its
+/// pages.
 #[test]
 fn host_models_issue_whole_page_requests_within_the_device() {
     for spec in SMALL.iter().chain(&COPYING) {
@@ -184,8 +185,9 @@ fn host_models_issue_whole_page_requests_within_the_device() {
     }
 }
 
-/// The one test of this load had no reads, and its shares were looked at by none. Hot pages that stay hot are told by how often
-/// they are written: 21 times on average, the others in one case of eight.
+/// The shares of writes, of writes to hot pages and of reads of hot pages are those that the specification sets. With
+/// hot pages that never change, a page is recognised as hot by more than five writes: hot pages are written 21 times on
+/// average, and only one in eight of the others is written at all.
 #[test]
 fn the_delta_load_has_the_shares_that_it_is_asked_for() {
     let keys = "pages=65536,requests=100000,hot=0.03,life=1000000000";
@@ -204,7 +206,7 @@ fn the_delta_load_has_the_shares_that_it_is_asked_for() {
         let share = |pages: &[u64]| pages.iter().filter(is_hot).count() as f64 / pages.len() as f64;
         let hot = times.keys().filter(is_hot).count();
         assert!((1_940..=1_980).contains(&hot), "{hot} hot pages of 1966");
-        // Four standard deviations of 40,000 draws are 0.01.
+        // Four standard deviations of a share of 40,000 draws are 0.01.
         for (found, asked) in [
             (written.len() as f64 / requests.len() as f64, write),
             (share(&written), deltas),
@@ -238,13 +240,15 @@ fn sqlite_checkpoints_by_relocation_leave_the_same_database_and_an_empty_log() {
     assert!(log.iter().all(|&page| page < 1100), "only pages of the log are deallocated");
 }
 
-/// Sequential inserts of 16-KiB values, worked out from the module's description and not from its code.
+/// The expected counts for sequential inserts of 16-KiB values are computed by hand from the module's description, not
+/// from its code.
 #[test]
 fn sequential_sqlite_inserts_write_the_computed_log_and_checkpoint_pages() {
     let (checkpoints, per_checkpoint) = (10, 143);
     let entries = checkpoints * per_checkpoint;
     let requests = requests_of(&format!("sqlite-wal:order=sequential,entries={entries}"));
-    // Seven pages a transaction; 143 of them are the first to reach 1000 frames; six pages of frame headers.
+    // Each transaction writes seven pages to the log. 143 transactions are the first to reach 1000 frames, whose
+    // headers take six more pages.
     assert_eq!(written(&requests), checkpoints * (per_checkpoint * 7 + 6));
     let leaves = |rows_per_leaf: u64, checkpoint: u64| {
         let first = checkpoint * per_checkpoint;
@@ -261,7 +265,7 @@ fn sequential_sqlite_inserts_write_the_computed_log_and_checkpoint_pages() {
 fn random_sqlite_inserts_replace_the_values_of_repeated_keys() {
     let entries = 20_000;
     let volume = Volume::after(&requests_of(&format!("sqlite-wal:entries={entries}"))).0;
-    // Of n draws from n keys a share of 1 - 1/e is distinct; each has four overflow pages.
+    // Of n draws from n keys, a share of 1 - 1/e is distinct. The value of each distinct key has four overflow pages.
     let distinct = entries as f64 * (1.0 - (-1.0_f64).exp());
     let pages = distinct * 4.0 + entries as f64 / 8.0 + distinct / 108.0 + 1010.0;
     let error = volume.len() as f64 / pages - 1.0;
@@ -304,7 +308,7 @@ fn check_f2fs(spec: &str) {
     let cleaning = phases[1];
     assert!(cleaning.iter().all(|request| matches!(request.op, Op::Remap(_) | Op::Trim)));
     assert!(remapped(cleaning) > 1000, "{} blocks moved", remapped(cleaning));
-    // What is mapped after cleaning is live: the load before it must have left more.
+    // Cleaning leaves only live pages mapped, so before it more pages must have been mapped.
     let before = Volume::after(phases[0]).0.len();
     let after = Volume::after(&requests[..phases[0].len() + 1 + cleaning.len()]).0.len();
     assert!(after < before, "{before} pages mapped before cleaning, {after} after");
@@ -345,15 +349,15 @@ fn the_fileserver_model_has_the_operation_mix_of_filebench() {
     assert_eq!(deletes, 20_000, "every loop deletes a file and creates none over another");
 }
 
-/// What a stream of requests shows of a trace's published facts.
+/// Figures of a stream of requests that are published for the traces.
 struct Measured {
     reads: f64,
     writes: f64,
     unique: f64,
     duration_s: f64,
-    /// Writes that a drive could serve with a dead page.
+    /// Number of writes whose content a dead page has, which recycling could revive.
     recyclable: f64,
-    /// Those whose dead page is among the four newest of its address.
+    /// Number of recyclable writes whose dead page is among the four that died last at its address.
     newest_four: f64,
 }
 
@@ -361,7 +365,7 @@ impl Measured {
     fn of(requests: &[Request]) -> Self {
         let mut unique = BTreeSet::new();
         let mut holds: HashMap<u64, Fingerprint> = HashMap::new();
-        // Dead pages by content, and by address in order of death.
+        // Address of the dead page by content, and contents of dead pages by address in order of death.
         let mut dead: HashMap<Fingerprint, u64> = HashMap::new();
         let mut lists: HashMap<u64, Vec<Fingerprint>> = HashMap::new();
         let (mut recyclable, mut newest_four) = (0, 0);
@@ -396,7 +400,8 @@ fn assert_within(what: &str, measured: f64, published: f64, tolerance: f64) {
     assert!((measured / published - 1.0).abs() <= tolerance, "{what}: {measured}, published {published}");
 }
 
-/// Requests M, write share, unique M, overwrite share, recyclable and invalid GB, versions 15 to 12 (LX-02 to LX-15).
+/// Published figures of the FIU traces: requests, write share, unique pages, overwrite share, recyclable GB, invalid
+/// GB, and share of recyclable pages among the newest four of their list (LX-02 to LX-15).
 const FIU: [(&str, [f64; 7]); 3] = [
     ("fiu-homes", [9.3e6, 0.938, 2.4e6, 0.725, 2.8, 24.1, 0.791]),
     ("fiu-mail", [16.3e6, 0.753, 1.2e6, 0.902, 7.4, 42.2, 0.596]),
@@ -420,13 +425,13 @@ fn fiu_substitutes_have_the_published_facts() {
     }
 }
 
-/// Invalidated and recycled pages by the number of their reads, counted by a plain map from contents to reads.
+/// Numbers of invalidated and of recycled pages by how often their content was read, counted with a plain map.
 struct ByReads {
     invalid: [f64; 16],
     recycled: [f64; 16],
-    /// Addresses that were overwritten.
+    /// Number of distinct addresses that were overwritten.
     overwritten: f64,
-    /// Requests before the first return, as a share of all.
+    /// Position of the first request that writes an earlier content again, as a share of all requests.
     first_return: f64,
 }
 
@@ -466,10 +471,11 @@ impl ByReads {
     }
 }
 
-/// Mean lengths of the lists of dead pages (LX-14).
+/// Mean lengths of the lists of dead pages per address in the FIU traces (LX-14).
 const LIST_LENGTHS: [f64; 3] = [7.3, 12.1, 6.7];
 
-/// Figures 2 and 3 of the Recyclable SSD paper (LX-09 to LX-14), on the substitutes with as many reads as they need.
+/// Checks Figures 2 and 3 of the Recyclable SSD paper (LX-09 to LX-14) on substitutes with the number of reads that
+/// these figures need (`reads=figures`).
 #[test]
 fn fiu_substitutes_read_pages_as_often_as_the_paper_shows() {
     for ((name, _), list_length) in FIU.into_iter().zip(LIST_LENGTHS) {
@@ -492,7 +498,8 @@ fn fiu_substitutes_read_pages_as_often_as_the_paper_shows() {
     }
 }
 
-/// With the reads of Table I, popular pages still return more often, but few are seen to be popular.
+/// With the fewer reads of the paper's Table I, contents that were read still return more often, but few contents reach
+/// eight reads.
 #[test]
 fn a_substitute_with_fewer_reads_samples_the_full_read_stream() {
     let counts = ByReads::of(&requests_of("fiu-mail:scale=0.01"));
@@ -512,7 +519,8 @@ fn the_predicted_model_rewrites_dead_contents_by_their_number_of_reads() {
     assert_within("popular", counts.invalid[3] / counts.invalid.iter().sum::<f64>(), 0.25, 0.1);
 }
 
-/// Reads M, writes M, percent of writes, hours (DF-08 to DF-13).
+/// Published figures of the Delta-FTL paper's traces: million reads, million writes, percent of writes, hours (DF-08 to
+/// DF-13).
 const DELTA_FTL: [(&str, [f64; 4]); 6] = [
     ("f1", [1.23, 4.07, 76.8, 12.0]),
     ("f2", [3.04, 0.65, 17.7, 12.0]),
@@ -534,7 +542,8 @@ fn delta_ftl_substitutes_have_the_published_facts() {
     }
 }
 
-/// MB/s written, GiB a day, and what compression and deduplication leave (IL-01 to IL-03, IL-14).
+/// Published figures of the integrated lifetime paper's traces: MB/s written, GiB written per day, and the ratios that
+/// compression and deduplication leave (IL-01 to IL-03, IL-14).
 const LIFETIME: [(&str, [f64; 4]); 3] = [
     ("wksn", [0.961, 77.0, 0.325, 0.819]),
     ("media", [1.720, 138.0, 0.987, 0.997]),

@@ -1,5 +1,5 @@
-//! Drives that are written until they end: physics bounds what they take, theory says how much it is, and leveling
-//! pays.
+//! Tests of drives that are written until they are worn out: no drive takes more writes than its blocks endure, the
+//! lifetime agrees with theory, and wear leveling lengthens it.
 
 use common::{config_of, generated};
 use wearwell_config::Config;
@@ -19,13 +19,13 @@ fn drive(cycles: u32, settings: &[&str]) -> Config {
     config_of(&[&shape[..], &[cycles.as_str()], settings].concat())
 }
 
-/// Blocks that are all alike.
+/// Endurance of a drive whose blocks all endure the rated cycles, and which ends when no spare block is left.
 const EQUAL: Endurance = Endurance { spread: 0.0, early_share: 0.0, program_share: 0.5, spare_minimum: 0.0 };
 
-/// Of a drive of 128 blocks of 128 pages at 15 %.
+/// Number of logical pages of a drive of 128 blocks of 128 pages with 15 % over-provisioning.
 const LOGICAL_PAGES: u32 = 14_246;
 
-/// Makes a uniform input that is so long that repeating it is as good as continuing it.
+/// Makes a uniform workload that is long enough that repeating it equals continuing it.
 fn uniform() -> Input {
     generated("uniform:write=1.0,pages=14246,requests=2000000")
 }
@@ -53,7 +53,7 @@ fn lives_with_equal_seeds_are_equal() {
     assert_ne!(with_seed("replay.seed=5").host_bytes, other.host_bytes, "other blocks are weak");
 }
 
-/// A block takes what it holds once more than it can be erased.
+/// The pages of a block can be programmed once more than the block can be erased.
 #[test]
 fn no_drive_erases_more_than_the_endurance_of_its_blocks() {
     const CYCLES: u32 = 40;
@@ -70,8 +70,8 @@ fn no_drive_erases_more_than_the_endurance_of_its_blocks() {
     }
 }
 
-/// Uniform writes wear evenly: what a drive takes is its capacity times its cycles over the write amplification of
-/// theory.
+/// Uniform writes wear blocks evenly: the drive takes its capacity times its rated cycles, divided by the write
+/// amplification that theory predicts.
 #[test]
 fn the_life_of_an_evenly_worn_drive_agrees_with_theory_and_extrapolation() {
     const CYCLES: u32 = 1500;
@@ -85,7 +85,8 @@ fn the_life_of_an_evenly_worn_drive_agrees_with_theory_and_extrapolation() {
     assert!((lived / expected - 1.0).abs() < 0.06, "{lived} lived, {expected} by theory");
 }
 
-/// Bug: the figure was not a number, because it was divided by the cycles used between two moments that were one.
+/// Bug: the extrapolated figure was not a number, because both ends of the measured range were the same moment and the
+/// quotient divided by zero cycles.
 #[test]
 fn a_life_too_short_to_be_measured_is_not_extrapolated() {
     for cycles in 1..8 {
@@ -98,7 +99,8 @@ fn a_life_too_short_to_be_measured_is_not_extrapolated() {
     }
 }
 
-/// A tenth of the pages takes nearly all writes: what lies still keeps its blocks young, unless it is moved.
+/// A tenth of the pages receives 99 % of the writes. Cold data protects its blocks from wear unless static wear
+/// leveling moves it.
 #[test]
 fn static_leveling_lengthens_the_life_of_a_drive_with_cold_data() {
     let skewed = generated("hotcold:write=1.0,pages=14246,requests=2000000,zones=0.1:0.99");
@@ -129,7 +131,8 @@ fn static_leveling_lengthens_the_life_of_a_drive_with_cold_data() {
     assert!(over > 1.2, "an extrapolation from mean wear promises {over} of the life");
 }
 
-/// Where the input writes half of the drive, the other half is spare space, unless it holds data.
+/// The input writes half of the logical pages. The other half acts as spare space on an empty drive, and holds data on
+/// a filled one.
 #[test]
 fn an_empty_drive_lives_longer_than_a_filled_one() {
     let half = generated("uniform:write=1.0,pages=7123,requests=1000000");
@@ -164,7 +167,8 @@ fn a_drive_ends_at_its_minimum_of_spare_blocks() {
     let (early, late) = (ends_at(0.9), ends_at(0.5));
     assert_eq!((early.end, late.end), (End::Spare, End::Spare));
     assert!(early.host_bytes < late.host_bytes && early.failed_blocks < late.failed_blocks);
-    // 128 blocks, 112 for the exported pages: one of the 16 spare ones may fail.
+    // 128 blocks, 112 for the exported pages: the drive ends when 10 % of the 16 spare blocks, rounded up to 2, have
+    // failed.
     assert_eq!(early.failed_blocks, 2);
     let last = late.series.last().expect("a life has moments");
     assert!(last.spare <= 0.5 && late.series[0].spare > 0.999, "{last:?}");
@@ -181,7 +185,7 @@ fn a_life_with_an_input_without_writes_is_refused() {
     assert!(matches!(refused, Err(ReplayError::NoRequests { .. })), "{refused:?}");
 }
 
-/// 20,000 writes at 1,000 a second are twenty seconds a pass.
+/// One pass over the input, 20,000 writes at 1,000 per second, takes 20 seconds.
 #[test]
 fn years_of_a_life_are_its_passes_at_the_rate_of_the_input() {
     let timed = generated("uniform:write=1.0,pages=14246,requests=20000,rate=1000");
@@ -198,7 +202,8 @@ fn years_of_a_life_are_its_passes_at_the_rate_of_the_input() {
     assert_eq!(untimed.lives[0].years, None, "requests that all come at once have no rate");
 }
 
-/// An interrupted life stood in the table as a short one, and what collection keeps free as over-provisioning.
+/// Bug: the table showed an interrupted life as a short one, and counted blocks that GC keeps free as
+/// over-provisioning.
 #[test]
 fn an_interrupted_life_reports_no_end() {
     let config = config_of(&["device.over_provisioning=0.15"]);
@@ -221,7 +226,8 @@ fn an_interrupted_life_reports_no_end() {
     assert!(table.contains("(15.0 % over-provisioning)"), "{table}");
 }
 
-/// Limits have the stated mean and spread; a share of the early ones lies anywhere below.
+/// Endurance limits have the stated mean and standard deviation; the limits of blocks that fail early are uniform below
+/// the rated cycles.
 #[test]
 fn endurance_limits_of_blocks_follow_the_stated_distribution() {
     let endurance = Endurance { spread: 0.1, early_share: 0.0, program_share: 0.25, spare_minimum: 0.0 };
@@ -244,7 +250,7 @@ fn endurance_limits_of_blocks_follow_the_stated_distribution() {
     assert!(endurance.first_invalid_value().is_none());
 }
 
-/// The half width of 1, 2, 3: t = 4.303 times the standard error 1 / sqrt(3).
+/// For the values 1, 2 and 3 the half width is Student's t = 4.303 times the standard error 1 / sqrt(3).
 #[test]
 fn lives_of_several_seeds_give_a_mean_and_its_confidence_interval() {
     let of = |values: &[f64]| Estimate::of_values(values.iter().map(|&value| Some(value))).expect("values");
@@ -256,7 +262,7 @@ fn lives_of_several_seeds_give_a_mean_and_its_confidence_interval() {
     assert_eq!(Estimate::of_values([Some(1.0), None].into_iter()), None);
 }
 
-/// Lives of three drives that differ in their seed, with their curves.
+/// Returns the record of three drives' lives that differ in their seed, with curves over the lives.
 fn three_lives() -> LifeRecord {
     let mut lives = ["1", "2", "3"].map(|seed| {
         record_of(&drive(60, &[&format!("replay.seed={seed}")]), &uniform(), "page-map", Endurance::default())
@@ -287,8 +293,8 @@ fn life_curves_run_from_the_new_drive_to_the_end_of_the_last_drive() {
     assert!(estimates.host_bytes.least < estimates.host_bytes.mean && estimates.years.is_none());
 }
 
-/// The write amplification of each interval, times the bytes that the host wrote in it, adds up to all programmed
-/// bytes.
+/// The sum over all intervals of a life, of write amplification times the bytes that the host wrote, equals all
+/// programmed bytes.
 #[test]
 fn write_amplification_along_a_life_adds_up_to_that_of_the_whole() {
     let record = record_of(&drive(60, &[]), &uniform(), "page-map", Endurance::default()).with_curves();
@@ -306,7 +312,7 @@ fn write_amplification_along_a_life_adds_up_to_that_of_the_whole() {
     assert!(record.curves.iter().all(|point| point.spare.half_width.is_none()), "one drive has no interval");
 }
 
-/// Makes a life that was recorded every ten bytes, and lost its spare blocks evenly.
+/// Makes a life with a point every ten bytes, whose spare blocks failed at a constant rate.
 fn even_life(host_bytes: u64, end: End) -> Life {
     let point = |bytes: u64| LifePoint {
         host_bytes: bytes,
@@ -370,7 +376,7 @@ fn life_curves_are_written_as_csv_lines() {
     let head = lines.next().expect("a head");
     assert_eq!((head[0], head.last()), ("max_erases.most", Some(&"input")));
     assert_eq!(lines.clone().count(), record.curves.len());
-    // From the right, because the name of the input has commas: figures, moments, the number of drives.
+    // Columns are counted from the right, because the name of the input has commas.
     let last = lines.next_back().expect("a moment");
     assert_eq!((last[0], last[1]), ("2000", "1000"));
     assert_eq!((last[16], last[17], last[18]), ("2", "2000", "2"));

@@ -1,20 +1,21 @@
-//! Lifetime management in closed-loop replay: throttled devices last for their target years, and time is what
-//! stretches.
+//! Tests of lifetime management in runs with time: throttled devices last for their target years, because throttling
+//! stretches the time of the run.
 //!
 //! The device is `il-64g` (64 GiB, 3000 cycles, five years, epochs of 300 s) with 1/256 of the capacity, 32 blocks per
-//! plane instead of 8192, and 256 times the cycles. The bytes that it can take in its life are the paper's, and with
-//! them the capacity of an epoch, 95 760 pages, and the write rate that five years allow, 1.307 MB/s. Collection weighs
-//! as it does in the large device: a victim's copies are a small part of an epoch.
+//! plane instead of 8192, and 256 times the cycles. So the bytes that it can take in its life are those of the paper,
+//! and with them the write budget of an epoch, 95,760 pages, and the write rate that five years allow, 1.307 MB/s. As
+//! in the large device, the copies of one GC victim are a small part of an epoch.
 //!
-//! Without a target there are no times: the best schemes of a mixture run, epoch by epoch of host writes, on any
-//! device.
+//! Without a target lifetime no time is needed: the best schemes of a mixture run, decided anew for each epoch of a
+//! number of host writes, on any device.
 
 use common::{config, config_of, generated, measure};
 use wearwell_replay::record::RunRecord;
 
 use crate::common;
 
-/// Epochs are a tenth of the paper's, so that the first one, in which nothing is known, is a small part of a run.
+/// Settings of the scaled device. Epochs are a tenth of the paper's, so that the first epoch, in which no scheme is
+/// measured yet, is a small part of a run.
 const SCALED: [&str; 6] = [
     "lifetime.epoch_s=30",
     "device.preset=il-64g",
@@ -23,7 +24,8 @@ const SCALED: [&str; 6] = [
     "timing.mode=event",
     "replay.arrival=think",
 ];
-/// Flash pages per second that five years allow the new device: all its pages as often as it has cycles.
+/// Flash pages per second that the new device can program for five years: all its pages times its rated cycles, divided
+/// by the time.
 const ALLOWED_PAGES_PER_S: f64 = (16 * 32 * 128) as f64 * 768_000.0 / (5.0 * 365.0 * 86_400.0);
 
 fn run(schemes: &str, settings: &[&str], spec: &str) -> RunRecord {
@@ -32,17 +34,17 @@ fn run(schemes: &str, settings: &[&str], spec: &str) -> RunRecord {
     measure(&config_of(&settings), &generated(spec), "page-map")
 }
 
-/// Time of a write on an idle device: tPROG and the transfer of a page.
+/// Time of a write on an idle device, seconds: program time and transfer of a page.
 const WRITE_S: f64 = 610.24e-6;
 
-/// `requests` single-page requests at `multiple` of the rate that five years allow: with think time the period is the
-/// gap and the time of a write.
+/// Returns a workload of `requests` single-page writes at `multiple` times the rate that five years allow. With think
+/// time the period between writes is the gap plus the time of a write.
 fn writes(pattern: &str, multiple: f64, requests: u32) -> String {
     let gap_s = 1.0 / (multiple * ALLOWED_PAGES_PER_S) - WRITE_S;
     format!("{pattern}pages=50000,requests={requests},rate={}", 1.0 / gap_s)
 }
 
-/// Checks requirement IL-16: the drive lasts for the target lifetime, and exceeds it by at most 1 %.
+/// Checks requirement IL-16: the drive lasts for the target lifetime of five years, and exceeds it by at most 1 %.
 #[track_caller]
 fn assert_lasts_five_years(record: &RunRecord) {
     assert!(!record.partial, "{:?}", record.partial_reason);
@@ -58,7 +60,7 @@ fn the_scaled_lifetime_device_has_the_papers_write_budget_per_epoch() {
     assert_eq!(format!("{:.3}", ALLOWED_PAGES_PER_S * 4096.0 / 1e6), "1.307", "MB/s");
 }
 
-/// IL-16, without collection: sequential writes onto an empty device are one program each.
+/// Requirement IL-16 without GC: each sequential write to an empty device causes one program.
 #[test]
 fn a_host_that_writes_above_its_budget_is_throttled_to_a_life_of_five_years() {
     for multiple in [1.02, 1.1, 1.5, 3.0, 5.0] {
@@ -72,19 +74,20 @@ fn a_host_that_writes_above_its_budget_is_throttled_to_a_life_of_five_years() {
     }
 }
 
-/// IL-16, for arrivals that are not even: within an epoch a lull pays for the burst after it.
+/// Requirement IL-16 with uneven arrivals: within an epoch, pages that a quiet period saves may be written in a later
+/// burst.
 #[test]
 fn uneven_arrivals_are_throttled_to_a_life_of_five_years() {
     for arrival in ["poisson", "bursty,on_ms=500,off_ms=2000"] {
         let spec = format!("{},arrival={arrival}", writes("sequential:", 1.3, 450_000));
-        // A lull that is longer than what is left of the epoch is lost.
+        // The budget that a quiet period saves is lost if the quiet period lasts to the end of the epoch.
         let record = run("throttling", &["lifetime.epoch_s=300"], &spec);
         assert_lasts_five_years(&record);
         assert!(record.lifetime.held_writes < 450_000, "some come when there is room: {arrival}");
     }
 }
 
-/// IL-16, under collection: what the host writes is amplified, and the flash bytes are what counts.
+/// Requirement IL-16 with GC: the budget counts all flash programs, not only the host's writes.
 #[test]
 fn gc_programs_count_against_the_throttling_budget() {
     for (pattern, multiple) in [("uniform:", 0.7), ("uniform:", 4.0), ("zipf:theta=0.9,", 2.0)] {
@@ -92,13 +95,13 @@ fn gc_programs_count_against_the_throttling_budget() {
         let record = run("throttling", &settings, &writes(pattern, multiple, 600_000));
         assert!(record.write_amplification > 1.5, "{}", record.write_amplification);
         assert_lasts_five_years(&record);
-        // A steady device erases what it programs, up to blocks begun and not yet filled. Erases are counted apart from
-        // programs.
+        // A steady device erases as many blocks as it fills, but some blocks are still open. So erases and programs
+        // are checked separately.
         let lifetime = &record.lifetime;
         let by_erases = lifetime.elapsed_s / (365.0 * 86_400.0) / lifetime.endurance_used;
         let by_programs = lifetime.years_by_programs.unwrap();
         assert!((by_erases / by_programs - 1.0).abs() < 0.01, "{by_erases} {by_programs}");
-        // The control: the same load without throttling does not last.
+        // Control: with the same load but without throttling, the device wears out earlier.
         let free = run("baseline", &settings, &writes(pattern, multiple, 600_000));
         let expected = 5.0 / (multiple * free.write_amplification);
         let years = free.lifetime.years_by_programs.unwrap();
@@ -106,7 +109,7 @@ fn gc_programs_count_against_the_throttling_budget() {
     }
 }
 
-/// What the paper's table I shows of its modest trace: throttling changes nothing.
+/// Reproduces the row of the paper's Table I for its trace with the lowest write rate: throttling changes nothing.
 #[test]
 fn a_host_within_its_write_budget_is_hardly_throttled() {
     let spec = writes("sequential:", 0.5, 400_000);
@@ -117,7 +120,8 @@ fn a_host_within_its_write_budget_is_hardly_throttled() {
     assert!((lifetime.elapsed_s / free.lifetime.elapsed_s - 1.0).abs() < 1e-9);
 }
 
-/// Rows of table I: a busy host without management wears the device out before its time, in proportion to its rate.
+/// Reproduces rows of Table I: without management a host that writes above the budget wears the device out early, in
+/// proportion to its rate.
 #[test]
 fn without_throttling_a_busy_host_wears_the_device_out_early() {
     for multiple in [5.0 / 3.8, 5.0 / 3.04] {
@@ -128,7 +132,7 @@ fn without_throttling_a_busy_host_wears_the_device_out_early() {
     }
 }
 
-/// The wait is latency of the write that waits, and programs are the same.
+/// The delay adds to the latency of the delayed write; programs and erases are unchanged.
 #[test]
 fn throttling_raises_latency_and_changes_no_count() {
     let spec = writes("sequential:", 3.0, 450_000);
@@ -136,12 +140,12 @@ fn throttling_raises_latency_and_changes_no_count() {
     assert_eq!((free.programs, free.erases), (throttled.programs, throttled.erases));
     let waited_s = (throttled.latency_us.write.mean - free.latency_us.write.mean) * 450_000.0 / 1e6;
     assert!((waited_s / throttled.lifetime.held_s - 1.0).abs() < 0.01, "{waited_s} s of waiting");
-    // A host three times too fast waits two thirds of the time.
+    // A host that is three times too fast is delayed for two thirds of the time.
     let share = throttled.lifetime.held_s / (throttled.lifetime.elapsed_s - 30.0);
     assert!((share - 2.0 / 3.0).abs() < 0.01, "{share} of the time after the first epoch");
 }
 
-/// Throttling is for host writes: reads wait only because the host issues one request at a time.
+/// Throttling delays only host writes; a read is delayed only because the host waits for its previous write.
 #[test]
 fn reads_are_not_throttled() {
     let spec = writes("zipf:theta=0.5,read=0.5,", 5.0, 400_000);
@@ -151,7 +155,7 @@ fn reads_are_not_throttled() {
     assert_lasts_five_years(&record);
 }
 
-/// As fast as the device takes it, with eight requests in flight: 40 times the allowed rate.
+/// In closed loop with eight requests in flight the host would write at 40 times the allowed rate.
 #[test]
 fn closed_loop_arrivals_are_throttled_too() {
     let record = run(
@@ -190,8 +194,8 @@ fn lifetime_settings_that_cannot_work_are_refused() {
     assert!(refusal(&["lifetime.target_years=0"]).contains("lifetime.target_years"));
 }
 
-/// Found by an outside audit: incompressible data had 62 % less response time with compression, because the chunk
-/// buffer acknowledged three of four writes at once and the baseline had no buffer.
+/// Bug: incompressible data had a 62 % shorter response time with compression, because the chunk buffer acknowledged
+/// three of four writes at once and the baseline had no buffer.
 #[test]
 fn lifetime_management_gains_nothing_from_incompressible_unique_data() {
     const SCHEMES: [&str; 5] = ["baseline", "throttling", "compression", "dedup", "integrated"];
@@ -227,16 +231,17 @@ fn lifetime_management_gains_nothing_from_incompressible_unique_data() {
         let energy = |record: &RunRecord| record.lifetime.energy_uj_per_page;
         assert!(energy(&of_scheme) >= energy(&baseline), "{scheme} saves no energy");
         let [saved, all] = [of_scheme.programs, baseline.programs];
-        // Members that still gather at the end are not programmed yet, at most as many as the baseline buffers.
+        // Pages still in the chunk buffer at the end are not programmed; they are at most as many as the baseline
+        // buffers.
         assert!(saved + 8 >= all, "{scheme} saves no program: {saved} of {all}");
-        // Slower answers stretch a closed loop, and with it the life: that is no gain.
+        // In closed loop, slower answers stretch the run and so the lifetime in years: that is no gain.
         let years =
             |record: &RunRecord| record.lifetime.years_by_programs.unwrap() / record.lifetime.elapsed_s;
         assert!(years(&of_scheme) <= 1.001 * years(&baseline), "{scheme} adds no years to the same time");
     }
 }
 
-/// Runs a mixture of all four mechanisms on the small drive, which collects all the time.
+/// Runs a mixture of all four content mechanisms on the small drive, which collects all the time.
 fn mixture(schemes: &str, settings: &[&str], content: &str) -> RunRecord {
     let spec = format!("zipf:pages=12000,requests=60000+{content}");
     let schemes = format!("lifetime.schemes={schemes}");
@@ -248,7 +253,8 @@ fn mixture(schemes: &str, settings: &[&str], content: &str) -> RunRecord {
 
 const EPOCHS_OF_2048: &str = "lifetime.epoch_writes=2048";
 
-/// Content of which nothing can be made: after the epoch in which that is found out, the drive is a page map.
+/// With content that no mechanism can use, all mechanisms are off after the first epoch, and the drive acts as a page
+/// map.
 #[test]
 fn mechanisms_that_save_nothing_are_off_from_the_second_epoch_on() {
     let best = mixture("best", &[EPOCHS_OF_2048], "unique");
@@ -261,7 +267,7 @@ fn mechanisms_that_save_nothing_are_off_from_the_second_epoch_on() {
     }
     let plain = measure(&config(&[]), &generated("zipf:pages=12000,requests=60000+unique"), "page-map");
     assert!(plain.erases > 0, "it collects");
-    // The mixture keeps open blocks for deltas and chunks, so its pools are collected a little earlier.
+    // The mixture keeps open blocks for deltas and chunks, so GC starts a little earlier in its pools.
     assert!(
         (best.programs as f64 / plain.programs as f64) < 1.03,
         "{} and {}",
@@ -279,8 +285,8 @@ fn mechanisms_that_save_writes_run_in_every_epoch() {
     assert!(best.lifetime.schemes["delta"].epochs == 1);
 }
 
-/// Deltas of four fifths of a page hold old versions down and save next to nothing, where nothing bounds their size. On
-/// a drive in use whoever runs them always pays.
+/// Deltas of four fifths of a page save hardly any space and keep their old base versions valid. So on a drive in use,
+/// delta encoding that always runs costs programs, if `delta.max_ratio` does not bound the size of deltas.
 #[test]
 fn a_mechanism_that_hurts_is_switched_off() {
     let run = |schemes: &str| {
@@ -299,7 +305,8 @@ fn a_mechanism_that_hurts_is_switched_off() {
     assert!(always.lifetime.schemes.is_empty(), "nobody manages them");
 }
 
-/// Times change nothing where epochs are counted in writes, and algorithm 1 takes the four schemes of a mixture.
+/// With epochs counted in host writes, a timing engine changes no decision; and algorithm 1 of the integrated lifetime
+/// paper accepts the four mechanisms of a mixture as its schemes.
 #[test]
 fn lifetime_management_of_a_mixture_works_with_and_without_times() {
     let content = "dup:share=0.5,compress=0.4,delta=0.2";

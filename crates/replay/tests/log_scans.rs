@@ -1,14 +1,15 @@
-//! What the scan of a log costs (Remap-SSD, section 5.2): a collection copies nothing before it knows the referrers of its
-//! victim, so on a saturated drive the time of all scans is added to the time of the run.
+//! Tests of the time that scans of the reverse-map log cost (Remap-SSD, section 5.2). A collection copies no page
+//! before it knows the referrers of its victim's pages, so on a saturated drive the time of all scans adds to the time
+//! of the run.
 
 use common::{config_of, generated, measure};
 use wearwell_replay::record::RunRecord;
 
 use crate::common;
 
-/// A sixteenth of the paper's 36 GiB: a quarter of the superblocks, a quarter of the pages in each, and a log of 120 MB
-/// / 16. Its scan of 6 ms is long beside the work that is in flight when it begins, two programs per die, which goes on
-/// meanwhile.
+/// The drive of the Remap-SSD paper (36 GiB), scaled to 1/16: a quarter of the superblocks, a quarter of the pages in
+/// each, and a reverse-map log of 120 MB / 16 in NVRAM. A scan of the log takes 6 ms. When a scan starts, each die has
+/// at most two programs left to execute, which take much less.
 const DRIVE: [&str; 5] = [
     "device.preset=rm-36g",
     "device.blocks_per_plane=144",
@@ -57,7 +58,7 @@ fn reverse_map_log_scans_cost_device_time_in_the_timeline_engine() {
     assert_scans_cost_their_time("timeline");
 }
 
-/// A victim's own segments are scanned in a thousandth of the time.
+/// The scan of only the victim's own segments takes a thousandth of the time of a scan of the whole log.
 #[test]
 fn nvram_segments_cost_as_much_time_as_the_papers_opt() {
     let [opt, segments] =

@@ -1,5 +1,5 @@
-//! Tests of the replay driver, in one program: the engine is compiled and optimised for all of them once. Each file is
-//! a module; `cargo test -p wearwell-replay FILE::` runs one.
+//! Tests of the replay driver, built as one program so that the engine is compiled and optimised once for all of them.
+//! Each file is a module; `cargo test -p wearwell-replay FILE::` runs the tests of one.
 
 mod ablate;
 mod common;
@@ -24,7 +24,7 @@ mod timeline;
 mod watch;
 mod workload;
 
-/// A file that is not named above would not be compiled, and its tests would not run.
+/// A test file without a `mod` line in this file would not be compiled, and its tests would not run.
 #[test]
 fn every_file_of_tests_is_part_of_the_program() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");

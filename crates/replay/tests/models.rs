@@ -1,12 +1,12 @@
-//! Independent models of the papers' mechanisms, and the program held against each.
+//! Compares the program with independent models of the papers' mechanisms.
 //!
-//! A model is written from the text of its paper alone, without a look at the code that it tests: plain, slow, and short
-//! enough to be checked by eye. Model and program run the same load. Where the paper leaves nothing open, they must count
-//! the same to the digit; everywhere else the test states its tolerance and where the tolerance comes from. A test that
-//! fails means that one of the two misreads the paper; the paper decides which.
+//! A model is written from the text of its paper alone, without a look at the code that it tests. It is plain, slow,
+//! and short enough to be checked by eye. Model and program run the same requests. Where the paper leaves nothing open,
+//! both must give exactly equal counts. Everywhere else, the test states its tolerance and the reason for it. If a test
+//! fails, model or program misreads the paper, and the paper decides which.
 //!
-//! One file per mechanism. The price is a second implementation of each: small, because a model has no persistence, no
-//! garbage collection beside the one it models, and no concern for speed.
+//! There is one file per mechanism. The price is a second implementation of each mechanism. It is small, because a
+//! model has no persistence, no garbage collection except the one that it models, and no concern for speed.
 
 #[path = "models/load.rs"]
 mod load;

@@ -1,4 +1,4 @@
-//! Pages: each holds the record that it shows, whatever it is called, and nothing of it becomes markup.
+//! Tests of HTML reports: each embeds the record that it shows, and no name in it becomes markup.
 
 use std::ops::ControlFlow;
 
@@ -17,7 +17,7 @@ use wearwell_replay::sweep::{FailedRun, Swept};
 use crate::common;
 
 const LOAD: &str = "zipf:pages=9000,requests=12000,read=0.3";
-/// What would end a script, begin one, or leave an attribute, if it were not escaped.
+/// Text that would end a script, begin one, or leave an HTML attribute if it were not escaped.
 const HOSTILE: &str =
     "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&<!-- {{record}} \u{2028}";
 
@@ -104,7 +104,8 @@ fn an_html_report_embeds_the_record_that_it_shows() {
     assert_eq!(held::<serde_json::Value>(&html_page(&diff)), serde_json::to_value(&diff).unwrap());
 }
 
-/// Checks that a page with a hostile text has the same HTML tags as the page with a harmless text.
+/// Checks that no hostile text in an HTML report becomes a tag: the report has its own three scripts only, and shows
+/// the text escaped.
 #[track_caller]
 fn assert_no_markup<T: HtmlReport>(hostile: &T) {
     let page = html_page(hostile);

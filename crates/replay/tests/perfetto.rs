@@ -1,5 +1,5 @@
-//! Traces for the Perfetto viewer: read back by a decoder that was written from Perfetto's public definitions, they
-//! show what the record counts.
+//! Tests of traces for the Perfetto viewer. A decoder that was written from Perfetto's public definitions reads them
+//! back, and they must agree with the counts of the record.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -21,14 +21,14 @@ fn traced(settings: &[&str], load: &str, design: &str, window: &str) -> (RunReco
     plan.run_traced(design, window, &mut |_| ControlFlow::Continue(())).unwrap()
 }
 
-/// A field of a message: a number (varint or fixed64), or bytes.
+/// A field of a protobuf message: a number (varint or fixed64), or bytes.
 #[derive(Clone, Copy, Debug)]
 enum Field<'a> {
     Number(u64),
     Bytes(&'a [u8]),
 }
 
-/// The fields of a message, by number.
+/// A protobuf message as its fields, each with its number.
 struct Message<'a>(Vec<(u64, Field<'a>)>);
 
 fn varint(bytes: &mut &[u8]) -> u64 {
@@ -95,7 +95,7 @@ impl<'a> Message<'a> {
     }
 }
 
-/// A slice with what the viewer shows of it.
+/// A slice of a track with everything that the viewer shows of it.
 #[derive(Clone, Default, Debug)]
 struct Slice {
     track: u64,
@@ -103,9 +103,9 @@ struct Slice {
     category: String,
     start_ns: u64,
     end_ns: u64,
-    /// Number of slices around this one.
+    /// Number of slices that enclose this slice on its track.
     depth: usize,
-    /// Arguments in order; a multi-plane group has some of them several times.
+    /// Names and values of the arguments in order; a multi-plane group repeats some names.
     arguments: Vec<(String, String)>,
     flows: Vec<u64>,
     last_flows: Vec<u64>,
@@ -122,23 +122,24 @@ impl Slice {
     }
 }
 
-/// A decoded trace.
+/// Content of a decoded trace: tracks, slices and counters.
 #[derive(Default, Debug)]
 struct Decoded {
-    /// Name of each track, and the track that it belongs to.
+    /// Name of each track, and the number of its parent track.
     tracks: BTreeMap<u64, (String, Option<u64>)>,
     slices: Vec<Slice>,
-    /// Name of the counter, time and value.
+    /// Samples of counters: name of the counter, time in nanoseconds, and value.
     counters: Vec<(String, u64, f64)>,
 }
 
-/// Field of interned data by which events refer to a name.
+/// Numbers of the fields of interned data by which events refer to the names of categories, slices, arguments and
+/// texts.
 const CATEGORIES: u64 = 1;
 const NAMES: u64 = 2;
 const KEYS: u64 = 3;
 const TEXTS: u64 = 29;
 
-/// Decodes a trace as Perfetto's definitions say. Times must not fall, and slices must nest.
+/// Decodes a trace by Perfetto's definitions. Panics if times run backwards or slices do not nest.
 fn decode(bytes: &[u8]) -> Decoded {
     let mut decoded = Decoded::default();
     let mut names: BTreeMap<(u64, u64), String> = BTreeMap::new();
@@ -213,7 +214,7 @@ impl Decoded {
         &self.tracks[&slice.track].0
     }
 
-    /// Slices of tracks whose name begins so.
+    /// Returns the slices of all tracks whose name begins with `prefix`.
     fn on<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a Slice> + Clone {
         self.slices.iter().filter(move |slice| self.name_of(slice).starts_with(prefix))
     }
@@ -224,9 +225,9 @@ fn assert_close(sum_ns: u64, utilisation: f64, lanes: u32, record: &RunRecord, w
     assert!((sum_ns as f64 - expected).abs() <= 1.0 + expected * 1e-12, "{what}: {sum_ns}, {expected}");
 }
 
-/// Spare space for the metadata of maps on flash.
+/// Setting of the spare space that maps on flash need for their metadata.
 const ROOM: [&str; 1] = ["device.over_provisioning=0.25"];
-/// Suspension, multi-plane groups, independent planes, superblocks and foreground collection.
+/// Settings of devices with suspension, multi-plane groups, independent planes, superblocks and foreground collection.
 const DEVICES: [&[&str]; 5] = [
     &[],
     &["timing.suspend=true", "timing.suspend_overhead_us=3.0"],
@@ -253,7 +254,7 @@ fn perfetto_slices_add_up_to_the_busy_times_of_the_record() {
             let decoded = decode(&trace.to_perfetto());
             let layout = record.device.layout;
             let planes = if trace.independent_planes { layout.planes_per_die } else { 1 };
-            // While an operation is suspended, the host reads in it keep the die busy.
+            // While an operation is suspended, the host reads that it is suspended for keep the die busy.
             let sum = |slices: Vec<&Slice>| slices.iter().map(|slice| slice.ns()).sum::<u64>();
             let busy = sum(decoded.on("die").filter(|slice| slice.depth == 0).collect());
             assert_close(
@@ -273,7 +274,8 @@ fn perfetto_slices_add_up_to_the_busy_times_of_the_record() {
     }
 }
 
-/// Returns the time that dies spent for each cause; an operation counts without the time in which it was suspended.
+/// Returns the time that dies spent on each cause, nanoseconds; the time in which an operation is suspended is left
+/// out.
 fn by_cause(decoded: &Decoded) -> BTreeMap<String, u64> {
     let mut by_cause: BTreeMap<String, i64> = BTreeMap::new();
     for slice in decoded.on("die") {
@@ -283,7 +285,8 @@ fn by_cause(decoded: &Decoded) -> BTreeMap<String, u64> {
     by_cause.into_iter().map(|(cause, ns)| (cause, ns.try_into().unwrap())).collect()
 }
 
-/// On one track, slices are one after the other, or one in the other: host reads in a suspension, and nothing else.
+/// On the track of a die, slices do not overlap, except that a suspended operation encloses its suspension and the host
+/// reads in it.
 #[test]
 fn perfetto_slices_of_a_die_overlap_only_where_an_operation_is_suspended() {
     let mut suspensions = 0;
@@ -339,7 +342,7 @@ fn every_counted_flash_operation_is_a_perfetto_slice() {
     }
 }
 
-/// Bug: the request after a loss of power was charged with the reads of the recovery.
+/// Bug: the flash reads of a recovery were attributed to the first request after the loss of power.
 #[test]
 fn perfetto_slices_of_a_recovery_belong_to_no_request() {
     for design in ["dftl", "geckoftl", "wearwell"] {
@@ -350,7 +353,7 @@ fn perfetto_slices_of_a_recovery_belong_to_no_request() {
     }
 }
 
-/// What tracing adds is only watched.
+/// Tracing only observes the run, so that it changes no figure of the record.
 #[test]
 fn a_traced_run_has_the_same_record() {
     for settings in DEVICES {

@@ -1,7 +1,8 @@
-//! The constructed steady state against the long way and against theory.
+//! Tests of preconditioning: the constructed steady state is compared with a drive that was overwritten for long, and
+//! with theory.
 //!
-//! Theory is the mean field of greedy collection with the utilisation that collection sees: without the free blocks a
-//! pool keeps and half of each open block.
+//! Theory is the mean field of greedy collection at the effective utilisation, which leaves out the blocks that each
+//! pool keeps free and half of each open block.
 
 use std::ops::ControlFlow::Continue;
 
@@ -19,10 +20,10 @@ use crate::common;
 
 const BLOCK_PAGES: u32 = 64;
 
-/// Of write amplification. The largest deviation seen is 0.2 %.
+/// Largest allowed relative difference of write amplification. The largest difference seen is 0.2 %.
 const TOLERANCE: f64 = 0.005;
 
-/// Makes a device of `pools` planes with `blocks` blocks each, of which the share `spare` is not exported.
+/// Makes a device of `pools` planes with `blocks` blocks each and over-provisioning `spare`.
 fn device(pools: u32, blocks: u32, spare: f64) -> Device<SimNand> {
     let list = [
         "device.preset=lab-8g".to_owned(),
@@ -42,7 +43,7 @@ fn device_of(config: &Config, design: &str) -> Device<SimNand> {
     Device::new(nand, resolved.logical_pages, &parts, DeviceOptions::default()).unwrap()
 }
 
-/// Returns the write amplification of the next `times` x logical uniform writes.
+/// Returns the write amplification of the next uniform writes, as many as `times` the number of logical pages.
 fn amplification(device: &mut Device<SimNand>, times: f64, seed: u64) -> f64 {
     device.ftl_mut().clear_stats();
     let pages = device.ftl().logical_pages() as u64;
@@ -55,7 +56,7 @@ fn amplification(device: &mut Device<SimNand>, times: f64, seed: u64) -> f64 {
 }
 
 /// Returns the write amplification that the mean-field model predicts for this device. GC starts when a pool falls to
-/// `low_blocks` free blocks and frees one, so that a pool has between `low_blocks` and one more.
+/// `low_blocks` free blocks and frees one, so a pool always has `low_blocks` or one more.
 fn predicted(device: &Device<SimNand>) -> f64 {
     let ftl = device.ftl();
     let (geometry, pools) = (ftl.store().geometry(), ftl.store().pools() as u64);
@@ -87,8 +88,8 @@ fn assert_within(measured: f64, expected: f64, tolerance: f64, what: &str) {
     assert!(error.abs() <= tolerance, "{what}: {measured} instead of {expected}");
 }
 
-/// Compares the write amplification of the first half logical capacity of writes after construction with theory, and
-/// with a drive that was written until it was steady.
+/// Compares write amplification after construction, over half as many writes as there are logical pages, with theory
+/// and with a drive that was overwritten until it was steady.
 fn assert_steady(pools: u32, blocks: u32, spare: f64) {
     let what = format!("{pools} pools of {blocks} blocks, spare {spare}");
     let mut constructed = device(pools, blocks, spare);
@@ -105,7 +106,7 @@ fn assert_steady(pools: u32, blocks: u32, spare: f64) {
     steady(&mut overwritten, 2.0);
     let long_way = amplification(&mut overwritten, 1.0, 1);
     assert_within(at_once, long_way, TOLERANCE, &format!("{what}: constructed against overwritten"));
-    // The control: a drive that was only filled is not steady, and the tolerance shows it.
+    // Control: a drive that was only filled is not steady, and its difference exceeds the tolerance.
     let mut filled = device(pools, blocks, spare);
     assert!(precondition::fill_sequentially(&mut filled, &mut |_, _| Continue(())).unwrap().is_continue());
     let settling = amplification(&mut filled, 0.5, 1);
@@ -175,7 +176,7 @@ fn steady_state_construction_requires_an_empty_device() {
     );
 }
 
-/// The utilisation that is left of such a device lies beyond 1, where theory panicked.
+/// Without spare blocks, the effective utilisation would exceed 1, where the formulas of the theory panic.
 #[test]
 fn steady_state_construction_refuses_a_device_without_spare_blocks() {
     let config = common::config(&["device.blocks_per_plane=8", "device.logical_pages=1500"]);
@@ -184,7 +185,8 @@ fn steady_state_construction_refuses_a_device_without_spare_blocks() {
     assert!(refused.to_string().contains("use steady"), "{refused}");
 }
 
-/// A fill leaves no dead page, so that recycling finds nothing whatever the content: deduplication tells.
+/// A fill leaves no dead page, so recycling would find none whatever the content is. Deduplication shows whether
+/// contents repeat.
 #[test]
 fn the_fill_precondition_writes_every_page_once_with_unique_content() {
     let config = common::config(&[]);
@@ -213,7 +215,7 @@ fn the_overwrite_precondition_writes_the_requested_capacities() {
     assert_eq!(more - least, physical * 3 / 2);
 }
 
-/// Overwrites end with the stated number, and the record says whether write amplification was steady by then.
+/// Overwrites end after the set number; the record has a note if write amplification was not steady by then.
 #[test]
 fn preconditioning_overwrites_that_end_too_early_are_noted() {
     let noted = |capacities: &str| {
@@ -225,7 +227,7 @@ fn preconditioning_overwrites_that_end_too_early_are_noted() {
     assert_eq!([noted("0.05"), noted("6")], [true, false]);
 }
 
-/// A map on flash is constructed with its translation pages; the audit reads them back.
+/// The construction also writes the translation pages of a map on flash, and the audit reads them back.
 #[test]
 fn steady_state_construction_works_for_a_map_on_flash() {
     let config = common::config_of(&[
@@ -243,7 +245,8 @@ fn steady_state_construction_works_for_a_map_on_flash() {
     assert!(device.ftl_mut().read(last, &mut []).unwrap(), "every page is mapped");
 }
 
-/// The drive of Remap-SSD's Figure 6: random writes until the first collection, then 70 % of the entries valid.
+/// Preconditions a drive as in Remap-SSD's Figure 6: random writes until the first collection, then binds until 70 % of
+/// the reverse-map entries are valid.
 #[test]
 fn preconditioning_binds_the_requested_share_of_reverse_map_entries() {
     for map in ["segments", "nvram-log", "flash-log", "ideal"] {
@@ -262,7 +265,7 @@ fn preconditioning_binds_the_requested_share_of_reverse_map_entries() {
         assert_eq!(entries, 4096);
         let mut go_on = |_, _| Continue(());
         let _ = precondition::overwrite_at_random(&mut device, 0.0, 1, &mut go_on).unwrap();
-        // The collection that makes room for a write may take a victim in every pool.
+        // To make room for a write, GC may collect one victim in every pool.
         let planes = device.ftl().store().geometry().planes() as u64;
         let victims = device.ftl().stats().gc_victims;
         assert!(
@@ -274,7 +277,7 @@ fn preconditioning_binds_the_requested_share_of_reverse_map_entries() {
         let _ = precondition::bind_at_random(&mut device, wanted, 2, &mut go_on).unwrap();
         let (held, refused) = (device.ftl().valid_reverse_map_entries(), device.ftl().stats().demoted_full);
         if map == "segments" {
-            // Fewer segments than blocks: the first block that finds no segment of its own ends it.
+            // There are fewer segments than blocks, so that binding ends at the first block that gets no segment.
             assert!(held < wanted && refused == 1, "{held} entries, {refused} refused");
         } else {
             assert_eq!((held, refused), (wanted, 0), "{map}");

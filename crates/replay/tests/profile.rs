@@ -1,5 +1,5 @@
-//! Profiles whose tables are full: the sample shrinks on the way, and what it says stays true. Bounds of what content
-//! mechanisms save: counted by hand, and never exceeded by a drive.
+//! Tests of profiles. If a table of the profiler is full, the sample is halved and its shares stay unbiased. Bounds of
+//! what content mechanisms save agree with counts by hand, and no drive exceeds them.
 
 use std::ops::ControlFlow;
 
@@ -49,7 +49,7 @@ fn a_full_profile_table_halves_the_sample_and_keeps_the_shares() {
     assert!((share - 1.0).abs() < 0.1, "{share} of the written pages");
 }
 
-/// Makes a write of one page with a content, or a trim.
+/// Makes a request for one page: a write of the content with the fingerprint `content`, or another operation.
 fn request(op: Op, page: u64, content: u64) -> Request {
     let mut request =
         Request { op, offset_bytes: page * PAGE_BYTES, len_bytes: PAGE_BYTES, ..Request::default() };
@@ -77,7 +77,8 @@ fn assert_bounds(savings: &[Saving], expected: [(ContentName, Option<f64>); 4]) 
     }
 }
 
-/// Asserts the bounds of deduplication and recycling, where no sizes are known.
+/// Asserts the bounds of deduplication and recycling for contents without known sizes, so that compression and deltas
+/// have no bound.
 fn assert_bounds_of_repeats(savings: &[Saving], dedup: f64, recycle: f64) {
     assert_bounds(
         savings,
@@ -90,9 +91,9 @@ fn assert_bounds_of_repeats(savings: &[Saving], dedup: f64, recycle: f64) {
     );
 }
 
-/// Content 1 goes to pages 0 and 1, content 2 replaces it on both, and content 1 comes back to page 2. Shared pages: 1
-/// is programmed twice, because no page holds it when it comes back, and 2 once. Dead pages: each content is programmed
-/// twice, and 1 revives one of its two.
+/// Content 1 is written to pages 0 and 1, content 2 replaces it on both, and content 1 is written to page 2.
+/// Deduplication programs content 1 twice, because no page holds it at its last write, and content 2 once. Recycling
+/// programs each content twice, and its last write revives a dead page of content 1.
 #[test]
 fn profiled_bounds_of_repeated_contents_equal_a_hand_count() {
     let writes = [(0, 1), (1, 1), (0, 2), (1, 2), (2, 1)];
@@ -100,12 +101,13 @@ fn profiled_bounds_of_repeated_contents_equal_a_hand_count() {
     assert_bounds_of_repeats(&savings, 2.0 / 5.0, 1.0 / 5.0);
 }
 
-/// An overwrite by the same content finds the live page, and no dead one until it has made one.
+/// An overwrite with the same content finds a live page of that content, and a dead page only from the second overwrite
+/// on.
 #[test]
 fn a_silent_overwrite_is_profiled_as_shared_not_as_revived() {
     let savings = savings_of([7, 7, 7].map(|content| request(Op::Write, 0, content)));
     assert_bounds_of_repeats(&savings, 2.0 / 3.0, 1.0 / 3.0);
-    // The page of zeros is a content like any other.
+    // The page of zeros counts like any other content.
     let savings = savings_of([0, 0, 0].map(|content| request(Op::Write, 0, content)));
     assert_bounds_of_repeats(&savings, 2.0 / 3.0, 1.0 / 3.0);
 }
@@ -116,8 +118,8 @@ fn a_trimmed_page_is_profiled_as_dead() {
     assert_bounds_of_repeats(&savings, 0.0, 1.0 / 2.0);
 }
 
-/// Deltas: one of half a page, an empty one, and a first write. Compressed: a quarter and twice half a page, of which
-/// four fit in a page at most.
+/// Of the three writes, one has a delta of half a page, one an empty delta, and one no delta. Compressed, they take a
+/// quarter, a half and a half of a page; a flash page holds at most four of them.
 #[test]
 fn profiled_bounds_of_compression_and_deltas_equal_the_bytes_saved() {
     let write = |page, content, compressed_bytes, delta_bytes| {
@@ -156,8 +158,8 @@ fn no_drive_saves_more_page_writes_than_the_bound() {
             let (at_most, run) = (at_most.expect("content is known"), when_run.expect("it was run"));
             println!("{mechanism:?} at most {at_most:.4}, {run:?}");
             assert!(run.page_writes <= at_most + 1e-9, "{load}: {mechanism:?} {run:?} beside {at_most}");
-            // An index of all stored contents finds nearly everything; the others depend on the drive, and may even
-            // lose.
+            // Deduplication with an index of all stored contents nearly reaches its bound. What the other mechanisms
+            // save depends on the drive, and may be negative.
             assert!(
                 *mechanism != ContentName::DEDUP || run.page_writes > 0.9 * at_most,
                 "{load}: {run:?} beside {at_most}"

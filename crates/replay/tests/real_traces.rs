@@ -1,8 +1,8 @@
-//! Real inputs through the designs.
+//! Tests that replay recorded traces through the designs.
 //!
-//! The bundled trace is always there and has golden counts; a change of a count must be explained. The samples are not
-//! part of the repository (licences, size): `WEARWELL_TRACES` names their directory, without it `../shared/traces`
-//! beside the workspace is tried, and the tests say so and pass when there is none.
+//! The bundled trace is always available; it has golden counts, and a change of a count must be explained. The sample
+//! traces are not part of the repository (licences, size). `WEARWELL_TRACES` names their directory; without it,
+//! `../shared/traces` beside the workspace is tried. If there is none, the tests print a sentence and pass.
 
 use std::path::{Path, PathBuf};
 
@@ -26,8 +26,8 @@ fn samples() -> Option<PathBuf> {
     None
 }
 
-/// Returns all traces below a directory: captures (`.ops`) by their request lists, the others by their compressed
-/// files.
+/// Returns all compressed traces below a directory, without the sidecar files of captures (page bytes, compressed
+/// sizes, delta sizes).
 fn traces_in(folder: &Path) -> Vec<PathBuf> {
     let mut traces = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -56,7 +56,7 @@ fn capture(name: &str, bytes: bool) -> Option<Input> {
     Some(Input::Trace { path, options: OpenOptions { reads_payloads: bytes, ..OpenOptions::default() } })
 }
 
-/// Checks that everything that was accepted was replayed, and that the counts agree with a count of the trace alone.
+/// Checks that every accepted request was replayed, and that the counts of the run agree with those of the trace alone.
 fn assert_replayed(record: &RunRecord, info: &TraceInfo) {
     assert!(!record.partial, "{:?}", record.partial_reason);
     assert_eq!(record.trace.rejected, 0);
@@ -90,7 +90,8 @@ fn every_sample_replays_through_every_design_without_a_rejected_line() {
     }
 }
 
-/// The page numbers of a capture name contents; its bytes have digests. Both must find the same pages equal.
+/// A capture identifies the content of a page by a number, and its page bytes by a digest. Both must find the same
+/// pages equal.
 #[test]
 fn bytes_and_descriptors_recycle_the_same_writes_where_all_bytes_are_known() {
     let (Some(with), Some(without)) = (capture("w2-git-ext4", true), capture("w2-git-ext4", false)) else {
@@ -104,7 +105,7 @@ fn bytes_and_descriptors_recycle_the_same_writes_where_all_bytes_are_known() {
     assert_eq!(bytes.erases, descriptors.erases);
 }
 
-/// Bytes are compared before a page is revived: equal digests are equal pages, so nothing is refused.
+/// Before a page is revived its bytes are compared. Equal digests belong to equal bytes here, so no hit is refused.
 #[test]
 fn verification_by_bytes_confirms_every_recycling_hit() {
     let Some(with) = capture("w2-git-ext4", true) else { return };
@@ -114,7 +115,7 @@ fn verification_by_bytes_confirms_every_recycling_hit() {
     assert_eq!(verified.reads_by_cause["content"], verified.recycled_writes);
 }
 
-/// Of the other captures the bytes of a first part are kept.
+/// These captures have the bytes of only some of their pages, those of the first part.
 #[test]
 fn captures_with_bytes_of_only_some_pages_replay_to_their_end() {
     for name in ["w4-pgbench-ext4", "w5-cbuild-ext4"] {
@@ -129,7 +130,8 @@ fn captures_with_bytes_of_only_some_pages_replay_to_their_end() {
 
 fn bundled(design: &str) -> RunRecord {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces/pgbench-ext4.wwt");
-    // The drive that the counts are of: a tenth of it untouched, what GC keeps free taken from the spare space.
+    // The golden counts are of this drive: 10 % of its pages are never touched, and the blocks that GC keeps free
+    // are taken from the spare space.
     let drive = config_of(&["device.fit=0.9", "device.reserve_blocks=0"]);
     measure(&drive, &Input::Trace { path, options: OpenOptions::default() }, design)
 }
@@ -165,7 +167,7 @@ fn golden_counts_of_dftl_on_the_bundled_trace() {
     assert_golden("dftl", [298_068, 0, 389_618, 322_682, 5_009]);
 }
 
-// The bundled capture of F2FS, whose cleaner's moves are copies.
+// The bundled capture of F2FS: its cleaner moves pages by remap commands in copy mode.
 
 fn f2fs(design: &str, settings: &[&str]) -> RunRecord {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces/f2fs.wwt");
@@ -174,7 +176,7 @@ fn f2fs(design: &str, settings: &[&str]) -> RunRecord {
     measure(&config, &Input::Trace { path, options: OpenOptions::default() }, design)
 }
 
-/// What F2FS itself counted as moved ("fs gc data") when the capture was made.
+/// Number of pages that F2FS itself counted as moved ("fs gc data") while the capture was made.
 const MOVED: u64 = 134_575;
 
 #[test]
@@ -187,7 +189,7 @@ fn every_page_that_f2fs_moved_is_programmed_without_remaps_and_bound_with_them()
     }
     assert_eq!(remapped.parts["bound_pages_by_remap"] as u64, MOVED);
     assert_eq!(written.programs_by_cause["host"] - remapped.programs_by_cause["host"], MOVED);
-    // The cleaner works by force in the second phase: its copies are what that phase is about.
+    // In the second phase F2FS cleans by force, so nearly all writes of that phase are the cleaner's copies.
     let cleaning = |record: &RunRecord| record.phases[1].programs - record.phases[0].programs;
     assert!(cleaning(&remapped) * 4 < cleaning(&written));
 }

@@ -1,5 +1,6 @@
-//! Loss of power in the middle of a run: every design and any mixture of parts recovers and goes on, whether contents are
-//! modelled or not. Simulations keep no bytes, so recovery has to find what it needs in what they keep.
+//! Tests of a loss of power in the middle of a run: every design, and any mixture of parts, recovers and finishes the
+//! run, with and without modelled contents. Simulated flash keeps no bytes of pages, so recovery must work with the
+//! fields that it keeps.
 
 use std::ops::ControlFlow::Continue;
 
@@ -12,7 +13,7 @@ use wearwell_replay::replay::{Plan, ReplayError};
 
 use crate::common::{config_of, generated};
 
-/// A drive of two dies, 40 blocks of 16 pages each.
+/// Settings of a drive of two dies with 40 blocks of 16 pages each.
 const DRIVE: [&str; 7] = [
     "device.preset=bench-8g",
     "device.channels=1",
@@ -24,11 +25,11 @@ const DRIVE: [&str; 7] = [
 ];
 const PAGES: u32 = 600;
 const REQUESTS: u64 = 5000;
-/// Requests before the loss of power: the drive is nearly empty, fills up, collects.
+/// Number of requests before the loss of power: the drive is nearly empty, is being filled, or collects.
 const CUTS: [u64; 3] = [3, 500, 3500];
-/// Models of content: none, and one in which every mechanism finds something.
+/// Content models of the workload: none, and one on which every mechanism finds something.
 const CONTENTS: [&str; 2] = ["", "+dup:share=0.3,compress=0.5,delta=0.3,silent=0.1"];
-/// Mixtures that are tried; more in long explorations (`WEARWELL_SOAK=1 cargo test`).
+/// Number of mixtures that are tried in the usual run, and in long explorations (`WEARWELL_SOAK=1 cargo test`).
 const MIXTURES: [usize; 2] = [20, 400];
 
 const PARTS: [(&str, &[&str]); 5] = [
@@ -52,7 +53,7 @@ const PARTS: [(&str, &[&str]); 5] = [
     ),
 ];
 
-/// Draws a value for each part, of `content` a subset.
+/// Returns the settings of a pseudo-random mixture: one value for each part, and a subset of the content mechanisms.
 fn mixture(number: u64) -> Vec<String> {
     let part = |(at, (key, names)): (u64, &(&str, &[&str]))| {
         let draw = mix_bits(number << 8 | at);
@@ -67,7 +68,7 @@ fn mixture(number: u64) -> Vec<String> {
     (0..).zip(&PARTS).filter_map(part).collect()
 }
 
-/// Executes a run with a loss of power after `cut` requests.
+/// Replays the workload with a loss of power after `cut` requests.
 fn run(design: &str, parts: &[String], cut: u64, content: &str) -> Result<RunRecord, ReplayError> {
     let cut = format!("recovery.after_requests={cut}");
     let settings: Vec<&str> =
@@ -77,7 +78,8 @@ fn run(design: &str, parts: &[String], cut: u64, content: &str) -> Result<RunRec
     Plan::new(&config, &input)?.run(design, &mut |_| Continue(()))
 }
 
-/// Runs a design with a loss of power at every cut, with and without a model of content.
+/// Checks that a design finishes its run after a loss of power at each of the [`CUTS`], with and without a content
+/// model.
 fn survives(design: &str, parts: &[String]) {
     for (cut, content) in CUTS.into_iter().flat_map(|cut| CONTENTS.map(|content| (cut, content))) {
         let what = format!("{design} {parts:?}, cut after {cut} requests of {content:?}");
@@ -87,7 +89,7 @@ fn survives(design: &str, parts: &[String]) {
     }
 }
 
-/// Bug: recovery did not find the members of chunks in simulations, whose contents have no bytes, and forgot deltas.
+/// Bug: recovery did not find the members of chunks in simulations, whose pages have no bytes, and lost deltas.
 #[test]
 fn every_design_recovers_in_the_middle_of_a_run() {
     for design in wearwell::design::ALL {
@@ -113,7 +115,7 @@ fn mixtures_of_any_parts_recover_in_the_middle_of_a_run() {
     }
 }
 
-/// Returns the drive of a run whose configuration includes a recovery.
+/// Builds the drive on which a run with a recovery executes `design`.
 fn drive(design: &str, parts: &[String]) -> Device<SimNand> {
     let settings: Vec<&str> = DRIVE.into_iter().chain(parts.iter().map(String::as_str)).collect();
     let config = config_of(&settings);
@@ -126,8 +128,8 @@ fn drive(design: &str, parts: &[String]) -> Device<SimNand> {
     Device::new(nand, resolved.logical_pages, &parts, DeviceOptions::default()).unwrap()
 }
 
-/// Bug: the invalid pages of a drive that is built in a steady state, without the writes that lead to it, named logical
-/// page 0 as their owner. Recovery took one of them for its newest version.
+/// Bug: the invalid pages of a drive in the constructed steady state named logical page 0 as their owner, and recovery
+/// mapped page 0 to one of them.
 #[test]
 fn a_drive_constructed_in_steady_state_recovers_its_map() {
     for (design, seed) in

@@ -1,4 +1,4 @@
-//! The driver as a whole: an input through a design to a run record.
+//! Tests of the replay driver as a whole: from an input through a design to a run record.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::common;
 
 const DESIGNS: [&str; 3] = ["page-map", "recyclable", "dftl"];
 
-/// Returns a run record without the fields that depend on the machine, such as times.
+/// Returns the record without the fields that depend on the machine, such as CPU time.
 fn without_machine(mut record: RunRecord) -> RunRecord {
     (record.cpu_seconds, record.precondition_cpu_seconds, record.peak_rss_bytes) = (0.0, 0.0, 0);
     record
@@ -36,7 +36,7 @@ fn assert_close(measured: f64, expected: f64, tolerance: f64) {
     assert!(error <= tolerance, "{measured}, expected {expected}: off by {error:.6}");
 }
 
-/// Sums that hold for every run without a write buffer, complete or not.
+/// Checks sums that hold for every run without a write buffer, complete or partial.
 #[track_caller]
 fn assert_conserved(record: &RunRecord) {
     assert_eq!(record.programs, total(&record.programs_by_cause));
@@ -58,7 +58,7 @@ fn assert_conserved(record: &RunRecord) {
     column(|point| point.recycled_writes, record.recycled_writes);
 }
 
-/// Pages that a list of requests writes and reads.
+/// Returns the number of pages that the requests with the operation `op` touch, each request counted by itself.
 fn pages_of(requests: &[Request], op: Op) -> u64 {
     let pages = |request: &Request| request.pages().end - request.pages().start;
     requests.iter().filter(|request| request.op == op).map(pages).sum()
@@ -103,7 +103,7 @@ fn recorded_page_counts_add_up_and_match_the_requests() {
     }
 }
 
-/// 399 requests at every second of which a point would fit gave 399 points.
+/// Bug: with a point after every 399 / 200 = 1 requests (rounded down), 399 requests gave 399 points.
 #[test]
 fn the_series_of_a_record_has_at_most_two_hundred_points() {
     for requests in [1, 199, 200, 201, 399, 40_001] {
@@ -115,11 +115,11 @@ fn the_series_of_a_record_has_at_most_two_hundred_points() {
 
 // Time.
 
-/// tR and the transfer of one page of the small device, microseconds.
+/// Time of a read on the idle small device: flash read (tR) and transfer of a page, microseconds.
 const IDLE_READ_US: f64 = 45.0 + 10.24;
 const READS: &str = "uniform:write=0,read=1,pages=10000,requests=5000,rate=1000";
 
-/// Checks that all latencies fell into one bucket of the histogram.
+/// Checks that all latencies are in one bucket of the histogram.
 #[expect(clippy::float_cmp, reason = "one bucket has one value")]
 fn assert_all_alike(latency: &Latency) {
     assert_eq!(latency.p50, latency.max);
@@ -131,7 +131,7 @@ fn a_read_of_an_idle_device_takes_tr_and_the_transfer() {
         let settings = ["timing.mode=event", "precondition.mode=fill", &format!("replay.arrival={arrival}")];
         let read = measure_generated(&settings, READS, "page-map").latency_us.read;
         assert_eq!(read.count, 5000);
-        // Latencies are kept with three digits.
+        // The histogram keeps three digits of a latency.
         assert_all_alike(&read);
         assert_close(read.p50, IDLE_READ_US, 1e-3);
         assert_close(read.mean, IDLE_READ_US, 1e-3);
@@ -150,7 +150,7 @@ fn one_read_at_a_time_keeps_the_device_busy_without_a_gap() {
         let record = measure_generated(&settings, READS, "page-map");
         assert_all_alike(&record.latency_us.read);
         assert_close(record.timing.device_s, 5000.0 * IDLE_READ_US / 1e6, 1e-9);
-        // One of four dies is sensing or holds data at any time.
+        // At any time exactly one of the four dies senses a page or holds its data.
         assert_close(record.timing.array_utilisation, 0.25, 1e-6);
     }
 }
@@ -174,7 +174,7 @@ fn open_loop_follows_the_trace_and_closed_loop_the_device() {
     assert_close(open.timing.device_s, last_arrival + IDLE_READ_US / 1e6, 1e-9);
     let slow = of(&["replay.time_scale=2"]);
     assert_close(slow.timing.device_s, 2.0 * last_arrival + IDLE_READ_US / 1e6, 1e-9);
-    // All at once: the device works at its rate and the requests wait.
+    // All requests arrive at time 0: the device works without pause, and the requests queue.
     let rushed = of(&["replay.time_scale=0"]);
     let one = of(&["replay.arrival=closed", "replay.queue_depth=1"]);
     let four = of(&["replay.arrival=closed", "replay.queue_depth=4"]);
@@ -196,8 +196,8 @@ fn think_time_is_kept_after_every_completion() {
     assert_close(record.timing.device_s, 4999.0 * 1e-3 + 5000.0 * IDLE_READ_US / 1e6, 1e-9);
 }
 
-/// Such requests complete when they arrive, nobody reports them, and think time counted from the last report: the gaps
-/// after them were lost.
+/// Bug: requests without flash operations complete on arrival and are not reported, and think time was counted from the
+/// last reported completion. So the gaps after such requests were lost.
 #[test]
 fn think_time_is_kept_after_requests_without_flash_operations() {
     for mode in ["event", "timeline"] {
@@ -233,7 +233,7 @@ fn unsorted_arrival_times_do_not_end_a_run() {
 
 #[test]
 fn background_gc_in_idle_time_lowers_write_latency() {
-    // Bursts of 100 writes; the device is busy a third of the time.
+    // Bursts of 100 writes, which keep the device busy for a third of the time.
     let bursts = "uniform:pages=12000,requests=40000,rate=500,arrival=bursty,on_ms=20,off_ms=180";
     let of = |background: &str| {
         let background = format!("gc.background_share={background}");
@@ -255,13 +255,14 @@ fn background_gc_in_idle_time_lowers_write_latency() {
         before.mean, after.mean, before.p99, after.p99
     );
     assert!(after.mean < before.mean && after.p99 < before.p99);
-    // Collecting early finds fuller victims: that is its price.
+    // The price of early collection: its victims have more valid pages.
     assert!(with.write_amplification >= without.write_amplification);
 }
 
 #[test]
 fn a_device_that_is_never_idle_collects_nothing_in_background() {
-    // Between arrivals there is time for an erase, but never an answer to everything before.
+    // The gap between two arrivals is long enough for an erase, but the device never answers all earlier requests in
+    // it.
     let of = |background: &str, rate: u32| {
         let background = format!("gc.background_share={background}");
         let settings =
@@ -296,7 +297,7 @@ fn an_interrupted_run_is_partial_and_consistent() {
     assert_conserved(&record);
 }
 
-/// A whole and a part differ by their length: their ratio says nothing.
+/// Counts of a whole and of a partial run differ because of their length, so their ratio would mislead.
 #[test]
 fn the_ratio_to_a_partial_run_is_blank_in_a_comparison() {
     let spec = "uniform:pages=4000,requests=9000,write=1.0";
@@ -340,7 +341,7 @@ fn write_at(page: u64, pages: u64) -> Request {
     Request { op: Op::Write, offset_bytes: page * 4096, len_bytes: pages * 4096, ..Request::default() }
 }
 
-/// Writes requests to a file and returns it as an input.
+/// Writes requests to a CSV trace file, and returns the file as an input.
 fn csv_trace(folder: &Path, name: &str, requests: &[Request]) -> Input {
     let path = folder.join(name);
     let mut writer = CsvWriter::new(std::fs::File::create(&path).unwrap()).unwrap();
@@ -378,7 +379,8 @@ fn compressed(bytes: &[u8], ending: &str) -> Vec<u8> {
     }
 }
 
-/// The survey stops at the damage, and the replay used to stop there too, without having met it.
+/// Bug: the survey stops at the damage, and the replay stopped there too without reading the damage, so that the record
+/// was not marked as partial.
 #[test]
 fn a_truncated_trace_gives_a_partial_record_with_the_reason() {
     let folder = tempfile::tempdir().unwrap();
@@ -445,7 +447,7 @@ fn a_worn_out_device_ends_the_run_with_a_partial_record() {
     assert_conserved(&record);
 }
 
-// What is measured.
+// Which requests are measured.
 
 #[test]
 fn aging_with_the_first_part_measures_the_second() {
@@ -456,12 +458,12 @@ fn aging_with_the_first_part_measures_the_second() {
     assert_eq!(record.host_page_writes, pages_of(&requests[20_000..], Op::Write));
     assert_eq!(record.series.last().unwrap().requests, 60_000);
     assert_conserved(&record);
-    // Wear counts from the first write of all.
+    // The largest erase count includes the aging part; the mean counts the measured part only.
     assert!(record.lifetime.mean_erases_per_block < record.lifetime.max_erase_count as f64);
 }
 
-/// The number of aging requests was taken off the measured ones although these come from another file, and pages that
-/// only the aging trace touches were not in the footprint.
+/// Bug: the number of aging requests was subtracted from the measured ones although they are in another file, and pages
+/// that only the aging trace touches were missing from the footprint.
 #[test]
 fn aging_with_another_trace_measures_the_whole_input() {
     let folder = tempfile::tempdir().unwrap();
@@ -515,7 +517,7 @@ fn addresses_within_the_device_are_not_compacted() {
     assert!(record.notes.is_empty(), "{:?}", record.notes);
 }
 
-/// File systems discard the whole device when they are made; the run ended there.
+/// Bug: a run ended at a trim beyond the device, although file systems trim the whole disk when they are created.
 #[test]
 fn a_trim_beyond_the_device_does_not_end_the_run() {
     let folder = tempfile::tempdir().unwrap();
@@ -558,21 +560,22 @@ fn the_write_buffer_absorbs_overwrites() {
         assert_eq!(record.buffer_absorbed_writes + record.host_page_writes, 50_000);
         let kept = ["buffer.pages=500", "buffer.keep_at_end=true", &policy];
         let kept = measure_generated(&kept, mixed, "page-map");
-        // What is neither absorbed nor handed on is in the buffer.
+        // Written pages that were neither absorbed nor passed on to the FTL are still in the buffer.
         assert_eq!(kept.buffer_absorbed_writes + kept.host_page_writes + 500, 50_000);
     }
 }
 
-/// Writes absorbed in the aging part were counted with the measured ones.
+/// Bug: writes that the buffer absorbed in the aging part were counted as measured ones.
 #[test]
 fn absorbed_writes_are_counted_in_the_measured_part_only() {
     let settings = ["buffer.pages=100", "precondition.mode=aged", "precondition.share=0.5"];
     let record = measure_generated(&settings, "uniform:pages=10,requests=10000", "page-map");
-    // The buffer is written out before the measured part: the first write to each of the ten pages is not absorbed.
+    // The buffer is written out before the measured part, so the first write to each of the ten pages is not
+    // absorbed.
     assert_eq!((record.buffer_absorbed_writes, record.host_page_writes), (4990, 10));
 }
 
-/// Without a collection there was no end.
+/// Bug: preconditioning that waits for a collection never ended, because the buffer absorbed every write.
 #[test]
 fn steady_preconditioning_is_refused_if_the_write_buffer_absorbs_everything() {
     let settings = ["buffer.pages=100000", "precondition.mode=steady", "device.blocks_per_plane=16"];
@@ -583,7 +586,7 @@ fn steady_preconditioning_is_refused_if_the_write_buffer_absorbs_everything() {
     assert!(refused.contains("buffer.pages"), "{refused}");
 }
 
-/// The preset with its 16-KiB pages, 8 planes instead of 64 and small blocks.
+/// Settings of a small drive with pages of 16 KiB: the preset with 8 planes instead of 64, and small blocks.
 const SMALL_TLC: [&str; 6] = [
     "device.preset=tlc-1t",
     "device.channels=2",
@@ -613,7 +616,7 @@ fn small_writes_to_large_pages_cause_read_modify_write() {
     assert_eq!(record.bytes.partial_page_writes, 0);
 }
 
-/// Four writes of 4 KiB in a row programmed four pages of 16 KiB.
+/// Bug: four successive writes of 4 KiB programmed four pages of 16 KiB instead of one.
 #[test]
 fn the_write_buffer_merges_successive_small_writes_to_a_large_page() {
     let row = "sequential:pages=25600,requests=25600";
@@ -624,7 +627,8 @@ fn the_write_buffer_merges_successive_small_writes_to_a_large_page() {
     assert_eq!(joined.buffer_absorbed_writes, 25_600 - 6_400);
     let apart = run(&[&settings[..], &["buffer.pages=0"]].concat(), row, "page-map");
     assert_eq!((apart.host_page_writes, apart.bytes.partial_page_writes), (25_600, 25_600));
-    // The map in RAM and page validity, of units four times as many; the block table stays.
+    // With units of 4 KiB, the map and the page validity bitmap have four times as many entries; the block table
+    // keeps its size.
     let maps = ["l2p table", "page validity bitmap"].map(|name| apart.ram_bytes_by_structure[name]);
     assert_eq!(apart.bytes.ram_of_4k_map, Some(apart.ram_bytes + 3 * maps.iter().sum::<u64>()));
     let small_pages = run(&[], "sequential:pages=3000,requests=100", "page-map");
@@ -638,7 +642,8 @@ fn equal_content_of_large_pages_is_deduplicated() {
         content: ids.map(|id| Descriptor::of_fingerprint(Fingerprint(id))).collect(),
         ..write_at(page, 4)
     };
-    // The first content dies and comes back elsewhere; a page with another order of parts is another page.
+    // The first content dies and is written again elsewhere, which revives it. A page with the same parts in another
+    // order has another content.
     let requests = [write(0, 1..5), write(0, 11..15), write(8, 2..6), write(16, 1..5)];
     let input = native_trace(folder.path(), "large.wwt", &requests);
     let settings = [&SMALL_TLC[..], &["buffer.pages=0"]].concat();
@@ -654,7 +659,7 @@ fn compaction_fills_large_pages_with_neighbours() {
     let settings = [&SMALL_TLC[..], &["buffer.pages=0"]].concat();
     let record = measure(&common::config_of(&settings), &input, "page-map");
     assert_eq!((record.partial, record.host_page_writes), (false, 1000));
-    // Four neighbours share a page: three of them rewrite it.
+    // Four neighbours share a page, so that three of four writes read the page and program it again.
     assert_eq!(count(&record.reads_by_cause, "host"), 750);
 }
 
@@ -687,7 +692,8 @@ fn factory_bad_blocks_cost_spare_space() {
         record.write_amplification
     };
     assert!(of("0.08", "steady") > 1.05 * of("0", "steady"));
-    // Pools that lost more blocks than the average had no place for their share, and the run failed.
+    // Bug: pools that had more bad blocks than the average had no place for their share of the pages, and the run
+    // failed.
     assert_close(of("0.08", "constructed"), of("0.08", "steady"), 0.05);
 }
 
@@ -745,7 +751,7 @@ fn remaps_are_counted_and_demoted_where_the_design_has_none() {
         },
         remap(RemapMode::Copy, 8, 0, 4),
         remap(RemapMode::Relocate, 16, 0, 2),
-        // Page 0 holds nothing any more: its target is deallocated.
+        // The relocation deallocated page 0, so copying it deallocates the target.
         remap(RemapMode::Copy, 9, 0, 1),
     ];
     let input = native_trace(folder.path(), "remaps.wwt", &requests);
@@ -786,7 +792,7 @@ fn trace_phases_have_separate_records_and_cause_no_requests() {
     assert!(without.phases.is_empty());
 }
 
-/// 1,000 requests without times were all sent at 0, with mean latencies of a second.
+/// Bug: 1,000 requests without times were all sent at time 0, which gave mean latencies of a second.
 #[test]
 fn an_input_without_times_runs_in_closed_loop() {
     let spec = "uniform:pages=10000,requests=1000";
@@ -798,7 +804,7 @@ fn an_input_without_times_runs_in_closed_loop() {
     assert!(record.service.requests_per_s.is_some_and(|rate| rate > 0.0) && !record.service.is_overloaded);
 }
 
-/// A drive that cannot keep up had latencies as long as its queue, and no word of it in most modes.
+/// Bug: the latencies of a drive that cannot keep up were as long as its queue, and most modes gave no note of that.
 #[test]
 fn an_overloaded_run_is_recognised_by_its_queue_at_the_end() {
     let of = |mode: &str, rate: u32| {
@@ -826,8 +832,8 @@ fn reads_of_pages_never_written_are_counted() {
     assert_eq!(filled.service.unwritten_page_reads, 0);
 }
 
-/// A drive of large blocks, a fifth of whose time is taken: a collection moves 300 pages of 512, and no read waits for
-/// that.
+/// A drive with large blocks that is busy for a fifth of the time. A collection copies 300 of the 512 pages of its
+/// victim, and no read waits until all are copied.
 #[test]
 fn reads_never_wait_for_a_whole_garbage_collection() {
     let settings = [
@@ -846,7 +852,7 @@ fn reads_never_wait_for_a_whole_garbage_collection() {
     assert!(write.p99 < 10_000.0, "{write:?}");
 }
 
-/// Two successive writes met on one die: at depth 4 a quarter of the rate was lost.
+/// Bug: two successive writes went to the same die, which cost a quarter of the request rate at queue depth 4.
 #[test]
 fn successive_writes_go_to_different_dies() {
     let of = |striping: &str| {

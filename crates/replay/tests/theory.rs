@@ -1,4 +1,4 @@
-//! Every closed form against the numbers that the project has on paper, to their printed digits.
+//! Tests of every closed form against the values in the project's notes, to their printed digits.
 
 use wearwell_replay::theory::*;
 
@@ -14,7 +14,8 @@ fn utilisation_at(over_provisioning: f64) -> f64 {
 
 const OVER_PROVISIONING: [f64; 4] = [0.07, 0.15, 0.28, 3.0 / 7.0];
 
-/// A device of `blocks` blocks whose free pool and frontiers together keep `reserved` blocks out of collection.
+/// Returns the utilisation of a device of `blocks` blocks if the free pool and the frontiers together take `reserved`
+/// blocks.
 fn reserved_utilisation(over_provisioning: f64, blocks: u64, reserved: u64, pages_per_block: u64) -> f64 {
     let physical = blocks * pages_per_block;
     #[expect(clippy::cast_sign_loss, reason = "page counts are positive")]
@@ -89,9 +90,10 @@ fn greedy_write_amplification_at_finite_block_sizes_has_published_values() {
 
 #[test]
 fn greedy_theory_at_effective_utilisation_predicts_simulated_write_amplification() {
-    // (over-provisioning, pages per block, blocks, blocks out of collection, printed prediction, measured). The
-    // reserves are not on paper; 4 blocks, or 8 on the larger devices, give every printed prediction. Measurements
-    // of the prototype lie within the 0.15 % that is claimed from 8192 blocks on.
+    // Columns: over-provisioning, pages per block, blocks, blocks out of collection, printed prediction, measurement
+    // of the prototype. The notes do not give the blocks out of collection; 4, or 8 on the larger devices, reproduce
+    // every printed prediction. The measurements must lie within 0.15 % of the predictions, which is claimed from 8192
+    // blocks on.
     let rows = [
         (0.07, 128, 1 << 14, 4, "7.415", 7.412),
         (0.07, 128, 1 << 17, 8, "7.397", 7.398),
@@ -126,8 +128,8 @@ fn greedy_theory_at_effective_utilisation_predicts_simulated_write_amplification
 
 #[test]
 fn greedy_theory_without_reserve_is_slightly_below_small_simulations() {
-    // Simulations on devices whose reserve is not on paper: a reserve only raises write amplification, here by less
-    // than 1 %. (utilisation, pages per block, simulated)
+    // The notes do not give the reserve of these simulated devices. A reserve only raises write amplification, here
+    // by less than 1 %. Columns: utilisation, pages per block, simulated write amplification.
     let rows = [
         (0.5, 128, 1.248),
         (0.7, 128, 1.855),
@@ -145,8 +147,8 @@ fn greedy_theory_without_reserve_is_slightly_below_small_simulations() {
 
 #[test]
 fn a_small_block_reserve_raises_greedy_write_amplification() {
-    // (pages per block, blocks, blocks out of collection, printed percent). On paper the second row carries no block
-    // size; it is 5.6 for 256 pages per block and 5.5 for 128.
+    // Columns: pages per block, blocks, blocks out of collection, printed percent. The notes give no block size for
+    // the second row; its value is 5.6 for 256 pages per block and 5.5 for 128.
     for (b, blocks, reserved, printed) in
         [(128, 1 << 14, 8, "0.6"), (256, 1024, 4, "5.6"), (128, 1024, 4, "5.5")]
     {
@@ -195,7 +197,7 @@ fn greedy_write_amplification_approaches_its_limits() {
 
 #[test]
 fn random_and_d_choices_theory_predicts_a_two_gigabyte_device() {
-    // 64 pages per block, 8192 blocks, 4 of them out of collection: [random, d = 2, d = 5, d = 10].
+    // Pages per block: 64; 8192 blocks, of which 4 are out of collection. Columns: random, d = 2, d = 5, d = 10.
     let rows = [
         (0.07, ["15.39", "10.35", "7.925", "7.369"]),
         (0.15, ["7.69", "5.33", "4.197", "3.942"]),
@@ -212,7 +214,7 @@ fn random_and_d_choices_theory_predicts_a_two_gigabyte_device() {
 
 #[test]
 fn fifo_theory_predicts_a_two_gigabyte_device() {
-    // The 15 % value is 4.0284986 here and 4.029 on paper: one unit of its last digit.
+    // At 15 % the value is 4.0284986 here and 4.029 in the notes: they differ by one unit of the last digit.
     for (op, paper) in [(0.07, 7.871), (0.15, 4.029), (0.28, 2.485)] {
         let value = large_block_write_amplification(reserved_utilisation(op, 8192, 4, 64));
         assert!((value - paper).abs() < 0.001, "{value} against {paper}");
@@ -234,7 +236,8 @@ fn erases_per_write_are_write_amplification_over_pages_per_block() {
 
 #[test]
 fn translation_write_amplification_of_a_lazy_map_has_its_closed_form() {
-    // On paper 1.43 and .14 stand for a cache of 2^19 entries over 367002 translation pages, 1/0.7, and a tenth of it.
+    // The notes give 1.43 and 0.14 for a cache of 2^19 entries over 367,002 translation pages, for 1/0.7, and for a
+    // tenth of it.
     for (ratio, printed) in [(1.0 / 0.7, "0.4118"), (0.1 / 0.7, "0.8750"), (24.3, "0.0395")] {
         assert_prints(lazy_syncs_per_dirty_insert(ratio), printed);
     }

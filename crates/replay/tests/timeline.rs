@@ -1,4 +1,4 @@
-//! Timelines: they add up to the record, change nothing else in it, and stay bounded.
+//! Tests of timelines: their windows add up to the record, they change no other figure, and their size is bounded.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -25,8 +25,8 @@ fn timeline(record: &RunRecord) -> &Timeline {
     record.timeline.as_ref().expect("it was asked for")
 }
 
-/// Returns of each cell of a block map the valid and invalid pages in fifteenths, and the kind, as docs/reports.md
-/// defines them.
+/// Returns, for each cell of a block map, its valid and its invalid pages in fifteenths and its kind, decoded as
+/// docs/reports.md defines.
 fn cells(frame: &TimelineFrame) -> Vec<[usize; 3]> {
     let digits: Vec<usize> = frame.cells.chars().map(|digit| DIGITS.find(digit).unwrap()).collect();
     let numbers = digits.chunks(2).map(|pair| pair[0] << 6 | pair[1]);
@@ -72,7 +72,7 @@ fn a_timeline_block_map_has_every_block_and_its_pages() {
     }
 }
 
-/// The block of most wear and the sum of erases are those of the record.
+/// The least and the largest erase count of the last histogram are those of the record.
 #[test]
 fn the_last_wear_histogram_of_a_timeline_is_that_of_the_record() {
     let record = recorded(&["replay.timeline_cells=3"], "page-map");
@@ -119,7 +119,7 @@ fn life(config: &Config, load: &str) -> Life {
     record.lives.remove(0)
 }
 
-/// The length of a life is not known when it begins: it is sampled thousands of times.
+/// The length of a life is not known in advance, so it is sampled thousands of times and samples are dropped.
 #[test]
 fn the_timeline_of_a_long_life_is_bounded_and_even() {
     let config = config_of(&[

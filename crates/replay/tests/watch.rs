@@ -1,4 +1,4 @@
-//! The record of a walk is complete and true: what it says is what the engine did, at every step, for every design.
+//! Tests of the record of a walk (`wearwell watch`): for every design and at every step, it agrees with the engine.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow::Continue;
@@ -19,17 +19,17 @@ fn config(settings: &[&str]) -> Config {
     Config::from_parts(None, &settings).unwrap()
 }
 
-/// A mixture of parts that no named design has.
+/// Settings of a mixture of parts that is no named design.
 const MIXTURE: [&str; 4] =
     ["parts.content=dedup,recycle", "parts.map=cached", "parts.validity=log", "parts.survives=nvram-map"];
 
-/// Returns the watch records of every named design, and of a mixture.
+/// Returns name and configuration of every named design and of a mixture, for a walk each.
 fn walked() -> impl Iterator<Item = (&'static str, Config)> {
     let named = design::ALL.iter().map(|design| (design.name, config(&[])));
     named.chain(std::iter::once(("page-map", config(&MIXTURE))))
 }
 
-/// What the engine counted by cause: programs, reads, erases.
+/// Programs, reads and erases by cause, as the engine counts them or as the events of a walk add up.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 struct Counts([BTreeMap<&'static str, u64>; 3]);
 
@@ -60,7 +60,7 @@ impl Counts {
     }
 }
 
-/// Applies the programs and erases of a step to a list of which flash pages are programmed.
+/// Applies the programs and erases of a step to the flags that say which flash pages are programmed.
 fn program_and_erase(programmed: &mut [bool], events: &[EventRow], block_pages: u32) {
     for event in events {
         match *event {
@@ -80,7 +80,7 @@ fn free(picture: &DriveState) -> Vec<bool> {
     picture.pages.iter().map(|row| row.1 == FlashPageState::Free as u8).collect()
 }
 
-/// Walks and compares the record with the engine after every step.
+/// Records a walk, and compares its record with the state and the counters of the engine after every step.
 fn compared(name: &str, config: &Config, extent: WatchedExtent) -> Walkthrough {
     let input = Input::generated(&default_workload(config, name).unwrap()).unwrap();
     let (mut counts, mut views, mut counted) = (Counts::default(), Vec::new(), Vec::new());
@@ -155,8 +155,7 @@ fn a_watch_record_shows_the_mechanism_of_each_design() {
     }
 }
 
-/// The candidates of a choice as the record lists them: each policy's victim is the best of them by the policy's
-/// figure.
+/// Checks for each victim policy that, of the candidates in the record, the chosen victim has the best figure.
 #[test]
 fn a_recorded_gc_victim_has_the_best_figure_of_its_candidates() {
     for (policy, prefers_least) in [
@@ -180,7 +179,8 @@ fn a_recorded_gc_victim_has_the_best_figure_of_its_candidates() {
                 let EventRow::Victim { block, rule, candidates, .. } = event else { continue };
                 let victim =
                     candidates.iter().find(|row| row.0 == *block).expect("the victim is a candidate");
-                // RC-GC assumes that a block is at most as dirty as it has invalid pages, which deltas in it exceed.
+                // RC-GC assumes that a block has no more dead contents than invalid pages, which does not hold for
+                // pages of deltas.
                 if *rule != "policy" || (name, policy) == ("delta", "rc-gc") {
                     continue;
                 }
@@ -217,7 +217,7 @@ fn a_watch_record_that_is_too_large_is_refused() {
     assert!(of(&[], wide, small).contains("touch 2000 pages"), "{}", of(&[], wide, small));
 }
 
-/// The walk counts what a replay of the same requests on the same drive counts, which records no events.
+/// A walk has the same counters as a replay of the same requests on an equal drive that records no events.
 #[test]
 fn a_watch_record_has_the_counters_of_a_replay() {
     for name in ["page-map", "recyclable", "remap", "delta"] {
@@ -243,7 +243,7 @@ fn a_watch_record_has_the_counters_of_a_replay() {
     }
 }
 
-/// A trace of few pages, far apart.
+/// The trace touches few pages at distant addresses.
 #[test]
 fn watch_replays_a_trace_on_the_pages_that_it_touches() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,7 +1,7 @@
-//! Generators, permutation and content models against the probabilities that they promise.
+//! Tests of generators, of the address permutation and of content models against the probabilities that they promise.
 //!
-//! Statistical bounds are 4 standard deviations of the statistic at the sample size used. Seeds are fixed, so a test
-//! that passes keeps passing; a draw that is wrong by more than the bound fails.
+//! Statistical bounds are 4 standard deviations of the statistic at the sample size used. Seeds are fixed, so that a
+//! test that passes always passes. A draw that is wrong by more than the bound fails.
 
 use std::collections::HashSet;
 
@@ -46,7 +46,8 @@ fn pages_of(requests: &[Request]) -> Vec<u64> {
     requests.iter().map(|request| request.offset_bytes / PAGE_BYTES).collect()
 }
 
-/// Checks that `hits` of `trials` events have the probability `p`, within 4 sigma of a binomial distribution.
+/// Checks that an event with `hits` occurrences in `trials` has probability `p`, within 4 standard deviations of the
+/// binomial distribution.
 fn assert_share(hits: usize, trials: usize, p: f64, what: &str) {
     let (n, mean) = (trials as f64, trials as f64 * p);
     let bound = 4.0 * (n * p * (1.0 - p)).sqrt() + 1e-9;
@@ -56,7 +57,8 @@ fn assert_share(hits: usize, trials: usize, p: f64, what: &str) {
     );
 }
 
-/// Checks Pearson's statistic against its mean k-1 and variance 2(k-1).
+/// Checks that Pearson's chi-square statistic of k counts is within 4 standard deviations of its mean k-1 (its variance
+/// is 2(k-1)).
 fn assert_chi_square(counts: &[usize], probabilities: &[f64], what: &str) {
     let total = counts.iter().sum::<usize>() as f64;
     let term = |(count, p): (&usize, &f64)| (*count as f64 - total * p).powi(2) / (total * p);
@@ -98,7 +100,7 @@ fn the_address_permutation_of_workloads_is_a_bijection() {
 
 #[test]
 fn the_address_permutation_of_workloads_scatters_neighbours_uniformly() {
-    // Images of a run of neighbours, and distances between images of neighbours, are uniform over the domain.
+    // The images of neighbouring numbers, and the distances between them, are uniform over the domain.
     let bins = 64;
     for (n, seed) in [(1_u64 << 24, 1), ((1 << 24) + 1, 2), (20_000_003, 3), (1 << 32, 4), (3_000_000_000, 5)]
     {
@@ -121,7 +123,7 @@ fn the_address_permutation_of_workloads_scatters_neighbours_uniformly() {
 fn address_permutations_of_different_seeds_differ() {
     let [one, two] = [1, 2].map(|seed| Permutation::new(1_000_000, seed));
     let equal = (0..1_000_000).filter(|i| one.apply(*i) == two.apply(*i)).count();
-    // Fixed points of a random permutation: Poisson with mean 1.
+    // The number of equal images of two random permutations is Poisson distributed with mean 1.
     assert!(equal <= 5, "{equal} places agree");
 }
 
@@ -175,7 +177,7 @@ fn zipf_draws_over_many_ranks_match_the_law_at_head_and_body() {
 
 #[test]
 fn random_draws_are_the_same_on_every_machine() {
-    // Golden values: if they change, every seeded result changes its meaning.
+    // Golden values: if they change, every seed gives other requests than before.
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
     let uniform: Vec<u64> = (0..4).map(|_| uniform_below(&mut rng, 1000)).collect();
     let zipf = Zipf::new(1_000_000, 0.9);
@@ -504,7 +506,7 @@ fn duplicate_writes_repeat_earlier_content_at_the_specified_share() {
     let all = fill("dup:share=0.2,theta=0.9,pool=1000", 200_000);
     let mut seen = HashSet::new();
     let repeats = all.iter().filter(|d| !seen.insert(d.fingerprint)).count();
-    // The first write has nothing to repeat.
+    // The first write cannot repeat an earlier content.
     assert_share(repeats, all.len() - 1, 0.2, "duplicates");
 }
 
@@ -526,14 +528,16 @@ fn duplicate_writes_follow_the_popularity_of_the_content_pool() {
 
 #[test]
 fn zipf_content_draws_new_contents_as_often_as_the_closed_form_says() {
-    // Scale-free: M live pages, N = .9 M or .7 M contents, uniform overwrites of a plain array.
+    // The result depends on N / M only: M live pages, N = 0.9 M or 0.7 M contents, uniform overwrites of a plain
+    // array.
     let pages = 50_000;
     for share in [0.9, 0.7] {
         let mut model = model(&format!("zipf:a=0.2,contents={}", share * pages as f64));
         let (miss, distinct) = simulate_sharing(&mut model, pages, 20 * pages);
         let theory = theory::zipf_content(0.2, share);
-        // Sum and integral differ by O(N^-(1-a)), below 2e-4 here; the rest is sampling: misses are 10^6 events of
-        // p = .3, sigma 4.6e-4; the distinct count of 50000 pages has a sigma below sqrt(M)/2 / M = 2.2e-3.
+        // Sum and integral differ by O(N^-(1-a)), here less than 2e-4. The rest is sampling error: misses are 10^6
+        // events of p = 0.3 with a standard deviation of 4.6e-4, and the number of distinct contents on 50,000 pages
+        // has one of less than sqrt(M)/2 / M = 2.2e-3.
         assert!(
             (miss - theory.miss_probability).abs() < 4.0 * 4.6e-4 + 2e-4,
             "miss {miss} against {}",
@@ -547,8 +551,8 @@ fn zipf_content_draws_new_contents_as_often_as_the_closed_form_says() {
     }
 }
 
-/// Simulates content sharing; returns the share of overwrites whose content is not live, and the number of distinct
-/// contents per page at the end.
+/// Simulates deduplication with contents of `model`. Returns the share of overwrites whose content no page holds, and
+/// the number of distinct contents per page at the end.
 fn simulate_sharing(model: &mut ContentModel, pages: u64, overwrites: u64) -> (f64, f64) {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(8);
     let mut references = std::collections::HashMap::new();
@@ -585,8 +589,8 @@ fn compressed_sizes_are_gaussian_and_follow_the_fingerprint() {
     let unique = fill("unique:compress=0.5", 200_000);
     let (mean, sigma) = moments(unique.iter().map(|d| f64::from(d.compressed_bytes) / PAGE_BYTES as f64));
     let n = sizes.len() as f64;
-    // Sigma .125: mean within 4 sigma/sqrt(n), deviation within 4 sigma/sqrt(2n); clipping at 4 sigma and 4096
-    // quantiles move both by less than 2e-4.
+    // The standard deviation is 0.125: the mean must be within 4 sigma/sqrt(n), the deviation within 4
+    // sigma/sqrt(2n). Clipping at 4 sigma and the 4096 quantiles change both by less than 2e-4.
     assert!((mean - 0.5).abs() < 4.0 * 0.125 / n.sqrt() + 2e-4, "mean {mean}");
     assert!((sigma - 0.125).abs() < 4.0 * 0.125 / (2.0 * n).sqrt() + 2e-4, "sigma {sigma}");
 }
@@ -640,10 +644,10 @@ fn delta_sizes_exist_for_overwrites_only() {
 
 #[test]
 fn delta_sizes_pack_as_an_independent_simulation_says() {
-    // Pages per delta with 6-byte headers: next fit, and best of four open pages. Oracle: a separate simulation with
-    // 200000 draws of another Gaussian generator; both samples have a deviation below 4e-4.
-    // On paper: .71 / .44 / .23 and .59 / .39 / .21. The middle ones (.44, .39) do not come out with 6-byte headers
-    // (.434, .384) but do, with all others, for 16 bytes.
+    // Pages per delta with 6 bytes of header per delta, for next fit and for best fit among four open pages. The
+    // expected values are from a separate simulation with 200,000 draws of another Gaussian generator; both samples
+    // have a deviation below 4e-4. The notes give 0.71 / 0.44 / 0.23 and 0.59 / 0.39 / 0.21. The middle ones (0.44,
+    // 0.39) do not result from 6-byte headers (0.434, 0.384) but do, like all others, from 16 bytes.
     for (ratio, next_fit, four_open) in
         [(0.50, 0.7081, 0.5882), (0.35, 0.4338, 0.3844), (0.20, 0.2253, 0.2092)]
     {
@@ -660,8 +664,8 @@ fn delta_sizes_pack_as_an_independent_simulation_says() {
     }
 }
 
-/// Packs deltas by best fit among `open` pages (if none has room, the fullest is written out), and returns the pages
-/// written per delta.
+/// Packs deltas by best fit among `open` pages; if none has room for a delta, the fullest is written out. Returns the
+/// pages written per delta.
 fn pages_per_delta(sizes: &[u64], open: usize) -> f64 {
     let mut room = vec![PAGE_BYTES; open];
     let mut written = 0;
@@ -745,7 +749,7 @@ fn modelled_contents_follow_a_remap() {
         model.describe_pages(page..page + 1, &mut content);
         content[0].fingerprint
     };
-    // Every overwrite repeats what the page holds, so that a write shows it.
+    // With `silent=1` every overwrite repeats the content of its page, so that a write reveals that content.
     let mut model = ContentModel::new(&"unique:silent=1".parse().unwrap(), 3);
     let (first, second) = (fill(&mut model, 0), fill(&mut model, 1));
     model.remap(1..3, 0..2, RemapMode::Copy);

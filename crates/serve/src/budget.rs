@@ -9,12 +9,12 @@
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Default of the memory, in bytes, that large requests of all connections may hold together.
+/// Default of the memory budget, bytes: as much may large requests of all connections hold together.
 pub const BUDGET_BYTES: usize = 256 << 20;
 /// Bytes that one connection may hold without a claim on the shared memory budget.
 pub(crate) const ALLOWANCE_BYTES: usize = 1 << 20;
-/// Longest time until the rest of a payload must have arrived, and for which a client that holds a memory claim may
-/// accept no reply; then its connection is closed.
+/// Longest time for which a client that holds a memory claim may delay the server: for the rest of a payload to arrive,
+/// or for a reply to be accepted. After that its connection is closed.
 pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Memory budget, in bytes, that all connections of a server share: each claims part of it before it holds a large

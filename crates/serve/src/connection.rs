@@ -35,24 +35,25 @@ use crate::tls::Tls;
 
 /// Most bytes of requests and replies that one connection may have in flight.
 pub const IN_FLIGHT_MAX_BYTES: usize = 64 << 20;
-/// Longest time for the NBD negotiation of a client; after that its connection is closed.
+/// Longest time that an NBD client may take for the negotiation. After that its connection is closed.
 const NEGOTIATION_LIMIT: Duration = Duration::from_secs(30);
-/// Most bytes that one read from a socket of a client returns: the size of the receive buffer of a connection. Two
-/// writes of 128 KiB fit with their headers.
+/// Size of the receive buffer of a connection, bytes: the most that one read from the socket returns. Two writes of 128
+/// KiB fit with their headers.
 const CHUNK_BYTES: usize = 260 << 10;
-/// Fewest bytes of one read from which the payloads of writes stay in the receive buffer. Fewer are copied, so that the
-/// buffer is free for the next read.
+/// Fewest bytes of one read from which the payloads of writes stay in the receive buffer. Payloads of a smaller read
+/// are copied, so that the buffer is free for the next read.
 const SHARED_LEAST_BYTES: usize = 64 << 10;
-/// Most bytes of requests and their replies of one connection that are queued to the engine as one batch.
+/// Most bytes of requests and their replies that one connection queues to the engine as one batch.
 const BATCH_MAX_BYTES: usize = 8 << 20;
-/// Most bytes of a request and its reply that the thread which received it executes itself. It receives nothing
-/// meanwhile: with more bytes, receiving and executing at the same time is faster.
+/// Most bytes of a request and its reply for which the receiving thread of a connection executes the request itself.
+/// The thread receives nothing meanwhile; for larger requests it is faster to receive and execute at the same time.
 const SHORT_MAX_BYTES: usize = 32 << 10;
 /// Most bytes of replies that the thread which executed the requests sends itself, without waking the writer thread.
 const SENT_AT_ONCE_MAX_BYTES: usize = 64 << 10;
-/// Bytes of requests of one connection that the engine executes in a step, before requests of other connections follow.
+/// Most bytes of requests of one connection that the engine executes in one step, before it executes requests of other
+/// connections.
 const TURN_BYTES: u64 = 2 << 20;
-/// Number of the next connection: the source by which the engine keeps the order of its requests.
+/// Number of the next connection. The engine executes requests with the same number in their order.
 static NEXT_SOURCE: AtomicU64 = AtomicU64::new(0);
 /// Stack size, in bytes, of threads that never use a device and have their buffers on the heap.
 pub(crate) const STACK_BYTES: usize = 256 << 10;
@@ -65,14 +66,14 @@ pub(crate) struct Target<D> {
     pub(crate) rate: RateLimit,
 }
 
-/// Whether NBD connections are encrypted by TLS.
+/// Whether the NBD connections of a listening socket are encrypted by TLS.
 #[derive(Clone, Debug)]
 pub(crate) enum Security {
-    /// Never.
+    /// NBD connections are never encrypted.
     None,
-    /// If the client asks for it.
+    /// An NBD connection is encrypted if the client asks for it.
     Offered(Tls),
-    /// Always: no other option is negotiated before TLS.
+    /// Every NBD connection is encrypted: no other option is negotiated before TLS.
     Required(Tls),
 }
 
@@ -84,7 +85,7 @@ impl Security {
         }
     }
 
-    /// Returns what the negotiation answers to `NBD_OPT_STARTTLS`.
+    /// Returns the policy by which the negotiation answers `NBD_OPT_STARTTLS`.
     fn policy(&self) -> TlsPolicy {
         match self {
             Self::None => TlsPolicy::Refused,
@@ -180,8 +181,8 @@ fn transmit<D: BlockDevice>(
     received
 }
 
-/// Runs the NBD handshake. Returns what was agreed and the bytes that were already read after it; `None` if the client
-/// disconnects, ends the negotiation or takes too long.
+/// Runs the NBD handshake. Returns what was agreed, and the bytes after the handshake that were already read. `None` if
+/// the client disconnects, ends the negotiation or takes too long.
 fn negotiate(
     socket: &Socket,
     exports: Vec<&Export>,
@@ -236,7 +237,7 @@ fn negotiate(
 struct ReplyBatch {
     batch: Vec<Reply>,
     footprint_bytes: usize,
-    /// Bytes at the beginning of the batch that were sent already.
+    /// Number of bytes at the beginning of the batch of replies that were sent already.
     sent_bytes: usize,
     /// Claims of the batch on the shared memory budget, held until the last of its replies is sent.
     claims: Arc<Vec<Claim>>,
@@ -254,7 +255,7 @@ impl ReplyBuffers {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
     }
 
-    /// Keeps the buffers of large replies for reuse.
+    /// Keeps the buffers of large replies for later replies, up to [`Self::MAX_BYTES`].
     fn give_back(&self, replies: Vec<Reply>) {
         const LEAST_BYTES: usize = 4096;
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -268,7 +269,7 @@ impl ReplyBuffers {
     }
 }
 
-/// State that all requests of one connection share.
+/// State of one connection that its requests, its receiving thread and its writer thread share.
 struct Shared {
     source: u64,
     /// Span of the connection, for log events.
@@ -277,13 +278,14 @@ struct Shared {
     in_flight: InFlight,
     buffers: ReplyBuffers,
     replies: Sender<ReplyBatch>,
-    /// Batches of replies that were handed to the writer thread and are not sent yet.
+    /// Number of reply batches that were handed to the writer thread and are not sent yet.
     queued: AtomicUsize,
 }
 
 impl Shared {
-    /// Sends replies. If they are small and the socket accepts them at once, the writer thread need not be woken. Only
-    /// the thread that uses the device calls this, so nobody else sends while the writer's queue is empty.
+    /// Sends replies, or hands them to the writer thread. If the replies are small and the socket accepts them at once,
+    /// the writer thread need not be woken. Only the thread that uses the device calls this, so no other thread sends
+    /// while the writer's queue is empty.
     fn send(&self, mut sent: ReplyBatch) {
         let bytes: usize = sent.batch.iter().map(|reply| reply.bytes().len()).sum();
         if bytes <= SENT_AT_ONCE_MAX_BYTES && self.queued.load(Ordering::Acquire) == 0 {
@@ -304,7 +306,7 @@ impl Shared {
     }
 }
 
-/// A request that is being executed, until its reply is sent.
+/// A request from the time when it is received until its reply is encoded.
 struct PendingRequest {
     execution: Execution,
     is_read: bool,
@@ -313,13 +315,14 @@ struct PendingRequest {
     step: Option<Step>,
 }
 
-/// Requests of one connection that arrived together, as work for the engine. If the batch is dropped before all its
-/// requests are answered, because the engine has failed, the connection is closed.
+/// Requests of one connection that arrived together, as one piece of work for the engine. If the batch is dropped
+/// before all its requests are answered, because the engine has failed, the connection is closed.
 struct RequestBatch {
     shared: Arc<Shared>,
     claims: Arc<Vec<Claim>>,
     requests: VecDeque<PendingRequest>,
-    /// Size in bytes of the receive buffer in which payloads of these requests are; 0 if each has bytes of its own.
+    /// Size of the receive buffer, bytes, if payloads of these requests are parts of it; 0 if each payload has a buffer
+    /// of its own.
     shared_bytes: usize,
 }
 
@@ -340,7 +343,8 @@ impl<D: BlockDevice> Work<D> for RequestBatch {
         self.requests.iter().all(|request| request.footprint_bytes <= SHORT_MAX_BYTES)
     }
 
-    /// Executes requests in order, up to [`TURN_BYTES`] of data, so that other connections get their turn.
+    /// Executes requests of the batch in order, up to [`TURN_BYTES`] of data, so that requests of other connections are
+    /// not delayed for long.
     fn step(&mut self, device: &mut D) -> Progress {
         let _logged_as = self.shared.span.enter();
         let mut progress = Progress::default();
@@ -448,8 +452,8 @@ impl<D: BlockDevice> Session<'_, D> {
     }
 
     /// Decodes the first `count` bytes of `buffer` and queues the complete requests for the engine. `claim` is memory
-    /// claimed for a payload, and is passed on with that payload. Returns how the connection ended, or `None` if it
-    /// continues.
+    /// claimed from the budget for a payload; it is passed on with that payload. Returns how the connection ended, or
+    /// `None` if it continues.
     fn take_all(
         &self,
         decoder: &mut Decoder,
@@ -526,18 +530,20 @@ impl<D: BlockDevice> Session<'_, D> {
     }
 }
 
-/// Receive buffers of one connection. Requests that wait may share one, so another one is used meanwhile.
+/// Receive buffers of one connection. Requests that are not executed yet may still refer to a buffer, so the connection
+/// receives into another one meanwhile.
 struct ReceiveBuffers {
     current: Arc<Vec<u8>>,
-    /// Buffers used before, which may be shared still; the oldest first.
+    /// Buffers that were used before and to which requests may still refer, oldest first.
     earlier: VecDeque<Arc<Vec<u8>>>,
 }
 
 impl ReceiveBuffers {
-    /// Number of earlier buffers that are kept for reuse: clearing a new one takes as long as receiving into it.
+    /// Number of earlier buffers that are kept for reuse: clearing a new buffer takes as long as receiving into it.
     const KEPT_MAX: usize = 3;
 
-    /// Makes the current buffer one that nobody shares, and returns it.
+    /// Replaces the current buffer by another one if requests still refer to it, and returns a buffer to which none
+    /// refers.
     fn unshared(&mut self) -> &mut Vec<u8> {
         if Arc::get_mut(&mut self.current).is_none() {
             let is_free = self.earlier.front_mut().is_some_and(|oldest| Arc::get_mut(oldest).is_some());
@@ -552,7 +558,8 @@ impl ReceiveBuffers {
     }
 }
 
-/// Sends batches of replies in order; the writer thread runs this. Once the client is gone, replies are dropped.
+/// Runs the writer thread of a connection: sends batches of replies in order. Once the client is gone, replies are
+/// dropped.
 fn send_replies(shared: &Weak<Shared>, socket: &Socket, replies: &Receiver<ReplyBatch>) {
     let mut is_gone = false;
     while let Ok(sent) = replies.recv() {
@@ -578,13 +585,13 @@ fn send_replies(shared: &Weak<Shared>, socket: &Socket, replies: &Receiver<Reply
 struct InFlight {
     bytes: Mutex<usize>,
     released: Condvar,
-    /// Whether a reply could not be sent, so that the other replies are not needed any more.
+    /// Whether a reply could not be sent. If so, further replies of this connection are not needed.
     client_is_gone: AtomicBool,
 }
 
 impl InFlight {
-    /// Waits until `bytes` more fit below [`IN_FLIGHT_MAX_BYTES`], and adds them. A batch is always accepted if nothing
-    /// else is in flight.
+    /// Waits until `bytes` more fit below [`IN_FLIGHT_MAX_BYTES`], and counts them as in flight. If nothing else is in
+    /// flight, any number is accepted.
     fn acquire(&self, bytes: usize) {
         let in_use = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
         let is_too_much = |in_use: &mut usize| *in_use > 0 && *in_use + bytes > IN_FLIGHT_MAX_BYTES;

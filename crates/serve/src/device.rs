@@ -56,9 +56,9 @@ pub enum DeviceError {
 pub struct Refused {
     /// Error message: which operation failed on which file, why, and what the server does now.
     pub sentence: String,
-    /// The disk is full, or a quota or size limit is reached; there is no other fault.
+    /// Whether the only reason is that the disk is full, or that a quota or size limit is reached.
     pub is_full: bool,
-    /// The failed operation cannot be repeated before the image is opened again.
+    /// Whether the failed operation cannot be repeated before the image is opened again.
     pub is_final: bool,
 }
 
@@ -68,7 +68,8 @@ impl From<Refused> for DeviceError {
     }
 }
 
-/// Flash that a server can use. It may defer operations, unseen by the engine, until [`Medium::write_deferred`].
+/// Flash medium that a server can use. A medium may defer operations, unseen by the engine, until
+/// [`Medium::write_deferred`].
 pub trait Medium: Nand + Send + 'static {
     /// Writes the deferred operations of the medium to its files (to the page cache, without waiting for the disk,
     /// unless a sync was asked for).
@@ -91,8 +92,8 @@ pub trait Medium: Nand + Send + 'static {
         Err(io::Error::new(io::ErrorKind::Unsupported, "a device in memory has no files"))
     }
 
-    /// Returns the last refusal of a write by the operating system, if nothing was written since. Reads return correct
-    /// data all the same.
+    /// Returns the last refusal of a write by the operating system; `None` if a write succeeded since, or none was
+    /// refused. Reads return correct data in either case.
     fn refused(&self) -> Option<&Refused> {
         None
     }
@@ -114,12 +115,12 @@ impl From<wearwell::Error> for DeviceError {
     }
 }
 
-/// A range of consecutive bytes whose pages are stored in one way.
+/// A range of consecutive bytes whose pages are all stored in the same way (such as a hole, or a delta).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Extent {
     /// Length of the extent, bytes.
     pub len: u64,
-    /// How all pages of the extent are stored.
+    /// Way in which all pages of the extent are stored.
     pub state: PageState,
 }
 
@@ -159,15 +160,15 @@ pub trait BlockDevice: Send + 'static {
     /// As [`BlockDevice::write`].
     fn trim(&mut self, offset: u64, len: u64) -> Result<(), DeviceError>;
 
-    /// Makes the bytes zeros. With `allocate` the zeros are stored like data, else the range is deallocated where
-    /// possible.
+    /// Makes the bytes of a range zeros. With `allocate` the zeros are stored like data; without it the range is
+    /// deallocated where possible.
     ///
     /// # Errors
     /// As [`BlockDevice::write`].
     fn zero(&mut self, offset: u64, len: u64, allocate: bool) -> Result<(), DeviceError>;
 
-    /// Writes deferred operations, so that all writes, trims and zeroes so far may be acknowledged. A caller that
-    /// executes several requests calls this once, before it answers the first of them.
+    /// Writes deferred operations to the files of the medium, after which all earlier writes, trims and zeroes may be
+    /// acknowledged. A caller that executes several requests calls this once, before it answers the first of them.
     ///
     /// # Errors
     /// As [`BlockDevice::write`]: none of these requests may be acknowledged.
@@ -181,8 +182,8 @@ pub trait BlockDevice: Send + 'static {
     /// As [`BlockDevice::write`].
     fn flush(&mut self) -> Result<(), DeviceError>;
 
-    /// Returns the first extent (bytes stored in one way) of a range of at least one byte; it is no longer than the
-    /// range. Does no flash operation.
+    /// Returns the first extent (bytes stored in one way) of a range of at least one byte. The extent ends with the
+    /// range at the latest. Does no flash operation.
     fn extent(&mut self, offset: u64, len: u64) -> Extent;
 }
 
@@ -205,7 +206,7 @@ pub struct HostCommands {
     pub bytes_written: u64,
 }
 
-/// What a drive reports about itself: its design, its rated endurance, and its starts and ends.
+/// Facts about a drive for its health report: design, rated endurance, and numbers of starts and unclean ends.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Identity {
     /// Name of the design of the drive.
@@ -238,7 +239,7 @@ pub struct FlashDevice<N> {
     is_read_only: bool,
     /// Logical pages of a rescued image whose newest version cannot be proven; reads of these pages are refused.
     unproven: BTreeSet<Lpn>,
-    /// The refusal of the operating system that was logged last, `None` after it was over.
+    /// The refusal of the operating system that was logged last; `None` if there was none, or its end was logged.
     refused: Option<Refused>,
     damage: LoggedDamage,
     idle_scrub: IdleScrub,
@@ -247,7 +248,7 @@ pub struct FlashDevice<N> {
 /// Most lost logical pages that are logged at once; `scrub` of the control socket lists more.
 const LOSS_LINES_MAX: usize = 100;
 
-/// What was logged already of the damage of a device.
+/// Damage of a device that was logged already, so that it is not logged again.
 #[derive(Debug, Default)]
 struct LoggedDamage {
     /// Value of [`Stats::media_errors`](wearwell::stats::Stats::media_errors) when damage was logged last.
@@ -264,7 +265,7 @@ struct IdleScrub {
     commands: HostCommands,
 }
 
-/// Bytes that are written at a time when zeros are stored.
+/// Most bytes of zeros that are written to the engine in one write.
 const ZEROS_BYTES: usize = 1 << 18;
 static ZEROS: [u8; ZEROS_BYTES] = [0; ZEROS_BYTES];
 
@@ -310,7 +311,8 @@ impl<N: Medium> FlashDevice<N> {
         self.unproven.len()
     }
 
-    /// Checks that all logical pages of a range may be read, none being unproven.
+    /// Refuses to read a range that contains an unproven logical page (of a rescued image, with unknown newest
+    /// version).
     ///
     /// # Errors
     /// [`DeviceError::Failed`] with the first page of the range whose newest version cannot be proven.
@@ -395,7 +397,7 @@ impl<N: Medium> FlashDevice<N> {
         self.damage.lost = lost.into_iter().map(|(lpn, _)| lpn).collect();
     }
 
-    /// Records every operation from now on in a new trace file; see [`Recorder`].
+    /// Begins to record all operations of the device in a new trace file; see [`Recorder`].
     ///
     /// # Errors
     /// [`DeviceError::Invalid`] if the device has other pages than traces have (4 KiB); [`DeviceError::Failed`] if the
@@ -443,7 +445,7 @@ impl<N: Medium> FlashDevice<N> {
         self.device
     }
 
-    /// Returns the message of a write that the operating system refused, if it is not over.
+    /// Returns the message of the last write that the operating system refused; `None` if writes succeed again.
     pub fn failure(&self) -> Option<&str> {
         self.medium().refused().map(|refused| refused.sentence.as_str())
     }
@@ -453,7 +455,7 @@ impl<N: Medium> FlashDevice<N> {
         &self.identity
     }
 
-    /// Counts of client commands since the server started.
+    /// Returns the counts of client commands since the server started.
     pub fn commands(&self) -> HostCommands {
         self.commands
     }
@@ -488,7 +490,7 @@ impl<N: Medium> FlashDevice<N> {
         outcome
     }
 
-    /// Runs an operation of the engine, and logs the damage that it met.
+    /// Runs an operation of the engine, and logs pages that became unreadable or lost during it.
     fn ask(
         &mut self,
         operation: impl FnOnce(&mut Device<N>) -> wearwell::Result<()>,
@@ -506,7 +508,8 @@ impl<N: Medium> FlashDevice<N> {
         }
     }
 
-    /// Logs a new refusal of the operating system, and its end, once each. Returns the present refusal as an error.
+    /// Logs a new refusal of the operating system, or the end of one, once each. Returns the present refusal as an
+    /// error.
     fn tell_refusal(&mut self) -> Result<(), DeviceError> {
         let refused = self.medium().refused().cloned();
         if refused != self.refused {
@@ -528,8 +531,8 @@ impl<N: Medium> FlashDevice<N> {
         self.page.len() as u64
     }
 
-    /// Adds an operation of the engine to the recording, if one runs. A recording that cannot be written ends; the
-    /// device continues.
+    /// Adds an operation of the engine to the recording, if one runs. If the recording cannot be written, it ends, and
+    /// the device continues.
     fn note(&mut self, op: Op, offset: u64, len: u64, more: Recorded<'_>) {
         if let Some(recorder) = &mut self.recorder {
             recorder.record(op, offset, len, more);
@@ -592,7 +595,7 @@ impl<N: Medium> FlashDevice<N> {
         changed
     }
 
-    /// Makes a part of one logical page zeros; a page that stores nothing reads as zeros already.
+    /// Makes a part of one logical page zeros. Does nothing if the page is a hole, which reads as zeros already.
     fn clear_page_part(&mut self, offset: u64, len: u64) -> Result<(), DeviceError> {
         if len == 0 || self.page_state_at(offset) == PageState::Hole {
             return Ok(());
@@ -609,15 +612,15 @@ impl<N: Medium> FlashDevice<N> {
         self.clear_page_part(offset + before + whole, after)
     }
 
-    /// Returns how the logical page at `offset` is stored. A page whose newest version cannot be proven is not reported
-    /// as a hole, so that a client that skips holes reads it and receives the error.
+    /// Returns how the logical page that contains byte `offset` is stored. An unproven page (of a rescued image) is not
+    /// reported as a hole, so that a client that skips holes reads the page and receives the error.
     fn page_state_at(&self, offset: u64) -> PageState {
         let lpn = Lpn((offset / self.page_bytes()) as u32);
         if self.unproven.contains(&lpn) { PageState::Stored } else { self.device.page_state(lpn) }
     }
 
-    /// Splits a range into the bytes before its first whole page, the bytes of its whole pages, and the bytes after its
-    /// last one. A range inside one page counts as before.
+    /// Splits a range into three lengths in bytes: before its first whole page, of its whole pages, and after its last
+    /// whole page. A range inside one page counts as before.
     fn split(&self, offset: u64, len: u64) -> [u64; 3] {
         let page_bytes = self.page_bytes();
         let before = (offset.next_multiple_of(page_bytes) - offset).min(len);

@@ -28,7 +28,7 @@ use tracing::Span;
 
 use crate::device::{BlockDevice, DeviceError};
 
-/// What remains after one step of a piece of work for the engine.
+/// What is left to do after one step of a piece of work: whether there is another step, and whether a flush is needed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Progress {
     /// Whether the work has another step.
@@ -39,18 +39,19 @@ pub struct Progress {
 
 /// A piece of work for the engine: for example, the requests that arrived together on one connection.
 pub trait Work<D>: Send {
-    /// The source of the work (a connection). Work of one source is done in the order in which it was queued, and its
-    /// steps enter the span of the source for log events. `None`: the work has neither such an order nor a span.
+    /// Returns the source of the work (a number for its connection). Work of one source is executed in the order in
+    /// which it was queued, and enters the log span of its source itself. `None`: the work has no such order, and is
+    /// logged in the span of the engine.
     fn source(&self) -> Option<u64> {
         None
     }
 
-    /// Whether the next step takes so little time that the thread which queues the work may execute it.
+    /// Whether the next step of the work takes so little time that the thread which queues the work may execute it.
     fn is_short(&self) -> bool {
         true
     }
 
-    /// Does the next step of the work on the device.
+    /// Executes the next step of the work on the device.
     fn step(&mut self, device: &mut D) -> Progress;
 
     /// Answers the requests that the last step finished. `settled` is the outcome of the round: of its flush, or of its
@@ -58,12 +59,12 @@ pub trait Work<D>: Send {
     fn answer(&mut self, settled: &Result<(), DeviceError>);
 }
 
-/// The engine executes nothing any more: it was stopped, or the device panicked.
+/// Error: the engine executes no work any more, because it was stopped or the device panicked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the device has stopped")]
 pub struct Stopped;
 
-/// A handle to the engine of a device, by which threads have work executed.
+/// A handle to the engine of a device, with which threads queue work for the device.
 #[derive(Debug)]
 pub struct Engine<D> {
     shared: Arc<Shared<D>>,
@@ -89,7 +90,8 @@ impl<D: BlockDevice> Engine<D> {
         (engine, EngineThread { shared, thread: Some(thread) })
     }
 
-    /// Whether work is executed. After the end this is false before any request is refused with [`Stopped`].
+    /// Whether the engine accepts and executes work. When the engine ends, this becomes false before any work is
+    /// refused with [`Stopped`].
     pub fn is_alive(&self) -> bool {
         self.shared.state().phase == Phase::Serving
     }
@@ -118,7 +120,7 @@ impl<D: BlockDevice> Engine<D> {
         Ok(())
     }
 
-    /// Queues a job of one step and waits for its result.
+    /// Queues a job of one step and waits for the value that it returns.
     ///
     /// # Errors
     /// [`Stopped`] if the engine has ended, or ends by a panic of the device at this job.
@@ -153,12 +155,12 @@ impl<D, T: Send, F: FnOnce(&mut D) -> T + Send> Work<D> for Question<F, T> {
     }
 }
 
-/// The engine thread, to be joined when the server ends. If this is dropped, the thread ends too, after the queued work
-/// and a flush, whose outcome nobody learns.
+/// A handle to the engine thread, to be joined when the server ends. If the handle is dropped instead, the thread ends
+/// too, after it has executed the queued work and flushed the device; the outcome of that flush is not reported.
 #[derive(Debug)]
 pub struct EngineThread<D> {
     shared: Arc<Shared<D>>,
-    /// `None` once it is joined.
+    /// The engine thread; `None` once it is joined.
     thread: Option<JoinHandle<Result<Ended<D>, Stopped>>>,
 }
 
@@ -185,18 +187,18 @@ impl<D> Drop for EngineThread<D> {
     }
 }
 
-/// What all handles to an engine and its thread share.
+/// State that all handles to an engine share with its thread.
 #[derive(Debug)]
 struct Shared<D> {
     state: Mutex<State<D>>,
-    /// Wakes the engine thread when there may be something to do for it.
+    /// Wakes the engine thread when work may wait for it, or the engine stops.
     wake: Condvar,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
     Serving,
-    /// No work is accepted any more; what was queued is executed.
+    /// No work is accepted any more; queued work is still executed.
     Stopping,
     /// The device has panicked.
     Ended,
@@ -205,7 +207,7 @@ enum Phase {
 /// Queue of new work, and the device while no thread uses it.
 struct State<D> {
     arrived: VecDeque<Box<dyn Work<D>>>,
-    /// `None` while a thread executes a round, and after the end.
+    /// The device, while no thread uses it; `None` while a thread executes a round, and after the end.
     idle: Option<Box<Rounds<D>>>,
     phase: Phase,
 }
@@ -217,14 +219,14 @@ impl<D> std::fmt::Debug for State<D> {
 }
 
 impl<D> State<D> {
-    /// Takes the device, if no thread uses it, with all work that waits for it.
+    /// Takes the device, together with all work that waits for it; `None` if a thread uses the device.
     fn take_device(&mut self) -> Option<Box<Rounds<D>>> {
         let mut rounds = self.idle.take()?;
         rounds.waiting.append(&mut self.arrived);
         Some(rounds)
     }
 
-    /// Whether nobody uses the device although work waits for it.
+    /// Whether work waits for the device while no thread uses the device.
     fn has_work(&self) -> bool {
         self.idle.as_ref().is_some_and(|rounds| !rounds.waiting.is_empty() || !self.arrived.is_empty())
     }
@@ -243,7 +245,8 @@ impl<D> Shared<D> {
 }
 
 impl<D: BlockDevice> Shared<D> {
-    /// Executes one round and gives the device back. Returns whether the engine thread has to be woken for what is left.
+    /// Executes one round and gives the device back to the shared state. Returns whether the engine thread has to be
+    /// woken, because work is left or the engine stops.
     ///
     /// # Errors
     /// [`Stopped`] if the device panicked. It is dropped with all work that was not answered.
@@ -263,8 +266,8 @@ impl<D: BlockDevice> Shared<D> {
         Err(Stopped)
     }
 
-    /// Executes what other threads leave, until the engine is stopped. Returns the device and the outcome of a last
-    /// flush. The engine thread runs this.
+    /// Runs the engine thread: executes the work that other threads leave, until the engine is stopped. Returns the
+    /// device and the outcome of a last flush.
     fn run(&self) -> Result<Ended<D>, Stopped> {
         loop {
             let is_idle = |state: &mut State<D>| match state.phase {
@@ -287,10 +290,10 @@ impl<D: BlockDevice> Shared<D> {
 /// The device and the work of the current round.
 struct Rounds<D> {
     device: D,
-    /// Span of the log events of the device, except in work that has a source, which enters its own.
+    /// Log span of the device. Work that has a source enters the span of its source instead.
     span: Span,
     waiting: VecDeque<Box<dyn Work<D>>>,
-    /// Work that has done its step in this round, each with whether it has another step.
+    /// Work that has done a step in this round, each piece with whether it has another step.
     stepped: Vec<(Box<dyn Work<D>>, bool)>,
 }
 
@@ -301,8 +304,8 @@ impl<D: BlockDevice> Rounds<D> {
         (self.device, flushed)
     }
 
-    /// Runs one round: a step of all waiting work, a flush or write of deferred operations, and the answers. After a
-    /// panic, work that was not answered is in `self` and is dropped with it.
+    /// Executes one round: one step of each piece of waiting work, then a flush or a write of deferred operations, then
+    /// the answers. After a panic, work that was not answered is in `self` and is dropped with it.
     fn round(&mut self) {
         let mut wants_flush = false;
         let mut unfinished = Vec::new();
@@ -344,7 +347,7 @@ mod tests {
     use super::*;
     use crate::device::Extent;
 
-    /// A device that stores nothing and notes what is asked of it.
+    /// A device that stores no data and records the calls that it receives.
     #[derive(Debug, Default)]
     struct Notebook {
         lines: Vec<String>,
@@ -378,14 +381,15 @@ mod tests {
         }
     }
 
-    /// Work of one or more steps that notes its name at each, and reports the thread that executed it.
+    /// Work of one or more steps that records its name on the device at each step, and reports the thread that executed
+    /// it.
     struct Noted {
         name: &'static str,
         source: Option<u64>,
         steps: u32,
         is_short: bool,
         wants_flush: bool,
-        /// Executed within the first step, while the device is in use.
+        /// Function that is called within the first step, while the device is in use.
         meanwhile: Option<Box<dyn FnOnce() + Send>>,
         executed_by: Sender<(&'static str, ThreadId)>,
     }
@@ -416,7 +420,7 @@ mod tests {
         }
     }
 
-    /// An engine with the end of its thread, and who executed which work.
+    /// An engine with its thread, and a channel that reports which thread executed which work.
     struct Rig {
         engine: Engine<Notebook>,
         thread: EngineThread<Notebook>,
@@ -431,7 +435,7 @@ mod tests {
             Self { engine, thread, tell, told }
         }
 
-        /// Short work of one step.
+        /// Makes short work of one step.
         fn work(&self, name: &'static str) -> Noted {
             let executed_by = self.tell.clone();
             Noted {
@@ -449,7 +453,8 @@ mod tests {
             self.thread.thread.as_ref().expect("it is not joined").thread().id()
         }
 
-        /// What the device was asked, in order; the last flush of the engine is left out.
+        /// Ends the engine and returns the calls that the device received, in order, without the last flush of the
+        /// engine.
         fn end(self) -> Vec<String> {
             let (mut device, flushed) = self.thread.join().expect("nothing panicked");
             flushed.expect("a notebook can be flushed");

@@ -14,10 +14,10 @@ use crate::socket::Socket;
 
 /// Longest header of an HTTP request, bytes.
 pub const HEAD_MAX_BYTES: usize = 8 << 10;
-/// Longest time in which an HTTP request has to arrive, and in which the client has to accept the answer.
+/// Longest time for an HTTP request to arrive, and for the client to accept the answer.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Headers of every answer. A picture is allowed only as part of the page, and it is the page's icon.
+/// HTTP headers of every answer. Images are allowed only as `data:` URLs in the page, for its icon.
 const SECURITY_HEADERS: &str = "Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; \
      connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'\r\n\
      X-Frame-Options: DENY\r\n\
@@ -28,7 +28,7 @@ const SECURITY_HEADERS: &str = "Content-Security-Policy: default-src 'none'; scr
      Cache-Control: no-store\r\n\
      Connection: close\r\n";
 
-/// Type of an answer that is a sentence for people.
+/// Content type of an answer that is a sentence for people.
 const PLAIN: &str = "text/plain; charset=utf-8";
 
 /// A valid GET or HEAD request.
@@ -56,7 +56,7 @@ impl Request {
         named.map(|(_, value)| value.as_str())
     }
 
-    /// Parses the header of a request.
+    /// Parses the header of an HTTP request.
     ///
     /// # Errors
     /// The refusal to send.
@@ -94,7 +94,7 @@ fn header_of(line: &str) -> Option<(String, String)> {
     is_name.then(|| (name.to_owned(), value.trim().to_owned()))
 }
 
-/// An answer of known length.
+/// An HTTP answer whose length is known in advance.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) struct Answer {
     status: &'static str,
@@ -112,7 +112,7 @@ impl Answer {
         Self { status, content_type: PLAIN, body: format!("{sentence}\n") }
     }
 
-    /// Returns the bytes to send: the header, and the body unless the request was HEAD.
+    /// Encodes the answer: its header, and its body unless the request was HEAD.
     fn encode(&self, has_body: bool) -> String {
         let length = self.body.len();
         let allow = if self.status.starts_with("405") { "Allow: GET, HEAD\r\n" } else { "" };
@@ -127,8 +127,8 @@ fn head_of(status: &str, content_type: &str) -> String {
     format!("HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\n{SECURITY_HEADERS}")
 }
 
-/// Reads a request. A request that is no valid GET or HEAD is refused, and `None` is returned, as it is if the client
-/// disconnects or the time is over.
+/// Reads an HTTP request. A request that is no valid GET or HEAD is answered with a refusal here. Returns `None` then,
+/// and also if the client disconnects or takes too long.
 ///
 /// # Errors
 /// Errors of the socket.
@@ -170,7 +170,7 @@ fn read_head(socket: &Socket) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(head))
 }
 
-/// Answers a request.
+/// Sends the answer to an HTTP request.
 ///
 /// # Errors
 /// Errors of the socket; the client did not accept the answer in time.
@@ -178,7 +178,7 @@ pub(crate) fn send(socket: &Socket, request: &Request, answer: &Answer) -> io::R
     write_all(socket, answer.encode(!request.is_head).as_bytes())
 }
 
-/// Begins an answer whose length is not known: the body follows, and ends with the connection.
+/// Sends the header of an answer whose length is not known. The caller sends the body, which ends with the connection.
 ///
 /// # Errors
 /// As [`send`].

@@ -6,7 +6,7 @@ use crate::server::CONNECTIONS_MAX;
 /// Limits of what the clients of a server may use. Rates are unlimited by default.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Most connections that one listening socket has at a time; a client beyond that is disconnected at once.
+    /// Most simultaneous connections on one listening socket. A client beyond the limit is disconnected at once.
     pub connections: usize,
     /// Most bytes of memory that large requests of all connections hold together.
     pub memory_bytes: usize,

@@ -25,7 +25,7 @@ use crate::socket::{Address, Socket};
 
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Label by which a metric is divided into several time series.
+/// Way in which a metric is divided into time series: by no label, or by the label named here.
 enum Series {
     /// The metric has one series.
     Single,
@@ -104,7 +104,7 @@ const METRICS: &[Metric] = &[
     ("bad_blocks", "bad_blocks", Gauge, Single, "Blocks that cannot be used"),
 ];
 
-/// The answers of `stats` and `health` of one device, as fields.
+/// The fields of the answers to `stats` and `health` of one device.
 #[derive(Debug)]
 struct Answers {
     /// Name of the device's export, if the server names its exports.
@@ -119,7 +119,7 @@ impl Answers {
         Self { export, fields: fields.collect() }
     }
 
-    /// Encodes one number of a metric under the label of the device's export and, if given, one more label.
+    /// Encodes one value of a metric, with the label of the device's export and, if given, one more label.
     fn encode(
         &self,
         metric: &mut MetricEncoder<'_>,
@@ -157,7 +157,7 @@ impl Answers {
     }
 }
 
-/// The answers of `stats` and `health` of all devices of a server.
+/// The fields of the answers to `stats` and `health` of all devices of a server.
 #[derive(Debug)]
 struct Report(Vec<Answers>);
 

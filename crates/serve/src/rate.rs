@@ -11,14 +11,15 @@ use std::time::{Duration, Instant};
 
 use crate::limits::Limits;
 
-/// Most unused time of a rate limit that is saved for later requests.
+/// Most unused time that a rate limit saves for later requests, so that a few requests in a burst need not wait.
 const SAVED_MAX: Duration = Duration::from_millis(100);
 
-/// One rate limit (of bytes or of requests). Times are durations since any moment that the caller chooses.
+/// One rate limit (of bytes or of requests). Times are durations since a moment that the caller chooses, the same for
+/// all calls.
 #[derive(Clone, Copy, Debug)]
 struct Rate {
     per_second: u64,
-    /// Time at which all requests so far are done at this rate; a request that arrives before waits until then.
+    /// Time at which all requests booked so far are done at this rate. A request that arrives earlier waits until then.
     paid_at: Duration,
 }
 
@@ -49,7 +50,7 @@ pub(crate) struct RateLimit {
 struct RateState {
     bytes: Option<Rate>,
     requests: Option<Rate>,
-    /// Whether no request waits: no rate is set, or the server stops.
+    /// Whether requests never wait: no rate is set, or the server stops.
     is_lifted: bool,
 }
 
@@ -115,11 +116,11 @@ impl RateLimit {
 mod tests {
     use super::*;
 
-    /// Time at which the first request of a test arrives.
+    /// Time at which the first request of a test arrives, from an arbitrary zero.
     const START: Duration = Duration::from_secs(10);
 
-    /// Returns when each of `count` requests of `bytes` is executed, in milliseconds after the start, for a client that
-    /// always has the next request ready.
+    /// Returns the times at which each of `count` requests of `bytes` is executed, in milliseconds after the start, if
+    /// the client always has the next request ready.
     fn executed_at(state: &mut RateState, count: u64, bytes: u64) -> Vec<u128> {
         let mut now = START;
         let execute = |_| {

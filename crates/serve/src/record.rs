@@ -20,7 +20,7 @@ use wearwell_trace::{NativeWriter, Op, PAGE_BYTES, Request, TraceWriter};
 
 use crate::device::DeviceError;
 
-/// What a recorded operation has besides its range: the source of a remap, or the bytes of a write.
+/// What a recorded operation has besides its range of target bytes: the source of a remap, or the data of a write.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Recorded<'a> {
     /// First byte of the source range of a remap.
@@ -35,7 +35,7 @@ pub struct Recorder {
     started: Instant,
     request: Request,
     requests: u64,
-    /// Why the recording ended early, if the file could not be written.
+    /// Reason for which the recording ended early; `None` while the file can be written.
     broken: Option<String>,
 }
 
@@ -72,8 +72,8 @@ impl Recorder {
         Ok(Self { form, started: Instant::now(), request: Request::default(), requests: 0, broken: None })
     }
 
-    /// Appends an operation to the recording. If it cannot be written, the recording ends there, and
-    /// [`Recorder::finish`] returns the error.
+    /// Appends an operation to the recording. If the file cannot be written, the recording ends with this operation,
+    /// and [`Recorder::finish`] returns the error.
     pub(crate) fn record(&mut self, op: Op, offset: u64, len: u64, more: Recorded<'_>) {
         if self.broken.is_some() {
             return;
@@ -119,8 +119,8 @@ fn describe(page: &[u8]) -> Descriptor {
     }
 }
 
-/// A recording with bytes: the operations as text in one file, and in another the bytes of the distinct pages, in the
-/// order of the numbers by which the operations name them.
+/// Writer of a capture: a text file of operations (`.ops`), and a file with the bytes of each distinct page (`.pages`).
+/// The operations refer to pages by number: the position of the page in the second file.
 struct Capture {
     ops: BufWriter<File>,
     pages: BufWriter<File>,
@@ -177,7 +177,8 @@ impl Capture {
     }
 }
 
-/// Returns 128 bits that identify a page's content: its 64-bit fingerprint, and that of the page with a byte before it.
+/// Returns 128 bits that identify a page's content: the 64-bit fingerprint of the page, and the fingerprint of the byte
+/// 1 followed by the page.
 fn digest(page: &[u8]) -> [u8; 16] {
     let marked: Vec<u8> = [&[1], page].concat();
     let halves = [fingerprint_of(page).0, fingerprint_of(&marked).0].map(u64::to_le_bytes);

@@ -25,12 +25,12 @@ use crate::rate::RateLimit;
 use crate::socket::{Address, Listener, Reach, Socket, SocketMode};
 use crate::tls::Tls;
 
-/// Default of the most connections that one listening socket has at a time; a client beyond that is disconnected at
+/// Default limit of simultaneous connections on one listening socket. A client beyond the limit is disconnected at
 /// once.
 pub const CONNECTIONS_MAX: usize = 1024;
-/// Number of the next connection, by which log events name it.
+/// Number that the next connection gets in log events.
 static NEXT_CONNECTION: AtomicU64 = AtomicU64::new(1);
-/// Time that clients have, when the server stops, to receive the replies to the requests that they have sent.
+/// Time for which a stopping server waits until clients have received the replies to their requests.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// Why a server cannot start or did not end cleanly.
@@ -58,7 +58,7 @@ pub enum ServeError {
     Flush(DeviceError),
 }
 
-/// A listening socket for a server that has not started yet; clients that connect wait until it accepts them.
+/// A listening socket for a server that has not started yet. Clients that connect wait until the server accepts them.
 #[derive(Debug)]
 pub struct Bound {
     listener: Listener,
@@ -66,7 +66,7 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// Listens on an address. Only the owner of a socket file may connect to it, by its file mode.
+    /// Listens on an address. Only the owner of a socket file may connect, by the file mode of the socket file.
     ///
     /// # Errors
     /// [`ServeError::Listen`].
@@ -85,7 +85,7 @@ impl Bound {
         Ok(Self { listener, address })
     }
 
-    /// Listens for NBD on a TCP port of any address: for servers whose clients have to prove who they are.
+    /// Listens for NBD on a TCP address that other machines may reach: for servers whose clients have to authenticate.
     ///
     /// # Errors
     /// [`ServeError::Listen`].
@@ -178,7 +178,7 @@ impl<D: BlockDevice> Server<D> {
         }
     }
 
-    /// Offers TLS on NBD listeners that are opened from now on. TCP clients have to use it.
+    /// Offers TLS on NBD sockets that are opened from now on. TCP clients have to use it; clients on a Unix socket may.
     pub fn offer_tls(&mut self, tls: Tls) {
         self.tls = Some(tls);
     }
@@ -240,7 +240,7 @@ impl<D: BlockDevice> Server<D> {
         self.open_up_to(self.connections_max, bound, serve)
     }
 
-    /// As [`Self::open`], for at most `most` clients at a time.
+    /// As [`Self::open`], for at most `most` simultaneous clients.
     ///
     /// # Errors
     /// [`ServeError::Listen`].
@@ -347,7 +347,7 @@ fn accept_all(
 }
 
 /// Whether an error of `accept` is temporary, so that the socket still listens: the client has disconnected already, or
-/// the process has no file descriptors left.
+/// the process has no free file descriptor.
 fn is_passing(error: &io::Error) -> bool {
     const OUT_OF_DESCRIPTORS: [i32; 2] = [23, 24];
     let of_client =
@@ -379,7 +379,7 @@ impl Clients {
         self.sockets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Serves a client on a thread of its own.
+    /// Serves a client on a thread of its own, unless the limit of clients is reached.
     ///
     /// # Errors
     /// There are too many clients, or a thread cannot be started; the client is disconnected then.
@@ -417,7 +417,7 @@ impl Clients {
         Ok(())
     }
 
-    /// Ends all connections: first receives no more requests and waits until replies are sent, then disconnects the
+    /// Ends all connections: receives no more requests and waits for the replies to be sent, then disconnects the
     /// clients that are left.
     fn drain(&self) {
         for (how, patience) in [(Shutdown::Read, GRACE), (Shutdown::Both, GRACE)] {
@@ -452,7 +452,7 @@ mod tests {
     use super::*;
     use crate::socket::Stream;
 
-    /// Adds as many connections as one listening socket may have.
+    /// Registers as many open connections as one listening socket may have.
     fn fill(clients: &Clients) {
         let (one, _) = UnixStream::pair().expect("the system has sockets");
         let one = Arc::new(Socket::from(Stream::Unix(one)));

@@ -18,7 +18,7 @@ use rustix::net::{AddressFamily, SendAncillaryBuffer, SendFlags, SocketAddrUnix,
 use crate::nbd::Reply;
 use crate::tls::{Session, Tls};
 
-/// Most buffers that one `sendmsg` call takes.
+/// Most buffers that one call of `sendmsg` accepts.
 const SLICES_MAX: usize = 1024;
 
 /// Address on which a server listens.
@@ -39,7 +39,7 @@ impl std::fmt::Display for Address {
     }
 }
 
-/// Who may connect to a socket file, as file permissions: read and write for the owner, the group and all.
+/// Who may connect to a socket file, as file permission bits such as 0o600: the owner, the group, or all.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SocketMode(pub u32);
 
@@ -76,7 +76,7 @@ pub(crate) struct Listener {
     socket: ListeningSocket,
     is_inherited: bool,
     own_file: Option<PathBuf>,
-    /// Read end of a pipe; it is readable once the listener is closed.
+    /// Read end of a pipe that [`Listener::accept`] waits on; it is readable once the listener is closed.
     closed: PipeReader,
     closing: PipeWriter,
 }
@@ -108,7 +108,7 @@ impl ListeningSocket {
         }
     }
 
-    /// Address on which the socket listens. An abstract Unix address begins with `@`.
+    /// Returns the address on which the socket listens. An abstract Unix address begins with `@`.
     fn address(&self) -> io::Result<Address> {
         let address = match self {
             Self::Unix(listener) => listener.local_addr()?,
@@ -191,12 +191,12 @@ impl Listener {
         }
     }
 
-    /// Address on which the socket listens, with the port that the system chose.
+    /// Returns the address on which the socket listens, with the port that the system chose.
     pub(crate) fn address(&self) -> io::Result<Address> {
         self.socket.address()
     }
 
-    /// Makes every call of [`Listener::accept`] fail, those that wait now and later ones.
+    /// Closes the listener: calls of [`Listener::accept`] fail, those that wait now and all later ones.
     pub(crate) fn close(&self) {
         // The write to the pipe succeeds, because its read end is a field and still open.
         let _ = { &self.closing }.write_all(&[0]);
@@ -216,13 +216,13 @@ impl Drop for Listener {
     }
 }
 
-/// Who can reach a TCP socket.
+/// Which machines can reach a TCP socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Reach {
-    /// Programs of this machine.
+    /// Only programs on this machine.
     #[default]
     Loopback,
-    /// Everybody: for clients that prove who they are.
+    /// All machines: for servers whose clients have to authenticate.
     Everywhere,
 }
 
@@ -238,7 +238,8 @@ impl Reach {
     }
 }
 
-/// Removes the socket file that an earlier server left; refuses if another server listens on it, or if it is no socket.
+/// Removes the socket file that an earlier server left. An error if another server listens on it, or if the file is no
+/// socket.
 fn remove_stale(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::FileTypeExt as _;
     let Ok(metadata) = std::fs::symlink_metadata(path) else { return Ok(()) };
@@ -253,7 +254,7 @@ fn remove_stale(path: &Path) -> io::Result<()> {
     }
 }
 
-/// A connected socket, as the operating system has it.
+/// A connected socket of the operating system, without encryption.
 #[derive(Debug)]
 pub(crate) enum Stream {
     Unix(UnixStream),
@@ -313,7 +314,7 @@ impl Write for &Stream {
     }
 }
 
-/// A connected socket, which is encrypted from some moment on if the client asks for it.
+/// A connected socket, which the client may have encrypted by TLS after it has connected.
 #[derive(Debug)]
 pub(crate) struct Socket {
     stream: Stream,
@@ -327,7 +328,7 @@ impl From<Stream> for Socket {
 }
 
 impl Socket {
-    /// Encrypts everything from now on, after a handshake that ends before a deadline.
+    /// Encrypts all later traffic on the socket by TLS, after a handshake that must end before `deadline`.
     pub(crate) fn encrypt(&self, tls: &Tls, deadline: Instant) -> io::Result<()> {
         let session = tls.accept(&self.stream, deadline)?;
         self.session.set(session).map_err(|_| io::Error::other("the socket is encrypted already"))
@@ -348,8 +349,8 @@ impl Socket {
         }
     }
 
-    /// Reads and appends `count` bytes, fewer if the client disconnects. Returns how many. The memory for them is not
-    /// cleared first, unless the connection is encrypted.
+    /// Reads `count` bytes, or fewer if the client disconnects, appends them to `into`, and returns their number. The
+    /// memory for them is not cleared first, unless the connection is encrypted.
     pub(crate) fn read_into(&self, into: &mut Vec<u8>, count: usize) -> io::Result<usize> {
         if self.session.get().is_some() {
             return { self }.take(count as u64).read_to_end(into);
@@ -360,7 +361,8 @@ impl Socket {
         }
     }
 
-    /// Sends as many bytes of the replies as the socket accepts without blocking, and returns how many.
+    /// Sends as many bytes of the replies as the socket accepts without blocking, and returns their number; 0 on an
+    /// encrypted socket, which can only send replies whole.
     pub(crate) fn try_write_replies(&self, replies: &[Reply]) -> io::Result<usize> {
         if self.session.get().is_some() {
             // What is encrypted has to be sent whole.
@@ -372,13 +374,14 @@ impl Socket {
         Ok(rustix::net::sendmsg(&self.stream, &slices, &mut SendAncillaryBuffer::default(), flags)?)
     }
 
-    /// Sends as many of the bytes as the socket accepts without blocking, and returns how many. For sockets that are
-    /// not encrypted.
+    /// Sends as many of the bytes as the socket accepts without blocking, and returns their number. Only for sockets
+    /// that are not encrypted.
     pub(crate) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
         Ok(rustix::net::send(&self.stream, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?)
     }
 
-    /// Sets how many bytes the operating system keeps that the client has not received yet, about.
+    /// Sets the size, in bytes, of the operating system's send buffer: about as many bytes are kept that the client has
+    /// not received yet.
     pub(crate) fn limit_unsent(&self, bytes: usize) -> io::Result<()> {
         Ok(rustix::net::sockopt::set_socket_send_buffer_size(&self.stream, bytes)?)
     }

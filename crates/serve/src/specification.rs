@@ -6,8 +6,8 @@
 
 use wearwell_config::{Config, ConfigError, Precondition, ResolvedDevice, StripingName};
 
-/// Makes a configuration explicit for a device that exports `size_bytes`, or, if that is `None`, the size of the preset
-/// that the configuration names.
+/// Makes every value of `config` explicit that follows from the size of the device. The device exports `size_bytes`,
+/// or, if that is `None`, the size of the preset that the configuration names.
 ///
 /// # Errors
 /// [`ConfigError`]: there is neither a size nor a preset, the size is not a whole number of pages, or an error of
@@ -72,9 +72,9 @@ fn require_meaning(config: &Config) -> Result<(), ConfigError> {
     }
 }
 
-/// Lays the device out on one plane, so that consecutive pages of a block can be written at once; several planes would
-/// separate them, and neither files nor memory have dies that work in parallel. A configuration that names a preset, or
-/// any of the counts, keeps its own layout.
+/// Gives the device a geometry of one plane, so that consecutive pages of a block can be written at once: several
+/// planes would separate them, and neither files nor memory have dies that work in parallel. A configuration that names
+/// a preset, or a number of channels, dies or planes, keeps its own geometry.
 fn on_one_plane(config: &mut Config) {
     let device = &mut config.device;
     let is_auto = device.preset.as_deref().is_none_or(|name| name == "auto");
@@ -84,7 +84,7 @@ fn on_one_plane(config: &mut Config) {
     }
 }
 
-/// Derives a layout of the flash that exports `bytes`.
+/// Derives a flash geometry with which the device exports `bytes`, and returns the resolved device.
 fn sized(config: &mut Config, bytes: u64) -> Result<ResolvedDevice, ConfigError> {
     // `resolve` takes a footprint in pages of 4 KiB.
     let footprint_pages = bytes.div_ceil(4096).max(1);
@@ -107,7 +107,7 @@ fn sized(config: &mut Config, bytes: u64) -> Result<ResolvedDevice, ConfigError>
     resolved
 }
 
-/// Parses a number of bytes with an optional binary suffix: `4GiB`, `512MiB`, `1000000512`.
+/// Parses a size in bytes with an optional binary suffix, and returns bytes: `4GiB`, `512MiB`, `1000000512`.
 ///
 /// # Errors
 /// A sentence: what is wrong with `text`.

@@ -17,17 +17,17 @@ pub use without_tls::Tls;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsError {
-    /// A file of PEM cannot be read.
+    /// A PEM file of a certificate or key cannot be read.
     #[error("{path}: cannot read {what} (a PEM file is expected): {reason}")]
     File {
-        /// A certificate or a key.
+        /// Content that the file should have: a certificate or a private key.
         what: &'static str,
-        /// The file.
+        /// Path of the PEM file.
         path: String,
-        /// What is wrong with it.
+        /// Reason why the file cannot be read.
         reason: String,
     },
-    /// Certificates and key do not go together.
+    /// Certificates and private key do not belong together, or cannot be used; the text says why.
     #[error("the certificates cannot be used: {0}")]
     Certificates(String),
 }
@@ -50,7 +50,8 @@ mod with_tls {
     /// Bytes that are encrypted, and read from the network, at once.
     const PIECE_BYTES: usize = 16 << 10;
 
-    /// Certificates that the server shows, and those that it asks for.
+    /// TLS configuration of the server: its own certificate, and the authority that clients' certificates have to come
+    /// from, if any.
     #[derive(Clone, Debug)]
     pub struct Tls {
         config: Arc<ServerConfig>,
@@ -91,12 +92,12 @@ mod with_tls {
             Ok(Self { config: Arc::new(config), asks_clients: client_ca.is_some() })
         }
 
-        /// Whether clients have to prove who they are.
+        /// Whether clients have to authenticate by a certificate.
         pub fn asks_clients(&self) -> bool {
             self.asks_clients
         }
 
-        /// Shakes hands with a client, until a deadline.
+        /// Performs the TLS handshake with a client, until `deadline`.
         ///
         /// # Errors
         /// The client goes, takes too long, speaks no TLS, or shows no certificate that is wanted.
@@ -134,13 +135,13 @@ mod with_tls {
         TlsError::File { what, path: path.display().to_string(), reason: reason.to_string() }
     }
 
-    /// An encrypted connection.
+    /// An encrypted connection with one client.
     #[derive(Debug)]
     pub(crate) struct Session {
         state: Mutex<ServerConnection>,
         /// Encrypted bytes that were received and not decrypted yet.
         received: Mutex<Vec<u8>>,
-        /// Held while bytes are sent.
+        /// Lock that a thread holds while it sends bytes, so that encrypted bytes are sent in order.
         sending: Mutex<()>,
     }
 
@@ -149,7 +150,7 @@ mod with_tls {
             self.state.lock().unwrap_or_else(PoisonError::into_inner)
         }
 
-        /// Reads decrypted bytes; none when the client has ended the connection.
+        /// Reads decrypted bytes; returns 0 when the client has ended the connection.
         pub(crate) fn read(&self, stream: &Stream, into: &mut [u8]) -> io::Result<usize> {
             loop {
                 match self.state().reader().read(into) {
@@ -165,9 +166,9 @@ mod with_tls {
             }
         }
 
-        /// Sends what the TLS protocol answers to what was received, unless another thread is sending: that thread may
-        /// wait for a client that first sends more itself, and must not be waited for here. What is not sent goes out
-        /// with the next bytes.
+        /// Sends what the TLS protocol has to answer to received bytes, unless another thread is sending. That thread
+        /// may wait for a client that first sends more itself, so waiting for it here could last forever; the bytes are
+        /// then sent together with the next data.
         fn answer(&self, stream: &Stream) -> io::Result<()> {
             if !self.state().wants_write() {
                 return Ok(());
@@ -178,7 +179,8 @@ mod with_tls {
             }
         }
 
-        /// Receives bytes, if none are left, and decrypts some; none when the connection has ended.
+        /// Receives encrypted bytes, unless some are left, and decrypts a part of them. Returns the number of bytes
+        /// processed; 0 when the connection has ended.
         fn receive(&self, stream: &Stream) -> io::Result<usize> {
             let mut received = self.received.lock().unwrap_or_else(PoisonError::into_inner);
             if received.is_empty() {
@@ -215,13 +217,13 @@ mod with_tls {
             let _ = self.send_pending(stream);
         }
 
-        /// Sends what the protocol has to say by itself.
+        /// Sends the bytes that the TLS protocol produced by itself, such as handshake messages.
         fn send_pending(&self, stream: &Stream) -> io::Result<()> {
             let _sending = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
             self.send_encrypted(stream)
         }
 
-        /// Sends what is encrypted. The caller sees to the order.
+        /// Sends all encrypted bytes that are ready. The caller holds the lock that keeps their order.
         fn send_encrypted(&self, stream: &Stream) -> io::Result<()> {
             let mut encrypted = Vec::new();
             let mut state = self.state();
@@ -246,7 +248,7 @@ mod without_tls {
     pub enum Tls {}
 
     impl Tls {
-        /// Whether clients have to prove who they are.
+        /// Whether clients have to authenticate by a certificate.
         pub fn asks_clients(&self) -> bool {
             match *self {}
         }

@@ -28,7 +28,7 @@ fn uri<N: Medium>(served: &Served<N>) -> String {
     format!("nbd+unix:///?socket={}", served.socket().display())
 }
 
-/// Runs a program that must succeed, and returns what it prints.
+/// Runs a program, which must succeed, and returns its output.
 #[track_caller]
 fn run(program: &str, arguments: &[&str]) -> String {
     require(program);
@@ -43,7 +43,8 @@ fn path(path: &Path) -> &str {
     path.to_str().expect("temporary paths are text")
 }
 
-/// A1: random writes with checksums and flushes, from four jobs, each over connections of its own.
+/// Four jobs of fio, each over connections of its own, write at random addresses with checksums and flushes, and verify
+/// what they read.
 #[test]
 fn fio_verifies_its_writes_over_several_nbd_connections() {
     for design in DESIGNS {
@@ -79,7 +80,7 @@ fn fio_verifies<N: Medium>(design: &str, served: Served<N>) {
     assert!(commands.bytes_read >= 32 * MIB, "{design}: it read back");
 }
 
-/// A3, A4: in by one program, out by another, compared by a third.
+/// One program copies data to the device, another one copies it back, and a third compares.
 #[test]
 fn nbdcopy_and_qemu_img_agree_on_every_byte() {
     let folder = tempfile::tempdir().unwrap();
@@ -108,7 +109,7 @@ fn agree<N: Medium>(served: &Served<N>, there: &Path, back: &Path) {
     assert!(printed.contains("\"start\": 16777216, \"length\": 8388608"), "the hole is seen: {printed}");
 }
 
-/// A4: a client with 32 requests in flight and a flush every 64.
+/// The client has 32 requests in flight and flushes after every 64.
 #[test]
 fn qemu_img_bench_completes_with_32_requests_in_flight() {
     bench(Served::new("page-map", 48 * MIB));
@@ -123,7 +124,7 @@ fn bench<N: Medium>(served: Served<N>) {
     assert!(commands.flushes >= 300, "{commands:?}");
 }
 
-/// A5: the only common client besides libnbd that sends FUA.
+/// Besides libnbd, qemu-io is the only common client that sends FUA.
 #[test]
 fn qemu_io_reads_back_its_patterns_after_fua_writes_zeroes_and_discards() {
     for design in DESIGNS {
@@ -184,7 +185,7 @@ fn nbdinfo_lists_the_size_and_features_of_an_export() {
     }
 }
 
-/// A15, with libnbd as the client and nothing checked on its side.
+/// The client is libnbd with its own checks of requests switched off.
 #[test]
 fn libnbd_receives_an_errno_for_every_illegal_request_and_stays_connected() {
     const PYTHON: &str = "/usr/bin/python3";

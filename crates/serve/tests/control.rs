@@ -149,7 +149,7 @@ fn an_endless_line_on_the_control_socket_ends_the_connection() {
     assert_eq!(Control::of(&served).ask(&json!({ "command": "wa" }))["write_amplification"], 0.0);
 }
 
-/// Counters are those of the engine; host bytes are those of the wire.
+/// Counters of pages are those of the engine, and counters of host bytes are those of NBD requests.
 #[test]
 fn counters_on_the_control_socket_equal_those_of_the_engine() {
     let served = Served::new("page-map", 8 * MIB);
@@ -179,7 +179,7 @@ fn counters_on_the_control_socket_equal_those_of_the_engine() {
     assert_eq!(device.device().ftl().stats().total_programs(), number(&stats["programs"]));
 }
 
-/// A kilobyte-sized unit of 1000 sectors, rounded up; wear in percent of the rated cycles, rounded up.
+/// Data units are of 1000 sectors of 512 bytes, rounded up; wear is in percent of the rated cycles, rounded up.
 #[test]
 fn the_health_command_uses_the_names_and_units_of_an_nvme_health_log() {
     let settings = ["device.endurance_cycles=100"];

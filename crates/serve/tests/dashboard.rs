@@ -16,7 +16,7 @@ use wearwell_serve::{Address, FlashDevice, Limits, Medium, NamedDevice, Server};
 use crate::common;
 
 const SCRIPT: &str = "<script>alert(1)</script>";
-/// Longest time between two snapshots of a small device on a loaded machine.
+/// Longest time for which a test waits for the next snapshot of a small device on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn look() -> Look {
@@ -35,7 +35,7 @@ fn with_dashboard(design: &str) -> (Served, SocketAddr) {
     (served, address)
 }
 
-/// Starts a server of drives with these names, each `page-map` of 8 MiB.
+/// Starts a server of in-memory drives with these names, each of 8 MiB and design `page-map`.
 fn drives(names: &[&str], limits: Limits) -> (Server<FlashDevice<SimNand>>, SocketAddr) {
     let drive = |name: &&str| NamedDevice {
         name: (*name).to_owned(),
@@ -53,7 +53,7 @@ fn connect(address: SocketAddr) -> TcpStream {
     stream
 }
 
-/// Sends a request with these lines after the first and returns head and body of the answer.
+/// Sends an HTTP request with request line `line` and these headers, and returns header and body of the answer.
 fn ask(address: SocketAddr, line: &str, headers: &[&str]) -> (String, String) {
     let mut stream = connect(address);
     let headers: String = headers.iter().flat_map(|&header| [header, "\r\n"]).collect();
@@ -80,10 +80,10 @@ fn get_status(address: SocketAddr, path: &str) -> u16 {
     line.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status")
 }
 
-/// A client that receives snapshots.
+/// A dashboard client that receives snapshots.
 struct Watcher {
     lines: BufReader<TcpStream>,
-    /// Number of the last snapshot.
+    /// Number of the last snapshot that was received.
     number: u64,
 }
 
@@ -94,7 +94,7 @@ impl Watcher {
         Self { lines: BufReader::new(stream), number: 0 }
     }
 
-    /// Returns the header of the answer.
+    /// Reads and returns the header of the HTTP answer.
     fn head(&mut self) -> String {
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
@@ -109,7 +109,7 @@ impl Watcher {
         self
     }
 
-    /// Returns the next snapshot; `None` after the end of the connection.
+    /// Returns the next snapshot; `None` after the server has closed the connection.
     fn next(&mut self) -> Option<Value> {
         let mut event = String::new();
         while !event.ends_with("\n\n") {
@@ -202,7 +202,7 @@ fn the_dashboard_refuses_requests_other_than_get_and_head() {
     served.stop();
 }
 
-/// A stranger's page may have a name that resolves to this machine, and may ask for this address.
+/// The page of another site may have a name that resolves to this machine, and may send requests to this address.
 #[test]
 fn the_dashboard_refuses_requests_that_other_sites_cause() {
     let (served, address) = with_dashboard("page-map");
@@ -278,7 +278,7 @@ fn a_dashboard_snapshot_has_the_figures_of_the_control_socket() {
     }
 }
 
-/// Shares of valid and invalid pages of each cell, in fifteenths, and the kind.
+/// Decodes the cells of the block map: for each its share of valid and of invalid pages, in fifteenths, and its kind.
 fn cells(snapshot: &Value) -> Vec<[usize; 3]> {
     const DIGITS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let digits = snapshot["cells"].as_str().unwrap().chars().map(|digit| DIGITS.find(digit).unwrap());
@@ -411,7 +411,8 @@ fn a_dashboard_client_beyond_the_limit_is_refused_with_a_sentence() {
     }
 }
 
-/// Clients that receive nothing are disconnected once their buffers are full. Meanwhile writes and other clients go on.
+/// Clients that receive nothing are disconnected once their buffers are full. Until then, writes and other clients
+/// continue.
 #[test]
 fn stalled_dashboard_clients_are_disconnected_and_delay_no_other_client() {
     const STALLED: usize = 100;

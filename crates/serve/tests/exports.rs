@@ -16,7 +16,7 @@ use wearwell_serve::{Address, BlockDevice, DeviceError, FlashDevice, Limits, Nam
 
 use crate::common;
 
-/// Two drives in memory: `first` of 8 MiB, `second` of 16 MiB.
+/// A server with two drives in memory: `first` of 8 MiB, `second` of 16 MiB.
 struct Drives {
     server: Server<FlashDevice<SimNand>>,
     folder: tempfile::TempDir,
@@ -62,7 +62,7 @@ impl Drives {
     }
 }
 
-/// Chooses an export, with structured replies.
+/// Attaches a client to the export, with structured replies.
 fn attach(mut client: Client, export: &str) -> Client {
     assert_eq!(client.option(STRUCTURED_REPLY, &[]), [(REP_ACK, vec![])]);
     let replies = client.option(GO, &info_request(export, &[3]));
@@ -109,7 +109,7 @@ fn a_client_must_name_an_export_if_a_server_has_several() {
     assert!(client.is_closed(), "the oldest option cannot refuse");
 }
 
-/// Contexts are set for an export by its name, and count for no other.
+/// Metadata contexts are set for the export that is named in the option, and apply to no other export.
 #[test]
 fn metadata_contexts_set_for_one_export_do_not_apply_to_another() {
     let drives = Drives::start();
@@ -185,7 +185,7 @@ fn prometheus_metrics_have_a_label_for_their_export() {
     );
 }
 
-/// A device of a few blocks in memory, whose engine fails when the test says so.
+/// A device of a few blocks in memory, whose engine panics when the test requests it.
 struct Fragile(bool);
 
 impl BlockDevice for Fragile {

@@ -40,7 +40,7 @@ fn good_stream(random: &mut Random) -> Vec<u8> {
     stream
 }
 
-/// Changes, cuts, repeats or removes some of it.
+/// Damages a stream of NBD bytes: changes, cuts, repeats or removes some of them.
 fn damage(stream: &mut Vec<u8>, random: &mut Random) {
     for _ in 0..=random.below(4) {
         let at = random.below(stream.len() as u64 + 1) as usize;
@@ -60,8 +60,8 @@ fn damage(stream: &mut Vec<u8>, random: &mut Random) {
     }
 }
 
-/// Whether requests in a damaged stream may write below an address. Such streams are not sent, because they could
-/// change the region of the correct client by accident.
+/// Whether requests in a damaged stream may write below byte `end` of the device. Such a stream is not sent, because it
+/// could by accident change the region of the correct client.
 fn may_write_below(stream: &[u8], end: u64) -> bool {
     let requests = stream.windows(28).filter(|window| window[..4] == 0x2560_9513_u32.to_be_bytes());
     requests.into_iter().any(|request| {
@@ -111,7 +111,7 @@ fn random_and_damaged_nbd_streams_disturb_neither_server_nor_other_clients() {
     served.stop();
 }
 
-/// 64 clients that each claim the longest payload and send nothing of it hold no memory for it.
+/// 64 clients announce the longest payload and send none of it.
 #[test]
 fn an_announced_payload_holds_no_memory_before_its_bytes_arrive() {
     let resident = || wearwell_replay::process::peak_rss_bytes();
@@ -135,8 +135,8 @@ fn an_announced_payload_holds_no_memory_before_its_bytes_arrive() {
     served.stop();
 }
 
-/// Two dozen clients that were one byte short of 32 MiB held 800 MB of the server. Now they wait for each other, and
-/// nobody else waits for them.
+/// Two dozen clients each send all but one byte of 32 MiB. They have to wait for each other's memory, and no other
+/// client waits.
 #[test]
 fn unfinished_payloads_share_a_memory_budget_and_delay_no_other_client() {
     const HOGS: u64 = 24;

@@ -32,7 +32,7 @@ fn open(files: MemoryFiles, options: OpenOptions) -> Image<MemoryFiles> {
     Image::open_on(files, options).expect("the image is whole")
 }
 
-/// Returns the device of `specification` over simulated flash, to compare with that of the image.
+/// Returns the device of `specification` over simulated flash, to be compared with the device of the image.
 fn simulated(specification: &Specification) -> Device<SimNand> {
     let superblock: Superblock = specification.superblock(7).expect("the device fits");
     let config = Config::from_parts(Some(("superblock", &superblock.config)), &[]).expect("it was pinned");
@@ -118,8 +118,7 @@ fn a_closed_image_reopens_clean_with_all_data() {
     }
 }
 
-/// The in-process model of power cuts over the files: whatever it leaves, the files say the same when they are read
-/// again.
+/// After each power cut of the in-process model, the flash state read from the image's files equals that of the model.
 #[test]
 fn every_flash_state_after_a_power_cut_is_read_back_from_the_image_files() {
     let mut cuts = 0;
@@ -220,9 +219,8 @@ fn written(image: &Image<MemoryFiles>) -> usize {
     image.device.ftl().store().nand().backing().log.as_ref().map_or(0, Vec::len)
 }
 
-/// A host's disk that is full: nothing of what waits is forgotten, what was written before is read, and when there is
-/// room again the device goes on as if nothing had happened. A process that ends meanwhile leaves an image that is
-/// whole.
+/// The disk of the server machine is full: waiting operations are kept, and earlier data can be read. When there is
+/// space again, the device continues. If the process ends meanwhile, the image is consistent.
 #[test]
 fn a_full_disk_under_an_image_delays_writes_and_loses_no_data() {
     for refusal in [Refusal::DiskFull, Refusal::ShortWrite] {
@@ -331,7 +329,7 @@ fn a_directory_without_an_image_is_refused_with_its_name() {
     );
 }
 
-/// One file that is gone or cut short refused the whole image.
+/// Regression: one file that was missing or cut short made the whole image unusable.
 #[test]
 fn missing_metadata_of_an_image_is_restored_from_its_copy() {
     for file in ImageFile::ALL.into_iter().filter(|&file| file != ImageFile::Flash) {
@@ -369,7 +367,7 @@ fn missing_metadata_of_an_image_is_restored_from_its_copy() {
     }
 }
 
-/// A creation that was interrupted left a directory that could neither be served nor created again.
+/// Regression: the directory left by an interrupted creation could neither be served nor be used for another creation.
 #[test]
 fn image_creation_replaces_only_the_remains_of_an_interrupted_creation() {
     let directory = tempfile::tempdir().expect("a temporary directory");
@@ -403,7 +401,7 @@ fn only_its_owner_has_permission_to_read_an_image() {
     }
 }
 
-/// Data that were trimmed took room on the host's disk for ever, and stayed readable in the file.
+/// Regression: trimmed data occupied the disk of the server machine for ever, and stayed readable in the file.
 #[test]
 fn trimmed_space_of_an_image_is_returned_to_the_file_system() {
     use std::os::unix::fs::MetadataExt as _;

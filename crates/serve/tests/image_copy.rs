@@ -20,7 +20,7 @@ use crate::image_support;
 const PAGE_BYTES: u64 = 4096;
 const PAGES: u64 = 200;
 
-/// An image of some hundred pages in a directory of its own, closed, and what it holds.
+/// A closed image of some hundred pages in a directory of its own, and the bytes that it holds.
 struct Written {
     directory: tempfile::TempDir,
     image: PathBuf,
@@ -51,7 +51,7 @@ fn device(image: &Path) -> FlashDevice<wearwell_serve::image::FileNand> {
     FlashDevice::new(image.device, identity).expect("it keeps bytes")
 }
 
-/// Writes and trims at random.
+/// Executes random writes and trims on a device, and applies them to `bytes`.
 fn work(device: &mut impl BlockDevice, bytes: &mut [u8], seed: u64) {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     for version in 0..900 {
@@ -76,7 +76,7 @@ fn work(device: &mut impl BlockDevice, bytes: &mut [u8], seed: u64) {
     }
 }
 
-/// Returns the bytes that a device holds.
+/// Returns all bytes that a device holds.
 fn contents(device: &mut impl BlockDevice) -> Vec<u8> {
     let mut bytes = vec![0; (PAGES * PAGE_BYTES) as usize];
     device.read(0, &mut bytes).expect("nothing is lost");
@@ -140,7 +140,7 @@ fn an_image_copied_to_another_size_or_design_holds_the_same_data() {
     assert!(!written.path("copy").exists());
 }
 
-/// Damages the data of the flash page that holds a logical page.
+/// Damages the data of the flash page in which a logical page is stored.
 fn damage(written: &Written, page: u64) {
     let superblock = Superblock::decode(&fs::read(written.image.join("superblock")).expect("readable"));
     let layout = Layout::new(&superblock.expect("it is whole"));

@@ -20,7 +20,7 @@ use wearwell_serve::image::{
 
 use crate::image_support;
 
-/// An image after some work, flushed; how it was before the last third of the work; and what it must hold.
+/// Files of an image after some work that was flushed, an older state of these files, and the oracle of its contents.
 pub struct Worked {
     pub files: MemoryFiles,
     older: MemoryFiles,
@@ -28,7 +28,7 @@ pub struct Worked {
     pub layout: Layout,
 }
 
-/// How the session ended.
+/// How the last session of the image ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
     Closed,
@@ -73,19 +73,19 @@ fn closed(image: Image<MemoryFiles>) -> MemoryFiles {
     files
 }
 
-/// What became of faults.
+/// Numbers of injected faults, by their effect on the image.
 #[derive(Default, Debug, Clone, Copy, PartialEq, Eq)]
 struct Tally {
     faults: u32,
     refused: u32,
-    /// Faults that cost a logical page at least.
+    /// Number of faults that lost at least one logical page.
     unreadable: u32,
-    /// Logical pages that were lost, of all faults.
+    /// Number of logical pages that were lost by all faults together.
     pages: u32,
 }
 
-/// Opens a changed image. Every read must return the right data or an error, and `check` must report at least what a
-/// read finds.
+/// Opens an image with an injected fault. Every read must return the right data or an error, and the audit must report
+/// damage if a read finds some.
 fn judge(files: MemoryFiles, oracle: &Oracle, what: &str, tally: &mut Tally) {
     tally.faults += 1;
     let audited = audit_of(files.clone());
@@ -143,7 +143,7 @@ fn judge_while_served(
     judge(image.into_backing(), &oracle, what, tally);
 }
 
-/// Operations after the damage: some pages that were hit are overwritten, and some are moved by collection.
+/// Number of host operations after the damage. They overwrite some of the damaged pages, and GC moves others.
 const OPERATIONS_AFTER_DAMAGE: u32 = 100;
 
 /// Asserts that every page of a served device reads as its newest version, or as an error.
@@ -161,17 +161,17 @@ fn assert_live(image: &mut Image<MemoryFiles>, oracle: &Oracle, what: &str) {
 enum Fault {
     FlippedByte,
     ZeroedSector,
-    /// A write of a sector was lost: it is as it was some time ago.
+    /// A write of a sector was lost: the sector has its content of an earlier moment.
     StaleSector,
-    /// A sector was written in the place of another one.
+    /// The content of one sector was written over another sector.
     MisdirectedWrite,
-    /// Two sectors are exchanged.
+    /// Two sectors have each other's content.
     SwappedSectors,
-    /// Half a sector is of another moment.
+    /// The first half of a sector has its content of an earlier moment.
     TornSector,
     CutShort,
     Gone,
-    /// The whole file is as it was some time ago.
+    /// The whole file has its content of an earlier moment.
     OlderFile,
 }
 
@@ -188,7 +188,7 @@ impl Fault {
         Self::OlderFile,
     ];
 
-    /// Makes it happen; `false` where nothing changed.
+    /// Injects the fault into `range` of a file. Returns `false` if no byte changed.
     fn strike(
         self,
         files: &mut MemoryFiles,
@@ -242,7 +242,7 @@ impl Fault {
     }
 }
 
-/// A file, or a part of it, and whether its contents have a copy.
+/// A file of an image, or a part of it, and whether there is a second copy of its content.
 struct Region {
     name: &'static str,
     file: ImageFile,
@@ -269,12 +269,12 @@ fn regions(worked: &Worked) -> Vec<Region> {
     ]
 }
 
-/// Faults of a kind in a file of each image.
+/// Returns how many faults of each kind are injected into each region of an image.
 fn faults_of_a_kind() -> u32 {
     std::env::var("WEARWELL_DAMAGE_FAULTS").ok().and_then(|count| count.parse().ok()).unwrap_or(4)
 }
 
-/// When the faults of a campaign happen.
+/// Time at which a fault is injected into an image.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Moment {
     /// Between two sessions of the image.
@@ -293,7 +293,8 @@ fn a_single_fault_under_a_running_server_is_repaired_or_loses_only_the_pages_tha
     campaign(Moment::Served, &[(PROCESS, End::Killed), (HOST, End::Killed)]);
 }
 
-/// Faults of every kind in every part of the files, for each design and each way that the image was last used.
+/// Injects faults of every kind into every region of the files, for each design and each way in which the last session
+/// ended.
 fn campaign(moment: Moment, sessions: &[(OpenOptions, End)]) {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(3);
     for design in DESIGNS {
@@ -371,8 +372,8 @@ fn a_change_of_any_byte_in_a_small_image_record_is_detected() {
     }
 }
 
-/// Both copies of the journal lose their end, or a record in their middle; or the state words are older than the
-/// journal knows.
+/// Damages the end or the middle of both copies of the journal, both copies of a sector of state words, and both
+/// superblocks.
 #[test]
 fn an_image_with_both_copies_of_metadata_damaged_is_refused_with_a_sentence() {
     let worked = worked_on("remap", PROCESS, End::Closed);
@@ -413,7 +414,8 @@ fn refusal_of_superblock(files: MemoryFiles) -> String {
     Image::open_on(files, PROCESS).map(drop).expect_err("there is no superblock").to_string()
 }
 
-/// Returns where the journal records of the newest generation begin, and where the last one ends.
+/// Returns the byte offsets at which the journal records of the newest generation begin, followed by the end of the
+/// last one.
 fn record_ends(worked: &Worked) -> Vec<u64> {
     let (layout, journal) = (&worked.layout, worked.files.bytes(ImageFile::Journal));
     let area = |number: u64| {
@@ -433,8 +435,8 @@ fn record_ends(worked: &Worked) -> Vec<u64> {
     area(0).max(area(1)).1
 }
 
-/// The fuzzer forged words of NVRAM with good checksums, and recovery panicked: "the bind of page 42 to 109 was never
-/// recorded". What is whole and contradicts itself is refused like any damage.
+/// Regression: with forged words of NVRAM under valid checksums, recovery panicked ("the bind of page 42 to 109 was
+/// never recorded"). Contradictory metadata is refused like damage.
 #[test]
 fn an_image_with_forged_nvram_words_is_refused_without_a_panic() {
     let mut contradictions = 0;

@@ -11,7 +11,8 @@ use wearwell_serve::image::{Image, Specification, Verdict, audit_of, create_on};
 
 use crate::image_support;
 
-/// Cycles of work, the end of the host, and a look at everything.
+/// Runs cycles of work, crash of the server machine, and comparison of all pages. Returns the numbers of pages
+/// compared, torn pages found, and erases.
 fn survive(specification: &Specification, seed: u64, cycles: u64, flushes: bool) -> (u64, u64, u64) {
     let design = &specification.design;
     let mut files = MemoryFiles::default();
@@ -77,8 +78,8 @@ fn flushed_data_of_an_image_survives_a_crash_of_the_server_machine() {
     }
 }
 
-/// A device whose pools keep several blocks free, and a host that flushes seldom: many erases wait for one sync. What an erase
-/// made the engine forget (that a page was trimmed, that a newer version exists) must not come before the erase.
+/// Pools keep several blocks free and the host flushes seldom, so many erases wait for one sync. Facts that the engine
+/// forgets at an erase (a page was trimmed, a newer version exists) must not become durable before the erase.
 #[test]
 fn erases_that_wait_for_a_sync_bring_no_old_data_back() {
     for design in DESIGNS {
@@ -117,7 +118,8 @@ fn several_erases_of_an_image_share_a_sync() {
     assert!(syncs < erases, "{syncs} syncs for {erases} erases");
 }
 
-/// The same files under a `process` session, which promises nothing of the host: the control that shows the test's teeth.
+/// Control experiment: under a `process` session, which promises nothing after a crash of the server machine, the same
+/// test finds lost pages.
 #[test]
 fn a_process_session_loses_pages_in_a_crash_of_the_server_machine() {
     let mut files = MemoryFiles::default();

@@ -22,8 +22,9 @@ const IMAGE: &str = "WEARWELL_TEST_IMAGE";
 const SEED: &str = "WEARWELL_TEST_SEED";
 const PAGES: u64 = 200;
 
-/// Designs from parts that keep their map in NVRAM, as every image does: name, design and settings. One has its map in
-/// NVRAM as a whole, the other only what is newer than on flash, and keeps page validity on flash as well.
+/// Designs combined from parts that keep their map in NVRAM, each with its name, design and settings. The first keeps
+/// its whole map in NVRAM. The second keeps there only the entries that are newer than those on flash, and keeps page
+/// validity on flash as well.
 const MIXTURES: [(&str, &str, &[&str]); 2] = [
     ("mixture-flat", "page-map", &["parts.content=recycle+dedup+delta"]),
     (
@@ -33,7 +34,7 @@ const MIXTURES: [(&str, &str, &[&str]); 2] = [
     ),
 ];
 
-/// Returns name, design and settings of all that are to be killed.
+/// Returns name, design and settings of all designs whose writer is to be killed.
 fn killed() -> impl Iterator<Item = (&'static str, &'static str, &'static [&'static str])> {
     let wanted = std::env::var("WEARWELL_KILL_DESIGNS").ok();
     let is_wanted =
@@ -46,7 +47,7 @@ fn cycles() -> u64 {
     std::env::var("WEARWELL_KILL_CYCLES").ok().and_then(|cycles| cycles.parse().ok()).unwrap_or(12)
 }
 
-/// The child: works on the image until it is killed, or to the end of its script.
+/// Runs the child process of the test: works on the image until it is killed, or to the end of its script.
 #[test]
 #[ignore = "the child process of the test below"]
 fn the_child_process_writes_to_an_image_until_it_is_killed() {
@@ -65,7 +66,8 @@ fn the_child_process_writes_to_an_image_until_it_is_killed() {
     }
 }
 
-/// Starts the writer, kills it after some time, and returns how many operations it issued and acknowledged.
+/// Starts the writer process, kills it after a time, and returns how many operations it issued and how many were
+/// acknowledged.
 fn work_and_kill(path: &Path, seed: u64, after: Duration) -> (u64, u64) {
     let mut child = Command::new(std::env::current_exe().expect("this test has a file"))
         .args([

@@ -25,7 +25,7 @@ use crate::image_support;
 const PAGE_BYTES: u64 = 1024;
 const PAGES: u64 = 200;
 
-/// A device with what was written to it last.
+/// Expected contents of a device: the value that was last written to each page.
 struct Model {
     written: BTreeMap<u64, Value>,
     random: Xoshiro256PlusPlus,
@@ -37,8 +37,8 @@ impl Model {
         Self { written: BTreeMap::new(), random: Xoshiro256PlusPlus::seed_from_u64(seed), version: 0 }
     }
 
-    /// Writes a page. One in three pages repeats a content that others have, and one in three overwrites is a small
-    /// change.
+    /// Writes a page of the device. One in three pages gets a content that other pages have, and one in three
+    /// overwrites changes only a few bytes.
     fn write<N: Nand>(&mut self, device: &mut Device<N>, page: u64) {
         self.version += 1;
         let value = if self.random.random_range(0..3) == 0 {
@@ -76,7 +76,7 @@ fn reopen(files: MemoryFiles, what: &str) -> Image<MemoryFiles> {
     Image::open_on(files, PROCESS).unwrap_or_else(|error| panic!("{what}: {error}"))
 }
 
-/// Returns the files of an image of a full device with garbage that was flushed but not closed.
+/// Returns the files of an image after work that filled the device and left garbage, flushed but not closed.
 fn worked_on(design: &str, seed: u64) -> (MemoryFiles, Model) {
     let mut files = MemoryFiles::default();
     let superblock = specification(design, PAGE_BYTES as u32).superblock(7).expect("the device fits");
@@ -92,7 +92,8 @@ fn worked_on(design: &str, seed: u64) -> (MemoryFiles, Model) {
     (image.into_backing(), model)
 }
 
-/// Flips a byte of the data of one page of flash in `share`, and more until some logical page is lost.
+/// Flips a byte in the data of one in `share` flash pages, and in more pages until a logical page is lost. Returns the
+/// lost pages.
 fn damage(files: &mut MemoryFiles, model: &mut Model, design: &str, share: u64) -> BTreeSet<u64> {
     let layout = Layout::new(&Superblock::decode(files.bytes(ImageFile::Superblock)).expect("it is whole"));
     let pages = layout.geometry.pages();
@@ -110,8 +111,8 @@ fn damage(files: &mut MemoryFiles, model: &mut Model, design: &str, share: u64) 
     unreachable!("some page holds data")
 }
 
-/// Writes ten times the capacity around the lost pages, over restarts. Checks that they stay lost and are found by an
-/// audit, until they are written or trimmed.
+/// Writes ten times the capacity around the lost pages, with restarts. Checks that lost pages stay lost and are found
+/// by an audit until they are written or trimmed.
 fn outlive(design: &str, seed: u64, share: u64) -> usize {
     let (mut files, mut model) = worked_on(design, seed);
     let lost = damage(&mut files, &mut model, design, share);
@@ -169,12 +170,12 @@ fn assert_old_readers_find_damage(files: &MemoryFiles, lost: &[(Lpn, Ppn)]) {
     }
 }
 
-/// Seeds of a run: `WEARWELL_DAMAGE_SEEDS=100` for a long one.
+/// Returns the number of random seeds to test: that of `WEARWELL_DAMAGE_SEEDS`, for a long run, or a small default.
 fn seeds() -> u64 {
     std::env::var("WEARWELL_DAMAGE_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(6)
 }
 
-/// A translation page that is lost refuses writes, so these designs have their map in RAM.
+/// Only designs with their map in RAM or NVRAM: a lost translation page would make writes fail.
 #[test]
 fn an_image_with_unreadable_pages_accepts_ten_capacities_of_writes() {
     for design in DESIGNS.into_iter().filter(|design| !matches!(*design, "dftl" | "wearwell")) {
@@ -185,8 +186,8 @@ fn an_image_with_unreadable_pages_accepts_ten_capacities_of_writes() {
     }
 }
 
-/// Of a chunk or a page of deltas the list of members may be damaged together with the data. Collection goes on all the
-/// same.
+/// The list of members of a chunk, or of a page of deltas, may be damaged together with the data; GC continues in this
+/// case too.
 #[test]
 fn damaged_spare_areas_do_not_stop_garbage_collection() {
     for design in ["delta", "integrated"] {
@@ -263,7 +264,7 @@ fn a_scrub_finds_damaged_pages_and_health_counts_them() {
     }
 }
 
-/// Damages a page of flash that some logical page needs, without a read of it; the logical pages that are lost with it.
+/// Damages a flash page that a logical page needs, without reading it. Returns the logical pages that are lost by it.
 fn damaged_unseen(
     device: FlashDevice<wearwell_serve::image::FileNand<MemoryFiles>>,
     model: &Model,

@@ -16,8 +16,8 @@ use wearwell_serve::{BlockDevice, DeviceError, FlashDevice};
 use crate::{image_damage, image_support};
 
 const PAGE_BYTES: u32 = 1024;
-/// Designs that can be rescued whatever is damaged except the superblocks: their map is in NVRAM and they store no
-/// differences.
+/// Designs that can be rescued from any damage except that of both superblocks: their map is in NVRAM and they store no
+/// deltas.
 const RESCUED: [&str; 2] = ["page-map", "recyclable"];
 
 type Rescued = FlashDevice<FileNand<MemoryFiles>>;
@@ -41,7 +41,7 @@ fn lost(device: &mut Rescued, oracle: &Oracle, what: &str) -> BTreeSet<u64> {
 }
 
 impl Worked {
-    /// Damages metadata at home and in the mirror.
+    /// Damages both copies of a piece of metadata: in its own file and in the mirror.
     fn destroy(&self, files: &mut MemoryFiles, file: ImageFile, at: u64, len: u64) {
         let copy = self.layout.mirror_at(file, at);
         for (file, at) in [(file, at), (ImageFile::Mirror, copy)] {
@@ -67,10 +67,10 @@ impl Worked {
     }
 }
 
-/// What rescues came to.
+/// Numbers of damaged images, by the outcome of opening and rescue.
 #[derive(Default, Debug)]
 struct Tally {
-    /// Images that were opened as usual.
+    /// Number of images that could be opened without a rescue.
     whole: u32,
     refused: u32,
     rescued: u32,
@@ -145,7 +145,8 @@ fn a_rescue_with_several_damages_loses_more_pages_and_returns_no_wrong_one() {
     }
 }
 
-/// All of the journal is gone: what was written into sectors after its last record is known, the rest is not.
+/// Both copies of the whole journal are damaged. Changes that reached a sector after the last record are known, all
+/// others are not.
 #[test]
 fn a_rescue_without_a_journal_returns_only_newest_versions() {
     for design in RESCUED {
@@ -178,7 +179,7 @@ fn an_image_with_both_superblocks_damaged_cannot_be_rescued() {
     assert!(error.contains("both copies of its superblock are damaged"), "{error}");
 }
 
-/// Programs that copy a disk ask for holes first, and would write zeros without a read.
+/// Programs that copy a disk ask for holes first, and would copy zeros for a hole without reading it.
 #[test]
 fn a_rescued_image_reports_unproven_pages_as_errors_not_as_holes() {
     let worked = worked_on("page-map", PROCESS, End::Closed);

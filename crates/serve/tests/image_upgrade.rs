@@ -17,8 +17,8 @@ use crate::image_support;
 
 const PAGE_BYTES: usize = 4096;
 const PAGES: u64 = 128;
-/// Designs of the images of version 1, in this order: a `process` session that was killed, a `host` session that was
-/// killed, one that closed its image, and a map on flash.
+/// Designs of the archived images of version 1, in this order: a `process` session that was killed, a `host` session
+/// that was killed, a session that closed its image, and a design with its map on flash.
 const DESIGNS: [&str; 4] = ["page-map", "remap", "integrated", "wearwell"];
 
 struct Archive {
@@ -100,7 +100,8 @@ fn an_image_of_version_1_is_refused_until_upgraded_and_then_holds_all_data() {
     }
 }
 
-/// Ended between any two writes, the upgrade leaves an image of version 1 that can be brought up, or one of version 2.
+/// If an upgrade ends between any two writes, it leaves an image of version 1 that can be upgraded, or one of version
+/// 2.
 #[test]
 fn an_image_upgrade_interrupted_between_any_two_writes_can_be_repeated() {
     for design in DESIGNS {
@@ -137,7 +138,7 @@ fn an_image_upgrade_interrupted_between_any_two_writes_can_be_repeated() {
     }
 }
 
-/// What is damaged stays an image of version 1, as it was.
+/// A damaged image is not upgraded: it stays an unchanged image of version 1.
 #[test]
 fn an_upgrade_leaves_a_damaged_image_of_version_1_unchanged() {
     let archive = unpacked("page-map");

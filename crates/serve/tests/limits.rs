@@ -12,7 +12,7 @@ use wearwell_serve::{Address, FlashDevice, Limits, NamedDevice, Server};
 
 use crate::common;
 
-/// A drive of 8 MiB in memory.
+/// A server with limits and one drive of 8 MiB in memory.
 struct Limited {
     server: Server<FlashDevice<SimNand>>,
     folder: tempfile::TempDir,
@@ -42,7 +42,7 @@ impl Limited {
     }
 }
 
-/// Requests that waited for a rate.
+/// Returns the number of requests that had to wait for a rate limit, as the control socket reports it.
 fn limited_requests(control: &Path) -> u64 {
     let mut lines = BufReader::new(UnixStream::connect(control).unwrap());
     lines.get_mut().write_all(b"{\"command\": \"exports\"}\n").unwrap();
@@ -113,7 +113,7 @@ fn no_request_waits_without_a_rate_limit() {
     limited.server.stop().expect("the engine is sound");
 }
 
-/// A connection that ends makes room for another one.
+/// When a connection ends, another client can connect.
 #[test]
 fn a_socket_accepts_connections_up_to_its_limit() {
     let limited = Limited::start(Limits { connections: 2, ..Limits::default() });
@@ -131,7 +131,7 @@ fn a_socket_accepts_connections_up_to_its_limit() {
     limited.server.stop().expect("the engine is sound");
 }
 
-/// A claim of more than all memory is granted when it is the only one.
+/// A claim of more memory than the whole limit is granted when no other claim is held.
 #[test]
 fn large_requests_are_executed_under_a_small_limit_of_memory() {
     let limited = Limited::start(Limits { memory_bytes: 2 << 20, ..Limits::default() });

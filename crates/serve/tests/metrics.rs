@@ -30,7 +30,7 @@ fn connect(address: SocketAddr) -> TcpStream {
     stream
 }
 
-/// Sends a request and returns the head and the body of the answer.
+/// Sends an HTTP request and returns the header and the body of the answer.
 fn ask(address: SocketAddr, request: &str) -> (String, String) {
     let mut stream = connect(address);
     stream.write_all(request.as_bytes()).expect("it is taken");
@@ -56,7 +56,8 @@ struct Exposition {
 }
 
 impl Exposition {
-    /// Reads the text strictly: every sample belongs to the family described just before it.
+    /// Parses the text of a metrics page strictly: every sample has to belong to the metric family described just
+    /// before it.
     fn parse(text: &str) -> Self {
         let body = text.strip_suffix("# EOF\n").expect("it ends with its end");
         let (mut samples, mut families) = (BTreeMap::new(), BTreeSet::new());
@@ -146,7 +147,7 @@ fn prometheus_metrics_equal_the_figures_of_stats_and_health() {
     }
 }
 
-/// A counter that is added to an answer has to be named here or there.
+/// A counter that is added to the answer of `stats` or `health` has to be listed as a metric or as an exception here.
 #[test]
 fn every_figure_of_stats_and_health_is_exported_as_a_metric() {
     // Sums of what is told by cause; units of an NVMe log for what is told in bytes and pages; words.
@@ -214,8 +215,8 @@ fn metrics_are_served_only_on_loopback_addresses() {
     assert!(error.to_string().contains("loopback"), "{error}");
 }
 
-/// Clients that say nothing, drip, talk nonsense, do not read or vanish: writes go on, scrapes too, and the slow ones
-/// are hung up on.
+/// Clients send nothing, send slowly, send nonsense, do not read, or vanish. Writes and scrapes continue, and the slow
+/// clients are disconnected.
 #[test]
 fn hostile_and_slow_metrics_clients_delay_no_other_client() {
     const SILENT: usize = 200;

@@ -22,17 +22,17 @@ enum Defect {
     FlushIgnored,
     FuaIgnored,
     EverySixteenthFlushIgnored,
-    /// A flush forgets one block in 64.
+    /// A flush does not write one block in 64.
     FlushForgets,
-    /// At each start one bit is flipped, one block lies in another's place, one holds zeros, one is half another
-    /// version.
+    /// At each power cut one bit of the medium is flipped. The next three defects change one block at each power cut:
+    /// to the content of another block, to zeros, or to half of another block's content.
     BitFlipped,
     Misdirected,
     Zeroed,
     Torn,
-    /// Trims live in the cache only and are never made durable.
+    /// Trims change only the cache and are never made durable.
     TrimForgotten,
-    /// Of two versions that are flushed together, the older one reaches the medium.
+    /// Of two versions of a block that are flushed together, the older one is written to the medium.
     OlderVersionWins,
 }
 
@@ -49,11 +49,11 @@ const DEFECTS: [Defect; 10] = [
     Defect::OlderVersionWins,
 ];
 
-/// A drive with a volatile cache over a medium of bytes.
+/// A simulated drive with a volatile cache over a medium of bytes, and with one defect.
 struct Drive {
     defect: Defect,
     medium: Vec<Vec<u8>>,
-    /// Every version since the last flush, newest last.
+    /// Versions of each block that were written since the last flush, the newest last.
     cache: BTreeMap<u64, Vec<Value>>,
     flushes: u64,
     random: Xoshiro256PlusPlus,
@@ -141,7 +141,8 @@ impl Drive {
     }
 }
 
-/// Works with requests in flight, cuts, compares, and so on. Stops at the first cycle with violations.
+/// Runs cycles of work with requests in flight, a power cut and a comparison of all blocks, until the oracle finds
+/// violations. Returns the number of cycles before, the number of blocks compared, and the violations.
 fn first_violations(defect: Defect, seed: u64) -> (u64, u64, Vec<Violation>) {
     let mut drive = Drive::new(defect, seed + 1);
     let mut oracle = Oracle::new(BLOCKS);

@@ -10,7 +10,7 @@ fn served() -> Served {
     Served::new("page-map", 8 * MIB)
 }
 
-/// Connects a client that has sent its flags.
+/// Connects a client that has sent its handshake flags.
 fn begun(served: &Served) -> Client {
     let mut client = served.connect();
     client.send(&3_u32.to_be_bytes());
@@ -161,7 +161,7 @@ fn nbd_metadata_contexts_are_listed_by_name_or_namespace_and_set_by_name_only() 
     assert_eq!(status[0].0.to_be_bytes(), replies[1].1[..4]);
 }
 
-/// How bytes are cut into packets changes nothing.
+/// The replies to a byte stream are the same however the stream is split into packets.
 #[test]
 fn nbd_negotiation_does_not_depend_on_how_bytes_are_split() {
     let export = Export {

@@ -16,10 +16,11 @@ const BLOCKS: u64 = 600;
 const CONNECTIONS: usize = 4;
 const IN_FLIGHT: usize = 8;
 const OPERATIONS: u64 = 6000;
-/// Few contents, so that pages are shared, recycled and packed.
+/// Number of distinct block contents; it is small, so that designs share, recycle and compress pages.
 const CONTENTS: u64 = 40;
 
-/// Makes the content of a block. Half of it repeats, so that it compresses, and versions of a block differ little.
+/// Makes the content of a block with a number. The second half of the block repeats the first, so that it compresses;
+/// contents with neighbouring numbers differ little.
 fn content(number: u64) -> Vec<u8> {
     if number == 0 {
         return vec![0; BLOCK as usize];
@@ -32,7 +33,7 @@ fn content(number: u64) -> Vec<u8> {
 struct InFlight {
     first: u64,
     count: u64,
-    /// What a read must return.
+    /// Bytes that a read has to return; `None` for other operations.
     expected: Option<Vec<u8>>,
 }
 
@@ -50,7 +51,8 @@ impl Oracle {
         numbers.iter().flat_map(|&number| self.contents[number as usize].iter().copied()).collect()
     }
 
-    /// Returns a run of blocks that no request uses, if the drawn one is such a run.
+    /// Draws a run of blocks, and returns its first block and length if no request uses any of them; they are then
+    /// marked as used.
     fn free_run(&mut self) -> Option<(u64, u64)> {
         let first = self.random.below(BLOCKS);
         let count = (1 + self.random.below(8) * self.random.below(2)).min(BLOCKS - first);
@@ -105,7 +107,7 @@ impl Oracle {
     }
 }
 
-/// Returns how many blocks were compared.
+/// Runs random operations on a design, and returns how many blocks were compared.
 fn run(design: &str, seed: u64) -> u64 {
     let served = Served::new(design, BLOCKS * BLOCK);
     let mut clients: Vec<Client> = (0..CONNECTIONS).map(|_| served.client()).collect();
@@ -158,7 +160,8 @@ fn every_served_design_returns_the_last_write_of_each_block() {
     }
 }
 
-/// Connections on threads of their own, each with a region, so that the order among them is the machine's.
+/// Each connection runs on a thread of its own and uses a region of its own, so the order of requests of different
+/// connections is random.
 #[test]
 fn concurrent_connections_never_change_each_others_regions() {
     for design in DESIGNS {

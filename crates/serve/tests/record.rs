@@ -18,7 +18,8 @@ use crate::common;
 
 const SIZE: u64 = 4 * MIB;
 
-/// Writes of any size and place, of few contents, with trims, zeros, flushes and reads among them.
+/// Executes writes of random size and address with few distinct contents, and trims, zeroes, flushes and reads among
+/// them.
 fn work(client: &mut Client, contents: u64, with_remaps: Option<&Path>) {
     const OPERATIONS: u64 = 6000;
     let mut random = Random::new(21);

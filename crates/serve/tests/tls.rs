@@ -19,8 +19,8 @@ use wearwell_serve::{Address, Bound, FlashDevice, Server, Tls};
 
 const ERR_TLS_REQD: u32 = (1 << 31) + 5;
 
-/// Returns the path of a certificate or key of the tests: `authority` signed `server` and `client`; another authority
-/// signed `stranger`.
+/// Returns the path of a test certificate or key. `authority` signed the certificates `server` and `client`; another
+/// authority signed `stranger`.
 fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/certificates").join(name)
 }
@@ -31,7 +31,7 @@ fn tls(asks_clients: bool) -> Tls {
         .expect("the files are certificates")
 }
 
-/// A drive of 16 MiB behind a Unix socket and a TCP port.
+/// A server with TLS and one drive of 16 MiB, on a Unix socket and a TCP port.
 struct Secure {
     server: Server<FlashDevice<SimNand>>,
     port: std::net::SocketAddr,
@@ -66,7 +66,7 @@ impl Secure {
     }
 }
 
-/// Makes the TLS configuration of a client that shows the certificate of this name.
+/// Makes the TLS configuration of a client that shows the certificate of this name, or none.
 fn config(certificate: Option<&str>) -> ClientConfig {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(file("authority.pem")).unwrap()).unwrap();
@@ -86,7 +86,7 @@ fn config(certificate: Option<&str>) -> ClientConfig {
 
 type Encrypted<S> = Client<StreamOwned<ClientConnection, S>>;
 
-/// Asks for TLS and encrypts everything that follows.
+/// Starts TLS on a client's connection, by which all later traffic is encrypted.
 fn encrypt<S: std::io::Read + std::io::Write>(
     mut client: Client<S>,
     certificate: Option<&str>,
@@ -159,7 +159,7 @@ fn tls_is_offered_on_a_socket_file_and_required_over_tcp() {
     secure.server.stop().expect("the engine is sound");
 }
 
-/// Somebody in between could slip in options before the handshake.
+/// An attacker between client and server could insert options before the TLS handshake.
 #[test]
 fn nbd_options_sent_before_the_tls_handshake_are_discarded() {
     let secure = Secure::start(false);
@@ -220,7 +220,7 @@ fn files_that_are_no_certificates_are_refused_with_a_sentence() {
     }
 }
 
-/// A client that does not shake hands, and one that goes in the middle of it.
+/// One client never begins the TLS handshake, and another disconnects in the middle of it.
 #[test]
 fn silent_and_vanishing_tls_clients_delay_no_other_client() {
     let secure = Secure::start(false);

@@ -62,7 +62,7 @@ fn one_write_zeroes_request_may_cover_the_whole_device() {
     assert_eq!(device.device().ftl().stats().host_page_writes, 1 + 64 * MIB / PAGE, "one by one on request");
 }
 
-/// Values of `base:allocation` and of our own context.
+/// Checks the values of `base:allocation` and of Wearwell's own metadata context.
 #[test]
 fn nbd_block_status_reports_holes_and_how_pages_are_stored() {
     let served = Served::new("remap", SIZE);
@@ -134,7 +134,7 @@ fn nbd_requests_of_length_zero_change_nothing() {
     assert_eq!(client.read(0, 4096), [9; 4096]);
 }
 
-/// What an illegal request is answered with: errno, and the connection goes on.
+/// Every illegal request is answered with an errno, and the connection continues.
 #[test]
 fn illegal_nbd_requests_are_answered_with_an_errno_and_keep_the_connection() {
     let served = Served::new("page-map", SIZE);
@@ -219,7 +219,8 @@ fn bytes_that_are_no_nbd_request_end_only_their_connection() {
     assert_eq!(good.read(0, 4096), [3; 4096]);
 }
 
-/// A client that vanishes in the middle of a write has written nothing of it; what it had sent whole is done.
+/// If a client disconnects in the middle of a write, no byte of this write is executed; its earlier, complete requests
+/// are.
 #[test]
 fn a_write_cut_off_by_a_disconnect_is_not_executed() {
     let served = Served::new("page-map", SIZE);
@@ -243,7 +244,7 @@ fn a_write_cut_off_by_a_disconnect_is_not_executed() {
     served.stop();
 }
 
-/// Replies that nobody takes stop the client that sent the requests, and nobody else.
+/// Replies that a client does not receive block the requests of this client only.
 #[test]
 fn a_client_that_accepts_no_replies_delays_no_other_client() {
     let served = Served::new("page-map", 64 * MIB);
@@ -284,8 +285,8 @@ fn an_acknowledged_write_is_read_by_all_connections() {
     }
 }
 
-/// With compression pages wait in RAM for company. A flush on any connection makes what was acknowledged on another
-/// leave it, and so does a write with FUA; nothing else has to.
+/// With compression, pages wait in RAM until a chunk is full. A flush on any connection, and a write with FUA, program
+/// the pages that were acknowledged on all connections.
 #[test]
 fn a_flush_makes_acknowledged_writes_of_all_connections_durable() {
     let waiting = |client: &mut Client| client.status(0, 4096, 0)[1].1[0].1 == 5;
@@ -336,7 +337,7 @@ fn stopping_a_server_answers_the_requests_that_have_arrived() {
     assert_eq!(device.device().ftl().stats().host_page_writes, 200);
 }
 
-/// A device on which a write breaks an invariant.
+/// A device whose writes panic, as if an invariant of the engine were broken.
 struct Broken;
 
 impl BlockDevice for Broken {
@@ -425,7 +426,8 @@ fn a_tcp_client_is_served_like_one_on_a_socket_file() {
     assert_eq!(export[..8], SIZE.to_be_bytes());
 }
 
-/// A client sent two hundred reads and closed: the server read and sent for nobody, and everybody else waited.
+/// Regression: a client sent two hundred reads and closed its connection; the server executed all of them while other
+/// clients waited.
 #[test]
 fn reads_of_a_disconnected_client_are_dropped() {
     const READS: u64 = 200;

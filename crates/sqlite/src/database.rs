@@ -23,13 +23,14 @@ pub(crate) struct State {
 /// A database that is open in this process, shared by all connections to it.
 pub(crate) struct Database {
     name: String,
-    /// Identity of the database's device, [`Options::identity`]: equal for connections that name the same device.
+    /// Text that identifies the database's device ([`Options::identity`]). Connections that name the same device have
+    /// the same text.
     identity: String,
     state: Mutex<State>,
 }
 
-/// All databases that are open in this process. Locked while one is opened or closed, so that a device is never opened
-/// while it is being closed.
+/// All databases that are open in this process. The list is locked while a database is opened or closed, so that a
+/// device is never opened while it is being closed.
 static OPEN: Mutex<Vec<Weak<Database>>> = Mutex::new(Vec::new());
 
 fn lock_open_databases() -> MutexGuard<'static, Vec<Weak<Database>>> {
@@ -74,7 +75,7 @@ impl Database {
         Ok(database)
     }
 
-    /// Drops one reference to an open database. When the last open file drops its reference, the device is closed.
+    /// Drops one reference to an open database. The last open file that drops its reference closes the device.
     pub(crate) fn release(self: Arc<Self>) -> Result<(), Error> {
         let mut open = lock_open_databases();
         let closed = match Arc::into_inner(self) {

@@ -19,10 +19,11 @@ use crc_fast::CrcAlgorithm;
 
 use crate::error::Error;
 
-/// Most chunks (runs of pages assigned to one file) of a device, so that all chunk numbers fit into the directory page.
+/// Most chunks (runs of pages assigned to one file) into which a device is divided. All their numbers fit into the
+/// directory page.
 pub(crate) const CHUNKS_MAX: u64 = 1024;
-/// Fewest device pages of a chunk, so that the space of one database page in the write-ahead log fits into a chunk: the
-/// largest database page divided by the smallest device page.
+/// Fewest device pages of a chunk (run of pages assigned to one file): the largest database page divided by the
+/// smallest device page, so that the space of one database page in the log fits into a chunk.
 const CHUNK_PAGES_MIN: u64 = 16;
 const BLOCK_BYTES_MIN: u32 = 4096;
 const MAGIC: [u8; 8] = *b"WWSQLITE";
@@ -119,14 +120,14 @@ impl Directory {
         (bytes.div_ceil(self.chunk_bytes()) as usize).saturating_sub(self.entry(kind).chunks.len())
     }
 
-    /// Returns [`Error::Full`] unless at least `chunks` chunks (runs of device pages) are free.
+    /// Checks that at least `chunks` chunks (runs of device pages) are free; [`Error::Full`] if fewer are.
     pub(crate) fn require_free(&self, chunks: usize) -> Result<(), Error> {
         let free = self.is_taken.iter().filter(|&&is_taken| !is_taken).count();
         if chunks > free { Err(Error::Full { chunks: self.is_taken.len() }) } else { Ok(()) }
     }
 
-    /// Assigns free chunks (runs of device pages) to a file until it can store its first `bytes` bytes. An error unless
-    /// `kept` chunks would remain free. Returns whether the directory changed.
+    /// Assigns free chunks (runs of device pages) to a file until it can store its first `bytes` bytes. Returns whether
+    /// the directory changed. An error if fewer than `kept` chunks would remain free.
     pub(crate) fn make_room(&mut self, kind: FileKind, bytes: u64, kept: usize) -> Result<bool, Error> {
         let wanted = bytes.div_ceil(self.chunk_bytes()) as usize;
         let missing_chunks = self.missing_chunks(kind, bytes);
@@ -143,8 +144,8 @@ impl Directory {
         Ok(has_changed)
     }
 
-    /// Removes the chunks (runs of device pages) after a file's first `bytes` bytes from the file and returns them.
-    /// They cannot be assigned again before [`Directory::release`].
+    /// Removes the chunks (runs of device pages) that a file does not need for its first `bytes` bytes, and returns
+    /// them. They cannot be assigned to a file before [`Directory::release`].
     pub(crate) fn detach_chunks(&mut self, kind: FileKind, bytes: u64) -> Vec<u16> {
         let kept = bytes.div_ceil(self.chunk_bytes()) as usize;
         let chunks = &mut self.entry_mut(kind).chunks;
@@ -157,7 +158,7 @@ impl Directory {
         self.start(chunk)
     }
 
-    /// Encodes the directory of the files as one page of the device.
+    /// Encodes the directory (which files exist, and where they are stored) as one device page.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
         let head =
@@ -226,7 +227,7 @@ impl Directory {
     }
 }
 
-/// Reader of little-endian integers, one after the other; after the end of the bytes they are zero.
+/// Reader of consecutive little-endian integers. After the end of the bytes it returns zeros.
 struct IntegerReader<'a>(&'a [u8]);
 
 impl IntegerReader<'_> {

@@ -23,19 +23,19 @@ pub trait Drive: Send {
     /// Returns the size of a device page, bytes.
     fn block_bytes(&self) -> u32;
 
-    /// Reads bytes at address `offset`; bytes that were never written are zero.
+    /// Reads bytes from byte `offset` of the device on. Bytes that were never written read as zeros.
     ///
     /// # Errors
     /// Those of [`BlockDevice`].
     fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<(), Error>;
 
-    /// Writes bytes at address `offset`.
+    /// Writes bytes from byte `offset` of the device on.
     ///
     /// # Errors
     /// Those of [`BlockDevice`].
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error>;
 
-    /// Deallocates `len` bytes (TRIM).
+    /// Deallocates `len` bytes from byte `offset` of the device on (TRIM).
     ///
     /// # Errors
     /// Those of [`BlockDevice`].
@@ -47,7 +47,8 @@ pub trait Drive: Send {
     /// Those of [`BlockDevice`].
     fn flush(&mut self) -> Result<(), Error>;
 
-    /// Remaps whole pages: those at `target` get the contents of those at `source`, without data transfer.
+    /// Remaps `len` bytes of whole pages: logical pages from byte `target` on get the contents of those from byte
+    /// `source` on, without data transfer.
     ///
     /// # Errors
     /// Those of [`FlashDevice::remap`].
@@ -59,7 +60,7 @@ pub trait Drive: Send {
     /// [`Error::Server`], [`Error::Answer`].
     fn stats(&mut self) -> Result<Value, Error>;
 
-    /// Flushes and closes the device of the database.
+    /// Flushes and closes the device.
     ///
     /// # Errors
     /// Those of the last flush.
@@ -90,7 +91,7 @@ pub fn open(options: &Options) -> Result<Box<dyn Drive>, Error> {
     })
 }
 
-/// A device that runs in this process, as the drive of a database, and the function that closes it.
+/// A drive whose device runs in this process, with the function that closes the device.
 struct LocalDrive<N> {
     device: FlashDevice<N>,
     close: fn(Device<N>) -> Result<(), Error>,

@@ -118,11 +118,11 @@ pub mod shm {
 
     pub const UNLOCK: c_int = 1;
     pub const SHARED: c_int = 4;
-    /// Number of locks of a wal-index (shared memory of the write-ahead log).
+    /// Number of locks that a wal-index (shared memory of the write-ahead log) has.
     pub const LOCKS: usize = 8;
 }
 
-/// `SQLITE_FCNTL_PRAGMA`: `SQLite` offers a pragma to the VFS.
+/// `SQLITE_FCNTL_PRAGMA`: code of the file control by which `SQLite` offers a pragma to the VFS.
 pub const FCNTL_PRAGMA: c_int = 14;
 /// `SQLITE_IOCAP_POWERSAFE_OVERWRITE`: a write that power loss interrupts changes no byte outside its range.
 pub const IOCAP_POWERSAFE_OVERWRITE: c_int = 0x1000;

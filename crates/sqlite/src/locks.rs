@@ -20,11 +20,11 @@ pub(crate) mod level {
     pub(crate) const EXCLUSIVE: c_int = 4;
 }
 
-/// Refusal of a lock: another connection holds a lock that excludes the requested one.
+/// Error: a lock is refused, because another connection holds a lock that excludes it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Busy;
 
-/// Lock on a database file: number of connections that read, and lock level of the connection that writes.
+/// State of the lock on a database file: number of readers, and level of the writer's lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Locks {
     /// Number of connections whose lock level on the database file is [`level::SHARED`] or higher.
@@ -35,7 +35,7 @@ pub(crate) struct Locks {
 
 impl Locks {
     /// Raises a connection's lock level on the database file from `held` to `wanted`. While other connections read, an
-    /// exclusive lock is refused and the level becomes [`level::PENDING`], which excludes new readers.
+    /// exclusive lock is refused; the connection then holds [`level::PENDING`], which excludes new readers.
     pub(crate) fn raise(&mut self, held: &mut c_int, wanted: c_int) -> Result<(), Busy> {
         if *held >= wanted {
             return Ok(());
@@ -77,15 +77,14 @@ impl Locks {
     }
 }
 
-/// Locks of the wal-index (shared memory of the write-ahead log) that one connection holds, as bit masks with a bit per
-/// lock.
+/// Bit masks of the wal-index locks (on shared memory of the write-ahead log) that one connection holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct ShmHeld {
     shared: u8,
     exclusive: u8,
 }
 
-/// State of the eight wal-index locks (shared memory of the write-ahead log) over all connections.
+/// State of the eight wal-index locks (on shared memory of the write-ahead log) over all connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct ShmLocks {
     readers: [u32; shm::LOCKS],
@@ -93,8 +92,8 @@ pub(crate) struct ShmLocks {
 }
 
 impl ShmLocks {
-    /// Acquires or releases `count` locks of the wal-index from number `first` on, as specified for `xShmLock`: all of
-    /// them or, with `Busy`, none.
+    /// Acquires or releases `count` locks of the wal-index from number `first` on; `flags` are those of `xShmLock`.
+    /// With [`Busy`] none of the locks is acquired.
     pub(crate) fn change(
         &mut self,
         held: &mut ShmHeld,

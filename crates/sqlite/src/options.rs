@@ -24,7 +24,7 @@ pub const DEFAULT_DESIGN: &str = "remap";
 pub(crate) const NAMES: [&str; 9] =
     ["image", "memory", "nbd", "control", "design", "size", "durability", "set", "remap"];
 
-/// Where the device is that stores the database.
+/// Place of the device that stores the database: memory, an image, or a server.
 #[derive(Clone, Debug)]
 pub enum Backend {
     /// A device in this process with simulated flash in memory.
@@ -48,16 +48,16 @@ pub enum Backend {
 /// Options of an open database, from the parameters of its URI.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where the device of the database is: in memory, in an image, or on a server.
+    /// Place of the database's device: in memory, in an image, or on a server.
     pub backend: Backend,
     /// Whether checkpoints remap the pages that they copy from the log to the database, instead of writing them.
     pub remap: bool,
-    /// Identifies the device: two connections use the same device if this text is equal. It lists all URI parameters.
+    /// Values of all URI parameters as one text. Two connections use the same device if their texts are equal.
     pub identity: String,
 }
 
 impl Options {
-    /// Parses the parameters of a URI; `parameter` returns the value of a name.
+    /// Parses the parameters of a database's URI. `parameter` returns the value of the parameter with a given name.
     ///
     /// # Errors
     /// [`Error::Parameter`], [`Error::Config`].

@@ -25,10 +25,11 @@ use crate::error::Error;
 
 /// Longest payload of one NBD request, bytes; longer reads and writes are split.
 const PAYLOAD_MAX_BYTES: usize = 1 << 20;
-/// Longest time that a server may take to answer a request.
+/// Longest time for which the client waits for a server's answer to a request.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The device of a running server: the NBD connection and the control connection, and the lock on the device.
+/// A drive on the device of a running server: connections to its NBD socket and its control socket, and the lock on the
+/// device.
 #[derive(Debug)]
 pub(crate) struct RemoteDrive {
     nbd: NbdClient,
@@ -125,12 +126,12 @@ impl Drive for RemoteDrive {
     }
 }
 
-/// A lock file of a server's device, which stays locked as long as this value lives.
+/// The locked lock file of a server's device; it is unlocked when this is dropped.
 #[derive(Debug)]
 struct DeviceLock(File);
 
-/// Unlocks the lock file explicitly: closing the file would not unlock it while a process that was just forked also has
-/// it open.
+/// Unlocks the lock file explicitly: closing alone would not unlock it while a process that was just forked also has it
+/// open.
 impl Drop for DeviceLock {
     fn drop(&mut self) {
         // If this fails, closing the file unlocks it.
@@ -138,7 +139,7 @@ impl Drop for DeviceLock {
     }
 }
 
-/// Locks the file next to the server's NBD socket that marks the device as used by one process.
+/// Locks the lock file next to the server's NBD socket, by which a process marks the device as used by its database.
 fn lock_device_of(socket: &Path) -> Result<DeviceLock, Error> {
     let mut path = OsString::from(socket);
     path.push(".sqlite-lock");
@@ -156,7 +157,7 @@ fn connect(path: &Path) -> io::Result<UnixStream> {
     Ok(stream)
 }
 
-/// A connection to an NBD server, with simple replies.
+/// A connection to an NBD server that uses simple replies (no structured ones).
 #[derive(Debug)]
 struct NbdClient {
     stream: UnixStream,
@@ -209,8 +210,8 @@ impl NbdClient {
         self.take_option_replies()
     }
 
-    /// Skips NBD information replies that the client did not request, up to the acknowledgement; the control socket
-    /// reports the same facts.
+    /// Skips the replies to `NBD_OPT_GO` up to the acknowledgement. The information in them is not needed, because the
+    /// control socket reports the same.
     fn take_option_replies(&mut self) -> Result<(), Error> {
         loop {
             self.take::<12>()?;

@@ -28,10 +28,10 @@ pub const VFS_NAME: &CStr = c"wearwell";
 const STATS_PRAGMA: &CStr = c"wearwell_stats";
 const PATH_BYTES_MAX: c_int = 1024;
 
-/// What `SQLite` passed when the extension was loaded.
+/// Functions that `SQLite` passed when it loaded the extension.
 struct Host {
     routines: Routines,
-    /// The default VFS, for what this VFS does not do itself: temporary files, randomness, time.
+    /// The default VFS of `SQLite`, used for temporary files, randomness, time and loading of libraries.
     default: *mut Vfs,
 }
 
@@ -46,8 +46,8 @@ fn host() -> &'static Host {
     HOST.get().expect("SQLite calls a VFS after it was registered")
 }
 
-/// Entry point of the extension, whose name `SQLite` derives from `libwearwell_sqlite`. Registers the VFS for the
-/// process; the library stays loaded.
+/// Initialises the extension when `SQLite` loads it: registers the VFS for the process. `SQLite` derives the name of
+/// this entry point from `libwearwell_sqlite`; the library stays loaded.
 ///
 /// # Safety
 /// `table` is what `SQLite` hands to an extension.
@@ -120,7 +120,7 @@ fn vfs_over(default: &Vfs) -> Vfs {
     }
 }
 
-/// An open file of a database on a device, with the locks that it holds.
+/// State of an open database file: its database, its kind, and the locks that its connection holds.
 struct Handle {
     database: Arc<Database>,
     kind: FileKind,
@@ -191,7 +191,7 @@ unsafe fn text<'a>(text: *const c_char) -> &'a str {
     unsafe { CStr::from_ptr(text) }.to_str().unwrap_or("")
 }
 
-/// Returns the handle (database, kind of file, locks) of an open file.
+/// Returns the state of an open file: its database, its kind, and its locks.
 ///
 /// # Safety
 /// `file` was opened by [`open`] for a file on a device, is not closed, and is used by this thread alone.
@@ -255,7 +255,7 @@ unsafe fn parameter(name: *const c_char, key: &str) -> Option<String> {
     (!value.is_null()).then(|| unsafe { text(value) }.to_owned())
 }
 
-/// Opens a file of a database; `None` if the file does not exist and is not to be created.
+/// Opens a file of a database. `None` if the file does not exist and `creates` is false.
 fn open_kind(
     kind: FileKind,
     path: &str,
@@ -453,8 +453,8 @@ unsafe extern "C" fn shm_unmap(file: *mut ffi::File, _deletes: c_int) -> c_int {
     code::OK
 }
 
-/// Unmaps the wal-index (shared memory of the write-ahead log) and releases the connection's locks on it; when its last
-/// user unmaps it, its memory is freed.
+/// Unmaps the wal-index (shared memory of the write-ahead log) for a connection, and releases the connection's locks on
+/// it. The memory is freed when the last connection unmaps it.
 fn unmap(handle: &mut Handle) {
     let Ok(mut state) = handle.database.state() else { return };
     let _ = state.shm_locks.change(&mut handle.shm, 0, ffi::shm::LOCKS, ffi::shm::UNLOCK);

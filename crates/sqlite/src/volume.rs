@@ -29,7 +29,8 @@ use crate::drive::Drive;
 use crate::error::Error;
 use crate::wal::{ContiguousRange, FRAME_HEADER_BYTES, WAL_HEADER_BYTES, WalLayout};
 
-/// Most partially written pages kept in memory; when it is reached, all are written and dropped.
+/// Most partially written device pages that are kept in memory. When this number is reached, all of them are written to
+/// the device and dropped.
 const PARTIAL_PAGES_MAX: usize = 64;
 
 /// Counters of the writes, remaps and syncs of a database's files, since the database was opened.
@@ -52,10 +53,11 @@ pub struct Counters {
     pub syncs: u64,
 }
 
-/// The frame payload (database page) that was read last from the write-ahead log, as a possible source of a remap.
+/// The frame payload (database page) that was last read from the write-ahead log. A write of the same bytes to the
+/// database can become a remap of it.
 #[derive(Debug)]
 struct WalRead {
-    /// Device address of the frame payload (database page).
+    /// Device address of this frame payload, bytes.
     at: u64,
     bytes: Vec<u8>,
 }
@@ -66,12 +68,12 @@ struct PartialPage {
     is_dirty: bool,
 }
 
-/// The files of one `SQLite` database on a device.
+/// The files of one `SQLite` database, stored on a device.
 pub struct Volume {
     drive: Box<dyn Drive>,
     directory: Directory,
     is_directory_dirty: bool,
-    /// Device pages that are partially written and still in memory, by their device address.
+    /// Partially written device pages that are kept in memory, by their device address in bytes.
     partial: BTreeMap<u64, PartialPage>,
     wal_len: u64,
     /// Length that the database will have after a checkpoint of the whole log, bytes.
@@ -82,7 +84,7 @@ pub struct Volume {
 }
 
 impl Volume {
-    /// Reads the directory of a device; an empty device gets a new directory.
+    /// Opens the volume on a device: reads its directory of files. An empty device gets a new directory.
     ///
     /// # Errors
     /// [`Error::Foreign`], [`Error::Damaged`], [`Error::Unsuitable`], those of the device.
@@ -105,7 +107,7 @@ impl Volume {
         })
     }
 
-    /// Returns the counters of the volume's writes since it was opened.
+    /// Returns the counters of writes, remaps and syncs since the volume was opened.
     pub fn counters(&self) -> Counters {
         self.counters
     }
@@ -213,8 +215,8 @@ impl Volume {
         (page_bytes > 0).then(|| WalLayout::new(page_bytes, self.block_bytes()))
     }
 
-    /// Returns the range of a file's bytes that begins at byte `offset` and is also contiguous in the stored pages;
-    /// `None` if the page size of the log is not known because it has no header yet.
+    /// Returns the contiguous range (also contiguous on the device) that begins at byte `offset` of a file. `None` for
+    /// a log without a header, whose page size is not known yet.
     fn piece(&self, kind: FileKind, offset: u64) -> Option<ContiguousRange> {
         let chunk_bytes = self.directory.chunk_bytes();
         match kind {
@@ -244,8 +246,8 @@ impl Volume {
         Ok(())
     }
 
-    /// Evaluates headers that are written to the write-ahead log: the header of the log states the page size, the
-    /// header of a frame states which database page the frame holds.
+    /// Evaluates a header that is written to the write-ahead log. The header of the log contains the page size. The
+    /// header of a frame contains the number of the frame's database page, for which the database must have space.
     fn evaluate_header(&mut self, offset: u64, header: &[u8]) -> Result<(), Error> {
         let number = |at: usize| {
             let bytes = header.get(at..).and_then(<[u8]>::first_chunk);
@@ -311,8 +313,8 @@ impl Volume {
         self.drive.remap(at, source, bytes.len() as u64)
     }
 
-    /// Copies bytes for device address `at` into partially written pages in memory, which are written to the device at
-    /// the next sync.
+    /// Copies bytes for device address `at` into partially written pages in memory. These pages are written to the
+    /// device at the next sync.
     fn write_partial(&mut self, at: u64, bytes: &[u8]) -> Result<(), Error> {
         let block_bytes = u64::from(self.block_bytes());
         let mut done = 0;
@@ -342,8 +344,8 @@ impl Volume {
         Ok(self.partial.get_mut(&page_at).expect("it is there or was put there"))
     }
 
-    /// Writes all changed pages that are partially written to the device. They stay in memory, because the next headers
-    /// belong into the same pages.
+    /// Writes all partially written pages in memory that have changed to the device. They stay in memory, because the
+    /// next headers belong to the same pages.
     fn write_partial_pages(&mut self) -> Result<(), Error> {
         for (&at, page) in self.partial.iter_mut().filter(|(_, page)| page.is_dirty) {
             self.drive.write(at, &page.bytes)?;
@@ -371,8 +373,8 @@ impl Volume {
         entry.len = recorded;
     }
 
-    /// Sets the length of a database's file; if it becomes shorter, chunks (runs of device pages) that the file no
-    /// longer needs are freed.
+    /// Sets the length of a database's file, in bytes. Chunks (runs of device pages) that the file no longer needs are
+    /// freed.
     pub(crate) fn truncate(&mut self, kind: FileKind, len: u64) -> Result<(), Error> {
         self.set_len(kind, len);
         let stored = match self.wal_layout().filter(|_| kind == FileKind::Wal) {
@@ -448,10 +450,10 @@ mod tests {
     use crate::options::Options;
 
     const PAGE_BYTES: usize = 4096;
-    /// File offset of the first frame's payload in a log.
+    /// Offset of the first frame's payload in a write-ahead log, bytes.
     const PAYLOAD: u64 = WAL_HEADER_BYTES + FRAME_HEADER_BYTES;
 
-    /// Creates a volume with a log of one frame, whose page was read.
+    /// Makes a volume with a write-ahead log of one frame with database page `page`, and reads this page from the log.
     fn after_reading(page: &[u8]) -> Volume {
         let parameters = [("memory", "on"), ("size", "32MiB"), ("set", "remap.dedup=false")];
         let value =

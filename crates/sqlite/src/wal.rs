@@ -19,15 +19,15 @@
 pub(crate) const WAL_HEADER_BYTES: u64 = 32;
 /// Size of a frame's header in `SQLite`'s write-ahead log, bytes.
 pub(crate) const FRAME_HEADER_BYTES: u64 = 24;
-/// Frames of the write-ahead log whose headers are stored in one slot (a group). Their headers and the header of the
-/// log fill a page of 4 KiB except for 8 bytes.
+/// Number of frames of the write-ahead log in a group: their headers are stored together in one slot. These headers and
+/// the header of the log fill a page of 4 KiB except for 8 bytes.
 pub(crate) const FRAMES: u64 = 169;
 
 /// A range of a file's bytes that is also contiguous as stored on the device. In a write-ahead log, frame headers and
 /// database pages are separate ranges, because they are stored apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ContiguousRange {
-    /// Offset of the contiguous range in the stored pages of the file, bytes.
+    /// Offset, in bytes, of the contiguous range in the file's pages as they are stored on the device.
     pub(crate) at: u64,
     /// Length of the contiguous range, bytes; at least one.
     pub(crate) len: u64,
@@ -36,7 +36,8 @@ pub(crate) struct ContiguousRange {
     pub(crate) is_partial: bool,
 }
 
-/// Computes where the headers and database pages of a write-ahead log are stored, for one size of database pages.
+/// Rule by which headers and database pages of a write-ahead log are placed on the device, for one size of database
+/// pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct WalLayout {
     /// Size of a database page, bytes.
@@ -82,8 +83,8 @@ impl WalLayout {
         }
     }
 
-    /// Returns how many groups of frames (frames whose headers share a slot) a log of `len` bytes occupies, at least in
-    /// part.
+    /// Returns the number of groups (frames whose headers share a slot) that a log of `len` bytes occupies, a partly
+    /// filled one included.
     pub(crate) fn groups(self, len: u64) -> u64 {
         len.saturating_sub(WAL_HEADER_BYTES).div_ceil(self.frame_bytes() * FRAMES).max(u64::from(len > 0))
     }
@@ -93,7 +94,8 @@ impl WalLayout {
         if groups == 0 { 0 } else { WAL_HEADER_BYTES + groups * FRAMES * self.frame_bytes() }
     }
 
-    /// Returns how many bytes of device pages a log of `len` bytes may use.
+    /// Returns the number of bytes of device pages that a log of `len` bytes occupies, with its separate pages for
+    /// headers.
     pub(crate) fn stored_bytes(self, len: u64) -> u64 {
         self.groups(len) * self.group_bytes()
     }

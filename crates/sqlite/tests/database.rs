@@ -13,7 +13,7 @@ fn checkpoint(connection: &Connection) {
     assert_eq!(busy, 0);
 }
 
-/// Does the same work in the default VFS of `SQLite`, and returns the rows.
+/// Does the work of [`churn`] in a database of `SQLite`'s default VFS, and returns its rows.
 fn model(transactions: u64) -> Vec<(i64, Vec<u8>)> {
     let plain = Connection::open_in_memory().expect("there is memory");
     churn(&plain, 7, transactions);
@@ -56,7 +56,7 @@ fn a_database_survives_journal_mode_changes_and_vacuum() {
     assert_eq!(rows(&open("changes", &parameters)), expected);
 }
 
-/// All but the writes that made the database before it had a log.
+/// Counts all writes to the database, except those that created it before it had a log.
 #[test]
 fn every_checkpoint_write_of_sqlite_becomes_a_remap() {
     for page_bytes in [4096, 16384] {
@@ -78,7 +78,7 @@ fn every_checkpoint_write_of_sqlite_becomes_a_remap() {
     }
 }
 
-/// A page below the device's cannot be remapped, and is not.
+/// A database page smaller than a device page cannot be remapped.
 #[test]
 fn checkpoints_of_small_sqlite_pages_are_plain_writes() {
     let connection = open("small", "memory=on&size=32MiB&design=remap");
@@ -167,7 +167,7 @@ fn sqlite_threads_write_one_after_the_other() {
     }
 }
 
-/// `SQLite` says that the disk is full, rolls back, and goes on.
+/// `SQLite` reports a full disk, rolls the transaction back, and continues.
 #[test]
 fn a_full_device_fails_a_transaction_and_keeps_the_database() {
     for mode in ["wal", "delete"] {
@@ -262,7 +262,8 @@ fn sqlite_works_on_the_device_of_a_running_server() {
     device.ftl_mut().check().expect("every law holds");
 }
 
-/// Transactions over several databases need a file that is not kept on a device, unless there is a log.
+/// Without a write-ahead log, a transaction over several databases needs a super-journal, which cannot be stored on a
+/// device.
 #[test]
 fn attached_databases_need_the_write_ahead_log_mode() {
     let folder = tempfile::tempdir().expect("there is room for a folder");

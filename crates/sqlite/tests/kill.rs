@@ -38,7 +38,7 @@ const SETTINGS: [&str; 7] = [
 
 type Model = BTreeMap<i64, Vec<u8>>;
 
-/// Returns what transaction `number` does: per slot a new body, or none.
+/// Returns the changes of transaction `number`: for each slot (row) its new body, or `None` if the row is deleted.
 fn changes(number: u64) -> Vec<(i64, Option<Vec<u8>>)> {
     let mut random = Random::new(number);
     (0..=random.below(6))
@@ -81,7 +81,7 @@ fn stored(connection: &Connection) -> Model {
     rows.map(|row| row.expect("it is readable")).collect()
 }
 
-/// The child's part; as a test of its own it does nothing.
+/// Runs the child process of the test; started as a test of its own, it does nothing.
 #[test]
 fn the_child_process_commits_transactions_until_it_is_killed() {
     let Ok(arguments) = std::env::var(CHILD) else { return };
@@ -114,7 +114,8 @@ fn the_child_process_commits_transactions_until_it_is_killed() {
     }
 }
 
-/// Runs the child process and kills it after a while; returns the last transaction number that it printed.
+/// Runs the child process and kills it after `lifetime`. Returns the number of the last transaction that it reported as
+/// committed.
 fn run_and_kill(arguments: &str, lifetime: Duration) -> u64 {
     let mut child = Command::new(std::env::current_exe().expect("a test knows where it is"))
         .args([
@@ -196,7 +197,7 @@ fn acknowledged_transactions_with_a_rollback_journal_survive_kill_9() {
     torture("delete", "full");
 }
 
-/// Without a sync per commit the last ones may be lost, and nothing else.
+/// Without a sync at each commit, the last transactions may be lost, but no earlier one.
 #[test]
 fn wal_mode_without_syncs_keeps_a_prefix_of_transactions_after_kill_9() {
     torture("wal", "normal");

@@ -7,7 +7,7 @@ mod kill;
 mod layout;
 mod loadable;
 
-/// A file that is not named above would not be compiled, and its tests would not run.
+/// A test file that is not declared as a module above would not be compiled, and its tests would not run.
 #[test]
 fn every_file_of_tests_is_part_of_the_program() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");

@@ -152,7 +152,8 @@ fn the_error_for_a_missing_trace_names_the_file() {
     );
 }
 
-/// A remap changes what pages hold, not what was written: overwrites, silent writes and trimmed pages follow it.
+/// A remap changes what pages hold without a write: later counts of overwrites, silent writes and trimmed pages take
+/// the new contents into account.
 #[test]
 fn trace_info_moves_page_contents_with_remaps() {
     let rows = [

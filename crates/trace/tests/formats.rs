@@ -124,7 +124,7 @@ fn traces_without_operations_need_the_assume_option() {
     assert!(matches!(read_all(&bytes, &OpenOptions::default()).1, Err(TraceError::UnknownFormat { .. })));
 }
 
-/// What would be ignored is refused: who says it believes something else of the file.
+/// An option that the format would ignore is refused, because the user believes something untrue about the file.
 #[test]
 fn an_open_option_that_the_format_does_not_use_is_refused() {
     let bytes = fixture("msr").bytes;
@@ -242,7 +242,8 @@ fn a_capture_finds_the_files_beside_it() {
     assert!(with_bytes[3].payload.is_empty() && with_bytes[6].payload.is_empty(), "ids without bytes");
 }
 
-/// Checks the message for one bad line after the good fixture, and that skipping bad lines counts it.
+/// Checks the error message for one bad line after the good lines of a fixture, and that the option to skip bad lines
+/// counts the line.
 fn assert_message(name: &str, bad_line: &str, expected: &str) {
     let mut fixture = fixture(name);
     let line = fixture.bytes.split(|&byte| byte == b'\n').count();

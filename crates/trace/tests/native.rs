@@ -36,8 +36,8 @@ fn read(file: &[u8]) -> Vec<Request> {
     requests
 }
 
-/// Makes the descriptor of a page with one of few fingerprints, so that contents repeat, count up and come with
-/// different sizes.
+/// Generates content descriptors with one of few fingerprints, so that contents repeat, have consecutive fingerprints
+/// and occur with different sizes.
 fn descriptor() -> impl Strategy<Value = Descriptor> {
     let fingerprint = prop_oneof![0..8_u64, Just(u64::MAX), any::<u64>()];
     let size = || prop_oneof![3 => Just(Descriptor::UNKNOWN_SIZE), 2 => 0..3_u16, 1 => Just(4096_u16)];
@@ -97,7 +97,7 @@ proptest! {
     }
 }
 
-/// Makes a trace with contents in several frames.
+/// Returns the requests of a trace whose contents extend over several frames (compressed groups of records).
 fn long_trace() -> Vec<Request> {
     let content = |index: u64| Descriptor {
         fingerprint: Fingerprint(if index.is_multiple_of(3) {
@@ -211,7 +211,7 @@ fn the_native_writer_refuses_requests_that_its_reader_would_refuse() {
     }
 }
 
-/// The example of `docs/TRACE-FORMAT.md`, byte by byte.
+/// The bytes must equal those of the example in `docs/TRACE-FORMAT.md`.
 #[test]
 fn the_native_writer_writes_the_documented_example() {
     let content = Descriptor { compressed_bytes: 100, ..Descriptor::of_fingerprint(Fingerprint(5)) };
@@ -229,7 +229,7 @@ fn the_native_writer_writes_the_documented_example() {
     assert_eq!(end[20..], [1_u64, 1, 1].map(u64::to_le_bytes).concat());
 }
 
-/// Files from before remaps have a column less, and must stay readable.
+/// Files that were written before the format had remaps lack one column, and must stay readable.
 #[test]
 fn the_csv_without_a_source_column_is_read_and_has_no_remaps() {
     let as_csv = OpenOptions { format: Some(Format::Csv), ..OpenOptions::default() };

@@ -8,7 +8,7 @@ use wearwell_trace::{
 
 use crate::fixtures;
 
-/// Reads to the end in one format and checks what consumers rely on.
+/// Reads a trace to its end in one format, and checks the properties of requests on which consumers rely.
 fn read_as(format: Option<Format>, bytes: &[u8], skip_bad_lines: bool) {
     let assume = (format == Some(Format::OracleGeneral)).then_some(AssumedOp::Writes);
     let options = OpenOptions { format, skip_bad_lines, assumed_op: assume, ..OpenOptions::default() };
@@ -45,7 +45,7 @@ fn native(index: usize) -> Vec<u8> {
     file
 }
 
-/// Returns a fixture, or its native copy, with some bytes changed, removed or repeated.
+/// Generates a fixture file, or its copy in the native format, with some bytes changed, removed or repeated.
 fn mutated() -> impl Strategy<Value = Vec<u8>> {
     let edits = prop::collection::vec((any::<prop::sample::Index>(), 0..4_u8, any::<u8>()), 1..8);
     (0..fixtures().len(), any::<bool>(), edits).prop_map(|(index, as_native, edits)| {
@@ -101,7 +101,7 @@ fn random_bytes_after_every_magic_number_never_panic() {
     }
 }
 
-/// The seeds of the fuzz targets, and what fuzzing may add to them.
+/// Reads the seed inputs of the fuzz targets, and the inputs that fuzzing may have added to them.
 #[test]
 fn the_seed_inputs_of_the_fuzz_targets_never_panic() {
     let corpus = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");

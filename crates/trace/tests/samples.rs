@@ -23,7 +23,7 @@ fn sample(path: &str) -> Option<PathBuf> {
     Some(file)
 }
 
-/// What is known about a sample. Shares are rounded to the digits of the expectation.
+/// Known facts about a sample trace. Shares are rounded to the digits of the expected value.
 struct Facts {
     requests: u64,
     write_share: f64,
@@ -330,7 +330,7 @@ fn the_capture_w5_cbuild_has_its_known_counts() {
     );
 }
 
-/// Mean over the distinct contents of a capture, and over the changed pages, of the sizes beside it.
+/// Checks the mean size over the distinct contents of a capture, and the mean delta size over its changed pages.
 #[test]
 fn capture_sizes_match_the_published_means() {
     let expected = [("w2-git-ext4", 0.557, 0.325), ("w5-cbuild-ext4", 0.527, 0.167)];
@@ -353,8 +353,8 @@ fn capture_sizes_match_the_published_means() {
     }
 }
 
-/// The bytes of a capture: requests have them exactly if all their contents are kept, equal ids have equal bytes, and
-/// the first content that is not kept comes after as many page writes as published.
+/// Checks the page bytes of a capture: a request has bytes exactly if all its contents are kept, equal ids have equal
+/// bytes, and the first content that is not kept follows as many page writes as published.
 #[test]
 fn equal_content_ids_have_equal_bytes_in_a_capture() {
     const KEPT: u64 = 20_000;
@@ -379,7 +379,7 @@ fn equal_content_ids_have_equal_bytes_in_a_capture() {
     assert_eq!(ids.iter().position(|&id| id >= KEPT), Some(WRITES_BEFORE_THE_FIRST_GAP));
 }
 
-/// Requests of any reader, for comparison.
+/// Reads all requests of any reader into a list, for comparison.
 fn drain(mut reader: Box<dyn TraceReader>) -> Vec<Request> {
     let mut all = Vec::new();
     let mut request = Request::default();

@@ -25,7 +25,7 @@ const WARM_UP_WRITES: u32 = 2_000_000;
 const MEASURED_WRITES: u32 = 2_000_000;
 const REPETITIONS: usize = 5;
 const DUPLICATE_PERCENT: u32 = 10;
-/// Contents that duplicates are drawn from: those of the last writes.
+/// Number of recent contents from which duplicates are drawn: those of the last writes.
 const RECENT_CONTENTS: u32 = 300_000;
 
 #[derive(Clone, Copy)]
@@ -41,7 +41,7 @@ enum Call {
     Read(Ppn),
 }
 
-/// What an engine keeps, and the part asks for. Its changes follow from the calls.
+/// State that an engine keeps and the recycler queries. Its changes follow from the calls.
 #[derive(Clone)]
 struct Tables {
     mapping: Vec<Ppn>,
@@ -214,14 +214,14 @@ fn measure(
     report(name, &engine, warm);
 }
 
-/// Nanoseconds that this thread has run on a processor; wall time where the system does not tell.
+/// Returns the nanoseconds that this thread has run on a processor; wall time where the system does not report it.
 fn cpu_nanoseconds(start: Instant) -> u64 {
     let schedule = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
     let running = schedule.and_then(|text| text.split(' ').next()?.parse().ok());
     running.unwrap_or_else(|| start.elapsed().as_nanos() as u64)
 }
 
-/// Replays the calls; CPU nanoseconds per host write.
+/// Replays the calls; returns the CPU nanoseconds per host write.
 fn replay(calls: &[Call], recycle: &mut Recycler, tables: &mut Tables) -> f64 {
     let start = Instant::now();
     let before = cpu_nanoseconds(start);

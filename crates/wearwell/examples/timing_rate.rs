@@ -43,13 +43,13 @@ fn op(die: u32, kind: OpKind, cause: Cause) -> FlashOp {
     FlashOp { plane: PlaneId(die), kind, cause, dependency_distance: 0, transfer_bytes: bytes, count: 1 }
 }
 
-/// One collection on `die`, then the host's program.
+/// Returns the operations of one collection on `die`, followed by a host program.
 fn write_with_collection(die: u32) -> Vec<FlashOp> {
     let copies = FlashOp { count: COPIES_PER_COLLECTION, ..op(die, OpKind::Copies, Cause::Gc) };
     vec![copies, op(die, OpKind::Erase, Cause::Gc), op(die, OpKind::Program, Cause::Host)]
 }
 
-/// Host writes on random dies, each die collecting at its own phase.
+/// Host writes on random dies; each die starts its collections at its own phase.
 struct Load {
     lists: Vec<Vec<FlashOp>>,
     reads: Vec<FlashOp>,
@@ -61,7 +61,7 @@ struct Load {
 }
 
 impl Load {
-    /// Poisson arrivals of which the writes keep the arrays busy for `load` of the time.
+    /// Creates requests with Poisson arrivals, whose writes keep the arrays busy for the share `load` of the time.
     fn new(load: f64, read_share: f64) -> Self {
         let transfer = FLASH.transfer_ns(PAGE_BYTES);
         let copies = u64::from(COPIES_PER_COLLECTION);
@@ -123,7 +123,7 @@ fn closed_loop(timing: &mut Timing, load: &mut Load, writes: u32) -> u64 {
     ops
 }
 
-/// CPU seconds of this thread where the system tells, wall seconds elsewhere.
+/// Returns the CPU seconds of this thread; wall seconds where the system does not report them.
 fn cpu_seconds(start: Instant) -> f64 {
     std::fs::read_to_string("/proc/thread-self/schedstat")
         .ok()
@@ -133,7 +133,7 @@ fn cpu_seconds(start: Instant) -> f64 {
 
 type Drive = fn(&mut Timing, &mut Load, u32) -> u64;
 
-/// One line of the table: a mode, the requests, and how they arrive.
+/// One line of the table: timing mode, requests, and kind of arrival.
 struct Case<'a> {
     name: &'a str,
     mode: TimingMode,
@@ -143,7 +143,7 @@ struct Case<'a> {
 }
 
 impl Case<'_> {
-    /// Best of three runs.
+    /// Measures the case three times and prints the best run.
     fn measure(&self, requests: u32) {
         let mut best = f64::MAX;
         let mut last = None;

@@ -4,7 +4,7 @@
 //! is the classic FTL bug. All are `u32`: this suffices for 2^32 pages (16 TiB with pages of 4 KiB), and table entries
 //! of 32 bits keep the one random memory access per page operation cheap. `u32::MAX` is reserved as "none".
 
-/// Logical page number (LPN): a host address in units of one flash page.
+/// Logical page number (LPN): a host address in units of one page, which has the size of a flash page.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Lpn(pub u32);
 
@@ -33,7 +33,8 @@ pub struct BlockId(pub u32);
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct PlaneId(pub u32);
 
-/// What a remap command does with its source pages (Remap-SSD, FAST 2021, section 4.1: the remap flag).
+/// Mode of a remap command: whether the source pages keep their content (Remap-SSD, FAST 2021, section 4.1: the remap
+/// flag).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum RemapMode {
     /// The source pages stay mapped: source and target share their content (remap flag 0).
@@ -44,7 +45,7 @@ pub enum RemapMode {
 
 /// A 32-bit address that dense tables store with `u32::MAX` for "none".
 pub trait Address: Copy + PartialEq {
-    /// The value that means "no address" in a dense table.
+    /// The value that means "no address" in a dense table: `u32::MAX`.
     const NONE: Self;
     /// Returns the address, or `None` if it is [`Address::NONE`].
     #[inline]
@@ -74,8 +75,8 @@ macro_rules! address {
 }
 address!(Lpn, Ppn, Unit, BlockId, PlaneId);
 
-/// Whether `unit` is a flash page of a device with `pages` pages; members of compressed chunks (pages compressed
-/// together) have greater numbers.
+/// Whether `unit` is a flash page of a device with `pages` flash pages. Members of compressed chunks (logical pages
+/// compressed together) have greater numbers.
 pub(crate) fn is_flash_page(unit: Unit, pages: u64) -> bool {
     (unit.0 as u64) < pages && unit.to_option().is_some()
 }

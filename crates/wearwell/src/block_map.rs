@@ -15,23 +15,23 @@ use crate::address::BlockId;
 use crate::nand::{Nand, PageKind};
 use crate::store::{BlockState, Store};
 
-/// Largest number of bins of an [`EraseHistogram`].
+/// Largest number of bins of an [`EraseHistogram`] (erase counts of blocks).
 pub const HISTOGRAM_BINS_MAX: u32 = 40;
-/// Number of steps in which a cell states shares of its pages.
+/// Number of steps in which a cell of the block map (a few blocks) states the shares of its valid and invalid pages.
 const SHARE_STEPS: u64 = 15;
-/// Code of a cell whose blocks are all retired.
+/// Value of a cell of the block map (a few blocks) whose blocks are all retired.
 const RETIRED_CODE: u64 = 15;
-/// Digits of the base64url alphabet.
+/// Digits of the base64url alphabet, by value; a cell of the block map is written as two of them.
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// Returns the number of consecutive blocks that share a cell, if the map of `blocks` blocks may have `most_cells`
-/// cells; at least 1.
+/// Returns the number of consecutive blocks that share a cell of the block map, at least 1, for a drive of `blocks`
+/// blocks and a map of at most `most_cells` cells.
 pub fn blocks_per_cell(blocks: u32, most_cells: u32) -> u32 {
     blocks.div_ceil(most_cells.max(1)).max(1)
 }
 
-/// Appends the cells of a range of blocks to `digits`. The range begins at a cell; its last cell may have fewer blocks.
-/// O(blocks of the range).
+/// Appends the block-map cells of the blocks in the range `blocks` to `digits`, two characters per cell. The range
+/// begins with the first block of a cell; its last cell may have fewer blocks. O(blocks of the range).
 pub fn append_cells<N: Nand>(
     store: &Store<N>,
     blocks: Range<u32>,
@@ -72,7 +72,7 @@ fn cell<N: Nand>(store: &Store<N>, blocks: Range<u32>) -> u64 {
     valid << 8 | (programmed - valid) << 4 | kind
 }
 
-/// Returns the code by which a cell states that blocks hold pages of this kind.
+/// Returns the code, 1 to 6, by which a cell of the block map states that most of its blocks hold pages of this kind.
 fn code(kind: PageKind) -> usize {
     match kind {
         PageKind::Data | PageKind::Head | PageKind::Tail => 1,
@@ -87,17 +87,17 @@ fn code(kind: PageKind) -> usize {
 /// Histogram of erase counts of blocks, with at most [`HISTOGRAM_BINS_MAX`] bins of equal width.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct EraseHistogram {
-    /// Erases of the least worn block, at which the first bin begins.
+    /// Erase count of the least worn block, at which the first bin of the histogram begins.
     pub first_erases: u32,
-    /// Width of a bin, erases.
+    /// Width of a bin of the histogram, in erases per block.
     pub erases_per_bin: u32,
-    /// Number of blocks in each bin.
+    /// Number of blocks whose erase count is in each bin of the histogram.
     pub blocks: Vec<u32>,
 }
 
 impl EraseHistogram {
-    /// Computes the histogram of erase counts; empty if there are none. Iterates over the counts three times, so that
-    /// it stores nothing of the size of the drive.
+    /// Computes the histogram of the erase counts of blocks; empty if there are none. Iterates over the counts three
+    /// times, so that no copy of them is stored.
     pub fn of_erase_counts(erases: impl Iterator<Item = u32> + Clone) -> Self {
         let (Some(first), Some(last)) = (erases.clone().min(), erases.clone().max()) else {
             return Self::default();

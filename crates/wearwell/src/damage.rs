@@ -17,7 +17,7 @@ use crate::store::{BlockState, Stream};
 pub struct ScrubProgress {
     /// First flash page of the next step of the scrub; `None` after the last page of the device.
     pub next_page: Option<Ppn>,
-    /// Pages read in this step of the scrub.
+    /// Number of pages read in this step of the scrub.
     pub read_pages: u32,
 }
 
@@ -46,8 +46,8 @@ impl<N: Nand> Ftl<N> {
         Ok(ScrubProgress { next_page: (next < end).then_some(Ppn(next)), read_pages })
     }
 
-    /// Whether flash page `ppn` may hold data or metadata that is still needed. If page validity is on flash, dead data
-    /// pages count as needed.
+    /// Whether the flash page `ppn` may hold data or metadata that is still needed, so that a scrub must read it. If
+    /// page validity is on flash, dead data pages count as needed.
     ///
     /// # Errors
     /// Power loss.
@@ -84,8 +84,8 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Returns the logical pages that are lost because a flash page with their data is known to be uncorrectable, each
-    /// with that flash page. O(logical pages) if any flash page is uncorrectable; costs no counted operation. Empty if
-    /// the map is on flash and cannot be read.
+    /// with that flash page. Takes O(logical pages) time if any flash page is uncorrectable, and no counted flash
+    /// operation. Empty if the map is on flash and cannot be read.
     pub fn lost_logical_pages(&mut self) -> Vec<(Lpn, Ppn)> {
         if self.store.unreadable_pages().next().is_none() {
             return Vec::new();

@@ -21,7 +21,7 @@ impl Fingerprint {
     pub const ZERO_PAGE: Self = Self(0);
 
     /// Returns a fingerprint computed from `parts` in their order, for pages that are assembled from sector digests or
-    /// partial writes. Never [`Self::ZERO_PAGE`].
+    /// partial writes. The result is never [`Self::ZERO_PAGE`].
     pub fn combine(parts: impl IntoIterator<Item = u64>) -> Self {
         let mut state = 0x9e37_79b9_7f4a_7c15_u64;
         for part in parts {
@@ -31,7 +31,8 @@ impl Fingerprint {
     }
 }
 
-/// Mixes the bits of a 64-bit number (finaliser with the constants of Stafford's "variant 13", as in `SplitMix64`).
+/// Returns a 64-bit hash of `x`, which maps different numbers to different hashes (finaliser with the constants of
+/// Stafford's "variant 13", as in `SplitMix64`).
 #[inline]
 pub fn mix_bits(mut x: u64) -> u64 {
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -54,7 +55,7 @@ pub struct Descriptor {
 }
 
 impl Descriptor {
-    /// Value of a size in a descriptor if the trace does not record the size.
+    /// Value of a compressed or delta size in a descriptor that means "the trace does not record this size".
     pub const UNKNOWN_SIZE: u16 = u16::MAX;
 
     /// Returns a content descriptor with this fingerprint and unknown compressed and delta sizes.
@@ -93,8 +94,8 @@ impl<'a> Content<'a> {
         }
     }
 
-    /// Returns the compressed size of the page with an LZ4-class compressor, bytes, if known. For bytes this compresses
-    /// the page.
+    /// Returns the compressed size of the page with an LZ4-class compressor, in bytes; `None` if a descriptor does not
+    /// give it. For real bytes this compresses the page.
     pub fn compressed_bytes(&self) -> Option<usize> {
         match self {
             Content::Descriptor(d) => {
@@ -121,8 +122,8 @@ pub fn compressed_len(bytes: &[u8]) -> usize {
     lz4_flex::block::compress(bytes).len().min(bytes.len())
 }
 
-/// Returns the size in bytes of the delta (compressed XOR) between two versions of a page, at most the page size; 0 if
-/// they are equal.
+/// Returns the size in bytes of the delta (compressed XOR) between two versions of a page, capped at the page size; 0
+/// if they are equal.
 pub fn delta_len(new: &[u8], old: &[u8]) -> usize {
     compute_delta(new, old).len().min(new.len())
 }

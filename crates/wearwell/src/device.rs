@@ -36,19 +36,19 @@ pub enum HostData<'a> {
     Descriptors(&'a [Descriptor]),
 }
 
-/// The part of a host request that falls into one logical page.
+/// The part of a host request that lies in one logical page.
 #[derive(Clone, Copy, Debug)]
 struct PagePiece {
     lpn: Lpn,
     mask: SectorMask,
-    /// First byte of the piece within its logical page, end of the piece there, and first byte of the piece within the
-    /// request.
+    /// First byte of the piece within its logical page. `to` is the end of the piece there, and `at` the first byte of
+    /// the piece within the request.
     from: usize,
     to: usize,
     at: usize,
 }
 
-/// A drive: a write buffer and an FTL on a flash medium.
+/// A drive: a write buffer and an FTL over a flash medium `N`.
 #[derive(Clone, Debug)]
 pub struct Device<N> {
     ftl: Ftl<N>,
@@ -58,18 +58,18 @@ pub struct Device<N> {
     partial: PartialWrites,
 }
 
-/// Counts of page writes that covered only some sectors of their page when they reached the FTL. Each programs a whole
-/// page.
+/// Counts of partial page writes: those that covered only some sectors of their page when they reached the FTL. Each
+/// programs a whole page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PartialWrites {
     /// Number of page writes that covered only some sectors of their page.
     pub page_writes: u64,
-    /// Number of partial page writes whose page held data, which was read first (read-modify-write).
+    /// Number of partial page writes whose logical page held data, so that the page was read first (read-modify-write).
     pub read_modify_writes: u64,
 }
 
 impl PartialWrites {
-    /// Returns the counts of partial page writes since `earlier`, an earlier reading of the same counters.
+    /// Returns the counts of partial page writes since `earlier`, a value of the same counters at an earlier time.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         Self {
@@ -80,7 +80,7 @@ impl PartialWrites {
 }
 
 impl<N: Nand> Device<N> {
-    /// Creates a formatted device of `logical_pages` pages.
+    /// Creates an empty device of `logical_pages` pages on the erased medium `nand`, with the parts of an FTL design.
     ///
     /// # Errors
     /// The errors of [`Ftl::new`].
@@ -105,7 +105,7 @@ impl<N: Nand> Device<N> {
         &mut self.ftl
     }
 
-    /// Consumes the drive and returns its flash medium; all state in RAM is dropped.
+    /// Consumes the drive and returns its flash medium. All state in RAM is dropped, the write buffer included.
     pub fn into_nand(self) -> N {
         self.ftl.into_store().into_nand()
     }
@@ -141,13 +141,13 @@ impl<N: Nand> Device<N> {
         self.ftl.store().flash_ops.as_slice()
     }
 
-    /// Returns the deferred flash operations of the last host request, which the FTL started on its own and for which
-    /// no request waits; see [`FlashOpList`](crate::stats::FlashOpList).
+    /// Returns the deferred flash operations of the last host request: those that the FTL started on its own and for
+    /// which no request waits ([`FlashOpList`](crate::stats::FlashOpList)).
     pub fn deferred_ops(&self) -> &[FlashOp] {
         self.ftl.store().flash_ops.deferred_ops()
     }
 
-    /// Returns the bytes of RAM that a controller needs for this device, by data structure.
+    /// Returns the RAM that a controller needs for this device, as one pair of name and bytes per data structure.
     pub fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
         let mut parts = self.ftl.ram_bytes();
         if !self.buffer.is_off() {
@@ -156,7 +156,7 @@ impl<N: Nand> Device<N> {
         parts
     }
 
-    /// Writes `len` bytes at byte `offset`, both multiples of the sector size.
+    /// Executes a host write of `len` bytes at byte `offset`, both multiples of the sector size.
     ///
     /// # Errors
     /// [`Error::OutOfRange`], [`Error::InvalidOptions`] for a request that is not whole sectors, and the errors of
@@ -185,7 +185,8 @@ impl<N: Nand> Device<N> {
         self.write_piece(piece.lpn, PageData::Bytes(page), piece.mask)
     }
 
-    /// Writes one whole page: a faster path for replay of page-aligned traces.
+    /// Executes a host write of one whole page whose content `descriptor` describes: a faster path for the replay of
+    /// page-aligned traces.
     ///
     /// # Errors
     /// The errors of [`Ftl::write`].
@@ -204,8 +205,8 @@ impl<N: Nand> Device<N> {
         self.buffer.is_off() && self.ftl.supports_write_batches()
     }
 
-    /// Writes whole pages in order, for designs that do not look at content. Returns the number of pages written before
-    /// the first error, and the outcome.
+    /// Executes host writes of whole pages in order, for designs that do not look at content. Returns the number of
+    /// pages written before the first error, and the outcome.
     ///
     /// # Errors
     /// The errors of [`Ftl::write`].
@@ -231,16 +232,16 @@ impl<N: Nand> Device<N> {
         Ok(())
     }
 
-    /// Writes the page that the write buffer evicts next to the FTL.
+    /// Evicts the oldest page from the write buffer and writes it to the FTL.
     fn evict(&mut self) -> Result<()> {
         let page = self.buffer.take_oldest();
         self.write_partial_pages(page)
     }
 
     /// Writes a page evicted from the write buffer to the FTL. If that fails, the page returns to the buffer, because
-    /// its write was acknowledged. Exception: if only a part of the page was written and its other sectors are
-    /// uncorrectable on flash, the part is dropped, so that it does not block all later evictions. The logical page
-    /// then reads as lost until it is overwritten as a whole.
+    /// its write was acknowledged. Exception: the buffer has only some sectors of the page, and its other sectors are
+    /// uncorrectable on flash. Then the buffered sectors are dropped, so that they do not block all later evictions.
+    /// The logical page reads as lost until it is overwritten as a whole.
     fn write_partial_pages(&mut self, page: Option<BufferedPage>) -> Result<()> {
         let Some(page) = page else { return Ok(()) };
         match self.store_page(page.lpn, &page.data, page.written_sectors) {
@@ -254,7 +255,8 @@ impl<N: Nand> Device<N> {
         }
     }
 
-    /// Writes a page to the FTL. If only a part of the page was written, the other sectors are read from flash first.
+    /// Writes the sectors of `lpn` in `mask` to the FTL, as a whole page. If `mask` is not the whole page, reads its
+    /// other sectors from flash first.
     fn store_page(&mut self, lpn: Lpn, data: &PageData, mask: SectorMask) -> Result<()> {
         if mask.is_full(self.page_sectors()) {
             return self.ftl.write(lpn, data.content());
@@ -264,7 +266,7 @@ impl<N: Nand> Device<N> {
         self.ftl.write(lpn, whole.content())
     }
 
-    /// Returns the content of `lpn` that the FTL stores, with the sectors in `mask` overwritten by `data`.
+    /// Reads the content of `lpn` that the FTL stores, and returns it with the sectors in `mask` overwritten by `data`.
     fn complete(&mut self, lpn: Lpn, data: &PageData, mask: SectorMask) -> Result<PageData> {
         let Self { ftl, page, partial, .. } = self;
         partial.read_modify_writes += u64::from(ftl.read_for_modify(lpn, page)?);
@@ -279,9 +281,9 @@ impl<N: Nand> Device<N> {
         Ok(whole)
     }
 
-    /// Reads `len` bytes at byte `offset`, both multiples of the sector size. On a medium that keeps bytes, `into`
-    /// receives them; it may be empty if the caller does not need them. Pages that were never written, or were trimmed,
-    /// read as zeros.
+    /// Executes a host read of `len` bytes at byte `offset`, both multiples of the sector size. On a medium that keeps
+    /// bytes, `into` receives them; it may be empty if the caller does not need them. Pages that were never written, or
+    /// were trimmed, read as zeros.
     ///
     /// # Errors
     /// As [`Device::write`]; uncorrectable pages.
@@ -318,7 +320,7 @@ impl<N: Nand> Device<N> {
         read.map(|_| ())
     }
 
-    /// Overwrites, in `page` as read from flash, the sectors of `lpn` that are in the write buffer.
+    /// Overwrites in `page`, the content of `lpn` as read from flash, the sectors that are in the write buffer.
     fn overlay_buffered(&self, lpn: Lpn, page: &mut Box<[u8]>) {
         let Some(buffered) = self.buffer.get(lpn) else { return };
         let mut merged = PageData::Bytes(std::mem::take(page));
@@ -328,7 +330,8 @@ impl<N: Nand> Device<N> {
         }
     }
 
-    /// Deallocates the logical pages that lie completely inside the range. Pages partly inside keep their data.
+    /// Deallocates the logical pages that lie completely inside the `len` bytes at byte `offset` (TRIM). Pages partly
+    /// inside keep their data.
     ///
     /// # Errors
     /// As [`Device::write`].
@@ -367,7 +370,8 @@ impl<N: Nand> Device<N> {
         self.ftl.remap_pages(Lpn(target), Lpn(source), pages, mode)
     }
 
-    /// Writes to the FTL those of the `pages` logical pages from `first` on that are in the write buffer.
+    /// Writes the pages of the write buffer that are among the `pages` logical pages from `first` on to the FTL, and
+    /// removes them from the buffer.
     fn write_out_range(&mut self, first: u32, pages: u32) -> Result<()> {
         if self.buffer.len() == 0 {
             return Ok(());
@@ -379,7 +383,7 @@ impl<N: Nand> Device<N> {
         Ok(())
     }
 
-    /// Makes every acknowledged write durable.
+    /// Makes every acknowledged write durable: writes the write buffer to the FTL and flushes the FTL.
     ///
     /// # Errors
     /// The errors of [`Ftl::write`].
@@ -428,7 +432,7 @@ impl<N: Nand> Device<N> {
         }
     }
 
-    /// Splits a valid request into its parts, one per logical page, in order.
+    /// Splits a valid request of `len` bytes at byte `offset` into its pieces, one per logical page, in order.
     fn pieces(&self, offset: u64, len: u64) -> impl Iterator<Item = PagePiece> + use<N> {
         let page_bytes = self.page_bytes;
         let end = offset + len;

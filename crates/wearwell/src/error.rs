@@ -10,7 +10,7 @@ pub enum Error {
     /// The geometry of the flash (channels, dies, planes, blocks, pages) is impossible.
     #[error(transparent)]
     Geometry(#[from] GeometryError),
-    /// The logical pages do not fit: the physical pages minus the reserve for GC and open blocks are fewer.
+    /// The logical pages of the device do not fit into its physical pages minus the reserve for GC and open blocks.
     #[error(
         "{logical} logical pages do not fit: {physical} physical pages less {reserve} kept for garbage collection \
          and open blocks leave {usable}; lower the logical size or add blocks"
@@ -25,7 +25,7 @@ pub enum Error {
         /// Number of physical pages that can hold host data.
         usable: u64,
     },
-    /// A request contains a logical page beyond the exported capacity.
+    /// A request names a logical page beyond the exported capacity.
     #[error(
         "logical page {lpn} is beyond the device's {pages} pages; check the trace's address range or compact it"
     )]
@@ -35,7 +35,8 @@ pub enum Error {
         /// Number of logical pages that the device exports.
         pages: u32,
     },
-    /// A remap request is not aligned to whole pages. Only whole pages have map entries.
+    /// The addresses or the length of a remap request are not multiples of the page size; only whole pages have map
+    /// entries.
     #[error(
         "remap of {len} bytes from byte {source_offset} to byte {target_offset}: remaps are whole pages of {page_bytes} bytes"
     )]
@@ -49,7 +50,7 @@ pub enum Error {
         /// Page size of the device, bytes.
         page_bytes: u64,
     },
-    /// An atomic remap command cannot be recorded as a whole in the reverse map. Nothing was changed.
+    /// The reverse map has no room for all entries of an atomic remap command. Nothing was changed.
     #[error(
         "remap of {pages} pages: the reverse map has no room for all of its entries, so it would not be atomic; nothing was changed: \
          remap fewer pages, or write them"
@@ -58,8 +59,8 @@ pub enum Error {
         /// Number of logical pages in the atomic remap command.
         pages: u32,
     },
-    /// Garbage collection cannot free a block: every page of every victim is valid, because retired blocks or metadata
-    /// used up the spare space.
+    /// Garbage collection cannot free a block: every page of every closed block is valid, because retired blocks or
+    /// metadata used up the spare space. The device is read-only then.
     #[error(
         "the device is full: no block has an invalid page left and {free_blocks} blocks are free; it is read-only now"
     )]
@@ -67,10 +68,10 @@ pub enum Error {
         /// Number of blocks of the device that are free.
         free_blocks: u32,
     },
-    /// The flash medium failed in a way that the engine cannot handle; the source is the medium's own error.
+    /// The flash medium failed in a way that the engine cannot handle; the field is the medium's own error.
     #[error("flash: {0}")]
     Nand(NandError),
-    /// Data read from the device is not what was written there.
+    /// Data read from the device is not what was written there; the text says which data.
     #[error("damaged data: {0}; restore from a copy")]
     Damaged(String),
     /// The medium lost the data of a logical page. An overwrite or a trim of the logical page clears the error.
@@ -86,10 +87,10 @@ pub enum Error {
     VictimPolicyFailed {
         /// Name of the victim policy.
         name: String,
-        /// Error message of the policy itself, or what is wrong with its choice.
+        /// Error message of the user-supplied policy, or what is wrong with its choice.
         why: String,
     },
-    /// Options of the device contradict each other or the flash geometry.
+    /// Options of the device contradict each other or the flash geometry; the text says which.
     #[error("device options: {0}")]
     InvalidOptions(String),
 }
@@ -101,14 +102,14 @@ impl From<NandError> for Error {
 }
 
 impl Error {
-    /// Whether the cause of the error is an uncorrectable flash page. An overwrite of the logical page clears such an
-    /// error.
+    /// Returns whether the cause of the error is an uncorrectable flash page. An overwrite of the logical page clears
+    /// such an error.
     pub fn is_media_error(&self) -> bool {
         matches!(self, Error::Nand(NandError::Uncorrectable(_)) | Error::LogicalPageLost { .. })
     }
 
-    /// Converts an error of the medium during a read of `lpn`: an uncorrectable flash page becomes
-    /// [`Error::LogicalPageLost`] of that logical page.
+    /// Converts an error of the medium during a read of `lpn`: the error of an uncorrectable flash page becomes
+    /// [`Error::LogicalPageLost`] of `lpn`, other errors stay as they are.
     #[cold]
     pub(crate) fn lost_page_if_uncorrectable(self, lpn: Lpn) -> Self {
         match self {
@@ -117,7 +118,7 @@ impl Error {
         }
     }
 
-    /// Whether power was lost during the operation that failed. The caller then has to recover the device.
+    /// Returns whether power was lost during the operation that failed. The caller then has to recover the device.
     pub fn is_power_loss(&self) -> bool {
         matches!(self, Error::Nand(NandError::PowerLost))
     }

@@ -10,7 +10,7 @@ use crate::address::{BlockId, Ppn};
 use crate::nand::PageKind;
 use crate::operation::Cause;
 
-/// One event of a request, in the order in which the engine caused it.
+/// One event that the engine caused during a request; events are recorded in the order in which they happen.
 #[derive(Clone, PartialEq, Debug)]
 pub enum FtlEvent {
     /// A flash page was read.
@@ -29,11 +29,11 @@ pub enum FtlEvent {
         /// Reason for the program.
         cause: Cause,
     },
-    /// A flash page was copied to another one, as GC and wear leveling do: one read and one program.
+    /// A flash page was copied to another one by GC or wear leveling: one read and one program.
     Copy {
-        /// Page that was read.
+        /// Source page of the copy, which was read.
         from: Ppn,
-        /// Page that was programmed.
+        /// Destination page of the copy, which was programmed.
         to: Ppn,
         /// Reason for the copy.
         cause: Cause,
@@ -47,7 +47,8 @@ pub enum FtlEvent {
     },
     /// GC chose a victim, which it empties and erases next.
     Victim(Box<VictimChoice>),
-    /// The reason for the programs of metadata pages that follow.
+    /// A part of the FTL starts to write metadata pages; holds the reason for the programs of metadata pages that
+    /// follow.
     Metadata(MetadataReason),
 }
 
@@ -55,55 +56,57 @@ pub enum FtlEvent {
 /// which it was chosen.
 #[derive(Clone, PartialEq, Debug)]
 pub struct VictimChoice {
-    /// Pool (set of planes) that GC collects.
+    /// Pool (set of planes) in which GC chose the victim.
     pub pool: u32,
     /// Number of free blocks of the pool before the collection.
     pub free_blocks: u32,
-    /// Block that GC collects.
+    /// Block that GC chose as victim.
     pub block: BlockId,
-    /// Rule that chose the block.
+    /// Rule by which GC chose the victim.
     pub rule: VictimRule,
-    /// Closed blocks of the pool that GC may collect and that have an invalid page, in order of their numbers; the
-    /// victim is always among them.
+    /// Closed blocks of the pool from which GC could choose (those with an invalid page), in order of their numbers;
+    /// the victim is always among them.
     pub candidates: Vec<CandidateFigures>,
 }
 
-/// Figures of a block that GC may collect, as the victim policy sees them.
+/// Figures of a block that GC could choose as victim, as the victim policy sees them.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct CandidateFigures {
     /// Number of the candidate block.
     pub block: BlockId,
-    /// Number of valid pages that the FTL counts: an upper bound if the map finds invalid pages late.
+    /// Number of valid pages of the block that the FTL counts: an upper bound if the map identifies invalid pages late.
     pub valid_pages: u32,
-    /// Flash programs (and reverse-map entries) since the block was closed.
+    /// Number of flash programs (and reverse-map entries) since the block was closed.
     pub age_programs: u64,
     /// Number of times that the block was erased.
     pub erases: u32,
     /// Kind of data in the block's pages.
     pub kind: PageKind,
-    /// Figure by which the rule that chose the victim ranks the block; `None` if the rule did not examine the block.
+    /// Figure by which the rule that chose the victim ranks this block; `None` if the rule did not examine the block.
     pub rank_figure: Option<f64>,
 }
 
 /// Rule by which GC chose a victim.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum VictimRule {
-    /// The victim policy that the configuration names chose the block.
+    /// The configured victim policy chose the block.
     Policy,
     /// A victim policy that the user supplied chose the block.
     UserPolicy,
-    /// The block with the fewest valid pages, whatever the policy, because the pool is short of free blocks.
+    /// GC took the block with the fewest valid pages, whatever the policy, because the pool has too few free blocks.
     Urgent,
-    /// The block with the fewest valid pages of those whose valid pages fit into open blocks, because the pool has no
-    /// free block.
+    /// GC took the block with the fewest valid pages among those whose valid pages fit into open blocks, because the
+    /// pool has no free block.
     NoFreeBlock,
-    /// The metadata block with the fewest valid pages, because metadata occupies more blocks than its share.
+    /// GC took the metadata block with the fewest valid pages, because metadata occupies more than its share of the
+    /// blocks.
     MetadataShare,
-    /// The block with the fewest valid pages; metadata blocks count only without valid pages.
+    /// GC took the block with the fewest valid pages among data blocks and metadata blocks without valid pages.
     EmptyMetadata,
-    /// The metadata block with the fewest valid pages, because no other block can be collected.
+    /// GC took the metadata block with the fewest valid pages, because no other block can be collected.
     OnlyMetadata,
-    /// Another block than the policy's, because the reverse map has no room for the entries of that one.
+    /// GC took another block than the policy chose, because the reverse map has no room for the entries of the chosen
+    /// one.
     Recordable,
 }
 
@@ -120,7 +123,7 @@ impl VictimRule {
         Self::Recordable,
     ];
 
-    /// Returns the name of the rule that chooses victims: lower case, words joined by `-`.
+    /// Returns the name of the rule that chose a victim: lower case, words joined by `-`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Policy => "policy",
@@ -135,33 +138,34 @@ impl VictimRule {
     }
 }
 
-/// Why a part of the FTL writes metadata pages.
+/// Reason for which a part of the FTL writes metadata pages.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum MetadataReason {
-    /// The cache of map entries is full, and a dirty entry is evicted: its translation page is written.
+    /// The RAM cache of map entries is full, and a dirty entry is evicted: its translation page is written.
     Eviction,
     /// The map holds more dirty entries, or more unidentified invalid pages, than its bounds allow, or NVRAM is nearly
     /// full of dirty entries.
     MapBound,
-    /// A checkpoint of the map writes entries that have been dirty for long.
+    /// A checkpoint of the map writes entries that have been dirty for a long time.
     MapCheckpoint,
-    /// A trim must be on flash when it returns.
+    /// A trim writes translation pages, because the trim must be on flash when it returns.
     Trim,
-    /// All dirty entries of the map are written, because a battery or a shutdown saves them.
+    /// All dirty entries of the map are written: a battery saves them at power loss, or the drive is shut down.
     WriteBack,
-    /// A page of the map's journal is full.
+    /// A page of the map's journal is full and is written.
     JournalFull,
-    /// The map's journal has its maximum length, and its changes are merged into translation pages.
+    /// The map's journal has its maximum length, so its changes are merged into translation pages.
     JournalMerge,
-    /// The RAM buffer of the validity store is full.
+    /// The RAM buffer of the validity store is full and is written.
     ValidityBufferFull,
-    /// The validity store is written early, because recovery can replay only a bounded number of reports.
+    /// The RAM buffer of the validity store is written early, because recovery can replay only a bounded number of
+    /// reports.
     ValidityDue,
-    /// Sorted runs of the validity store are merged.
+    /// Sorted runs of the validity store (Logarithmic Gecko) are merged.
     ValidityMerge,
     /// A page became invalid, and its bit is set in the bitmap on flash.
     ValidityBit,
-    /// The NVRAM buffer of the reverse map's log is full.
+    /// The NVRAM buffer of the reverse map's log is full and is written to flash.
     LogBufferFull,
 }
 
@@ -182,7 +186,7 @@ impl MetadataReason {
         Self::LogBufferFull,
     ];
 
-    /// Returns the name of the reason: lower case, words joined by `-`.
+    /// Returns the name of the reason for a metadata write: lower case, words joined by `-`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Eviction => "eviction",

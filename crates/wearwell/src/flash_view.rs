@@ -49,22 +49,22 @@ impl FlashPageState {
     }
 }
 
-/// State of a flash page in a snapshot of the drive: state, kind of data, owner.
+/// A flash page in a snapshot of the drive: its state, kind of data, and owner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FlashPage {
     /// State of the flash page: free, valid, invalid, recyclable or torn.
     pub state: FlashPageState,
     /// Kind of data that the flash page holds; `None` if it is free or torn.
     pub kind: Option<PageKind>,
-    /// Owner in the flash page's spare area, e.g. the LPN; its meaning depends on the [`PageKind`]. `None` if the page
-    /// is free or torn.
+    /// Owner that the flash page's spare area names; its meaning depends on the [`PageKind`] (for data, the LPN).
+    /// `None` if the page is free or torn.
     pub owner: Option<u32>,
     /// Number of logical pages mapped to this flash page: more than one if the page is shared or part of a compressed
     /// chunk.
     pub logical_pages: u32,
 }
 
-/// State of a block in a snapshot of the drive: state, kind of data, valid pages, erases.
+/// A block in a snapshot of the drive: its state, kind of data, valid pages, and erases.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FlashBlock {
     /// State of the block: free, open, closed, erasing or retired.
@@ -73,7 +73,7 @@ pub struct FlashBlock {
     pub kind: Option<PageKind>,
     /// Stream of writes (host, GC, ...) that fills the block; `None` if the block is not open.
     pub stream: Option<Stream>,
-    /// Valid pages in the block, head and tail pages (which describe the block) excluded.
+    /// Number of valid pages in the block, without head and tail pages (which describe the block).
     pub valid_pages: u32,
     /// Number of programmed pages in the block.
     pub programmed_pages: u32,
@@ -88,13 +88,14 @@ pub struct FlashView {
     pub pages: Vec<FlashPage>,
     /// All blocks of the drive, by block number.
     pub blocks: Vec<FlashBlock>,
-    /// For each logical page the first flash page that holds its content (if stored as a delta: its base page); `None`
-    /// if nothing is stored.
+    /// First flash page that holds the content of each logical page, by LPN (if stored as a delta: its base page).
+    /// `None` if nothing is stored, or if the content is only in RAM.
     pub first_page_of_lpn: Vec<Option<Ppn>>,
-    /// For each logical page the form in which it is stored: whole, shared, delta, compressed, or buffered.
+    /// Form in which each logical page is stored, by LPN: whole, shared, delta, compressed, or buffered.
     pub form_of_lpn: Vec<PageState>,
-    /// For each logical page that is stored in several flash pages those that a read needs in addition to the page in
-    /// `places`: the page of its delta (none while the delta is in RAM), or the other pages of its compressed chunk.
+    /// Flash pages that a read of the logical page needs in addition to the one in `first_page_of_lpn`, by LPN: the
+    /// page of its delta (none while the delta is in RAM), or the other pages of its compressed chunk. Logical pages
+    /// without further pages have no entry.
     pub further_pages_of_lpn: BTreeMap<Lpn, Vec<Ppn>>,
 }
 
@@ -127,8 +128,8 @@ impl<N: Nand> Ftl<N> {
         })
     }
 
-    /// Returns the states of all flash pages as their spare areas describe them: free, torn, or (until the L2P table
-    /// shows otherwise) invalid.
+    /// Returns the states of all flash pages as their spare areas show them: free, torn, or programmed. Programmed
+    /// pages are marked invalid until the L2P table shows otherwise.
     fn pages_by_spare_areas(&mut self) -> Result<Vec<FlashPage>> {
         let geometry = self.store.geometry().clone();
         let mut pages = vec![FlashPage::default(); geometry.pages() as usize];
@@ -169,7 +170,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Returns the state of a programmed flash page: valid, recyclable or invalid. Not for pages of deltas and
-    /// compressed chunks, see [`Self::find_packed_pages`].
+    /// compressed chunks; [`Self::find_packed_pages`] finds their state.
     fn state_of_programmed_page(&self, ppn: Ppn, page: &FlashPage) -> FlashPageState {
         let owns = |stream| page.owner.is_some_and(|owner| self.owns_metadata(stream, owner, ppn));
         let is_valid = match page.kind {
@@ -227,7 +228,7 @@ impl<N: Nand> Ftl<N> {
         (0..blocks.len()).map(BlockId).map(view).collect()
     }
 
-    /// Returns for each logical page that is stored in several flash pages all of them but the first.
+    /// Returns all flash pages but the first of each logical page that is stored in several flash pages.
     fn view_further_places(&self, map: &[Unit]) -> BTreeMap<Lpn, Vec<Ppn>> {
         let mut further = BTreeMap::new();
         if let Some(stage) = &self.delta {

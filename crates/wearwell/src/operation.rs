@@ -13,19 +13,19 @@ pub enum OpKind {
     Program,
     /// Block erase: tBERS on the plane, no data transfer.
     Erase,
-    /// A batch of [`FlashOp::count`] page copies within one plane: read, program, read, program, and so on, each
-    /// program after its read.
+    /// A batch of [`FlashOp::count`] page copies within one plane: alternately a read and a program, each program after
+    /// its read.
     Copies,
-    /// A sequential scan of NVRAM, of [`FlashOp::count`] lines of [`NVRAM_LINE_BYTES`]. No plane executes it.
-    /// [`FlashOp::plane`] is the first plane of the GC victim whose referrers (logical pages mapped to it) are searched
-    /// for, or `NONE`.
+    /// A sequential scan of NVRAM, of [`FlashOp::count`] lines of [`NVRAM_LINE_BYTES`]. No plane executes it. If the
+    /// scan searches for the referrers of a GC victim (logical pages mapped to its pages), [`FlashOp::plane`] is the
+    /// first plane of the victim, otherwise `NONE`.
     Scan,
 }
 
 /// Bytes of NVRAM per line, the unit of a scan.
 pub const NVRAM_LINE_BYTES: u32 = 64;
 
-/// Reason for a flash operation. Every reported figure is a sum over causes.
+/// Reason for a flash operation. Operations are counted per cause, and every reported figure is a sum over causes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum Cause {
@@ -45,7 +45,7 @@ pub enum Cause {
     /// Content mechanisms: reads to verify equal content, reads of fingerprints, programs of delta and compressed
     /// pages.
     Content,
-    /// Checkpoints, which write state in RAM to flash.
+    /// Checkpoints of the mapping, which write state in RAM to flash.
     Checkpoint,
     /// Reads and writes of head and tail pages, which describe the block that they are in.
     BlockMetadata,
@@ -90,15 +90,15 @@ impl Cause {
         }
     }
 
-    /// Whether no host request waits for operations of this cause: they are background work and only compete for the
-    /// flash.
+    /// Returns whether operations of this cause are background work, for which no host request waits: they only compete
+    /// for the flash.
     #[inline]
     pub fn is_background(self) -> bool {
         matches!(self, Cause::Gc | Cause::Wear | Cause::Checkpoint | Cause::BlockMetadata | Cause::Scrub)
     }
 }
 
-/// One flash operation of a request. Operations are listed in the order in which the FTL issued them.
+/// One flash operation of a request. Operations are listed in the order in which the FTL issues them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FlashOp {
     /// Plane that executes the operation.
@@ -107,24 +107,25 @@ pub struct FlashOp {
     pub kind: OpKind,
     /// Reason for the flash operation.
     pub cause: Cause,
-    /// Distance back, in the request's list of operations, to the operation whose result this operation needs, as a GC
-    /// program needs its read: 1 is the operation just before. 0 if the operation can start when the request arrives.
-    /// Never refers to a batch of copies or a scan.
+    /// Number of operations back, in the request's list of operations, to the one whose result this operation needs, as
+    /// a GC program needs its read: 1 is the operation just before. 0 if this operation can start when the request
+    /// arrives. Never refers to a batch of copies or a scan.
     pub dependency_distance: u16,
-    /// Bytes transferred over the channel: 0 for an erase, only the spare bytes for a read of a spare area.
+    /// Bytes transferred over the channel: 0 for an erase, only the bytes of the spare area for a read of a spare area.
     pub transfer_bytes: u32,
     /// Number of page copies in a batch, or of NVRAM lines in a scan; 1 for all other kinds of operations.
     pub count: u32,
 }
 
 impl FlashOp {
-    /// Whether no host request waits for this flash operation, judged by its cause.
+    /// Returns whether this flash operation is background work, for which no host request waits; its cause decides.
     #[inline]
     pub fn is_background(&self) -> bool {
         self.cause.is_background()
     }
 
-    /// Returns the number of flash reads, programs and erases in this record: 2 per copy, 0 for a scan of NVRAM.
+    /// Returns the number of flash reads, programs and erases that this record stands for: 2 per copy, 0 for a scan of
+    /// NVRAM.
     #[inline]
     pub fn flash_operation_count(&self) -> u64 {
         match self.kind {
@@ -134,8 +135,8 @@ impl FlashOp {
         }
     }
 
-    /// Returns the record of a scan of `bytes` bytes of NVRAM. `plane` is the first plane of the GC victim whose
-    /// referrers are searched for, if there is a victim.
+    /// Creates the record of a scan of `bytes` bytes of NVRAM. `plane` is the first plane of the GC victim whose
+    /// referrers (logical pages mapped to its pages) are searched for; `None` if there is no victim.
     pub fn nvram_scan(plane: Option<PlaneId>, bytes: u64) -> FlashOp {
         let lines = bytes.div_ceil(u64::from(NVRAM_LINE_BYTES));
         FlashOp {
@@ -148,14 +149,14 @@ impl FlashOp {
         }
     }
 
-    /// Whether the operation reads the reverse map's log on flash. The next NVRAM scan in the request's list waits for
-    /// such a read.
+    /// Returns whether the operation reads the reverse map's log on flash. The next NVRAM scan in the request's list
+    /// waits for such a read.
     #[inline]
     pub(crate) fn reads_reverse_map_log(&self) -> bool {
         (self.kind, self.cause) == (OpKind::Read, Cause::RemapLog)
     }
 
-    /// Returns the read and the program of which each page copy of this batch consists.
+    /// Returns the read and the program that make up each page copy of this batch.
     pub fn copy_read_and_program(&self) -> [FlashOp; 2] {
         let read = FlashOp { kind: OpKind::Read, dependency_distance: 0, count: 1, ..*self };
         [read, FlashOp { kind: OpKind::Program, dependency_distance: 1, ..read }]

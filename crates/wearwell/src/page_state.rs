@@ -19,13 +19,13 @@ pub enum PageState {
     /// Stored in a flash page of its own, uncompressed and unshared.
     Stored,
     /// Stored in a flash page, or in a member of a compressed chunk (pages compressed together), to which other logical
-    /// pages are mapped as well.
+    /// pages are mapped too.
     Shared,
     /// Stored as a flash page (the base) and a delta (compressed difference) to that page.
     Delta,
-    /// Compressed together with other logical pages, in a compressed chunk.
+    /// Stored in a compressed chunk, together with other logical pages.
     Packed,
-    /// Buffered in RAM only: in the write buffer, or until enough pages are there to be compressed together.
+    /// Buffered in RAM only: in the write buffer, or in the buffer of a compressed chunk that is not complete.
     Waiting,
 }
 
@@ -34,7 +34,7 @@ impl PageState {
     pub const ALL: [Self; 6] =
         [Self::Hole, Self::Stored, Self::Shared, Self::Delta, Self::Packed, Self::Waiting];
 
-    /// Returns the name of the form of storage in lower case, one word.
+    /// Returns the name of the form in which a logical page is stored: one word, lower case.
     pub fn name(self) -> &'static str {
         match self {
             Self::Hole => "hole",
@@ -61,7 +61,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Returns the form in which logical page `lpn` is stored if the L2P table maps it to `place` (a flash page or a
-    /// member of a compressed chunk); ignores buffers in RAM.
+    /// member of a compressed chunk; `None`: unmapped). Ignores buffers in RAM.
     pub(crate) fn page_state_at(&self, lpn: Lpn, place: Option<Unit>) -> PageState {
         let Some(unit) = place else { return PageState::Hole };
         if self
@@ -81,9 +81,9 @@ impl<N: Nand> Ftl<N> {
         self.chunks.is_some() && !is_flash_page(unit, self.store.geometry().pages())
     }
 
-    /// Returns the share of the spare blocks (blocks in addition to those that the logical pages fill) that are still
-    /// good, in percent: 100 on a device without bad blocks, 0 if no good block is spare. `bad_blocks` is the number of
-    /// bad blocks of the device.
+    /// Returns the percentage of the spare blocks that are still good. Spare blocks are those that the device has in
+    /// addition to the blocks that the logical pages fill. 100 on a device without bad blocks, 0 if no good block is
+    /// spare. `bad_blocks` is the number of bad blocks of the device.
     pub fn spare_percent(&self, bad_blocks: u32) -> f64 {
         let geometry = self.store.geometry();
         let blocks = geometry.blocks() as f64;

@@ -8,10 +8,10 @@ use crate::events::{FtlEvent, MetadataReason};
 use crate::nand::PageKind;
 use crate::operation::{Cause, FlashOp, OpKind};
 
-/// Counts of flash operations per [`Cause`], indexed by `Cause as usize`.
+/// Counts of flash operations by their [`Cause`]; the index is `Cause as usize`.
 pub type CountsByCause = [u64; Cause::COUNT];
 
-/// Returns the counts of flash operations that are not zero, keyed by the name of their cause.
+/// Returns the counts of flash operations that are not zero, keyed by the name of the cause.
 pub fn nonzero_counts_by_cause(counts: &CountsByCause) -> BTreeMap<String, u64> {
     Cause::ALL
         .iter()
@@ -23,68 +23,71 @@ pub fn nonzero_counts_by_cause(counts: &CountsByCause) -> BTreeMap<String, u64> 
 /// Counters of a drive's operations since it was built, or since its counters were last cleared.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Stats {
-    /// Host page writes that reached the FTL, after the write buffer: the denominator of write amplification.
+    /// Number of host page writes that reached the FTL, after the write buffer: the denominator of write amplification.
     pub host_page_writes: u64,
     /// Number of pages that host reads requested from the FTL.
     pub host_page_reads: u64,
-    /// Pages that host reads requested and that were never written, or trimmed since: no flash page was read for them.
+    /// Number of pages that host reads requested although they were never written, or trimmed; no flash page was read
+    /// for them.
     pub unwritten_page_reads: u64,
     /// Number of pages that the host trimmed.
     pub host_page_trims: u64,
-    /// Host page writes that stored nothing, because the logical page had the content already.
+    /// Number of host page writes that stored nothing, because the logical page had the written content already.
     pub unchanged_writes: u64,
-    /// Host page writes that were served by making a dead page of equal content valid again, without a program.
+    /// Number of host page writes for which a dead page of equal content was made valid again, without a program.
     pub recycled_writes: u64,
-    /// Host page writes that were served by mapping the page to a stored page of equal content, without a program.
+    /// Number of host page writes for which the logical page was mapped to a stored page of equal content, without a
+    /// program.
     pub deduplicated_writes: u64,
-    /// Host page writes that were stored as deltas, that is as compressed differences to an earlier version.
+    /// Number of host page writes that were stored as deltas, that is as compressed differences to an earlier version.
     pub delta_writes: u64,
-    /// Host page writes that were compressed together with other pages, or were overwritten while they were buffered
-    /// for that.
+    /// Number of host page writes that were compressed together with other pages, or were overwritten while they waited
+    /// in RAM for compression.
     pub packed_writes: u64,
-    /// Pages that a remap command of the host mapped to a stored page, without a program.
+    /// Number of pages that a remap command of the host mapped to a stored page, without a program.
     pub remapped_pages: u64,
-    /// Writes without a program (a further logical page mapped to a stored page) that became programs, because the
-    /// stored page already had the maximum number of referrers.
+    /// Number of binds (a further logical page mapped to a stored page without a program) that were executed as writes,
+    /// because the stored page already had the maximum number of referrers.
     pub demoted_saturated: u64,
-    /// Writes without a program (a further logical page mapped to a stored page) that became programs, and trims that
-    /// became writes of zeros, because the reverse map had no room for their entry.
+    /// Number of binds (a further logical page mapped to a stored page without a program) that were executed as writes,
+    /// and of trims that became writes of zeros, because the reverse map had no room for their entry.
     pub demoted_full: u64,
-    /// Trimmed pages that were overwritten with zeros because the reverse map could not record the trim. They count as
-    /// host programs, but not as host page writes.
+    /// Number of trimmed pages that were overwritten with zeros because the reverse map could not record the trim. They
+    /// count as host programs, but not as host page writes.
     pub trims_written_as_zeros: u64,
-    /// Atomic remap commands that were refused because the reverse map had no room for all their entries.
+    /// Number of atomic remap commands that were refused because the reverse map had no room for all their entries.
     pub refused_remap_commands: u64,
-    /// Page programs, by cause.
+    /// Number of page programs, by cause.
     pub programs: CountsByCause,
-    /// Page reads by cause, reads of spare areas included.
+    /// Number of page reads by cause, reads of spare areas included.
     pub reads: CountsByCause,
-    /// Reads of spare areas alone, by cause; also counted in [`Self::reads`].
+    /// Number of reads of spare areas alone, by cause; also counted in [`Self::reads`].
     pub spare_reads: CountsByCause,
-    /// Physical block erases by cause. A superblock counts as each of its blocks.
+    /// Number of physical block erases, by cause. The erase of a superblock counts as one for each of its blocks.
     pub erases: CountsByCause,
-    /// Host programs that stored no host page: the program failed and was repeated elsewhere, or power was lost during
-    /// it.
+    /// Number of programs with cause host that stored no host page: the program failed and was repeated elsewhere, or
+    /// power was lost during it.
     pub wasted_programs: u64,
-    /// Blocks retired as bad since the device was built.
+    /// Number of blocks retired as bad since the device was built.
     pub retired_blocks: u64,
-    /// Flash pages found uncorrectable, each counted once.
+    /// Number of flash pages found uncorrectable, each counted once.
     pub media_errors: u64,
-    /// Pages that GC programmed as lost: copies of uncorrectable pages, with an OOB record but without readable data.
+    /// Number of pages that GC programmed as lost: copies of uncorrectable pages, with an OOB record but without
+    /// readable data.
     pub lost_pages: u64,
     /// Work of the controller other than flash operations: hashing, delta encoding, compression, NVRAM.
     pub controller_work: ControllerWorkCounts,
-    /// Victim blocks that GC collected.
+    /// Number of victim blocks that GC collected.
     pub gc_victims: u64,
-    /// Victim blocks collected by GC that held deltas.
+    /// Number of victim blocks collected by GC that held deltas.
     pub gc_delta_victims: u64,
-    /// Victim blocks collected by GC that held metadata.
+    /// Number of victim blocks collected by GC that held metadata.
     pub gc_metadata_victims: u64,
-    /// Translation pages (and nodes of the translation tree) that GC copied. Their programs and reads are also counted
-    /// under the cause of the collection.
+    /// Number of translation pages (and nodes of the translation tree) that GC copied. Their programs and reads are
+    /// also counted under the cause of the collection.
     pub gc_translation_copies: u64,
-    /// Pages of flash-resident page validity that GC copied. Their programs and reads are also counted under the cause
-    /// of the collection.
+    /// Number of pages of flash-resident page validity that GC copied. Their programs and reads are also counted under
+    /// the cause of the collection.
     pub gc_validity_copies: u64,
     /// Bytes of NVRAM scanned to find the referrers of GC victims (the logical pages mapped to their pages); also
     /// counted in [`ControllerWorkCounts::nvram_read_bytes`].
@@ -93,31 +96,31 @@ pub struct Stats {
     pub largest_referrer_scan_bytes: u64,
 }
 
-/// Work of the controller that takes time and energy but is no flash operation. Only counted here; timing and energy
-/// models assign the costs.
+/// Work of the controller that takes time and energy but is no flash operation. It is only counted here; timing and
+/// energy models assign the costs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ControllerWorkCounts {
-    /// Pages whose content was hashed to a fingerprint.
+    /// Number of pages whose content was hashed to a fingerprint.
     pub hashed_pages: u64,
-    /// Deltas (compressed differences between two versions of a page) encoded.
+    /// Number of deltas (compressed differences between two versions of a page) that were encoded.
     pub encoded_deltas: u64,
-    /// Deltas decoded and applied for a host request.
+    /// Number of deltas that were decoded and applied for a host request.
     pub decoded_deltas: u64,
-    /// Deltas decoded and applied by merges, in which a delta and its base page become a plain page; no host request
-    /// waits for them.
+    /// Number of deltas that were decoded and applied by merges, in which a delta and its base page become a plain
+    /// page; no host request waits for them.
     pub merged_deltas: u64,
-    /// Pages that the controller compressed.
+    /// Number of pages that the controller compressed.
     pub compressed_pages: u64,
-    /// Pages that the controller decompressed.
+    /// Number of pages that the controller decompressed.
     pub decompressed_pages: u64,
-    /// Bytes that the controller wrote to NVRAM.
+    /// Number of bytes that the controller wrote to NVRAM.
     pub nvram_written_bytes: u64,
-    /// Bytes of NVRAM read by scans for referrers of GC victims.
+    /// Number of bytes of NVRAM read by scans for the referrers of GC victims.
     pub nvram_read_bytes: u64,
 }
 
 impl ControllerWorkCounts {
-    /// Returns the controller's work since `earlier`, an earlier reading of the same counters.
+    /// Returns the controller's work since the reading `earlier` of the same counters.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -163,13 +166,12 @@ impl Stats {
     }
 }
 
-/// Where a flash operation takes place, and what is stored there: for a trace of single operations
-/// ([`FlashOpList::op_pages`]).
+/// Page and kind of data of one flash operation, for a trace of single operations ([`FlashOpList::op_pages`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FlashOpPage {
-    /// Page that is read or programmed; of an erase, the block's first page on the plane.
+    /// Page that is read or programmed; for an erase, the block's first page on the plane.
     pub ppn: Ppn,
-    /// Kind of the pages in the block.
+    /// Kind of the pages in the block that the operation accesses.
     pub kind: PageKind,
     /// Owner that the page's OOB names: the LPN of a data page, the number of a metadata page; `u32::MAX` for an erase.
     pub owner: u32,
@@ -188,9 +190,9 @@ pub struct FlashOpList {
     defers: bool,
     ops: Vec<FlashOp>,
     deferred: Vec<FlashOp>,
-    /// Places of the operations in `ops` and in `deferred`; empty unless `locating`.
+    /// Pages of the operations in `ops` and in `deferred`; empty unless the recording of pages is on.
     places: [Vec<FlashOpPage>; 2],
-    /// Events of the request, in order; `None` unless they are recorded.
+    /// Events of the request, in order; `None` unless event recording is on.
     events: Option<Vec<FtlEvent>>,
 }
 
@@ -201,14 +203,14 @@ impl FlashOpList {
         self.clear();
     }
 
-    /// Switches on or off that the place of every collected flash operation is recorded, for a trace of single
-    /// operations ([`FlashOpList::op_pages`]). Costs 12 bytes and a look at the page's owner per operation.
+    /// Switches on or off that the page of every collected flash operation is recorded, for a trace of single
+    /// operations ([`FlashOpList::op_pages`]). Costs 12 bytes and a look-up of the page's owner per operation.
     pub fn set_recording_pages(&mut self, locating: bool) {
         self.locating = locating;
         self.clear();
     }
 
-    /// Whether the places of flash operations are recorded.
+    /// Returns whether the pages of flash operations are recorded.
     #[inline]
     pub(crate) fn is_recording_pages(&self) -> bool {
         self.locating
@@ -221,13 +223,13 @@ impl FlashOpList {
         self.set_collecting_ops(true);
     }
 
-    /// Whether the events of requests (victims, copies, metadata writes) are recorded.
+    /// Returns whether the events of requests (victims, copies, metadata writes) are recorded.
     #[inline]
     pub(crate) fn is_recording_events(&self) -> bool {
         self.events.is_some()
     }
 
-    /// Records the event that `event` returns, if events are recorded.
+    /// Records the event that `event` returns; does not call `event` if event recording is off.
     #[inline]
     pub(crate) fn record_event(&mut self, event: impl FnOnce() -> FtlEvent) {
         if let Some(events) = &mut self.events {
@@ -235,25 +237,25 @@ impl FlashOpList {
         }
     }
 
-    /// Records why the metadata pages that follow are written, if events are recorded.
+    /// Records the reason why the metadata pages that follow are written, if event recording is on.
     #[inline]
     pub(crate) fn record_metadata_reason(&mut self, reason: MetadataReason) {
         self.record_event(|| FtlEvent::Metadata(reason));
     }
 
-    /// Returns the events of the request since the last [`FlashOpList::clear`], in order; none unless
+    /// Returns the events of the request since the last [`FlashOpList::clear`], in order. Empty unless
     /// [`FlashOpList::enable_event_recording`] was called.
     pub fn events(&self) -> &[FtlEvent] {
         self.events.as_deref().unwrap_or_default()
     }
 
-    /// Sets whether the flash operations collected from now on are deferred (no request waits for them); returns the
-    /// setting before.
+    /// Sets whether flash operations pushed from this call on are deferred (no request waits for them); returns the
+    /// previous setting.
     pub(crate) fn set_deferring(&mut self, defers: bool) -> bool {
         std::mem::replace(&mut self.defers, defers)
     }
 
-    /// Whether flash operations are collected for a timing engine.
+    /// Returns whether flash operations are collected for a timing engine.
     #[inline]
     pub fn is_collecting_ops(&self) -> bool {
         self.listening
@@ -266,18 +268,18 @@ impl FlashOpList {
         if self.defers { self.deferred.push(op) } else { self.ops.push(op) }
     }
 
-    /// Appends the place of the flash operation pushed last; of a batch of copies, two for each copy.
+    /// Records the page of the flash operation pushed last; must be called twice for each copy of a batch.
     pub(crate) fn push_page(&mut self, place: FlashOpPage) {
         self.places[usize::from(self.defers)].push(place);
     }
 
-    /// Returns the places of the flash operations of the request, in order: one for each read, program and erase, two
+    /// Returns the pages of the flash operations of the request, in order: one for each read, program and erase, two
     /// for each copy of a batch, none for a scan of NVRAM. Empty unless [`FlashOpList::set_recording_pages`] is on.
     pub fn op_pages(&self) -> &[FlashOpPage] {
         &self.places[0]
     }
 
-    /// Returns the places of the deferred flash operations, as [`FlashOpList::op_pages`] does for those of the request.
+    /// Returns the pages of the deferred flash operations, in the form of [`FlashOpList::op_pages`].
     pub fn deferred_op_pages(&self) -> &[FlashOpPage] {
         &self.places[1]
     }
@@ -288,13 +290,12 @@ impl FlashOpList {
     }
 
     /// Returns the deferred flash operations, for which no request waits, since the last [`FlashOpList::clear`], in the
-    /// order of issue. Input of [`Timing::submit_background`](crate::timing::Timing::submit_background).
+    /// order of issue. They are the input of [`Timing::submit_background`](crate::timing::Timing::submit_background).
     pub fn deferred_ops(&self) -> &[FlashOp] {
         &self.deferred
     }
 
-    /// Empties the lists of collected flash operations, that of the request and that of deferred operations, and the
-    /// list of events.
+    /// Empties the two lists of flash operations (those of the request and the deferred ones) and the list of events.
     pub fn clear(&mut self) {
         self.ops.clear();
         self.deferred.clear();
@@ -304,8 +305,8 @@ impl FlashOpList {
         }
     }
 
-    /// Returns the value of [`FlashOp::dependency_distance`] for an operation that needs the result of a read just
-    /// before it: 1 if the last flash operation of the list is a read, otherwise 0.
+    /// Returns the [`FlashOp::dependency_distance`] of an operation that needs the result of a read just before it: 1
+    /// if the last flash operation of the list is a read, otherwise 0.
     #[inline]
     pub(crate) fn ops_since_last_read(&self) -> u16 {
         let list = if self.defers { &self.deferred } else { &self.ops };

@@ -14,10 +14,10 @@ use crate::tables::LruList;
 /// Order in which the write buffer evicts pages: FIFO or segmented LRU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum BufferPolicy {
-    /// First in, first out: an overwrite does not change the position of a page.
+    /// First in, first out: an overwrite does not change the position of the page in the order of eviction.
     #[default]
     Fifo,
-    /// Segmented LRU: pages that were written again are protected, up to half of the buffer.
+    /// Segmented LRU: pages that were written again are evicted last; they occupy at most half of the buffer.
     Slru,
 }
 
@@ -30,7 +30,7 @@ pub struct BufferOptions {
     pub policy: BufferPolicy,
 }
 
-/// Set of 512-byte sectors of one page, one bit each; for pages of up to 64 KiB.
+/// Set of 512-byte sectors of one page, one bit per sector; for pages of up to 64 KiB.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SectorMask(pub u128);
 
@@ -41,7 +41,7 @@ impl SectorMask {
         Self(below(to) & !below(from))
     }
 
-    /// Whether the set contains all `sectors` sectors of a page.
+    /// Returns whether the set contains all sectors of a page of `sectors` sectors.
     pub fn is_full(self, sectors: u32) -> bool {
         self == Self::range(0, sectors)
     }
@@ -51,8 +51,8 @@ impl SectorMask {
     }
 }
 
-/// Content of a page in the write buffer: a content descriptor (fingerprint and sizes, in simulation), or real bytes of
-/// which perhaps only some sectors were written.
+/// Content of a page in the write buffer: a content descriptor (fingerprint and sizes, in simulation), or bytes,
+/// perhaps written only in some sectors.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum PageData {
     Descriptor(Descriptor),
@@ -75,8 +75,8 @@ impl PageData {
         }
     }
 
-    /// Overwrites the sectors in `mask` of this page with those of `over`. For descriptors the result is a new
-    /// fingerprint, mixed from both fingerprints and the mask, with unknown sizes.
+    /// Overwrites the sectors in `mask` of this page with the same sectors of `over`. For descriptors the result is a
+    /// new fingerprint, mixed from both fingerprints and the mask, with unknown sizes.
     pub(crate) fn overlay(&mut self, over: &PageData, mask: SectorMask) {
         match (self, over) {
             (Self::Bytes(page), Self::Bytes(over)) => copy_sectors(page, over, mask),
@@ -99,7 +99,7 @@ fn merged(under: Fingerprint, over: Fingerprint, mask: SectorMask) -> Descriptor
     Descriptor::of_fingerprint(Fingerprint::combine([under.0, over.0, mask.0 as u64, (mask.0 >> 64) as u64]))
 }
 
-/// A page in the write buffer that was not yet written to the FTL.
+/// A page in the write buffer that is not written to the FTL yet.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct BufferedPage {
     pub(crate) lpn: Lpn,
@@ -140,7 +140,7 @@ impl WriteBuffer {
         self.options.pages == 0
     }
 
-    /// Returns the number of page writes that the write buffer absorbed: their page was already in it.
+    /// Returns the number of page writes that the write buffer absorbed, because it already held their page.
     pub(crate) fn absorbed_writes(&self) -> u64 {
         self.absorbed
     }
@@ -154,13 +154,13 @@ impl WriteBuffer {
         self.slots[slot as usize].as_ref()
     }
 
-    /// Whether the write buffer has to evict a page before logical page `lpn` can be inserted.
+    /// Returns whether the write buffer has to evict a page before logical page `lpn` can be inserted.
     pub(crate) fn is_full_for(&self, lpn: Lpn) -> bool {
         self.index.len() >= self.options.pages as usize && !self.index.contains_key(&lpn)
     }
 
-    /// Inserts a page into the write buffer, or merges it with the buffered sectors of the same page. The caller has
-    /// made room: [`WriteBuffer::is_full_for`] is false.
+    /// Inserts a page into the write buffer, or merges it with the buffered sectors of the same page. The caller must
+    /// have made room: [`WriteBuffer::is_full_for`] is false.
     pub(crate) fn insert_or_merge(&mut self, lpn: Lpn, data: PageData, mask: SectorMask) {
         if let Some(&slot) = self.index.get(&lpn) {
             self.absorbed += 1;
@@ -172,8 +172,8 @@ impl WriteBuffer {
         self.probation.push(slot);
     }
 
-    /// Inserts a page into the write buffer again that was evicted but could not be written to the FTL. The buffer will
-    /// evict it first.
+    /// Puts a page back into the write buffer that was evicted but could not be written to the FTL. The buffer evicts
+    /// this page first.
     pub(crate) fn reinsert(&mut self, page: BufferedPage) {
         let slot = self.insert(BufferedPage { protected: false, ..page });
         self.probation.push_oldest(slot);
@@ -242,7 +242,7 @@ impl WriteBuffer {
         entry
     }
 
-    /// Empties the write buffer, because power was lost.
+    /// Discards all buffered pages, because power was lost.
     pub(crate) fn clear_on_power_loss(&mut self) {
         *self = Self::new(self.options, self.page_sectors);
     }

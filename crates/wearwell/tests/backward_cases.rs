@@ -21,9 +21,9 @@ const PAGE: usize = 512;
 const BLOCK_PAGES: u32 = 4;
 const LOGICAL: u32 = 60;
 const CACHE: u32 = 40;
-/// The logical page that each case is about.
+/// Logical page that each test case examines.
 const A: u32 = 0;
-/// Logical pages written only to let time pass.
+/// Logical pages that are written only to advance the sequence numbers.
 const FILLERS: std::ops::Range<u32> = 4..6;
 /// Logical pages written once, and read to evict other entries from the cache.
 const COLD: std::ops::Range<u32> = 16..LOGICAL;
@@ -49,8 +49,8 @@ fn parts() -> Parts {
 }
 
 impl Rig {
-    /// Returns a device with `spare_blocks` more blocks than it needs; every page is written, everything is on flash,
-    /// no entry is dirty.
+    /// Returns a device with `spare_blocks` more blocks than it needs. Every logical page is written, all map entries
+    /// are on flash, and none is dirty.
     fn new(parts: &Parts, spare_blocks: u32) -> Self {
         let of_blocks = |blocks| {
             let nand =
@@ -67,12 +67,12 @@ impl Rig {
         rig
     }
 
-    /// Returns a device with checkpoints and without a battery.
+    /// Returns a device with map checkpoints and without a battery, which recovers by a backward scan.
     fn recovering() -> Self {
         Self::new(&parts(), 10)
     }
 
-    /// Returns a device without checkpoints, so that an entry stays dirty until a case writes it.
+    /// Returns a device without map checkpoints, so that a map entry stays dirty until a test case writes it.
     fn patient() -> Self {
         let MappingPart::Cached(options) = parts().mapping else { panic!("the map is on flash") };
         let mapping = MappingPart::Cached(CachedOptions { makes_checkpoints: false, ..options });
@@ -142,7 +142,7 @@ impl Rig {
         panic!("the block of page {ppn} is never collected");
     }
 
-    /// Invalidates the other pages of a block by overwriting them elsewhere, so that it is the next victim.
+    /// Overwrites the logical pages of all other pages in the block of `ppn`, so that this block is the next victim.
     fn empty_around(&mut self, ppn: Ppn) {
         let first = ppn.0 / BLOCK_PAGES * BLOCK_PAGES;
         for other in (first..first + BLOCK_PAGES).map(Ppn).filter(|&other| other != ppn) {
@@ -153,7 +153,7 @@ impl Rig {
         }
     }
 
-    /// Writes filler pages until `ppn` was programmed again; returns its new owner.
+    /// Writes filler pages until flash page `ppn` was programmed again; returns its new owner.
     fn reuse(&mut self, ppn: Ppn) -> u32 {
         for _ in 0..64 {
             let filler = FILLERS.start + self.turn % FILLERS.len() as u32;
@@ -168,7 +168,7 @@ impl Rig {
         panic!("page {ppn} is never used again");
     }
 
-    /// Evicts all entries except those of cold pages from the cache, which writes the dirty ones.
+    /// Evicts all map entries except those of cold pages from the cache, which writes the dirty ones.
     fn push_out_entries(&mut self) {
         for lpn in COLD {
             self.ftl.read(Lpn(lpn), &mut []).expect("a healthy medium reads");
@@ -177,7 +177,8 @@ impl Rig {
         self.write(1);
     }
 
-    /// Lets checkpoints pass and writes everything, so that a backward scan does not go back to earlier writes.
+    /// Executes writes until map checkpoints have passed and all entries are on flash, so that a backward scan does not
+    /// go back to earlier writes.
     fn leave_behind(&mut self) {
         for _ in 0..2 {
             (0..2 * CACHE).for_each(|k| self.write(FILLERS.start + k % 2));
@@ -186,14 +187,14 @@ impl Rig {
         self.push_out_entries();
     }
 
-    /// Evicts entries of which some are dirty.
+    /// Evicts map entries, some of them dirty, from the cache.
     fn synchronise(&mut self) {
         let before = self.synchronisations();
         self.push_out_entries();
         assert!(self.synchronisations() > before, "dirty entries were written");
     }
 
-    /// Loses power and recovers; returns the costs of the recovery.
+    /// Cuts power and recovers; returns the flash operations of each recovery step.
     fn cut(&mut self) -> RecoverySteps {
         let report = self.ftl.recover().expect("a healthy medium recovers");
         self.audit();
@@ -201,9 +202,9 @@ impl Rig {
     }
 }
 
-/// Requirement G22. Page A, whose entry is not cached, is moved by a collection, so that a dirty entry is created. If
-/// that were "treated like an application write" (section 4.1), the entry would record that flash names an invalid
-/// page. But that page is erased with the victim, and belongs to another logical page when the entry is written.
+/// Requirement G22. GC moves page A, whose entry is not cached, which creates a dirty entry. If that were "treated like
+/// an application write" (section 4.1), the entry would record that flash names an invalid page. But that page is
+/// erased with the victim, and belongs to another logical page when the entry is written.
 #[test]
 fn a_page_that_gc_moved_is_not_reported_invalid_after_its_block_was_erased() {
     let mut rig = Rig::patient();
@@ -224,10 +225,10 @@ fn a_page_that_gc_moved_is_not_reported_invalid_after_its_block_was_erased() {
     rig.expect_all();
 }
 
-/// Requirement G23. Page A was written while its entry was not cached, so flash names its earlier place Q. Then a
-/// collection moves the new place. If the victim's page were reported, as for a write that finds its entry in the
-/// cache, its next owner would be hit. If Q were forgotten, an old version would stay valid, and a collection would
-/// restore it.
+/// Requirement G23. Page A was written while its entry was not cached, so the map on flash names its earlier page Q.
+/// Then GC moves the new page of A. If the victim's page were reported as invalid, as for a write that finds its entry
+/// in the cache, the next owner of that page would be invalidated. If Q were forgotten, an old version would stay
+/// valid, and GC would restore it.
 #[test]
 fn gc_of_a_page_with_an_unidentified_older_version_leaves_that_version_to_be_identified() {
     let mut rig = Rig::patient();
@@ -255,9 +256,9 @@ fn gc_of_a_page_with_an_unidentified_older_version_leaves_that_version_to_be_ide
     rig.expect_all();
 }
 
-/// Requirement G24. Page A was written while its entry was not cached, and the block of the place that flash names is
-/// collected. The page is found to be superseded and is not moved. If the entry kept its mark, the next write of the
-/// translation page would report the place as invalid, which belongs to another logical page by then.
+/// Requirement G24. Page A was written while its entry was not cached, and GC collects the block of the page that the
+/// map on flash names. GC finds that this page is superseded and does not move it. If the entry kept its mark, the next
+/// write of the translation page would report the page as invalid, although it belongs to another logical page by then.
 #[test]
 fn an_invalid_page_that_gc_identified_is_not_reported_invalid_again() {
     let mut rig = Rig::patient();
@@ -277,9 +278,10 @@ fn an_invalid_page_that_gc_identified_is_not_reported_invalid_again() {
     rig.expect_all();
 }
 
-/// Requirement G32. Page A is written twice between two synchronisations. Its intermediate version was never in the
-/// table, and the only report of it was in the buffer of Logarithmic Gecko, which is lost. Comparing versions of the
-/// translation page (appendix C.2.2) cannot find it. It is found on the way back through the newest pages.
+/// Requirement G32. Page A is written twice between two writes of its translation page. Its intermediate version was
+/// never in the table, and the only report of it was in the buffer of Logarithmic Gecko, which is lost. Comparing
+/// versions of the translation page (appendix C.2.2) cannot find this version. The backward scan through the newest
+/// pages finds it.
 #[test]
 fn a_backward_scan_does_not_restore_a_version_that_no_translation_page_ever_named() {
     let mut rig = Rig::recovering();
@@ -295,8 +297,9 @@ fn a_backward_scan_does_not_restore_a_version_that_no_translation_page_ever_name
     rig.expect_all();
 }
 
-/// Requirement G32, second part: the place that flash named before the last synchronisation. Its report is lost with
-/// the buffer. The earlier version of the translation page, which is kept until the buffer is written, still names it.
+/// Requirement G32, second part: the page that flash named before the last write of the translation page. Its
+/// invalidation report is lost with the buffer. The earlier version of the translation page, which is kept until the
+/// buffer is written, still names it.
 #[test]
 fn a_backward_scan_does_not_restore_a_place_named_only_by_an_older_translation_page() {
     let mut rig = Rig::recovering();
@@ -312,8 +315,8 @@ fn a_backward_scan_does_not_restore_a_place_named_only_by_an_older_translation_p
     rig.expect_all();
 }
 
-/// Requirement G35: right after a recovery, a restored entry may hide an earlier place, whose page a collection must
-/// not move.
+/// Requirement G35: right after a recovery, a restored map entry may hide an earlier flash page of its logical page. GC
+/// must not move that page.
 #[test]
 fn gc_right_after_a_backward_scan_moves_no_superseded_page() {
     let mut rig = Rig::recovering();
@@ -342,8 +345,8 @@ fn a_backward_scan_does_not_undo_a_trim_of_a_page() {
     assert!(!is_mapped && bytes == [0; PAGE]);
 }
 
-/// Requirements G36 and C.3: a recovery writes nothing, so a second one finds the same state, and so does a third after
-/// more work.
+/// Requirements G36 and C.3: a recovery writes nothing. So a second recovery finds the same state, and so does a third
+/// one after more requests.
 #[test]
 fn a_backward_scan_can_be_repeated_with_the_same_result() {
     let mut rig = Rig::recovering();

@@ -17,7 +17,7 @@ const PAGE: usize = 4096;
 const CONTENT: usize = Cause::Content as usize;
 const HOST: usize = Cause::Host as usize;
 
-/// Returns a device of twelve blocks of eight pages that compresses, and with `dedup` also deduplicates.
+/// Returns a device of twelve blocks of eight pages that compresses and, if `dedup`, also deduplicates.
 fn device(dedup: bool) -> Device<SimNand> {
     let dedup = dedup.then_some(DedupOptions { capacity_entries: None, verify_on_hit: true });
     let nand = SimNand::new(flat_geometry([1, 12, 8, PAGE as u32]), RetainedFields::ALL);
@@ -25,7 +25,7 @@ fn device(dedup: bool) -> Device<SimNand> {
         .expect("it fits")
 }
 
-/// Returns a page of which `random` percent cannot be compressed, different for every `id`.
+/// Returns a page of which `random` percent cannot be compressed; its bytes differ for every `id`.
 fn page(id: u64, random: usize) -> Vec<u8> {
     let word = |k: usize| wearwell::data::mix_bits(id << 16 | k as u64).to_le_bytes();
     let noise = PAGE * random / 100 / 8;
@@ -56,8 +56,8 @@ fn four_compressible_pages_are_stored_in_two_flash_pages() {
     audit(&mut device);
 }
 
-/// Requirement I15: a chunk is valid until its last member dies. A naive device frees it with the first (and loses
-/// three pages) or never.
+/// Requirement I15: a chunk is valid until its last member dies. A naive device frees the chunk with its first dead
+/// member (and loses three pages) or never.
 #[test]
 fn a_compressed_chunk_stays_valid_until_its_last_member_dies() {
     let mut device = device(false);
@@ -108,8 +108,8 @@ fn incompressible_pages_are_stored_as_plain_pages() {
     audit(&mut device);
 }
 
-/// Requirement I17: a flush writes the buffered pages as a short chunk. A naive device keeps them in RAM and
-/// acknowledges.
+/// Requirement I17: a flush writes the buffered pages as a short chunk. A naive device acknowledges the flush and keeps
+/// the pages in RAM.
 #[test]
 fn a_flush_writes_buffered_pages_as_a_short_chunk() {
     for members in 1..4 {
@@ -164,8 +164,8 @@ fn reading_a_chunk_member_reads_its_whole_chunk() {
     assert_eq!(stats(&device).controller_work.decompressed_pages - work, 4);
 }
 
-/// Requirement I20: while deduplication is off, nothing is added to the index, but contents that die are removed. A
-/// naive index binds to them later.
+/// Requirement I20: while deduplication is off, nothing is added to the content index, but contents that die are
+/// removed from it. A naive index binds to dead contents later.
 #[test]
 fn a_content_index_that_is_off_still_drops_contents_that_die() {
     let mut device = device(true);
@@ -201,9 +201,9 @@ fn a_duplicate_keeps_a_chunk_member_live_after_its_writer_is_overwritten() {
     assert_eq!(read(&mut device, 20), page(2, 30));
 }
 
-/// Pages buffered for chunks advanced the rotation over pools without using it, and when written plainly, the same
-/// pages advanced it again. So with 8 or 16 pools half of them received no host page, and write amplification of
-/// incompressible data was 11.8 instead of 2.1.
+/// Pages buffered for chunks once advanced the rotation over pools without using a pool, and when they were written
+/// uncompressed, they advanced it again. So with 8 or 16 pools half of the pools received no host page, and write
+/// amplification of incompressible data was 11.8 instead of 2.1.
 #[test]
 fn incompressible_pages_are_spread_over_all_pools_with_compression_on() {
     use wearwell::Ftl;

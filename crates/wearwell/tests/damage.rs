@@ -19,7 +19,7 @@ use crate::common;
 
 const CONTENTS: u16 = 9;
 
-/// Expected contents, and which logical pages were hit by damage.
+/// Expected contents of a device, and the logical pages that damage hit.
 struct Witness {
     oracle: Oracle,
     lost: Vec<bool>,
@@ -58,7 +58,7 @@ impl Witness {
         hits
     }
 
-    /// Draws a page of host data, valid or not; `None` if the drawn page is of another kind.
+    /// Draws a flash page of host data, valid or not; `None` if the drawn page is of another kind.
     fn draw_victim(device: &mut Device<SimNand>, random: &mut Random) -> Option<Ppn> {
         let pages = device.ftl().store().geometry().pages();
         let ppn = Ppn(random.below(pages) as u32);
@@ -114,7 +114,8 @@ impl Witness {
         }
     }
 
-    /// Remaps page by page in the device's order, so that at an error it is known how many pages were remapped.
+    /// Remaps page by page, in the order in which the device does, so that at an error the number of remapped pages is
+    /// known.
     fn remap(&mut self, device: &mut Device<SimNand>, range: [u64; 3], mode: RemapMode, op: Op) {
         let [target, source, pages] = range;
         let size = self.page_bytes();
@@ -171,8 +172,8 @@ impl Witness {
     }
 }
 
-/// Whether the design compares bytes before it shares content. Then a page with unnoticed damage is never shared with
-/// another logical page.
+/// Returns whether the design compares bytes before it shares content. A page with unnoticed damage is then never
+/// shared with another logical page.
 fn compares_before_sharing(design: &DesignUnderTest) -> bool {
     let content = &design.parts.content;
     let recycles_blindly = content.recycle.as_ref().is_some_and(|recycle| !recycle.verify_on_hit);
@@ -238,7 +239,8 @@ fn run(design: &DesignUnderTest, world: &World, buffer: BufferOptions, operation
     Tally { errors: witness.errors, healed: witness.healed, ..tally }
 }
 
-/// Whether the device needs a flash page: without it, in a copy of the device, some logical page is lost.
+/// Returns whether the device needs flash page `ppn`: whether some logical page is lost in a copy of the device without
+/// it.
 fn is_needed(device: &Device<SimNand>, ppn: Ppn) -> bool {
     let mut copy = device.clone();
     copy.ftl_mut().store_mut().nand_mut().make_uncorrectable(ppn);
@@ -322,7 +324,7 @@ fn lost_translation_pages_refuse_writes_with_an_error_and_reads_continue() {
     }
 }
 
-/// Returns a translation page that the map needs.
+/// Returns the current flash page of a translation page that the map needs; `None` if there is none.
 fn current_translation_page(device: &mut Device<SimNand>) -> Option<Ppn> {
     let pages = device.ftl().store().geometry().pages() as u32;
     (0..pages).map(Ppn).find(|&ppn| {

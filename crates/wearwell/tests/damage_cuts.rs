@@ -47,12 +47,13 @@ fn draw(random: &mut Random, pages: u64, contents: u16) -> Op {
     }
 }
 
-/// Versions of a page from the host's view: issued, durable, possibly lost. Content 0 is a hole.
+/// Versions of a logical page from the host's view: issued, durable, possibly lost. Content 0 means that nothing is
+/// stored.
 #[derive(Clone)]
 struct Versions {
     issued: Vec<u16>,
     durable: usize,
-    /// Versions with a smaller index may have been hit by damage.
+    /// Index into `issued`; damage may have hit versions with smaller indices.
     lost_before: usize,
 }
 
@@ -137,7 +138,7 @@ impl Witness {
         }
     }
 
-    /// Reads a page; `None` if it is lost.
+    /// Reads a logical page of the device; `None` if the page is lost.
     fn read(&self, device: &mut Cuttable, page: u64) -> Option<Vec<u8>> {
         let mut bytes = vec![0xa5; self.page_bytes as usize];
         match device.read(page * self.page_bytes, self.page_bytes, &mut bytes) {
@@ -147,8 +148,8 @@ impl Witness {
         }
     }
 
-    /// Records which versions the damage hit. If a cut may undo a trim, any old version of the owner that is still on
-    /// flash may reappear, and it may be the damaged one.
+    /// Records which versions of `owner` the damage hit. If a cut may undo a trim, any old version of the owner that is
+    /// still on flash may reappear, and may be the damaged one.
     fn note_hits(&mut self, device: &Cuttable, owner: u32) {
         if !self.trims_are_durable
             && let Some(versions) = self.pages.get_mut(owner as usize)
@@ -168,7 +169,8 @@ impl Witness {
         }
     }
 
-    /// Returns the content of every page of a recovered device; `None` for a lost page. Asserts that each is permitted.
+    /// Returns the content of every page of a recovered device; `None` for a lost page. Asserts that each content is
+    /// permitted.
     fn judge(&self, device: &mut Cuttable) -> Vec<Option<u16>> {
         let judge = |(page, versions): (usize, &Versions)| {
             let oldest = versions.oldest_allowed(self.trims_are_durable);
@@ -251,8 +253,8 @@ impl Scenario<'_> {
         tally.carried += device.ftl().stats().lost_pages;
     }
 
-    /// Damages a page of host data and returns its owner; `None` if the drawn page is unsuitable. In a design that
-    /// shares content without comparing it, the damage is made known at once.
+    /// Damages a flash page of host data and returns its owner; `None` if the drawn page is unsuitable. In a design
+    /// that shares content without comparing it, makes the damage known to the device at once.
     fn damage(&self, device: &mut Cuttable, random: &mut Random) -> Option<u32> {
         let ppn = Ppn(random.below(self.world.geometry.pages()) as u32);
         let oob = device.ftl_mut().store_mut().nand_mut().probe(ppn).ok().flatten();
@@ -294,7 +296,8 @@ impl Scenario<'_> {
         self.go_on(device, witness, found, cut_at);
     }
 
-    /// Continues on the recovered device, which must work as usual; overwrites make lost pages readable again.
+    /// Executes further operations on the recovered device, which must work as usual; overwrites make lost pages
+    /// readable.
     fn go_on(&self, mut device: Cuttable, witness: &Witness, found: Vec<Option<u16>>, cut_at: u64) {
         let mut random = Random::new(self.seed ^ cut_at << 20);
         let mut ids = Vec::new();

@@ -24,13 +24,13 @@ use crate::common;
 const PAGE: usize = 4096;
 const LOGICAL: u32 = 60;
 
-/// A device of sixteen blocks of eight pages. Two accesses make a page hot; nothing is scanned or collected unless a
-/// test requires it.
+/// A device of sixteen blocks of eight pages. Two accesses make a page hot. Cold pages are searched for, and blocks are
+/// collected, only if a test requires it.
 struct Drive {
     device: Device<SimNand>,
 }
 
-/// Numbers of flash operations.
+/// Numbers of flash operations: reads and programs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Operations {
     reads: u64,
@@ -46,7 +46,7 @@ fn on_demand(policy: VictimPolicy) -> GcOptions {
     GcOptions { policy, background_blocks: u32::MAX, ..GcOptions::default() }
 }
 
-/// Returns version `version` of a page: random bytes, of which each version changes `changed` bytes of its own.
+/// Returns the bytes of version `version` of a page: random bytes, of which each version changes `changed` bytes.
 fn page(lpn: u64, version: u64, changed: usize) -> Vec<u8> {
     let noise = |seed: u64| (0..).flat_map(move |k| mix_bits(seed << 20 | k).to_le_bytes());
     let mut bytes: Vec<u8> = noise(lpn + 1).take(PAGE).collect();
@@ -69,7 +69,7 @@ impl Drive {
         Self { device }
     }
 
-    /// Writes a version that differs from the others in 200 bytes.
+    /// Writes version `version` of a page, which differs from the other versions in 200 bytes.
     fn write(&mut self, lpn: u64, version: u64) {
         self.write_bytes(lpn, &page(lpn, version, 200));
     }
@@ -100,7 +100,7 @@ impl Drive {
         );
     }
 
-    /// Reads a page without knowing its bytes.
+    /// Reads a logical page without checking its bytes.
     fn expect_anything(&mut self, lpn: u64) {
         self.device.read(lpn * PAGE as u64, PAGE as u64, &mut []).expect("a healthy medium reads");
         audit(&mut self.device);
@@ -111,14 +111,15 @@ impl Drive {
         audit(&mut self.device);
     }
 
-    /// Collects one victim; `false` if no page can be freed.
+    /// Collects one GC victim; returns `false` if no page can be freed.
     fn collect(&mut self) -> bool {
         let collected = self.device.ftl_mut().collect_in_background().expect("there is room");
         audit(&mut self.device);
         collected
     }
 
-    /// Loses power and recovers: the capacitor writes what it has to write, RAM is lost, tables are rebuilt from flash.
+    /// Cuts power and recovers: the capacitor writes staged deltas and tables, RAM is lost, tables are rebuilt from
+    /// flash.
     fn lose_power(&mut self) {
         self.device.recover().expect("power stays on");
         audit(&mut self.device);
@@ -143,7 +144,7 @@ impl Drive {
         Operations { reads: stats.total_reads(), programs: stats.total_programs() }
     }
 
-    /// Returns the flash operations of an action.
+    /// Returns the numbers of flash operations that `action` causes.
     fn cost(&mut self, action: impl FnOnce(&mut Self)) -> Operations {
         let before = self.operations();
         action(self);
@@ -348,8 +349,8 @@ fn a_delta_page_that_becomes_write_cold_is_merged() {
     assert_eq!(drive.cost(|drive| drive.expect(1, 7)), cost(2, 0));
 }
 
-/// Requirements D16, D24: a new delta replaces an older one of the same page in the temp buffer. If both were kept, the
-/// older one could be read, or fill the page.
+/// Requirements D16, D24: a new delta replaces an older delta of the same page in the temp buffer. If both were kept,
+/// the older one could be read, or waste space in the buffer.
 #[test]
 fn a_new_delta_replaces_an_older_one_in_the_temp_buffer() {
     let mut drive = Drive::new(unscanned());
@@ -672,8 +673,8 @@ fn deltas_survive_the_eviction_of_their_map_entries() {
     (0..20).for_each(|lpn| drive.expect(lpn, 2));
 }
 
-/// A full device serves requests without merging: neither a read that would merge nor a scan for cold pages makes a
-/// served request fail.
+/// A full device serves requests without merging: no request fails because a read, or the scan for cold pages, would
+/// merge a delta.
 #[test]
 fn a_full_device_serves_requests_without_delta_merges() {
     let design = DeltaDesign {

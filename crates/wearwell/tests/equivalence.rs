@@ -68,8 +68,8 @@ fn log_of(world: &World, logical: u32, parts: &Parts, buffer: BufferOptions, see
     device.ftl().store().nand().recorded_ops().to_vec()
 }
 
-/// Asserts that the logs of two designs are equal on every world, each with one of the buffers (in long explorations with
-/// every buffer), at a size that both accept.
+/// Asserts that two designs execute equal programs and erases on every world (tiny device), each with one of the
+/// buffers (in long explorations with every buffer), at a logical size that both accept.
 fn assert_equal_logs(one: &Parts, other: &Parts) {
     let mut erases = 0;
     for (number, world) in (0u64..).zip(worlds()) {
@@ -88,8 +88,8 @@ fn assert_equal_logs(one: &Parts, other: &Parts) {
 const POLICIES: [VictimPolicy; 4] =
     [VictimPolicy::Greedy, VictimPolicy::CostBenefit, VictimPolicy::DChoices { d: 2 }, VictimPolicy::Fifo];
 
-/// Returns log and counters of a design after a run. With `reads_ahead`, entries are prefetched before each operation,
-/// most of them for pages that the operation does not access.
+/// Returns log and counters of a design after a run. If `reads_ahead`, table entries are prefetched before each
+/// operation, most of them for pages that the operation does not access.
 fn outcome_of(world: &World, design: &DesignUnderTest, reads_ahead: bool) -> (Vec<RecordedOp>, Stats) {
     let contents = design.contents(CONTENTS);
     let mut device = device(world, &design.parts, BUFFERS[0], Recording::new(full_medium(world)));
@@ -111,7 +111,8 @@ fn outcome_of(world: &World, design: &DesignUnderTest, reads_ahead: bool) -> (Ve
     (device.ftl().store().nand().recorded_ops().to_vec(), stats)
 }
 
-/// Every design on one world in two; in long explorations on all.
+/// Prefetching table entries changes no flash operation and no counter. Runs every design on one world in two; in long
+/// explorations on all.
 #[test]
 fn prefetching_changes_no_outcome() {
     for (number, design) in (0u64..).zip(designs()) {
@@ -123,14 +124,14 @@ fn prefetching_changes_no_outcome() {
     }
 }
 
-/// Returns bursts of page writes, in which some pages occur twice, and trims after some of them.
+/// Returns bursts of page writes, in which some pages occur twice. Some bursts are followed by a trim.
 fn bursts(logical: u32) -> Vec<(Vec<Lpn>, Option<Lpn>)> {
     let mut random = Random::new(3);
     let mut page = move || Lpn(random.below(u64::from(logical)) as u32);
     (0..300).map(|k| ((0..k % 97).map(|_| page()).collect(), (k % 3 == 0).then(&mut page))).collect()
 }
 
-/// Executes the `bursts`, each written as one run or page by page, and returns the device.
+/// Executes `bursts`, each as one batch of writes if `together`, otherwise page by page. Returns the device.
 fn outcome_of_bursts<N: Nand>(mut device: Device<N>, together: bool) -> Device<N> {
     for (burst, trimmed) in bursts(device.ftl().logical_pages()) {
         if together {
@@ -175,7 +176,8 @@ fn batched_writes_cause_the_same_operations_as_single_writes() {
     assert!(in_runs > 0, "no design is written in runs");
 }
 
-/// If the program of a page in a run of writes fails, the page is written elsewhere, and the rest of the run follows.
+/// If the program of a page in a batch of writes fails, the page is written elsewhere, and the rest of the batch
+/// follows.
 #[test]
 fn batched_writes_continue_after_failed_programs() {
     let plan =
@@ -193,13 +195,13 @@ fn batched_writes_continue_after_failed_programs() {
     }
 }
 
-/// Returns the flash page to which the map maps a logical page.
+/// Returns the flash page to which `lpn` is mapped.
 fn place_of<N: Nand>(device: &Device<N>, lpn: Lpn) -> Ppn {
     let AnyMapping::Flat(map) = device.ftl().mapping() else { panic!("page-map has a flat map") };
     Ppn(map.get(lpn).unwrap_or_else(|| panic!("page {lpn} is lost")).0)
 }
 
-/// After a power loss at any operation, every page reported as written by a run is present, in the version written
+/// After a power loss at any operation, every page reported as written by a batch is present, in the version written
 /// last. Only the interrupted program may have stored a newer version.
 #[test]
 fn pages_reported_written_by_a_batch_survive_every_power_cut() {
@@ -263,7 +265,7 @@ fn sharing(reverse_map: ReverseMapPart, index_entries: Option<u32>) -> Parts {
     )
 }
 
-/// Every remap becomes a write, whether the design has reference counts or not.
+/// Every remap becomes a write if there is no reverse map, whether the design has reference counts or not.
 #[test]
 fn remapping_without_a_reverse_map_does_what_page_map_does() {
     assert_equal_logs(&page_map(GcOptions::default()), &sharing(ReverseMapPart::OobOnly, None));
@@ -433,7 +435,7 @@ fn closed_blocks(device: &Device<SimNand>) -> Vec<(BlockId, u32, u32)> {
 }
 
 /// A fingerprint store that never evicts has the same hits under every store policy. With greedy victims, which do not
-/// depend on recycle probabilities, the devices behave equally.
+/// depend on recycle probabilities, the devices then execute the same operations.
 #[test]
 fn unbounded_fingerprint_stores_have_equal_hits_under_every_policy() {
     for (number, world) in (0u64..).zip(worlds()) {
@@ -579,8 +581,8 @@ fn count(log: &[RecordedOp]) -> u64 {
     log.len() as u64
 }
 
-/// If a page is unreadable, the bulk copy stops at the same page, with the same copies made, as reading and programming
-/// page by page.
+/// If a page is unreadable, the bulk copy stops there with the same pages copied as reading and programming page by
+/// page.
 #[test]
 fn a_bulk_copy_stops_at_an_unreadable_page_like_single_copies() {
     use wearwell::nand::Fragile;
@@ -613,8 +615,8 @@ fn a_bulk_copy_stops_at_an_unreadable_page_like_single_copies() {
     }
 }
 
-/// Metadata pages may be programmed, changed from any version, copied, given up or erased in any order: each that still
-/// has bytes reads as it was programmed, as a whole and word by word.
+/// Metadata pages may be programmed, changed from any version, copied, dropped or erased in any order. Each page that
+/// still has bytes reads as it was programmed, as a whole and word by word.
 #[test]
 fn versions_of_metadata_pages_read_as_they_were_programmed() {
     let world = worlds().into_iter().find(|world| world.name == "slc").expect("a known world");
@@ -692,7 +694,8 @@ fn versions_of_metadata_pages_read_as_they_were_programmed() {
     }
 }
 
-/// Returns a page of content `id`: 192 of each 512 bytes are random, so that all pages compress to about the same size.
+/// Returns a page of content `id`: 192 of each 512 bytes are random, so that all such pages compress to about equal
+/// sizes.
 fn page_of(id: u64, page_bytes: usize) -> Vec<u8> {
     let mut page = vec![0; page_bytes];
     for (word, at) in page.chunks_exact_mut(8).zip(0u64..).filter(|&(_, at)| at % 64 < 24) {
@@ -730,7 +733,7 @@ impl Twins {
         self.live.ftl().store().geometry().page_bytes as u64
     }
 
-    /// Writes content `id` to a page, or if that is `None` the next version of its content.
+    /// Writes content `id` to a page of both devices; `None` writes the next version of the page's content.
     fn write(&mut self, lpn: usize, id: Option<u64>) {
         let (page_bytes, old) = (self.page_bytes(), self.contents[lpn].take());
         let page = match id {
@@ -753,8 +756,8 @@ impl Twins {
         request(&mut self.replay).expect("there is room");
     }
 
-    /// Executes a remap on both devices and returns whether it was executed. An atomic command without room for its
-    /// entries must be refused by both devices.
+    /// Executes a remap on both devices and returns whether it was executed. If an atomic command has no room for its
+    /// entries, both devices must refuse it.
     fn both_remap(&mut self, request: impl Fn(&mut Device<SimNand>) -> wearwell::Result<()>) -> bool {
         let [live, replay] = [request(&mut self.live), request(&mut self.replay)];
         assert_eq!(live, replay, "bytes and descriptors");
@@ -775,7 +778,8 @@ impl Twins {
         }
     }
 
-    /// Executes a random operation: 10 % trims, 10 % reads, 3 % flushes, `remaps` % remaps, otherwise a write.
+    /// Executes a random operation on both devices: 10 % trims, 10 % reads, 3 % flushes, `remaps` % remaps, otherwise a
+    /// write.
     fn operate(&mut self, random: &mut Random, remaps: u64, id: Option<u64>) {
         let page_bytes = self.page_bytes();
         let lpn = random.below(self.contents.len() as u64) as usize;

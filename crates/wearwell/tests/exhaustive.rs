@@ -22,8 +22,8 @@ fn full_depth() -> u32 {
     if common::is_soak() { 6 } else { 5 }
 }
 
-/// Of the operations with which a sequence begins, one in this many begins sequences of full depth by default, others begin
-/// sequences of one operation less.
+/// Interval of deep sequences: by default, one in this many first operations begins sequences of full depth; the others
+/// begin sequences of one operation less.
 const ONE_DEEP_IN: u64 = 3;
 
 /// Recycling designs that are explored to the full depth: both victim policies, with and without fast loading.
@@ -103,13 +103,13 @@ impl Node {
         done.unwrap_or_else(|error| panic!("{op:?}: {error}"));
     }
 
-    /// Visits all sequences of `depth` more operations; returns the number of nodes visited.
+    /// Executes all sequences of `depth` more operations on copies of this node; returns the number of nodes visited.
     fn explore(&self, ops: &[Op], depth: u32, scene: &mut Scene<'_>) -> u64 {
         (1..).zip(ops).map(|(digit, _)| self.explore_from(digit, ops, depth, scene)).sum()
     }
 
-    /// Visits all sequences of `depth` more operations that begin with operation number `digit`, counted from 1; returns
-    /// the number of nodes visited.
+    /// Executes all sequences of `depth` more operations that begin with operation number `digit`, counted from 1;
+    /// returns the number of nodes visited.
     fn explore_from(&self, digit: u64, ops: &[Op], depth: u32, scene: &mut Scene<'_>) -> u64 {
         // The path from the root as a decimal number: one digit per operation, its position among the possible
         // operations.

@@ -29,8 +29,8 @@ fn count<N: Nand>(device: &Device<N>, what: impl Fn(&Device<N>, BlockId) -> bool
     (0..device.ftl().store().blocks().len()).filter(|&block| what(device, BlockId(block))).count() as u32
 }
 
-/// Runs operations on a device whose programs and erases fail; returns the number of failures that occurred, and of
-/// those planned.
+/// Executes operations on a device whose programs and erases fail; returns the number of failures that occurred, and of
+/// failures that were planned.
 fn survive(world: &World, design: &DesignUnderTest, seed: u64) -> (u64, u64) {
     let max_failures = affordable_failures(world, &design.parts);
     let plan =
@@ -66,8 +66,9 @@ fn failed_programs_and_erases_lose_no_data_and_retire_their_blocks() {
     assert!(failures > 300 && failures * 10 >= planned * 7, "only {failures} of {planned} failures struck");
 }
 
-/// Two consecutive programs fail when one free block is left. The write once had no room then, although there was
-/// garbage; in the first case the device stayed full, because collection had no open block and did not use the host's.
+/// Two consecutive programs fail when one free block is left. The write then once found no room, although there was
+/// garbage. In the first case the device stayed full, because GC had no open block and did not use the host's open
+/// block.
 #[test]
 fn consecutive_program_failures_leave_room_for_the_next_write() {
     for (design, world, seed) in [("u-ftl 40 entries", "slc", 23), ("nvram page-map", "odd", 142)] {
@@ -79,7 +80,7 @@ fn consecutive_program_failures_leave_room_for_the_next_write() {
     }
 }
 
-/// Asserts that each failure makes one block bad: a failed erase at once, a failed program when GC has emptied the
+/// Asserts that each failure makes one block bad: a failed erase at once, a failed program after GC has emptied the
 /// block.
 fn assert_every_failure_is_accounted_for(device: &Device<FragileNand>) {
     let blocks = |d: &Device<_>, b| d.ftl().store().blocks().state(b);
@@ -113,8 +114,8 @@ fn factory_bad_blocks_are_never_touched() {
     }
 }
 
-/// Whether all logical pages fit into the buffer of one chunk, where they replace each other for ever without a
-/// program.
+/// Returns whether all logical pages fit into the RAM buffer of one compressed chunk, where they replace each other
+/// without ever causing a program.
 fn gathers_everything(device: &Device<SimNand>, design: &DesignUnderTest) -> bool {
     design.parts.content.chunks.is_some() && device.ftl().logical_pages() <= CHUNK_MEMBERS as u32
 }
@@ -169,9 +170,9 @@ fn a_worn_out_device_refuses_writes_and_still_reads() {
     }
 }
 
-/// Blocks have different endurance, and half of them fail by a program: the engine moves the data of a failed block and
-/// continues. The last write of a drive, which finds no room, changes nothing: with these seeds, the merge of a delta
-/// after a write found none, and the write that had taken effect was reported as failed.
+/// Blocks have different endurance, and half of them fail at a program: the engine moves the data of a failed block and
+/// continues. The last write of a drive, which finds no room, must change nothing. With these seeds, the merge of a
+/// delta after a write once found no room, and the write was reported as failed although it had taken effect.
 #[test]
 fn a_device_with_blocks_of_unequal_endurance_wears_out_block_by_block_and_still_reads() {
     for (number, design) in (0u64..).zip(designs()) {

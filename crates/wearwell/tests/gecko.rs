@@ -134,7 +134,7 @@ fn without_key_collisions_gecko_runs_follow_a_binary_counter() {
     }
 }
 
-/// Appendix A: foreseeing merges reduces the writes by a factor of about T.
+/// Appendix A: multi-way merges, which merge all runs at once, reduce the writes by a factor of about T (size ratio).
 #[test]
 fn multi_way_gecko_merges_write_about_half_as_much_as_pairwise_merges() {
     let written = MODES.map(|mode| {
@@ -200,7 +200,7 @@ fn gecko_pages_may_be_moved_at_any_time() {
     }
 }
 
-/// A flush without room returns an error, changes no answers, and continues when there is room.
+/// A Gecko flush without free pages returns an error and changes no answers, and continues when there is room.
 #[test]
 fn a_gecko_flush_on_a_full_device_fails_and_can_be_repeated() {
     let geometry = geometry(6, 4, 512);

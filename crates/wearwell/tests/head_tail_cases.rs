@@ -17,13 +17,13 @@ use wearwell::{Device, DeviceOptions, Ftl};
 
 use crate::common;
 
-/// Returns a device with blocks of eight pages: a head, six of data, a tail.
+/// Returns options of a device with blocks of eight pages: a head page, six of data, a tail page.
 fn build(reverse_map: ReverseMapPart) -> Build {
     let geometry = flat_geometry([1, 14, 8, PAGE_BYTES as u32]);
     Build { geometry, survey: BlockSurvey::HeadTail, ..Build::with(reverse_map) }
 }
 
-/// Returns the state that a recovery determines: map, block states, valid counts, sequence number.
+/// Returns the state that a recovery restores: map, block states, valid counts, sequence number.
 fn state<N: Nand>(device: &Device<N>) -> (Vec<Option<u32>>, Vec<String>, u64) {
     let ftl = device.ftl();
     let AnyMapping::Flat(map) = ftl.mapping() else { panic!("the map is flat") };
@@ -50,8 +50,8 @@ fn steps(drive: &mut Drive, k: u32) -> wearwell::Result<()> {
     }
 }
 
-/// Cuts power at every program, erase and store of the steps that `is_cut` selects, given the number of these in the
-/// step, and recovers by both methods. Returns the number of cuts.
+/// Cuts power at every program, erase and NVRAM store of the steps that `is_cut` selects, given step and operation
+/// number, and recovers both from head and tail pages and by an OOB scan. Returns the number of cuts.
 fn compare_both_ways(build: &Build, count: u32, is_cut: impl Fn(u32, u64) -> bool) -> u32 {
     let mut cuts = 0;
     for outcome in CutOutcome::ALL {
@@ -86,8 +86,8 @@ fn compare_both_ways(build: &Build, count: u32, is_cut: impl Fn(u32, u64) -> boo
     cuts
 }
 
-/// Both methods recover the same device at every cut. Naive implementation: a block without a tail is forgotten, or a
-/// torn page in the middle shifts the list.
+/// Recovery from head and tail pages and recovery by an OOB scan give the same device at every cut. Naive
+/// implementation: a block without a tail is forgotten, or a torn page in the middle shifts the list.
 #[test]
 fn head_tail_recovery_and_oob_scan_recover_the_same_device_at_every_cut() {
     for part in durable() {
@@ -108,9 +108,9 @@ fn a_block_tail_of_several_pages_is_used_only_if_complete() {
     assert!(cuts > 200, "{cuts} cuts");
 }
 
-/// The tail of an earlier use of a block is ignored. Naive implementation: any tail in the block is used. Here it is
-/// that of the block's previous use, as a faulty controller might write it; only the sequence number of the head in it
-/// shows this.
+/// The tail of an earlier use of a block is ignored. Naive implementation: any tail in the block is used. The test
+/// writes the tail of the block's previous use, as a faulty controller might; only the sequence number of the head in
+/// it shows this.
 #[test]
 fn a_block_tail_of_an_earlier_use_of_the_block_is_ignored() {
     let mut drive = build(durable()[0]).drive();

@@ -146,7 +146,7 @@ fn demand_weighs_the_newest_epoch_ten_times_the_oldest() {
     assert_eq!(history.average(), Some(10.0));
 }
 
-/// Two hosts that differ only in schemes and throttling have the same demand.
+/// Two hosts that write equally have the same demand, although they differ in running schemes and throttling.
 #[test]
 fn measured_demand_does_not_depend_on_schemes_and_throttling() {
     let plain = WriteActivity { host_bytes: 1000, stored_bytes: 1000, flash_bytes: 1500, throttled_ns: 0 };
@@ -162,8 +162,8 @@ fn measured_demand_does_not_depend_on_schemes_and_throttling() {
 
 // Algorithm 1 of the paper.
 
-/// The paper's listing of algorithm 1, statement by statement, for the two schemes that it names; independent of the
-/// implementation. Returns whether deduplication, compression and throttling are enabled.
+/// Decides as the paper's listing of algorithm 1 does, statement by statement, for the two schemes that it names;
+/// independent of the implementation. Returns whether deduplication, compression and throttling are enabled.
 fn listing(dedup: (f64, f64), comp: (f64, f64), demand: f64, capacity: f64) -> (bool, bool, bool) {
     let (d_dedup, e_dedup) = dedup;
     let (d_comp, e_comp) = comp;
@@ -361,7 +361,7 @@ fn shadow_sampling_takes_every_write_of_a_sampled_content() {
         && ShadowSampler::new(1, 4).samples_content(Fingerprint(n))));
 }
 
-/// Returns the observation of a scheme that processes all offered bytes and programs nothing itself.
+/// Returns the observed bytes of a scheme that processes all offered bytes and programs nothing itself.
 fn seen(offered_bytes: u64, kept_bytes: u64) -> SchemeBytes {
     SchemeBytes { offered_bytes, kept_bytes, ..SchemeBytes::default() }
 }
@@ -453,7 +453,8 @@ fn writes(most_bytes: u64) -> impl Strategy<Value = Vec<HostWrite>> {
 }
 
 proptest! {
-    /// Whatever the host writes, no epoch and no sequence of epochs exceeds its budget by more than one write.
+    /// No epoch and no sequence of epochs exceeds its budget of flash bytes by more than one host write, whatever the
+    /// host writes.
     #[test]
     fn throttled_epochs_exceed_their_budget_by_at_most_one_write(
         writes in writes(5000), budgets in prop::collection::vec(1000..40_000_u64, 64),
@@ -484,7 +485,7 @@ proptest! {
         }
     }
 
-    /// The delay of a write is exactly as long as needed.
+    /// The delay of a throttled host write is exactly as long as needed.
     #[test]
     fn throttle_delays_are_exactly_as_long_as_needed(
         budget in 1..1_000_000_000_u64, now in 0..2 * EPOCH_NS, bytes in 0..4_000_000_000_u64,
@@ -499,7 +500,7 @@ proptest! {
 
 // The manager over epochs.
 
-/// Returns counters of a device whose remaining bytes give each of the paper's epochs a capacity of 1 MiB.
+/// Returns the counters of a device whose remaining bytes give each of the paper's epochs a capacity of 1 MiB.
 fn device(activity: WriteActivity, schemes: Vec<SchemeBytes>) -> LifetimeCounters {
     let budget_bytes = 525_600 << 20;
     LifetimeCounters { activity, remaining_endurance_bytes: budget_bytes - activity.flash_bytes, schemes }
@@ -626,7 +627,7 @@ fn a_throttled_host_stays_throttled() {
     assert!((demand_bytes / (150.0 * 65_536.0) - 1.0).abs() < 0.01, "{demand_bytes} bytes of demand");
 }
 
-/// A scheme that saves nothing is off after the first epoch, and on again when its samples show savings.
+/// A scheme that saves nothing is switched off after the first epoch, and on again when its samples show savings.
 #[test]
 fn a_scheme_goes_off_and_on_with_its_observed_savings() {
     let mut lifetime = manager(PaperConfiguration::Integrated);

@@ -37,7 +37,7 @@ mod timing;
 mod validity_stores;
 mod wear;
 
-/// A test file that is not declared above would not be compiled, and its tests would not run.
+/// A test file must be declared as a module above; otherwise it would not be compiled, and its tests would not run.
 #[test]
 fn every_file_of_tests_is_part_of_the_program() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");

@@ -22,7 +22,7 @@ const CACHE: u32 = 64;
 /// Number of pages that hold one bit for every page of the device.
 const BITMAP_PAGES: u64 = (BLOCKS * BLOCK_PAGES / 8 / PAGE_BYTES) as u64;
 
-/// Returns a device after use: every page written, then as many random overwrites as the device has pages.
+/// Returns a used device: every page was written, followed by as many random overwrites as the device has pages.
 fn used(parts: &Parts) -> Ftl<SimNand> {
     let nand = SimNand::new(flat_geometry([1, BLOCKS, BLOCK_PAGES, PAGE_BYTES]), RetainedFields::ALL);
     let mut ftl = Ftl::new(nand, LOGICAL, parts).expect("the device is large enough");
@@ -51,7 +51,7 @@ fn of_dftl() -> Parts {
     dftl(GcOptions::default(), DftlOptions { cache_entries: CACHE })
 }
 
-/// Returns the duration of a recovery in seconds, with one operation after the other at the paper's times.
+/// Returns the duration of a recovery in seconds if operations are executed one after the other at the paper's times.
 fn seconds(report: &RecoveryReport) -> f64 {
     let steps = report.steps.by_name();
     let sum = |of: fn(&RecoveryStepCost) -> u64| steps.iter().map(|(_, cost)| of(cost)).sum::<u64>() as f64;
@@ -60,8 +60,8 @@ fn seconds(report: &RecoveryReport) -> f64 {
         + sum(|cost| cost.programs) * 1e-3
 }
 
-/// The battery of DFTL saves the bitmap of page validity. When it saved map entries only, recovery read the spare area
-/// of every page of the device.
+/// The battery of DFTL saves the bitmap of page validity. When the battery once saved map entries only, recovery read
+/// the spare area of every page of the device.
 #[test]
 fn the_battery_of_dftl_saves_the_page_validity_bitmap() {
     let mut ftl = used(&of_dftl());

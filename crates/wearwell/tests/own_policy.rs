@@ -26,8 +26,8 @@ impl<F: FnMut(&VictimCandidates<'_>) -> Result<Option<BlockId>, String> + Send> 
     }
 }
 
-/// Chooses a victim by cost-benefit (Kawaguchi, Nishioka, Motoda), `(1 - u) / 2u * age`, from what a user-supplied
-/// policy sees.
+/// Chooses a victim by cost-benefit (Kawaguchi, Nishioka, Motoda), `(1 - u) / 2u * age`, from the properties that a
+/// user-supplied policy receives.
 fn cost_benefit(candidates: &VictimCandidates<'_>) -> Option<BlockId> {
     let pages = f64::from(candidates.block_pages());
     let scored = candidates.iter().map(|candidate| {

@@ -39,7 +39,7 @@ use crate::common;
 const CONTENTS: u16 = 12;
 const SCENARIO: u64 = 300;
 const AFTERWARDS: u64 = 50;
-/// One possible cut in this many is made by default. No multiple of three, so that the outcomes take turns.
+/// Default interval of cuts: one possible cut in this many is made. No multiple of three, so that the outcomes rotate.
 const ONE_CUT_IN: u64 = 25;
 /// Share of the possible cuts that is made on devices whose programs and erases fail; in long explorations it is one in
 /// [`ONE_FAILING_CUT_IN`].
@@ -48,11 +48,11 @@ const ONE_FAILING_CUT_IN: u64 = 7;
 
 type Fragile = Device<FragileNand>;
 
-/// All versions of a page since the device was new, and the oldest of them that a page may hold after a cut.
+/// All versions of a logical page since the device was new, and the oldest of them that the page may hold after a cut.
 #[derive(Clone)]
 struct Versions {
     issued: Vec<Box<[u16]>>,
-    /// For each version, whether a trim made it.
+    /// Whether a trim made the version, for each version in `issued`.
     trims: Vec<bool>,
     durable: usize,
 }
@@ -74,7 +74,7 @@ impl Versions {
     }
 }
 
-/// The host's view: expected contents, and all versions of each page.
+/// Expected contents from the host's view, and all versions of each logical page.
 struct Witness {
     oracle: Oracle,
     pages: Vec<Versions>,
@@ -94,7 +94,7 @@ impl Witness {
         }
     }
 
-    /// Records an operation that the host issues: from now on its versions may be found on flash.
+    /// Records an operation that the host issues: from this moment its versions may be found on flash.
     fn issue(&mut self, op: Op) {
         match op {
             Op::Write { first, sectors, id } => {
@@ -121,7 +121,7 @@ impl Witness {
         }
     }
 
-    /// Records a version in which the page holds nothing, as it does at least for a moment.
+    /// Records a version in which the logical page holds nothing, as it does at least for a moment.
     fn append_hole(&mut self, lpn: u64) {
         let versions = &mut self.pages[lpn as usize];
         versions.issued.push(vec![0; self.oracle.page_sectors() as usize].into());
@@ -148,7 +148,7 @@ impl Witness {
         }
     }
 
-    /// Asserts that every page of a recovered device holds a permitted version; returns the contents.
+    /// Asserts that every page of a recovered device holds a permitted version; returns the content ids.
     fn judge(&self, device: &mut Fragile) -> Vec<u16> {
         let page_bytes = self.oracle.page_sectors() as usize * SECTOR;
         let mut found = Vec::new();
@@ -175,7 +175,7 @@ impl Witness {
     }
 }
 
-/// Counts over many power cuts.
+/// Counts over many power cuts: cuts, pages compared, victims and others.
 #[derive(Clone, Copy, Default)]
 struct Tally {
     /// Cuts that could be made: each program, erase and store of NVRAM, with each outcome.
@@ -195,7 +195,7 @@ struct Scenario<'a> {
     world: &'a World,
     buffer: BufferOptions,
     seed: u64,
-    /// Whether programs and erases fail, too, on a device with enough room.
+    /// Whether programs and erases fail too, on a device with enough room for that.
     is_failing: bool,
     /// One possible cut in this many is made.
     one_in: u64,
@@ -330,7 +330,7 @@ impl Scenario<'_> {
         operations - u64::from(report.repeated_erases > 0 && operations > report.battery_programs)
     }
 
-    /// Continues on the recovered device, which must work as usual.
+    /// Executes further operations on the recovered device, which must work as usual.
     fn go_on(&mut self, mut device: Fragile, found: &[u16], cut_at: u64) {
         let mut oracle = Oracle::of(&device, self.design.contents(CONTENTS) as usize);
         for (sector, &id) in (0u64..).zip(found) {
@@ -383,7 +383,7 @@ fn recover(device: &mut Fragile, cut_at: Option<u64>) -> Result<()> {
     device.recover().map(|_| ())
 }
 
-/// Executes an operation on the device. The oracle only provides the bytes of writes: it does not learn the outcome,
+/// Executes an operation on the device. The oracle only provides the bytes of writes: it does not record the outcome,
 /// and does not compare what a read returns.
 fn perform(device: &mut Fragile, oracle: &mut Oracle, op: Op) -> Result<()> {
     let bytes = |sectors: u64| sectors * SECTOR_BYTES;
@@ -409,8 +409,8 @@ fn perform(device: &mut Fragile, oracle: &mut Oracle, op: Op) -> Result<()> {
     }
 }
 
-/// Explores the scenarios of designs on all worlds; `failing` makes programs and erases fail. One possible cut in
-/// `one_in` is made.
+/// Cuts power in the scenarios of `designs` on all worlds. If `is_failing`, programs and erases fail too. One possible
+/// cut in `one_in` is made.
 fn cuts_of(designs: &[DesignUnderTest], is_failing: bool, one_in: u64) -> Tally {
     let mut total = Tally::default();
     for (number, design) in (0u64..).zip(designs) {
@@ -442,8 +442,8 @@ fn every_cut_of(family: &str) {
     assert!(victims > 10 * scenarios, "garbage collection has to be at work");
 }
 
-/// Failed programs and erases change which blocks are used, and in what order, compared with a healthy device; recovery
-/// must cope.
+/// Failed programs and erases change which blocks are used, and in what order, compared with a healthy device. Recovery
+/// must still lose no durable write.
 #[test]
 fn devices_with_failing_blocks_lose_no_durable_write_at_power_cuts() {
     let share = ONE_FAILING_CUT_IN * one_in(FAILING_SHARE);

@@ -22,7 +22,8 @@ fn parts(gc: GcOptions, policy: StorePolicy, capacity_entries: Option<u32>) -> P
     recyclable(gc, RecycleDesign { options, verify_on_hit: false })
 }
 
-/// Returns a device with one pool of twelve blocks of four pages, whose victims are collected on demand.
+/// Returns a device with one pool of twelve blocks of four pages, whose victims are collected only when a test requires
+/// it.
 fn drive(policy: VictimPolicy) -> Drive {
     let gc = GcOptions { policy, background_blocks: u32::MAX, ..GcOptions::default() };
     Drive::new(&parts(gc, StorePolicy::Probability, Some(30)))
@@ -58,7 +59,7 @@ impl Drive {
         audit(&mut self.device);
     }
 
-    /// Collects one victim and returns its block; `None` if no page can be freed.
+    /// Collects one GC victim and returns its block; `None` if no page can be freed.
     fn collect(&mut self) -> Option<BlockId> {
         let wear = |device: &Device<SimNand>| {
             (0..12).map(|b| device.ftl().store().nand().erase_count(BlockId(b))).collect::<Vec<_>>()
@@ -80,7 +81,7 @@ impl Drive {
         self.device.ftl().stats().programs[cause as usize]
     }
 
-    /// Returns the dead pages of a logical page, newest first.
+    /// Returns the dead flash pages of a logical page, newest first.
     fn versions(&self, lpn: u32) -> Vec<Ppn> {
         let AnyMapping::Flat(map) = self.device.ftl().mapping() else { panic!("the map is flat") };
         let valid = map.get(Lpn(lpn)).map(|unit| Ppn(unit.0));

@@ -12,7 +12,7 @@ use wearwell::data::Fingerprint;
 
 use crate::common::one_in;
 
-/// Operations of a comparison with the model; by default a fourth.
+/// Number of operations in a comparison with the model; by default a fourth of it is executed.
 const STEPS: u64 = 200_000;
 const LRU: StorePolicy = StorePolicy::Lru;
 const PROB: StorePolicy = StorePolicy::Probability;
@@ -93,7 +93,7 @@ impl Model {
         self.accesses[ppn as usize] = count;
     }
 
-    /// Whether the store may take a page that just became invalid.
+    /// Returns whether the fingerprint store may take a page that just became invalid.
     fn may_enter(&self, ppn: u32) -> bool {
         let content = self.contents[ppn as usize];
         let is_full = self.capacity.is_some_and(|capacity| self.entries.len() >= capacity as usize);
@@ -105,7 +105,7 @@ impl Model {
         self.best_first().last().is_some_and(|worst| newest > self.key(worst))
     }
 
-    /// Takes the dead pages that are not in the store out of the history, if it is that of the store alone.
+    /// Removes dead pages that are not in the store from the history, if the history covers only the store.
     fn settle(&mut self) {
         if self.scope == HistoryScope::AllPages {
             return;
@@ -128,7 +128,7 @@ impl Model {
         if self.policy == LRU { (0, 0) } else { (entry.accesses, self.position(entry.ppn).min(15)) }
     }
 
-    /// Returns the sort key of an entry: probability, version, recency.
+    /// Returns the sort key of a store entry: probability, version, recency.
     fn key(&self, entry: &Entry) -> (f64, usize, u64) {
         let (accesses, position) = self.class(entry);
         (probability(accesses, position), 15 - position, entry.time)
@@ -146,7 +146,7 @@ impl Model {
         sorted
     }
 
-    /// Returns page and rank of the entry with this content.
+    /// Returns the page and the rank of the store entry with this content.
     fn find(&self, content: u64) -> Option<(u32, u64)> {
         let found = self.entries.iter().find(|entry| entry.content == content)?;
         let better = self.entries.iter().filter(|entry| self.key(entry) > self.key(found)).count();
@@ -243,8 +243,8 @@ impl Model {
         self.offer(ppn, self.accesses[ppn as usize]);
     }
 
-    /// Fast loading: moves the newest dead pages of neighbouring logical pages to the head of the store, and returns
-    /// those that must be loaded from flash.
+    /// Executes fast loading: moves the newest dead pages of neighbouring logical pages to the head of the store, and
+    /// returns the pages that must be loaded from flash.
     fn neighbours(&mut self, owner: u32) -> Vec<u32> {
         let StorePolicy::ProbabilityFastLoading { window } = self.policy else { return Vec::new() };
         let mut unknown = Vec::new();
@@ -612,7 +612,7 @@ fn recycling_equals_a_naive_model_when_policy_and_capacity_change_during_a_run()
     assert!(pair.hits > 10_000);
 }
 
-/// The history of the store alone: pages that the store does not hold are in no list.
+/// If the history covers only the fingerprint store, pages that the store does not hold are in no list.
 #[test]
 fn recycling_with_only_the_history_of_the_store_equals_a_naive_model() {
     for (policy, capacity) in

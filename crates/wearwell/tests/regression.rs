@@ -1,4 +1,4 @@
-//! Regression tests: one per bug that was found, named after the bug.
+//! Regression tests: one per bug that was found. The name states the correct behaviour, the comment describes the bug.
 
 use common::{
     FragileNand, Op, Oracle, Random, World, audit, cuttable, designs, device, failing, fill_to_the_brim,
@@ -73,8 +73,8 @@ fn greedy_overlooked_blocks_after_its_limit_rose() {
     }
 }
 
-/// Cuts power at many flash operations of random page writes on a full device, one after the other; each recovery
-/// starts from the state that the last one left.
+/// Cuts power at many flash operations of random page writes on a full device, one cut after the other. Each recovery
+/// starts from the state that the previous one left.
 fn survives_cut_after_cut(design: &str, world_name: &str, outcome: CutOutcome) {
     let world = world(world_name);
     let nand = cuttable(full_medium(&world), None, outcome);
@@ -241,8 +241,8 @@ fn a_condemned_block_was_used_again_after_recovery() {
     }
 }
 
-/// Returns the dirtiness that a search finds which ends at the first block with no more invalid pages than the best
-/// dirtiness so far, blocks with the most invalid pages first.
+/// Returns the greatest dirtiness that a search finds if it visits the blocks with the most invalid pages first, and
+/// ends at the first block with no more invalid pages than the greatest dirtiness so far.
 fn dirtiness_before_the_stop(choice: &VictimChoice, block_pages: u32) -> f64 {
     let mut candidates = choice.candidates.clone();
     candidates.sort_by_key(|candidate| (candidate.valid_pages, std::cmp::Reverse(candidate.age_programs)));
@@ -256,8 +256,8 @@ fn dirtiness_before_the_stop(choice: &VictimChoice, block_pages: u32) -> f64 {
     best
 }
 
-/// Bug: RC-GC took the number of invalid pages of a block for the most that its dirtiness can be, and ended its search
-/// too early beside deltas: a page of deltas that is valid may be nearly dead.
+/// Bug: RC-GC took the number of invalid pages of a block for the upper bound of its dirtiness, and ended its search
+/// too early in designs with deltas: a page of deltas that is valid may be nearly dead.
 #[test]
 fn rc_gc_passed_over_blocks_of_dead_deltas() {
     let geometry = flat_geometry([1, 48, 8, 4096]);

@@ -64,7 +64,7 @@ fn run(drive: &mut Drive, Command { target, source, pages, mode }: Command) -> R
     drive.try_remap(target, source, pages, mode)
 }
 
-/// Returns the contents after a command: as if its source had been copied aside first.
+/// Returns the expected contents after a command: as if its source range had been copied aside first.
 fn done(before: &[u8], command: Command) -> Vec<u8> {
     let range = |first: u32| first as usize..(first + command.pages) as usize;
     let moved = before[range(command.source)].to_vec();
@@ -114,8 +114,9 @@ fn an_atomic_remap_command_takes_effect_entirely_or_not_at_every_power_cut() {
     }
 }
 
-/// If recovery is cut, the next one still discards the whole torn command. A naive recovery zeroes its entries from the
-/// first on; if that is cut, the rest is taken for entries of their own, or mixed with the next ones.
+/// If power is lost during recovery, the next recovery still discards the whole torn command. A naive recovery zeroes
+/// the torn entries from the first on; after a cut, the remaining entries are taken for complete ones, or mixed with
+/// the next command's.
 #[test]
 fn an_interrupted_recovery_still_discards_the_whole_torn_remap_command() {
     let mut cuts_of_recovery = 0;

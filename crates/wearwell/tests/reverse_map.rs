@@ -51,7 +51,7 @@ impl Model {
         }
     }
 
-    /// Takes over sequence numbers of entries that were being recorded again when power was lost.
+    /// Takes the sequence numbers of entries that were being recorded again when power was lost into the model.
     fn adopt(&mut self, found: &[ReverseMapEntry]) {
         for entry in found {
             if let Some((place, sequence)) = self.binds.get_mut(&entry.lpn) {
@@ -96,7 +96,7 @@ impl Model {
     }
 }
 
-/// A reverse map with the minimum of an engine around it.
+/// A reverse map under test, with as much of an engine around it as it needs.
 struct World {
     io: Io,
     map: AnyReverseMap,
@@ -221,7 +221,7 @@ impl World {
         self.every_victim_fits()
     }
 
-    /// Asserts what an admission promises: after the host's entry GC can collect any one victim.
+    /// Asserts the promise of an admission: after the host's entry is recorded, GC can collect any one victim.
     fn every_victim_fits(&mut self) -> Result<()> {
         let model = &self.model;
         for block in (0..BLOCKS).map(BlockId) {
@@ -298,8 +298,8 @@ impl World {
         Ok(())
     }
 
-    /// Stores a page of its own for every referrer of the block's pages. Tombstones of relocations are dropped, because
-    /// their pages are written, too.
+    /// Stores a page of its own for every referrer of the block's pages. Drops the tombstones of relocations, because
+    /// zeros are written to their logical pages.
     fn store_copies(&mut self, block: BlockId) {
         let in_block = |place: Ppn| place.0 / BLOCK_PAGES == block.0;
         let moved: Vec<Lpn> =
@@ -394,8 +394,8 @@ fn every_reverse_map_agrees_with_a_naive_model() {
     }
 }
 
-/// Runs random steps with power cut at operation `cut_at`, and once more during recovery; `false` if the run ended
-/// before.
+/// Runs random steps with power cut at operation `cut_at`, and again during recovery. Returns `false` if the run ended
+/// before the first cut.
 fn survives(part: ReverseMapPart, seed: u64, cut_at: u64, again_at: u64, outcome: CutOutcome) -> bool {
     let mut world = World::new(part, seed, Some(cut_at), outcome);
     let cut = (0..200).find_map(|_| world.step().err());
@@ -567,7 +567,7 @@ fn groups_of_reverse_map_entries_leave_half_a_segment_unused_on_average() {
     }
 }
 
-/// A cut anywhere between the program of a full buffer and the zeroing of its last word loses neither entries nor room.
+/// A power cut between the program of a full buffer and the zeroing of its last word loses neither entries nor room.
 #[test]
 fn an_interrupted_flush_of_the_reverse_map_log_is_finished_by_recovery() {
     let page_entries = 512 / 16;

@@ -96,7 +96,8 @@ fn silent_write_detection_compares_a_buffered_page_in_ram() {
     assert_eq!(device.ftl().buffered_chunk_pages(), 1);
 }
 
-/// One page in 64 is compared while the mechanism is off, so that it can be switched on when it would save writes.
+/// While the mechanism is off, one page in 64 is compared, so that the mechanism can be switched on when it would save
+/// writes.
 #[test]
 fn silent_write_detection_samples_one_write_in_64_while_switched_off() {
     let mut device = device(page_map(GcOptions::default()), RetainedFields::ALL);

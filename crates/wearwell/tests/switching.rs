@@ -27,7 +27,7 @@ use crate::common;
 
 const PAGE_BYTES: u16 = 4096;
 const LOGICAL: u32 = 1500;
-/// Number of pages that are overwritten all the time; the others keep their first content.
+/// Number of pages that are overwritten all the time; all other pages keep their first content.
 const HOT: u64 = 60;
 const EPOCH_WRITES: u32 = 4096;
 /// Contents with greater numbers are unique, unless a test repeats them on purpose.
@@ -93,7 +93,7 @@ impl Drive {
         self.contents.insert(lpn, content);
     }
 
-    /// Returns the content of an incompressible page that equals or resembles no other.
+    /// Returns the content of an incompressible page that neither equals nor resembles any other content.
     fn unique(&mut self) -> Descriptor {
         self.fresh += 1;
         let fingerprint = Fingerprint(FRESH + self.fresh);
@@ -105,7 +105,7 @@ impl Drive {
         self.write(lpn, content);
     }
 
-    /// Returns a content that this scheme can serve, and no other scheme can.
+    /// Returns a content for `lpn` that the scheme `kind` can serve without a program, and no other scheme can.
     fn welcome(&mut self, kind: SchemeKind, lpn: u64) -> Descriptor {
         let unique = self.unique();
         let again = |id: u64| Descriptor { fingerprint: Fingerprint(1 + id), ..unique };
@@ -125,7 +125,7 @@ impl Drive {
         }
     }
 
-    /// Overwrites hot pages with contents that these schemes can serve, one scheme after the other.
+    /// Overwrites hot pages with contents that the schemes `welcome_to` can serve, one scheme after the other.
     fn overwrite(&mut self, writes: u64, welcome_to: &[SchemeKind]) {
         for k in 0..writes {
             let lpn = self.random.below(HOT);
@@ -154,14 +154,14 @@ impl Drive {
         self.device.ftl().stats().controller_work.hashed_pages
     }
 
-    /// Returns the share of the bytes offered to a scheme that it left to be written.
+    /// Returns the share of the bytes offered to a content scheme that the scheme left to be written.
     fn write_ratio(&self, kind: SchemeKind) -> f64 {
         let SchemeBytes { offered_bytes, kept_bytes, .. } = self.device.ftl().scheme_bytes(kind);
         kept_bytes as f64 / offered_bytes as f64
     }
 
-    /// Writes epoch after epoch while the schemes run that save writes; returns the schemes that ran in each epoch.
-    /// `welcome_to` gives the schemes that can serve the contents of an epoch.
+    /// Writes for several epochs, in which the schemes run that save writes. Returns the schemes that ran in each
+    /// epoch. `welcome_to` gives the schemes that can serve the contents of an epoch.
     fn live(
         &mut self,
         schemes: ContentSchemes,
@@ -194,8 +194,8 @@ impl Drive {
     }
 }
 
-/// For twenty epochs contents that the scheme cannot serve, then twenty that it can serve, then again twenty that it
-/// cannot.
+/// Writes contents for twenty epochs that the scheme cannot serve, then for twenty that it can serve, then again for
+/// twenty that it cannot.
 #[test]
 fn each_scheme_is_switched_off_when_it_saves_nothing_and_on_again_when_content_changes() {
     for kind in SchemeKind::ALL {
@@ -290,7 +290,7 @@ fn one_hash_serves_deduplication_and_recycling() {
 }
 
 /// A page that was written without a hash is not recycled later, because a drive does not know its content. A page that
-/// was hashed can be.
+/// was hashed can be recycled.
 #[test]
 fn a_page_written_without_a_hash_is_not_recycled() {
     let contents = [Fingerprint(500), Fingerprint(501)].map(Descriptor::of_fingerprint);
@@ -378,8 +378,8 @@ fn buffered_pages_are_written_when_their_scheme_is_switched_off() {
     assert_eq!(pages(&drive), before + 1);
 }
 
-/// Deduplication and recycling are decided together: neither of them saves the 1.45 % that a hash costs, but both
-/// together do.
+/// Deduplication and recycling are switched together: neither of them alone saves the 1.45 % of energy that a hash
+/// costs, but both together do.
 #[test]
 fn schemes_that_share_the_hash_are_switched_together() {
     let decide = |savings: [u64; 2]| {

@@ -23,7 +23,7 @@ use wearwell::operation::Cause;
 use wearwell::validity::{GeckoOptions, MergeMode};
 use wearwell::{Device, DeviceOptions};
 
-/// Number of times that the unused space is measured during a measurement.
+/// Number of times that the unused space is sampled during one measurement.
 const SAMPLES: u64 = 4000;
 /// Over-provisioning: physical / logical - 1.
 const SPARES: [f64; 4] = [0.07, 0.15, 0.28, 0.4286];
@@ -142,7 +142,7 @@ impl Run {
         }
     }
 
-    /// Overwrites `warm` times the logical size, then measures over `stretch` times the logical size.
+    /// Overwrites `warm` times the logical size, then measures while it overwrites `stretch` times the logical size.
     fn measure(&mut self, warm: f64, stretch: f64) -> Measured {
         #[expect(clippy::cast_sign_loss)]
         let pages = |times: f64| (self.logical as f64 * times) as u64;
@@ -168,8 +168,8 @@ fn collected_by(policy: VictimPolicy) -> Parts {
     page_map(GcOptions { policy, ..GcOptions::default() })
 }
 
-/// Returns the number of logical overwrites until the transient after a sequential fill is over, for this
-/// over-provisioning.
+/// Returns the number of overwrites, in multiples of the logical size, until the transient after a sequential fill is
+/// over; depends on the over-provisioning `spare`.
 fn transient(spare: f64) -> f64 {
     if spare < 0.2 { 1.0 } else { 2.5 }
 }

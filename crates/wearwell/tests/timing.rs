@@ -71,7 +71,7 @@ fn suspending(overhead_ns: u64, max_per_op: u32) -> TimingOptions {
 
 type Script<'a> = &'a [(u64, &'a [FlashOp])];
 
-/// Returns the completion time of each request of a script.
+/// Returns the completion time of each request of a script, in nanoseconds.
 fn times_in(mode: TimingMode, geometry: &Geometry, options: TimingOptions, script: Script) -> Vec<u64> {
     let mut timing = Timing::new(mode, geometry, FLASH, options);
     for &(arrival, ops) in script {
@@ -289,7 +289,7 @@ fn reads_get_the_channel_before_writes() {
 }
 
 /// Returns the completion times of three background copies, and of a host read and a host write that arrive during the
-/// first.
+/// first copy.
 fn copies_and_host(options: TimingOptions) -> Vec<u64> {
     let copy = [gc(OpKind::Read, 0), after(1, gc(OpKind::Program, 0))];
     let script: Script = &[(0, &copy.repeat(3)), (10, &[program(0)]), (20, &[read(0)])];
@@ -412,7 +412,7 @@ fn foreground_gc_without_a_host_operation_blocks_no_request() {
     }
 }
 
-/// A request waits for the log page that it reads, with foreground GC too.
+/// A request that only reads a page of a log waits for this page, with foreground GC too.
 #[test]
 fn a_request_waits_for_the_only_page_of_a_log_that_it_reads() {
     let log_read = op(OpKind::Read, Cause::RemapLog, 0);
@@ -534,7 +534,7 @@ fn random_copies(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<FlashOp> {
     [read, program].repeat(copies.count as usize)
 }
 
-/// Returns copies among random operations; no operation has a batch of copies as predecessor.
+/// Returns copies mixed with random operations; no operation depends on a batch of copies.
 fn random_list_with_copies(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<FlashOp> {
     let mut ops = random_list(rng, planes);
     while rng.random_bool(0.5) {
@@ -673,7 +673,7 @@ fn the_event_engine_agrees_with_a_naive_simulator_on_every_request() {
     (0..2000 / one_in(4)).chain(TIES).for_each(|seed| compare_with_reference(seed, random_list));
 }
 
-/// Without multi-plane groups, series of copies are single queue entries.
+/// Without multi-plane groups, the event engine handles a series of copies as one queue entry.
 #[test]
 fn the_event_engine_agrees_with_a_naive_simulator_on_series_of_copies() {
     (0..2000 / one_in(4)).chain(TIES).for_each(|seed| compare_with_reference(seed, random_list_with_copies));
@@ -685,7 +685,7 @@ fn the_event_engine_agrees_with_a_naive_simulator_under_gc_backlogs() {
     (0..2000 / one_in(4)).for_each(|seed| compare_with_reference(seed, random_backlog));
 }
 
-/// Copies wait for the scan of their log; scans wait for each other and for earlier collections.
+/// Copies wait for the scan of their log. Scans wait for each other and for earlier collections.
 #[test]
 fn the_event_engine_agrees_with_a_naive_simulator_on_nvram_scans() {
     (0..300).for_each(|seed| compare_with_reference(seed, random_scans));

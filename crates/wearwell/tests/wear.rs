@@ -50,8 +50,8 @@ fn gap(ftl: &Ftl<SimNand>) -> u32 {
     counts.iter().max().expect("blocks") - counts.iter().min().expect("blocks")
 }
 
-/// A plane that lost blocks receives fewer pages than the others. With as many, it would be full of valid data and be
-/// collected in vain, while the others have spare blocks.
+/// A plane that lost blocks receives fewer host pages than the others. With as many, it would be full of valid data,
+/// and GC in it would free nothing, while the other planes have spare blocks.
 #[test]
 fn a_plane_that_lost_blocks_receives_fewer_host_pages() {
     let (blocks, block_pages, bad) = (128, 32, 32);

@@ -67,8 +67,8 @@ impl MetadataScale {
         (self.table_bytes() / PAGE_BYTES).ceil()
     }
 
-    /// Returns the number of host writes between two GC victims. This is the number of pages that a victim frees: B
-    /// (pages per block) divided by the write amplification of large blocks.
+    /// Returns the number of host writes between two GC victims: the pages that a victim frees, which is B (pages per
+    /// block) divided by the write amplification of large blocks.
     pub fn updates_per_query(self) -> f64 {
         self.block_pages / theory::large_block_write_amplification(self.utilisation)
     }
@@ -304,8 +304,9 @@ fn ram_of_all() -> Vec<Value> {
     ])
 }
 
-/// Returns the RAM of `GeckoFTL` as Wearwell builds it, MiB: with directories of the validity runs on flash for the
-/// largest possible number of pages, and three bytes per block in the block table.
+/// Returns the RAM of `GeckoFTL` as Wearwell implements it, in MiB. The run directories (RAM tables that locate the
+/// pages of the validity runs on flash) are sized for the most run pages that there can be, and the block table has
+/// three bytes per block.
 fn gecko_as_built_mib() -> f64 {
     let device = preset::preset_by_name("gk-2t").expect("the paper's device is a preset");
     let of_part = gecko_part_bytes(&device.geometry);
@@ -383,7 +384,8 @@ fn counters_dominate() -> Vec<Value> {
     named_values([("GeckoFTL", of(MetadataDesign::GeckoFtl)), ("u-FTL", of(MetadataDesign::UFtl))])
 }
 
-/// Returns the RAM of the designs in the GeckoFTL paper's Figure 14, MiB; the figure omits the counters of valid pages.
+/// Returns the RAM of each design of the GeckoFTL paper's Figure 14, including its mapping cache, in MiB. As in the
+/// figure, counters of valid pages are left out; their size is returned as a value of its own.
 fn split() -> Vec<Value> {
     let of = |design: MetadataDesign, cache_mib: f64, counters: f64| {
         (paper().ram_bytes(design) - counters) / MIB + cache_mib

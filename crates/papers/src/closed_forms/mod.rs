@@ -88,8 +88,8 @@ impl DeltaPipeline {
         self.read_us.max(self.bus_us).max(self.encode_us)
     }
 
-    /// Returns the right-hand side of expression 2 of the Delta-FTL paper (DF): time of a delta write in addition to
-    /// programs, in units of the program time.
+    /// Returns the time that a delta write takes in addition to its programs, in units of the program time: the slowest
+    /// stage divided by `program_us` (DF, right-hand side of expression 2).
     pub fn overhead_us(self, program_us: f64) -> f64 {
         self.slowest_us() / program_us
     }

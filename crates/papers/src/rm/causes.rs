@@ -84,9 +84,10 @@ impl Causes<'_> {
         LOADS.map(|of| self.with_contents(&format!("{of}/opt"), &format!("{of}/opt-10"), 0.9, &[])).into()
     }
 
-    /// Returns experiments for RM-29: NVRAM with enough space for every bind (mapping of a further LPN to a stored
-    /// page), so that segments of two sizes differ only in size. For RM-33 and RM-37: half of the NVRAM, with which
-    /// remaps save fewer programs once garbage collection of the NVRAM begins, and enough NVRAM for every remap.
+    /// Returns experiments that repeat three rows of the Remap-SSD paper with other NVRAM sizes. Row RM-29: NVRAM with
+    /// enough space for every bind (mapping of a further LPN to a stored page), so that runs with two segment sizes
+    /// differ only in that size. Rows RM-33 and RM-37: half of the NVRAM, with which remaps save fewer programs once GC
+    /// of the NVRAM begins, and NVRAM with enough space for every remap.
     fn room_of_full_size(&self) -> Vec<Experiment> {
         let share = |full: f64, quick: f64| if self.setting.size == Size::Full { full } else { quick };
         let roomy = format!("remap.size_mib={}", share(160.0, 20.0));
@@ -100,9 +101,9 @@ impl Causes<'_> {
         ]
     }
 
-    /// Returns experiments for RM-15 and RM-16: a drive that is not filled before, which has a tenth more spare space;
-    /// and file-server contents that belong to the server's own files, which hold a quarter of the pages of their
-    /// slots.
+    /// Returns experiments that test causes of the differences in the Remap-SSD paper's rows RM-15 and RM-16: a drive
+    /// that is not filled before the load and therefore has a tenth more spare space, and a file server whose writes
+    /// have only the contents of its own files, which occupy a quarter of the pages of their slots.
     fn collection(&self) -> Vec<Experiment> {
         let unfilled = |of: &str, scheme: &str| {
             let as_name = format!("{of}/unfilled-{scheme}");
@@ -117,8 +118,9 @@ impl Causes<'_> {
         all
     }
 
-    /// Returns experiments for RM-17, 18, 20 and 21: NVRAM that holds as many reverse-map entries as the paper's, and a
-    /// smaller NVRAM for loads that map few further LPNs to stored pages.
+    /// Returns experiments that test causes of the differences in the Remap-SSD paper's rows RM-17, 18, 20 and 21:
+    /// NVRAM that holds as many reverse-map entries as the paper's, and a smaller NVRAM for loads that map few further
+    /// LPNs to stored pages.
     fn room_for_entries(&self) -> Vec<Experiment> {
         let mut all = Vec::new();
         for of in ["oltp", "random writes"] {
@@ -147,8 +149,9 @@ impl Causes<'_> {
         all
     }
 
-    /// Returns experiments for RM-20 to RM-22 that change what makes the scan of the mapping log expensive relative to
-    /// the programs of a GC victim.
+    /// Returns experiments for the Remap-SSD paper's rows RM-20 to RM-22 in which the scan of the mapping log costs
+    /// less (or more) relative to the programs of a GC victim: other erase, program and NVRAM read times, and smaller
+    /// superblocks.
     fn time_of_a_scan(&self) -> Vec<Experiment> {
         let mut all = Vec::new();
         for of in LOADS {
@@ -178,9 +181,9 @@ impl Causes<'_> {
         all
     }
 
-    /// Returns experiments for RM-24 to RM-27, on the drive of Figure 6: scaled erase times, no NVRAM entries at first,
-    /// an ideal reverse map with as many shared pages as the segments have, NVRAM stores that take no time, and other
-    /// shares of duplicates.
+    /// Returns experiments for the Remap-SSD paper's rows RM-24 to RM-27, on the drive of its Figure 6. Each changes
+    /// one thing: erase times to scale, no NVRAM entries at first, an ideal reverse map with as many shared pages as
+    /// the segments have, NVRAM stores that take no time, or another share of duplicates.
     fn large_drive(&self) -> Vec<Experiment> {
         let mut all = Vec::new();
         for trace in ["homes", "mail"] {
@@ -221,8 +224,9 @@ impl Causes<'_> {
         all
     }
 
-    /// Returns experiments for RM-34 and RM-36: NVRAM with space for every remap, a host with one request in flight (a
-    /// single thread), and superblocks of the paper's size with transactions of one value and of sixteen.
+    /// Returns SQLite experiments for the Remap-SSD paper's rows RM-34 and RM-36: NVRAM with space for every remap, a
+    /// host with one request in flight (a single thread), and superblocks of the paper's size with transactions of one
+    /// value and of sixteen.
     fn sqlite(&self) -> Vec<Experiment> {
         let (room, single) = ("remap.size_mib=10", "replay.queue_depth=1");
         let mut all = Vec::new();
@@ -246,8 +250,8 @@ impl Causes<'_> {
         all
     }
 
-    /// Returns experiments for RM-39 to RM-42: a host with one request in flight, the same host with 5 ms of its own
-    /// work per request, NVRAM with space for every remap, and the paper's second load.
+    /// Returns F2FS experiments for the Remap-SSD paper's rows RM-39 to RM-42: a host with one request in flight, the
+    /// same host with 5 ms of its own work per request, NVRAM with space for every remap, and the paper's second load.
     fn f2fs(&self) -> Vec<Experiment> {
         let mut all = Vec::new();
         for scheme in ["noremap", "segments", "nlog", "flog"] {

@@ -29,7 +29,8 @@ fn row_of(ablation: &Ablation, subset: &SubsetRun) -> Option<Vec<Cell>> {
     Some([vec![subset.name().into(), subset.refused.clone().into()], of_run].concat())
 }
 
-/// Returns the cell in the column `title` of a subset that the engine refused; empty for figures.
+/// Returns the table cell in the column `title` for a subset of mechanisms that the engine refused: input, design and
+/// version are known, and the cells of all other columns are empty.
 fn known_of_refused(ablation: &Ablation, title: &str) -> Cell {
     match title {
         "trace" => ablation.input.clone().into(),

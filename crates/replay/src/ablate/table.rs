@@ -178,7 +178,7 @@ fn cell(gains: &FigureGains, change: Option<Change>) -> String {
     figure_with_share(&(signed(absolute, digits) + mark), &share)
 }
 
-/// Returns a value with its sign, unless it is rounded to zero.
+/// Returns `value` as text with `digits` decimals and a plus or minus sign; without a sign if it is rounded to zero.
 fn signed(value: f64, digits: usize) -> String {
     let text = with_thousands_separators(value.abs(), digits);
     let is_zero = !text.bytes().any(|digit| matches!(digit, b'1'..=b'9'));

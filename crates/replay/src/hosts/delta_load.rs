@@ -54,7 +54,8 @@ pub(super) struct DeltaLoad {
     time_ns: f64,
     /// Page numbers of the pages that are hot (overwritten often) at present.
     hot: Vec<u64>,
-    /// Index in `hot` of the page that has been hot (often overwritten) for longest, which is replaced next.
+    /// Index, in the list of hot pages, of the page that has been hot (often overwritten) for longest, which is
+    /// replaced next.
     oldest: usize,
     /// Whether each page of the volume is hot (often overwritten) at present.
     is_hot: Vec<bool>,
@@ -108,8 +109,8 @@ impl DeltaLoad {
         }
     }
 
-    /// Counts an overwrite of a hot page. Once per `life` of them, the page that has been hot for longest becomes cold,
-    /// and the next page of the order hot.
+    /// Counts an overwrite of a hot page. After every `life` such overwrites, the page that has been hot for longest
+    /// becomes cold, and the next page of the order becomes hot.
     fn note_hot_write(&mut self) {
         self.hot_writes += 1;
         if !self.hot_writes.is_multiple_of(self.life) {

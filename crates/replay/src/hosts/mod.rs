@@ -201,7 +201,7 @@ impl HostGenerator {
     }
 
     /// Writes the next request into `into` and returns true; after the last one returns false and leaves `into`
-    /// unchanged. Takes 16 bytes of memory per page of the volume.
+    /// unchanged. The generator takes 16 bytes of memory per page of the volume.
     pub fn next_request(&mut self, into: &mut Request) -> bool {
         if self.script.is_empty() {
             self.model.plan_next_steps(&mut self.script);
@@ -209,7 +209,7 @@ impl HostGenerator {
         self.script.next_request(into)
     }
 
-    /// Returns a sentence on the content of new pages of the host model, for reports.
+    /// Returns a sentence for reports on how the contents of newly written pages of the host model are chosen.
     pub fn describe_content(&self) -> String {
         if self.knows_contents {
             return "content is synthetic: dead pages come back as often as the trace's counts say".into();

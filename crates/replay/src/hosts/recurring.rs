@@ -86,7 +86,8 @@ impl RecurringPlan {
     }
 }
 
-/// Deals exact counts of events in random order, like a deck of `left` cards of which `wanted` are of one kind.
+/// Deals exact counts of events in random order, like a deck of `cards_left` cards of which `wanted_cards` are of one
+/// kind.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EventDeck {
     pub wanted_cards: u64,
@@ -275,7 +276,7 @@ impl PendingReads {
         rest
     }
 
-    /// Returns an address to read now, if more reads are pending than the backlog that is kept.
+    /// Returns an address to read now, if more reads are pending than the backlog that is kept; otherwise `None`.
     fn next_due(&mut self, random: &mut Xoshiro256PlusPlus) -> Option<u64> {
         if self.waiting > self.backlog { self.next_waiting(random) } else { None }
     }

@@ -132,8 +132,9 @@ impl Database {
         first
     }
 
-    /// Stores a value in the database, and adds the pages that change to `touched`. Returns those leaves among them
-    /// that hold older entries: that of a replaced row, and that of the index.
+    /// Stores a value in the database, and adds the pages that change to `touched`. Returns the two changed leaves that
+    /// hold older entries, so that they may have to be read first: the table leaf of a replaced row, and the leaf of
+    /// the index.
     fn put(
         &mut self,
         key: u64,

@@ -22,7 +22,7 @@ const MOMENTS_MAX: u64 = 100;
 pub struct CurvePoint {
     /// Bytes that the host has written to each drive that has not ended before.
     pub host_bytes: u64,
-    /// Number of drives that have ended.
+    /// Number of simulated drives that had worn out when the host had written this many bytes.
     pub ended: u32,
     /// Spare blocks left, as a share of the spare blocks of the new drive.
     pub spare: Estimate,
@@ -145,7 +145,7 @@ impl DriveMoment {
     }
 }
 
-/// One life that is walked through from its beginning.
+/// Reader of one life's recorded states, which are visited in order from the beginning of the life.
 struct LifeCourse<'a> {
     life: &'a Life,
     page_bytes: f64,
@@ -168,7 +168,8 @@ impl<'a> LifeCourse<'a> {
     }
 
     /// Returns the state of the drive at a later moment than before. The end of a life may cut an interval so short
-    /// that a single collection would decide its write amplification; then the value before is kept.
+    /// that a single collection would decide its write amplification; then the write amplification of the interval
+    /// before is kept.
     fn advance_to(&mut self, host_bytes: u64) -> DriveMoment {
         let state = self.recorded_at(host_bytes.min(self.life.host_bytes) as f64);
         let [bytes, programs] = self.since;
@@ -180,7 +181,8 @@ impl<'a> LifeCourse<'a> {
         DriveMoment { write_amplification: self.write_amplification, ..state }
     }
 
-    /// Returns the state at a moment, interpolated between the recorded states around it.
+    /// Returns the state of the drive after `host_bytes` host bytes, interpolated between the recorded states around
+    /// that moment.
     fn recorded_at(&self, host_bytes: f64) -> DriveMoment {
         let series = &self.life.series;
         let after = series.partition_point(|point| (point.host_bytes as f64) < host_bytes);

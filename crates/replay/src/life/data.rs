@@ -7,8 +7,8 @@ use crate::data_table::{Cell, CellKind, DataColumn, DataTable};
 /// A column of a table of lives: its title and kind, and a function that returns its cell for a life.
 type Column = (&'static str, CellKind, fn(&LifeRecord, &Life) -> Cell);
 
-/// Returns lives of drives as a typed table. A figure that a life does not have is empty, so that files of any lives can
-/// be joined.
+/// Returns lives of drives as a typed table. A figure that a life does not have is empty, so that files of any lives
+/// can be joined.
 pub fn data_table(records: &[LifeRecord]) -> DataTable {
     let columns = COLUMNS.iter().map(|&(title, kind, _)| DataColumn::new(title, kind));
     let mut table = DataTable::new(columns.collect());

@@ -123,7 +123,7 @@ const FIGURES: &[LifeFigure] = &[
 ];
 
 /// Returns the share of page programs made by wear leveling, in percent; `None` if the wear leveling is left to the
-/// configuration and that sets none.
+/// configuration and the configuration sets none.
 fn copied_percent(record: &LifeRecord, life: &Life) -> Option<f64> {
     let is_asked = record.leveling != Leveling::Configured || record.leveling_ram_bytes > 0;
     is_asked.then(|| 100.0 * life.leveling_programs as f64 / life.programs().max(1) as f64)

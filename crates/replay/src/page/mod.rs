@@ -83,8 +83,8 @@ pub fn style_sheet() -> String {
     [UPLOT_STYLE, "\n", STYLE].concat()
 }
 
-/// Returns the functions and classes in JavaScript by which the HTML pages make elements, charts and maps of blocks, for
-/// other pages that draw the same.
+/// Returns the functions and classes in JavaScript by which the HTML pages make elements, charts and maps of blocks,
+/// for other pages that draw the same.
 pub fn drawing_script() -> String {
     format!(
         "{}\n/* uPlot, which draws the charts:\n{UPLOT_LICENCE}*/\n{UPLOT_SCRIPT}\n",
@@ -92,7 +92,7 @@ pub fn drawing_script() -> String {
     )
 }
 
-/// Returns the tables and notes of a result as HTML, without charts, style and script, for a page of others.
+/// Returns the tables and notes of a result as HTML, without charts, style and script, for embedding in another page.
 pub fn tables_html<T: HtmlReport>(result: &T) -> String {
     result.body_html()
 }

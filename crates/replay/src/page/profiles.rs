@@ -36,7 +36,7 @@ fn section(number: usize, profile: &Profile) -> String {
         + &charts_element(number)
 }
 
-/// Returns what the table of savings shows.
+/// Returns the caption of a profile's table of savings by content mechanisms: of what the table's values are shares.
 fn savings_caption(profile: &Profile) -> String {
     let unit = "Shares of the host's page writes that need no program; each mechanism by itself";
     match &profile.runs {

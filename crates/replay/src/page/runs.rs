@@ -47,7 +47,7 @@ pub(super) fn distinct_values(values: impl Iterator<Item = String>) -> Vec<Strin
     values.filter(|value| seen.insert(value.clone())).collect()
 }
 
-/// Joins up to three names; of more names returns their number and `what`.
+/// Joins up to three names with commas; for more names returns their number and `what`, such as `5 designs`.
 pub(super) fn join_up_to_three(names: &[String], what: &str) -> String {
     if names.len() > 3 { format!("{} {what}", names.len()) } else { names.join(", ") }
 }
@@ -195,7 +195,7 @@ fn configuration(runs: &[&RunRecord]) -> String {
     ) + &collapsible(&format!("As a file, for --config: {}", runs[0].label()), &file)
 }
 
-/// Origin of a setting that nothing sets.
+/// Text that is shown as the origin of a setting whose value is the built-in default.
 const DEFAULT: &str = "default";
 
 /// Returns the settings of a run by dotted keys, the parts of its design included.

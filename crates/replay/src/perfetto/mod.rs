@@ -28,7 +28,8 @@ use wearwell_trace::Op;
 use crate::replay::{FtlStateSample, RunTrace, WindowRequest};
 
 impl RunTrace {
-    /// Returns the trace as a file for the Perfetto viewer. Takes less than 300 bytes per operation and request.
+    /// Returns the traced window of the run as a file for the Perfetto viewer. The file takes less than 300 bytes per
+    /// operation and request.
     pub fn to_perfetto(&self) -> Vec<u8> {
         let mut packets = TracePackets::default();
         let host = packets.add_process(&format!("host: {} on {}", self.input, self.design));

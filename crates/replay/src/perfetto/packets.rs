@@ -10,14 +10,14 @@ use super::wire::ProtobufMessage;
 /// Identity (`uuid`) of a track of the Perfetto trace: one row in the viewer.
 pub(super) type TrackId = u64;
 
-/// Number of the only sequence of packets.
+/// Identifier of the packet sequence in the Perfetto trace; all packets belong to this one sequence.
 const SEQUENCE: u64 = 1;
 /// Packet flag: the interned names of the sequence start here.
 const NAMES_START: u64 = 1;
 /// Packet flag: the packet refers to interned names.
 const NEEDS_NAMES: u64 = 2;
 
-/// Types of track events.
+/// Type of a track event that begins a slice; the next two are an event that ends a slice and the value of a counter.
 const SLICE_BEGIN: u64 = 1;
 const SLICE_END: u64 = 2;
 const COUNTER: u64 = 4;
@@ -37,9 +37,9 @@ pub(super) struct TraceSlice {
     pub(super) start_ns: u64,
     pub(super) end_ns: u64,
     pub(super) arguments: Vec<(&'static str, SliceArgument)>,
-    /// Flows (arrows) that begin here or continue to another slice.
+    /// Identifiers of the flows (arrows between slices) that begin at this slice or continue from it to another slice.
     pub(super) flows: Vec<u64>,
-    /// Flows (arrows) that end here.
+    /// Identifiers of the flows (arrows between slices) that end at this slice.
     pub(super) last_flows: Vec<u64>,
     /// Slices inside of this slice, in order of time.
     pub(super) inner_slices: Vec<TraceSlice>,
@@ -59,7 +59,8 @@ impl TraceSlice {
         }
     }
 
-    /// Returns this slice with a slice for each suspension in it, which contains the slices that run meanwhile.
+    /// Returns this slice (of a flash operation) with an inner slice for each suspension of the operation; that inner
+    /// slice contains the slices of `meanwhile` that ran during the suspension.
     pub(super) fn split_by_suspensions(
         mut self,
         suspended_ns: &[(u64, u64)],
@@ -78,9 +79,9 @@ impl TraceSlice {
     }
 }
 
-/// Names that were written before, and their numbers.
+/// Names that the Perfetto trace already contains, and the numbers by which later packets refer to them.
 struct InternedNames {
-    /// Field of `InternedData` that holds these names.
+    /// Number of the field of Perfetto's message `InternedData` that holds these names.
     field: u32,
     numbers: FxHashMap<String, u64>,
 }
@@ -90,7 +91,7 @@ impl InternedNames {
         Self { field, numbers: FxHashMap::default() }
     }
 
-    /// Returns the number of a name, and adds it to the interned data if it is new.
+    /// Returns the number by which packets refer to a name; a new name gets the next number and is added to `interned`.
     fn number(&mut self, name: &str, interned: &mut ProtobufMessage) -> u64 {
         if let Some(&number) = self.numbers.get(name) {
             return number;
@@ -111,7 +112,7 @@ pub(super) struct TracePackets {
     events: Vec<(u64, Event)>,
 }
 
-/// An event of a track.
+/// An event on a track of the Perfetto trace: a slice begins or ends, or a counter takes a value.
 enum Event {
     Begin(TrackId, TraceSlice),
     End(TrackId),
@@ -144,7 +145,7 @@ impl TracePackets {
         })
     }
 
-    /// Adds a track for the values of a counter to a group.
+    /// Adds a track for the values of a counter to a group of tracks.
     pub(super) fn add_counter_track(&mut self, process: TrackId, name: &str, unit: &str) -> TrackId {
         let rank = self.tracks.len() as u64;
         let counter = ProtobufMessage::default().with_string(6, unit);
@@ -153,7 +154,7 @@ impl TracePackets {
         })
     }
 
-    /// Adds a slice, with those within, to a track. Slices of a track are added in order.
+    /// Adds a slice and its inner slices to a track. Slices of a track must be added in order of time.
     pub(super) fn add_slice(&mut self, track: TrackId, slice: &TraceSlice) {
         let own = TraceSlice { inner_slices: Vec::new(), ..slice.clone() };
         self.events.push((slice.start_ns, Event::Begin(track, own)));
@@ -166,7 +167,7 @@ impl TracePackets {
         self.events.push((time_ns, Event::Value(counter, value)));
     }
 
-    /// Returns the encoded trace.
+    /// Returns the Perfetto trace, encoded as protocol buffers.
     pub(super) fn into_bytes(mut self) -> Vec<u8> {
         self.events.sort_by_key(|event| event.0);
         let mut trace = ProtobufMessage::default();

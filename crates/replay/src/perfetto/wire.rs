@@ -4,7 +4,7 @@
 #[derive(Clone, Default, Debug)]
 pub(super) struct ProtobufMessage(Vec<u8>);
 
-/// How the value of a field is stored.
+/// How the value of a protobuf field is stored.
 #[derive(Clone, Copy)]
 enum WireType {
     Varint = 0,
@@ -13,7 +13,8 @@ enum WireType {
 }
 
 impl ProtobufMessage {
-    /// Appends seven bits per byte, the lowest first; the high bit is set in all bytes but the last.
+    /// Appends a number as a protobuf varint: seven bits per byte, the lowest first; the high bit is set in all bytes
+    /// but the last.
     fn put(&mut self, mut value: u64) {
         while value >= 0x80 {
             self.0.push(value as u8 | 0x80);
@@ -62,7 +63,7 @@ impl ProtobufMessage {
         self
     }
 
-    /// Returns the encoded message.
+    /// Returns the bytes of the encoded protobuf message.
     pub(super) fn into_bytes(self) -> Vec<u8> {
         self.0
     }

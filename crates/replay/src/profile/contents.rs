@@ -43,10 +43,11 @@ pub struct ContentFigures {
 struct CopyCount {
     /// Number of pages that hold the content now.
     live: u32,
-    /// Largest number of pages that held the content at the same time: programs of it if every dead page could be
-    /// revived.
+    /// Largest number of pages that held the content at the same time: programs that it needs if every dead page could
+    /// be revived.
     most_live: u32,
-    /// Number of times that a first page received the content: programs of it if equal pages shared one.
+    /// Number of times that a page received the content while no page held it: programs that it needs if deduplication
+    /// finds every live copy.
     first: u32,
 }
 
@@ -67,12 +68,13 @@ impl CopyCount {
 /// Shares of the page writes that perfect content mechanisms would not program, if contents were not sampled.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct IdealSavings {
-    /// Writes of a content that some page holds.
+    /// Share of the page writes whose content some page already holds: what perfect deduplication would not program.
     pub(super) held_content: f64,
-    /// Writes of a content of which there is a dead page, if no dead page is ever erased.
+    /// Share of the page writes of whose content there is a dead page, if no dead page is ever erased: what perfect
+    /// recycling would not program.
     pub(super) dead_content: f64,
-    /// What compression of each page by itself leaves out, if it could be packed without loss; `None` if no compressed
-    /// size is known.
+    /// Share of the written bytes that compression of each page by itself leaves out, if compressed pages could be
+    /// packed without loss; `None` if no compressed size is known.
     pub(super) left_out_by_compression: Option<f64>,
 }
 
@@ -157,8 +159,8 @@ impl ContentCounts {
         }
     }
 
-    /// Returns what perfect mechanisms would not program. Of sampled pages the first two are wrong, because not every
-    /// page that loses a content is seen.
+    /// Returns what perfect content mechanisms would not program. If pages are sampled, the shares for held and for
+    /// dead contents are wrong, because not every page that loses a content is seen.
     pub(super) fn ideal_savings(&self, figures: &ContentFigures) -> IdealSavings {
         let (mut seen, mut known, mut first, mut most_live) = (0, 0, 0, 0);
         for entry in self.entries.values() {

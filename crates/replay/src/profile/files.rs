@@ -103,8 +103,8 @@ impl ProfiledFiles {
         self.visit(&mut |page, old| profiler.add_page(page, old), progress)
     }
 
-    /// Writes a trace in the native format that writes the pages of all files once, one file after the other, with their
-    /// identities and compressed sizes. Returns the number of pages; files that cannot be read are left out.
+    /// Writes a trace in the native format that writes the pages of all files once, one file after the other, with
+    /// their identities and compressed sizes. Returns the number of pages; files that cannot be read are left out.
     ///
     /// # Errors
     /// `out` cannot be written.

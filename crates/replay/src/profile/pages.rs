@@ -253,12 +253,12 @@ impl PageWriteCounts {
     }
 }
 
-/// Returns the key of a page in tables: a hash of its device and number.
+/// Returns the key of a page in tables: a hash of device number and page number.
 pub(super) fn page_key(device: u32, page: u64) -> u64 {
     mix_bits(page ^ mix_bits(u64::from(device)))
 }
 
-/// Returns the fingerprint that an entry holds; `None` if the content is unknown.
+/// Returns the fingerprint that a table entry stores plus one as `held`; `None` if the content is unknown.
 fn fingerprint_of(held: u64) -> Option<Fingerprint> {
     held.checked_sub(1).map(Fingerprint)
 }

@@ -29,12 +29,14 @@ impl HashSample {
     }
 }
 
-/// Returns the part of the sample to which a page or content, given by its key, belongs.
+/// Returns the index of the error group (one of the [`ERROR_GROUPS`] parts of the sample) to which a page or content
+/// belongs, given by its key.
 pub(super) fn error_group(key: u64) -> usize {
     (mix_bits(!key ^ SALT) as usize) % ERROR_GROUPS
 }
 
-/// Returns the standard error of the quotient of two sums over a sample, by leaving out one part at a time (jackknife).
+/// Returns the standard error of the quotient `sum(parts) / sum(wholes)`, where both slices have one sum per error
+/// group of the sample. Leaves out one group at a time (jackknife).
 pub(super) fn standard_error_of_quotient(parts: &[f64; ERROR_GROUPS], wholes: &[f64; ERROR_GROUPS]) -> f64 {
     let (part, whole): (f64, f64) = (parts.iter().sum(), wholes.iter().sum());
     let without: Vec<f64> = parts

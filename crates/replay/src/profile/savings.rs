@@ -24,7 +24,7 @@ pub const BASE_DESIGN: &str = "page-map";
 /// What one content mechanism by itself can save of an input's page writes.
 #[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct Saving {
-    /// The content mechanism.
+    /// Content mechanism (such as deduplication) whose saving this is.
     pub mechanism: ContentName,
     /// Largest share of the page writes with known content for which a perfect mechanism would program nothing; null if
     /// the input does not show it.
@@ -50,7 +50,7 @@ pub struct MeasuredSaving {
 /// The drive on which the content mechanisms were run, and its run without any.
 #[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct SavingRuns {
-    /// The drive of all runs.
+    /// The drive on which all these runs, with and without content mechanisms, were executed.
     pub device: DeviceRecord,
     /// Page writes of the host in the run without content mechanisms.
     pub host_page_writes: u64,
@@ -62,13 +62,13 @@ pub struct SavingRuns {
     pub config: Config,
 }
 
-/// The last different pages that were written. As many wait at most in the buffer of compression, where a further write
-/// replaces them without a program.
+/// The last distinct pages that were written: as many as can wait in the chunk buffer of compression at the same time.
+/// A further write of such a page replaces the buffered one without a program.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RecentlyWrittenPages([Option<u64>; wearwell::content::compress::CHUNK_MEMBERS - 1]);
 
 impl RecentlyWrittenPages {
-    /// Adds a written page as the last one. Returns whether it was among the last ones before.
+    /// Adds a written page as the most recent one. Returns whether it was among the recently written pages already.
     pub(super) fn add_page(&mut self, page: u64) -> bool {
         let known = self.0.iter().position(|&last| last == Some(page));
         let replaced = known.unwrap_or(self.0.len() - 1);
@@ -78,8 +78,9 @@ impl RecentlyWrittenPages {
     }
 }
 
-/// Returns the share that compression saves at most, of `packed`, which packing without loss saves, and of the share of
-/// writes that a later one may replace in the buffer. A page of flash holds at most four members.
+/// Returns an upper bound of the share of page writes that compression saves. `packed` is the share that packing
+/// without loss would save, `replaced_in_buffer` the share of writes that a later write may replace in the chunk
+/// buffer. A flash page holds at most four members of a chunk, which limits the share too.
 pub(super) fn compression_bound(packed: f64, replaced_in_buffer: f64) -> f64 {
     let members = wearwell::content::compress::CHUNK_MEMBERS as f64;
     (replaced_in_buffer + packed).min(replaced_in_buffer + (1.0 - replaced_in_buffer) * (1.0 - 1.0 / members))
@@ -95,7 +96,7 @@ pub fn with_every_mechanism(config: &Config) -> Config {
     )
 }
 
-/// Returns the configuration with these content mechanisms.
+/// Returns a copy of `config` that has exactly these content mechanisms.
 fn config_with(config: &Config, mechanisms: &[ContentName]) -> Config {
     let mut config = config.clone();
     config.parts.content = Some(ContentList::of_names(mechanisms));

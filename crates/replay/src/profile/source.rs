@@ -12,7 +12,7 @@ use crate::input::Input;
 
 /// Number of profiled requests between two reports of progress.
 const REQUESTS_PER_REPORT: u64 = 1 << 12;
-/// Most unreadable files that the notes of a profile name.
+/// Largest number of unreadable files that a note of the profile names.
 const UNREADABLE_NAMED: usize = 3;
 
 /// Why an input cannot be profiled.
@@ -22,12 +22,12 @@ pub enum ProfileError {
     /// The trace cannot be read.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// The files cannot be read, or there is nothing in the input.
+    /// The files cannot be read, or the input has no request or no page.
     #[error("{name}: {source}")]
     Input {
         /// Name of the input.
         name: String,
-        /// What is wrong with it.
+        /// The error of reading the input, or what the input lacks.
         source: io::Error,
     },
 }
@@ -38,12 +38,12 @@ impl ProfileError {
     }
 }
 
-/// Progress callback of reading an input, with the amount that was read and the total (0: unknown); `Break` ends the
-/// reading with a partial profile.
+/// Callback that reports progress while an input is read. Its arguments are the amount read and the total (0: unknown),
+/// in requests or in bytes; `Break` ends the reading with a partial profile.
 pub type OnRead<'a> = &'a mut dyn FnMut(u64, u64) -> ControlFlow<()>;
 
-/// Whether a path is profiled as a trace. A directory, and a file of unknown format, are profiled by their bytes unless
-/// the options name a format.
+/// Returns whether the file at `path` is profiled as a trace. A directory, and a file of unknown format, are profiled
+/// by their bytes instead, unless the options name a format.
 ///
 /// # Errors
 /// The file cannot be opened, or is a damaged trace.

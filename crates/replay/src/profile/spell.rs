@@ -15,10 +15,10 @@ use super::traffic::TrafficFigures;
 /// Zipf exponent below which a workload specification states a uniform pattern.
 const THETA_UNIFORM: f64 = 0.05;
 const SEQUENTIAL_SHARE: f64 = 0.9;
-/// Largest number of repeated contents (pool) that the content model accepts.
+/// Largest pool (number of contents among which repeated writes choose) that the content model accepts.
 const POOL_MAX: u64 = 1 << 26;
 
-/// Returns the specification for `--content` that generates content with the figures of a profile.
+/// Returns the specification for `--content` of a content model whose contents have the figures of a profile.
 pub(super) fn content_line(
     content: &ContentFigures,
     delta: Option<&SizeShares>,
@@ -55,7 +55,7 @@ pub(super) fn content_line(
     line
 }
 
-/// Returns the specification for `--workload` that generates requests with the figures of a profile.
+/// Returns the specification for `--workload` of a generator whose requests have the figures of a profile.
 pub(super) fn workload_line(
     traffic: &TrafficFigures,
     skew: Option<&SkewFigures>,

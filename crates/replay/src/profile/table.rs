@@ -41,8 +41,8 @@ impl Profile {
         rows
     }
 
-    /// Returns the table of what each content mechanism could save at most and, if it was run, what it saves; empty if no
-    /// content is known.
+    /// Returns the table of what each content mechanism could save at most and, if it was run, what it saves; empty if
+    /// no content is known.
     pub(crate) fn savings_rows(&self) -> Vec<Vec<String>> {
         if self.savings.is_empty() {
             return Vec::new();
@@ -172,13 +172,13 @@ impl Profile {
     }
 }
 
-/// Returns the cells of a row as text: the title to the left, figures to the right.
+/// Returns a row of the table of savings as a line of text: the title on the left, the figures aligned to the right.
 fn columns(row: &[String]) -> String {
     let (title, figures) = row.split_first().expect("a row has a title");
     figures.iter().fold(format!("{title:26}"), |line, figure| format!("{line} {figure:>11}"))
 }
 
-/// Returns the name of a content mechanism for a reader.
+/// Returns the title of a content mechanism in the table of savings, such as "deduplication".
 fn title_of(mechanism: ContentName) -> String {
     let title = match mechanism {
         ContentName::RECYCLE => "recycling of dead pages",
@@ -215,7 +215,8 @@ fn mib(bytes: u64) -> String {
     with_thousands_separators(bytes as f64 / 1_048_576.0, 1)
 }
 
-/// Breaks a sentence into lines at blanks, with further lines indented.
+/// Appends `sentence` to `text`, broken at blanks into lines of at most 80 columns. The first line begins with `first`;
+/// further lines are indented by as much.
 fn wrap(text: &mut String, first: &str, sentence: &str) {
     let mut line = first.to_owned();
     for word in sentence.split(' ') {

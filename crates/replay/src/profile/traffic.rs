@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 use wearwell_trace::{Op, PAGE_BYTES, Request};
 
-/// Number of request sizes that are listed individually.
+/// Number of request sizes that are listed individually; the mean stands for all others.
 const SIZES_LISTED: usize = 8;
 
 /// Figures on the requests of an input.
@@ -65,7 +65,7 @@ struct RequestKindCounts {
     requests: u64,
     bytes: u64,
     sequential: u64,
-    /// End in bytes of the last read or write (one kind of request per table), by device number.
+    /// Byte offset at which the last request of this kind (read or write) ended, by device number.
     ends: FxHashMap<u32, u64>,
 }
 

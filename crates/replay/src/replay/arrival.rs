@@ -17,7 +17,7 @@ pub(super) struct RequestClock {
     pub(super) completed_ns: u64,
 }
 
-/// How requests of a replay follow each other in time: arrival mode, requests in flight, and scale of the trace's
+/// Rules for when requests of a replay arrive: the arrival mode, the number in flight, and the scale of the trace's
 /// times.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ArrivalPace {
@@ -65,7 +65,8 @@ impl RequestClock {
         self.arrival_ns = self.arrival_ns.max(arrival_ns);
     }
 
-    /// Completes requests until fewer than `depth` are in flight, and returns the time from which that is so.
+    /// Completes requests until fewer than `depth` are in flight. Returns the time from which fewer are in flight,
+    /// nanoseconds.
     #[inline]
     fn wait_for_answers(&mut self, depth: usize, timing: &mut Timing) -> u64 {
         // A request without flash operations completes on arrival and is not reported.
@@ -93,8 +94,8 @@ impl Run<'_> {
         self.collect_while_idle(before)
     }
 
-    /// Advances time until the request may start, if lifetime management throttles it. Without a timing engine only
-    /// switches write-saving schemes (deduplication, compression, ...).
+    /// Advances time to the moment at which lifetime management lets the request start (throttling). Without a timing
+    /// engine no request is delayed, and only the write-saving schemes (deduplication, compression, ...) are switched.
     pub(super) fn throttle_request(&mut self, request: &Request) -> Result<(), Error> {
         let Some(managed) = &mut self.managed else { return Ok(()) };
         let Some(timing) = &mut self.timing else { return managed.begin_epoch(&mut self.device, 0) };
@@ -109,8 +110,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Runs background GC in the gap before the new arrival, as far as its operations fit. The gap begins when the
-    /// device has answered every request.
+    /// Runs background GC in the idle gap before the new arrival, as many block collections as fit. The gap begins when
+    /// the device has answered every request.
     fn collect_while_idle(&mut self, since_ns: u64) -> Result<(), Error> {
         if self.plan.resolved.gc_options.background_blocks == 0 {
             return Ok(());

@@ -12,8 +12,8 @@ use wearwell_trace::{Op, Request};
 use super::Run;
 
 impl Run<'_> {
-    /// Whether consecutive writes of whole pages can be executed in one call of the FTL, because nothing acts between
-    /// them, and no trace records the state after each.
+    /// Whether consecutive writes of whole pages can be executed in one call of the FTL: no background GC and no
+    /// throttling acts between them, and no trace records the state after each.
     pub(super) fn can_batch_writes(&self) -> bool {
         let collects_between = self.timing.is_some() && self.plan.resolved.gc_options.background_blocks > 0;
         self.device.supports_write_batches()
@@ -22,7 +22,7 @@ impl Run<'_> {
             && self.tape.is_none()
     }
 
-    /// Executes a batch of requests. Returns how many were executed, and the error of the next one if there was any.
+    /// Executes a batch of requests. Returns how many were executed, and the error of the next request if it failed.
     pub(super) fn execute_batch(&mut self, batch: &[Request]) -> (usize, Result<(), Error>) {
         let (executed, outcome) = self.execute_batch_part(batch);
         self.requested_counts.written_bytes += batch[..executed].iter().map(written_bytes).sum::<u64>();
@@ -46,8 +46,8 @@ impl Run<'_> {
         (batch.len(), Ok(()))
     }
 
-    /// Writes a batch in which every request is a write of one whole page. `ahead` already holds the pages, so that
-    /// only the requests' times are read.
+    /// Writes a batch in which every request is a write of one whole page. The pages are in [`Run::lookahead`] already,
+    /// so only the requests' times are read here.
     fn write_batch(&mut self, batch: &[Request]) -> (usize, Result<(), Error>) {
         let (written, outcome) = self.device.write_pages(&self.lookahead.writes);
         let batch = &batch[..written];

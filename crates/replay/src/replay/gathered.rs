@@ -12,10 +12,10 @@ use wearwell::timing::Completion;
 /// Sums up the response times of writes that were buffered for a compressed chunk, until their chunk was programmed.
 #[derive(Debug, Default)]
 pub(super) struct ChunkResponseTimes {
-    /// Number of writes whose compressed chunk is not complete yet.
+    /// Number of writes whose pages wait in RAM because their compressed chunk is not complete yet.
     waiting: u64,
-    /// Requests that completed a compressed chunk but have no completion time yet, by number, with the count of writes
-    /// that waited for the chunk.
+    /// Number of writes that waited for a compressed chunk, by the number of the request that completed the chunk; only
+    /// for requests that have no completion time yet.
     completing: FxHashMap<u64, u64>,
     charged_ns: f64,
 }
@@ -32,13 +32,14 @@ impl ChunkResponseTimes {
         }
     }
 
-    /// Forgets the writes whose pages the buffer lost with power; `pages` are in it after the recovery.
+    /// Forgets the writes whose pages were lost from the chunk buffer in a loss of power. `pages` is the number of
+    /// pages in the buffer after the recovery.
     pub(super) fn lose_power(&mut self, pages: usize) {
         self.waiting = self.waiting.min(pages as u64);
     }
 
-    /// Charges each write whose compressed chunk was completed by one of these requests with the latency of that
-    /// request.
+    /// Charges each write whose compressed chunk was completed by one of the requests in `completions` with the latency
+    /// of that request.
     pub(super) fn charge_completions(&mut self, completions: &[Completion]) {
         for completion in completions {
             if let Some(writes) = self.completing.remove(&completion.request_number) {
@@ -47,8 +48,8 @@ impl ChunkResponseTimes {
         }
     }
 
-    /// Returns the mean response time until a write is programmed, microseconds, of `writes` requests that were
-    /// answered after `mean_us` on average.
+    /// Returns the mean response time until a host write is programmed, microseconds. `writes` is the number of host
+    /// writes, and `mean_us` the mean time after which they were answered.
     pub(super) fn mean_us(&self, mean_us: f64, writes: u64) -> f64 {
         if writes == 0 { 0.0 } else { mean_us + self.charged_ns / 1e3 / writes as f64 }
     }

@@ -34,8 +34,8 @@ impl Plan<'_> {
         code::digest(&format!("{made_by}\n{input}\n{read}\n{design}\n{more}\n{settings}"))
     }
 
-    /// Describes the input's file and how it is read, as a part of a result's key; empty for generators, whose name
-    /// describes them completely.
+    /// Returns a description of the input's file and of how it is read, as a part of a result's key. Generators have
+    /// none, because their name describes them completely.
     fn read(&self) -> String {
         let input = match self.input {
             Input::Trace { path, options } => {

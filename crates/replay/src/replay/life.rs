@@ -55,8 +55,9 @@ impl Plan<'_> {
         }
     }
 
-    /// Replays the input on the design of `record` repeatedly until the drive has ended, and adds this life to
-    /// `record`. The configuration's preconditioning is not used, because a life begins with a new drive.
+    /// Replays the input on the design of `record` repeatedly until the drive has ended (its spare blocks have failed),
+    /// and adds this life to `record`. The configuration's preconditioning is not used, because a life begins with a
+    /// new drive.
     ///
     /// # Errors
     /// [`ReplayError`] if the drive cannot be built or filled, or the input cannot be read to its end.
@@ -117,7 +118,7 @@ struct LifeSimulation<'a> {
     most_failed: u64,
     /// Number of the drive's physical blocks; each block of a superblock counts.
     blocks: f64,
-    /// Erases for which all physical blocks of the drive together are rated.
+    /// Rated number of block erases of the whole drive: physical blocks times rated cycles.
     rated_erases: f64,
     /// Mean P/E cycles that the drive's blocks provide under perfect wear leveling before the drive runs out of spare
     /// blocks, as a fraction of the rated cycles.
@@ -129,13 +130,13 @@ struct LifeSimulation<'a> {
     /// Duration of all passes over the input by its own times, seconds.
     elapsed_s: f64,
     series: Vec<LifePoint>,
-    /// Host bytes between two points of the series that records the drive's life.
+    /// Number of host bytes between two points of the series that records the drive's life.
     every_bytes: u64,
-    /// Host bytes at which the next point of the series is recorded.
+    /// Number of host bytes at which the next point of the drive's series is recorded.
     next_bytes: u64,
-    /// Host bytes between two samples that are offered to the timeline.
+    /// Number of host bytes between two samples of the timeline.
     offer_every_bytes: u64,
-    /// Host bytes at which the next sample is offered to the timeline.
+    /// Number of host bytes at which the timeline is sampled next.
     next_offer_bytes: u64,
 }
 
@@ -209,7 +210,8 @@ impl<'a> LifeSimulation<'a> {
         Ok(filled.is_break().then_some(End::Interrupted))
     }
 
-    /// Replays the input once on the drive that is being worn out; returns why the drive ended, if it did.
+    /// Replays the input once on the drive that is being worn out. Returns why the drive ended; `None` if it did not
+    /// end.
     fn pass(&mut self, on_progress: OnProgress<'_>) -> Result<Option<End>, ReplayError> {
         let ahead = if self.run.can_batch_writes() { WRITES_PER_BATCH } else { BATCH };
         let mut batch = vec![Request::default(); ahead];
@@ -294,7 +296,7 @@ impl<'a> LifeSimulation<'a> {
         self.series.push(point);
     }
 
-    /// Returns the counters of the drive's life so far, with the bytes of the first fill.
+    /// Returns the counters of the drive's life so far; the bytes of the first fill count as written by the host.
     fn counters(&self) -> SeriesPoint {
         SeriesPoint { requests: self.requests, host_bytes: self.host_bytes, ..self.run.current_counters() }
     }

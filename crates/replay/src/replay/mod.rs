@@ -80,13 +80,13 @@ pub enum ReplayError {
     NoRequests {
         /// Name of the input.
         input: String,
-        /// A hint how to find requests, or the reason why there are none.
+        /// A hint how the input could be read so that it has requests, or the reason why there are none.
         hint: String,
     },
 }
 
 impl ReplayError {
-    /// Whether the error is due to this configuration or device, so that another device or design may succeed on the
+    /// Whether the error is due to the configuration or the device, so that another device or design may succeed on the
     /// same input.
     pub fn is_of_device(&self) -> bool {
         matches!(self, Self::Config(_) | Self::Device(_))
@@ -111,26 +111,26 @@ pub enum RunPhase {
 pub struct Progress {
     /// The current phase of the run.
     pub phase: RunPhase,
-    /// Requests done in this phase of the run; erases in [`RunPhase::Life`].
+    /// Number of requests executed in this phase of the run; erases in [`RunPhase::Life`].
     pub done_requests: u64,
-    /// Expected requests of this phase of the run; erases in [`RunPhase::Life`].
+    /// Expected number of requests in this phase of the run; erases in [`RunPhase::Life`].
     pub total_requests: u64,
 }
 
-/// Progress callback; `Break` ends the run with a partial result.
+/// Callback that receives the progress of a run; `Break` ends the run with a partial result.
 pub type OnProgress<'a> = &'a mut dyn FnMut(Progress) -> ControlFlow<()>;
 
 /// Number of requests that the replay reads ahead as one batch.
 const BATCH: usize = 32;
-/// Number of requests in a batch if all of them are page writes that are executed in one call, which leaves no earlier
-/// work in the CPU cache worth keeping.
+/// Number of requests in a batch if all of them are page writes that one call of the FTL executes. It is larger than
+/// [`BATCH`], because such a call needs nothing of earlier work in the CPU cache.
 const WRITES_PER_BATCH: usize = 128;
 /// Number of requests between two reports of a run's progress.
 const REPORT_EVERY: u64 = 1 << 16;
 /// Largest number of points in a run's time series of counters.
 const SERIES_POINTS: u64 = 200;
 
-/// Why a phase of a run ended before its input did; `None` if it did not.
+/// Reason why a phase of a run ended before the end of its input; `None` if it reached the end.
 type Ended = Option<String>;
 
 /// One design that is being run on one input.
@@ -140,7 +140,7 @@ struct Run<'a> {
     requests: OpenInput,
     content: ContentModel,
     lookahead: Lookahead,
-    /// Executes all requests that are not writes of one whole page.
+    /// Executor of all requests that are not writes of exactly one page.
     host: RequestExecutor,
     timing: Option<Timing>,
     arrival_pace: ArrivalPace,
@@ -149,11 +149,11 @@ struct Run<'a> {
     /// Response times of writes that are buffered for compressed chunks; `None` without timing or on a design without
     /// such chunks.
     gathered_responses: Option<ChunkResponseTimes>,
-    /// Recorder of single flash operations; `None` unless the run is traced.
+    /// Recorder of single flash operations for a trace viewer; `None` unless the run is traced.
     tape: Option<RunTraceRecorder>,
-    /// Options of lifetime management, which starts with the measured part.
+    /// Options with which lifetime management starts at the measured part; `None` if it is off.
     management: Option<LifetimeOptions>,
-    /// Lifetime management of the run, if the configuration enables it.
+    /// Lifetime management during the measured part; `None` if the configuration does not enable it.
     managed: Option<LifetimeManagement>,
     compacts: bool,
     has_content_stage: bool,
@@ -165,49 +165,49 @@ struct Run<'a> {
     aged: u64,
 }
 
-/// Pages of the batch that is read ahead, which the device looks up before it executes the batch.
+/// Pages that the requests of the next batch touch; the device looks them up before it executes the batch.
 #[derive(Debug, Default)]
 struct Lookahead {
-    /// First page of each write request.
+    /// First logical page of each write request of the batch.
     writes: Vec<Lpn>,
-    /// Contents of the page writes, where known.
+    /// Fingerprints of the contents that the write requests bring, where known.
     contents: Vec<Fingerprint>,
-    /// First page of each read request.
+    /// First logical page of each read request of the batch.
     reads: Vec<Lpn>,
 }
 
-/// Counts of what the requests of the host asked for since aging.
+/// Counts of what the host requested since the end of the aging phase.
 #[derive(Debug, Default)]
 struct RequestedCounts {
     requests: u64,
     written_bytes: u64,
     read_bytes: u64,
     remapped_pages: u64,
-    /// Time of the first request in the input, nanoseconds.
+    /// Time in the input of the first request, nanoseconds; `None` before the first request.
     first_ns: Option<u64>,
-    /// Time of the last request in the input, nanoseconds.
+    /// Time in the input of the latest request, nanoseconds.
     last_ns: u64,
 }
 
-/// What is recorded of the run beside the counters of the device.
+/// Observations of the run that the counters of the device do not contain.
 #[derive(Debug, Default)]
 struct RunObservations {
-    /// How steady the random overwrites of preconditioning were, if there were any to judge.
+    /// How steady the random overwrites of preconditioning were; `None` if there were none, or too few to judge.
     settled: Option<Steadiness>,
-    /// Counters at regular numbers of requests.
+    /// Counters of the run, sampled after regular numbers of requests.
     series: Vec<SeriesPoint>,
-    /// Counters at the start of each phase of the input except the first; at the end of the run those of its end are
-    /// added.
+    /// Counters at the start of each phase of the input except the first. At the end of the run, the counters at its
+    /// end are added.
     phases: Vec<SeriesPoint>,
-    /// Recorder of the run's timeline, if the configuration sets one.
+    /// Recorder of the run's timeline; `None` unless the configuration asks for a timeline.
     timeline: Option<TimelineRecorder>,
-    /// Cost of the recovery from a loss of power in the middle of the run.
+    /// Cost of the recovery from a loss of power in the middle of the run; `None` if there was none.
     recovery: Option<RecoveryRecord>,
     /// Time at which the last request was answered, nanoseconds, without the background work after it.
     answered_ns: u64,
 }
 
-/// Counters of the device that are subtracted from later ones.
+/// Counters of the device at an earlier moment, which are subtracted from later ones to count what happened between.
 #[derive(Debug, Default)]
 struct CountersBefore {
     /// Total of the controller's work (hashing, deltas, compression) up to the current request.
@@ -319,7 +319,8 @@ impl<'a> Run<'a> {
         Ok(ended)
     }
 
-    /// Fills the reverse map by remaps to the share that the configuration sets.
+    /// Executes random remaps until the reverse map is filled to the share `precondition.bound_share`; does nothing
+    /// without that setting.
     fn bind_pages(&mut self, on_progress: OnProgress<'_>) -> Result<(), ReplayError> {
         let config = self.plan.config;
         let Some(share) = config.precondition.bound_share else { return Ok(()) };
@@ -417,8 +418,8 @@ impl<'a> Run<'a> {
         Ok(ended)
     }
 
-    /// Writes out the write buffer after the last request: the host wrote its pages, so that their programs and their
-    /// time count. Not done if power is lost then, or if `buffer.keep_at_end` is set.
+    /// Writes out the write buffer after the last request: the host wrote its pages, so their programs and their time
+    /// count. Does nothing if power is lost after the last request, or if `buffer.keep_at_end` is set.
     fn empty_buffer(&mut self) -> Ended {
         let config = self.plan.config;
         let is_kept = config.buffer.keep_at_end || config.recovery.after_run;
@@ -453,8 +454,8 @@ impl<'a> Run<'a> {
         self.execute_requests(Some(total - cut), total - cut, RunPhase::Replay, on_progress)
     }
 
-    /// Executes requests up to `limit`, or to the end of the input; `total` requests are expected. The survey of the
-    /// input stops at damage, so only reading on reveals whether the input really ends there.
+    /// Executes at most `limit` requests, or all until the end of the input; `total` requests are expected, as the
+    /// survey counted. The survey stops where the input is damaged, so the input is read on to detect damage.
     fn execute_requests(
         &mut self,
         limit: Option<u64>,
@@ -496,8 +497,9 @@ impl<'a> Run<'a> {
         Ok(None)
     }
 
-    /// Reads and prepares the requests of a batch, and collects the pages that the device should look up before it
-    /// executes them, so that the memory accesses of the batch overlap.
+    /// Reads and prepares the requests of a batch, and collects their first pages. The device looks these pages up
+    /// before it executes the batch, so that the memory accesses overlap. Returns the number of requests read, and the
+    /// damage of the input if there is any.
     fn read_batch(&mut self, batch: &mut [Request]) -> (usize, Option<TraceError>) {
         let (read, damage) = self.read_requests(batch);
         let (batch, last) = (&mut batch[..read], self.device.ftl().logical_pages() as u64 - 1);
@@ -520,7 +522,8 @@ impl<'a> Run<'a> {
         (read, damage)
     }
 
-    /// Fills a batch with requests, up to the end of the input or to the place where it is damaged.
+    /// Fills a batch with requests, up to the end of the input or to the place where it is damaged. Returns the number
+    /// of requests read, and the damage.
     fn read_requests(&mut self, batch: &mut [Request]) -> (usize, Option<TraceError>) {
         for (k, request) in batch.iter_mut().enumerate() {
             match self.requests.next_request(request) {
@@ -546,7 +549,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Adds content from the content model to a write that has none, and notes the content of writes.
+    /// Adds content from the content model to a write that has none, and adds the content of a write to the lookahead.
     fn give_content(&mut self, request: &mut Request) {
         self.content.complete_request(request);
         if request.op == Op::Write {
@@ -607,7 +610,8 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Records a request that was just submitted, and what has ended since the one before, for the trace of the run.
+    /// Records in the trace of the run a request that was just submitted, and what has ended since the request before
+    /// it.
     fn record_for_trace(&mut self, number: u64, request: &Request) {
         let counters = self.current_counters();
         if let (Some(tape), Some(timing)) = (&mut self.tape, &mut self.timing) {
@@ -616,15 +620,16 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Returns the number of pages that the host has read, and how many of these were never written or deallocated.
+    /// Returns the number of pages that the host has read, and how many of these held nothing because they were never
+    /// written, or were deallocated.
     #[inline]
     fn page_reads(&self) -> [u64; 2] {
         let stats = self.device.ftl().stats();
         [stats.host_page_reads, stats.unwritten_page_reads]
     }
 
-    /// Whether all pages that the host read since the counts `before` (from [`Self::page_reads`]) were never written or
-    /// deallocated, and there was at least one.
+    /// Whether the host has read at least one page since the counts `before` (from [`Self::page_reads`]), and none of
+    /// the pages read held data.
     #[inline]
     fn were_unwritten(&self, before: [u64; 2]) -> bool {
         let [read, unwritten] = self.page_reads();

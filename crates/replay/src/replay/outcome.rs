@@ -64,7 +64,7 @@ impl Run<'_> {
         }
     }
 
-    /// Executes a recovery as after a loss of power at this moment, and returns its cost.
+    /// Executes the recovery from a loss of power at this moment of the run, and returns its cost.
     pub(super) fn recover(&mut self) -> Result<RecoveryRecord, ReplayError> {
         let costs = RecoveryOpTimes::of_flash(&self.plan.resolved.flash_timing);
         let before = self.device.ftl().stats().clone();
@@ -144,8 +144,8 @@ impl Run<'_> {
         }
     }
 
-    /// Returns the run's time series of counters with a last point at the end of the run, which the regular samples may
-    /// have missed.
+    /// Returns the run's time series of counters, with a point for the end of the run if the last regular sample is
+    /// earlier.
     fn series_to_the_end(&self) -> Vec<SeriesPoint> {
         let end = self.current_counters();
         let is_missing = self.observed.series.last().is_none_or(|last| last.requests < end.requests);
@@ -321,9 +321,9 @@ impl Run<'_> {
         gathered.mean_us(answered.mean_ns / 1e3, answered.count)
     }
 
-    /// Returns the duration of the measured part, seconds: the trace's times `replay.time_scale` in open loop, else the
-    /// device time. If earlier writes have exceeded the throttling budget, the time until the next write could start is
-    /// added.
+    /// Returns the duration of the measured part, seconds: in open loop that of the trace, scaled by
+    /// `replay.time_scale`, else the device time. If earlier writes have exceeded the throttling budget, the time until
+    /// the next write could start is added.
     fn elapsed_s(&self) -> f64 {
         let arrivals_s = self.arrivals_s();
         let Some(timing) = &self.timing else { return arrivals_s };
@@ -405,8 +405,8 @@ impl Run<'_> {
         })
     }
 
-    /// Returns a note if the trace seems to last for years, which more likely means that its times were read in a wrong
-    /// unit.
+    /// Returns a note if the input lasts for more than a year, which more likely means that its times were read in a
+    /// wrong unit.
     fn note_of_length(&self) -> Option<String> {
         let years = self.duration_s() / YEAR_S as f64;
         (years > 1.0).then(|| {
@@ -442,7 +442,8 @@ impl Run<'_> {
         })
     }
 
-    /// Returns a note, for a full write buffer, on how long a host write waits for its answer.
+    /// Returns a note that a write that finds the write buffer full is answered only when a page of the buffer is
+    /// programmed; `None` without a buffer or timing, or if `timing.buffered_writes` is set.
     fn note_of_buffered_writes(&self) -> Option<String> {
         let config = self.plan.config;
         let has_buffer = config.write_buffer_options(&self.plan.resolved.geometry).pages > 0;

@@ -23,8 +23,8 @@ impl Run<'_> {
         self.host.perform_request(&mut self.device, request)
     }
 
-    /// Returns page and content of a write that covers exactly one page; `None` for any other request. Such writes are
-    /// the bulk of most runs, and skip the conversion to sectors.
+    /// Returns logical page and content of a write that covers exactly one page; `None` for any other request. Such
+    /// writes are the bulk of most runs, and need no conversion to sectors.
     #[inline]
     pub(super) fn as_page_write(&self, request: &Request) -> Option<(Lpn, Descriptor)> {
         let plain = request.op == Op::Write
@@ -53,7 +53,7 @@ pub(crate) struct RequestExecutor {
 }
 
 impl RequestExecutor {
-    /// Creates the host of `device`; `zeroes` is what its write-zeroes requests do.
+    /// Creates the executor of a host's requests on `device`; `zeroes` sets what write-zeroes requests do.
     pub(crate) fn of_device<N: Nand>(device: &Device<N>, zeroes: Zeroes) -> Self {
         Self {
             has_content_stage: device.ftl().has_content_stage(),
@@ -106,8 +106,8 @@ impl RequestExecutor {
         (start, request.end_bytes().div_ceil(SECTOR_BYTES) * SECTOR_BYTES - start)
     }
 
-    /// Reads a byte range from the device. If the medium keeps bytes they are copied as for a host, because a mechanism
-    /// may use what was read (such as merging a delta).
+    /// Reads a byte range from the device. If the medium keeps the bytes of pages, they are copied out as for a host,
+    /// because a mechanism may use them (such as merging a delta).
     fn read<N: Nand>(&mut self, device: &mut Device<N>, offset: u64, len: u64) -> Result<(), Error> {
         let wanted = if device.ftl().store().nand().keeps_bytes() { len as usize } else { 0 };
         self.bytes_read.resize(wanted, 0);
@@ -140,9 +140,9 @@ impl RequestExecutor {
         device.write(offset, len, HostData::Descriptors(&self.descriptors))
     }
 
-    /// Converts content descriptors of 4-KiB pages to content descriptors of the device's pages. A larger page gets an
-    /// identity combined from those of its parts; a smaller one gets the identity of its 4-KiB page combined with its
-    /// position in it.
+    /// Converts content descriptors of 4-KiB pages to descriptors of the device's pages. A larger page gets a
+    /// fingerprint combined from those of its 4-KiB parts. A smaller page gets the fingerprint of its 4-KiB page,
+    /// combined with its position in that page.
     fn regroup(&mut self, offset: u64, len: u64) {
         let small = std::mem::take(&mut self.descriptors);
         let first_small = offset / PAGE_BYTES;

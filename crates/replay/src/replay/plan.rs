@@ -27,7 +27,7 @@ pub struct Plan<'a> {
     pub(super) user_policy: Option<UserVictimPolicy>,
 }
 
-/// Results of surveying an input (a pass over all of its requests), for use in further plans.
+/// Results of surveying an input (a pass over all of its requests), for further plans on the same input.
 #[derive(Clone, Debug)]
 pub struct SurveyResults {
     aging: Option<Input>,
@@ -152,7 +152,7 @@ impl<'a> Plan<'a> {
     }
 
     /// Returns where the values of the configuration of a run of `design` come from, by key ([`Config::origins`]). A
-    /// result that was kept may have been made with equal values from other places.
+    /// stored result that is used again may have been made with equal values from other places.
     pub fn setting_origins(&self, design: &str) -> BTreeMap<String, Origin> {
         self.config.origins(&self.effective_config(), design)
     }
@@ -175,12 +175,12 @@ impl<'a> Plan<'a> {
         Ok(())
     }
 
-    /// Returns the device on which every design runs.
+    /// Returns the device that the configuration describes, on which every design runs.
     pub fn resolved(&self) -> &ResolvedDevice {
         &self.resolved
     }
 
-    /// Returns the extent of the input: its requests, and the pages that they touch.
+    /// Returns the survey of the input, such as the number of its requests and of the pages that they touch.
     pub fn survey(&self) -> &InputSurvey {
         &self.survey
     }
@@ -189,7 +189,7 @@ impl<'a> Plan<'a> {
         self.resolved.logical_pages as u64 * self.resolved.geometry.page_bytes as u64
     }
 
-    /// Whether only touched pages of the input exist on the device, numbered densely. Never for generators, whose
+    /// Whether only pages that the input touches exist on the device, numbered densely. Never for generators, whose
     /// addresses are dense already.
     pub(super) fn compacts_addresses(&self) -> bool {
         let too_far = || self.survey.end_bytes > self.exported_bytes();
@@ -230,8 +230,8 @@ impl<'a> Plan<'a> {
         self.execute(Run::new(self, design)?, design, on_progress).map(|(record, _)| record)
     }
 
-    /// Replays the input on one design as [`Plan::run`] does, and records the single flash operations in a window of the
-    /// run. The record is the same except for CPU time and memory; the run takes longer.
+    /// Replays the input on one design as [`Plan::run`] does, and records the single flash operations in a window of
+    /// the run. The record is the same except for CPU time and memory; the run takes longer.
     ///
     /// # Errors
     /// As [`Plan::run`]; also [`ReplayError::Config`] if there are no times of single operations.
@@ -262,7 +262,7 @@ impl<'a> Plan<'a> {
         ))
     }
 
-    /// Returns the trace of a run in which nothing has happened.
+    /// Returns a trace without operations and requests, to which the recorder adds those of the run.
     fn empty_trace(&self, design: &str) -> RunTrace {
         RunTrace {
             design: design.to_owned(),

@@ -14,15 +14,15 @@ use wearwell_trace::{Op, Request};
 
 use crate::record::SeriesPoint;
 
-/// Largest number of flash operations and requests in a trace; below 30 MB as a file. What is running when it is
-/// reached is added.
+/// Largest number of flash operations and requests in a trace, which keeps its file below 30 MB. Operations and
+/// requests that are running when the number is reached are added.
 pub const MAX_TRACED_OPS: usize = 100_000;
 
 /// The part of a run of which every flash operation is recorded: a range of requests, or of time.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum TraceWindow {
-    /// Requests with these numbers, from the arrival of the first to the answer of the last. The first request of the
-    /// measured part has number 0.
+    /// A range of request numbers: from the arrival of the first request to the answer of the last. The first request
+    /// of the measured part has number 0.
     Requests(Range<u64>),
     /// A period of simulated time, nanoseconds since the start of the measured part.
     TimeNs(Range<u64>),
@@ -35,7 +35,7 @@ impl Default for TraceWindow {
     }
 }
 
-/// Returns the number of nanoseconds of a time such as `1.5ms`, or `None` if the text is not a time.
+/// Parses a time such as `1.5ms`. Returns nanoseconds, or `None` if the text is not a time.
 fn nanoseconds(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(char::is_alphabetic);
     let unit_ns = match &text[digits.len()..] {
@@ -49,7 +49,8 @@ fn nanoseconds(text: &str) -> Option<u64> {
     (amount >= 0.0 && amount.is_finite()).then(|| (amount * unit_ns).round() as u64)
 }
 
-/// Returns the bounds of a window whose bounds `parse` reads; an absent one is 0 or unbounded.
+/// Parses both bounds of a window with `parse`; an empty start is 0, and an empty end means unbounded. Returns `None`
+/// if a bound is invalid or the range is empty.
 fn bounds(from: &str, to: &str, parse: impl Fn(&str) -> Option<u64>) -> Option<Range<u64>> {
     let bound = |text: &str, absent| if text.is_empty() { Some(absent) } else { parse(text) };
     Some(bound(from, 0)?..bound(to, u64::MAX)?).filter(|range| range.start < range.end)
@@ -120,17 +121,18 @@ pub struct RunTrace {
     pub is_truncated: bool,
 }
 
-/// Recorder of a [`RunTrace`] during a run.
+/// Recorder that fills a [`RunTrace`] during a run.
 #[derive(Debug)]
 pub(super) struct RunTraceRecorder {
     window: TraceWindow,
-    /// Period of simulated time that the window covers, as far as it is known, nanoseconds.
+    /// Period of simulated time that the window covers, nanoseconds. For a window of requests, start and end are set
+    /// when the first arrives and the last is answered.
     span_ns: Range<u64>,
-    /// Requests of the window that have not been answered; `None` for a window of time.
+    /// Number of requests of the window that have not been answered; `None` for a window of time.
     unanswered: Option<u64>,
-    /// Requests that have not been answered: operation, address and length.
+    /// Operation, address and length of each request that has not been answered, by request number.
     in_flight: FxHashMap<u64, (Op, u64, u64)>,
-    /// Counters before the window: programs and host page writes.
+    /// Page programs and host page writes of the run before the window.
     before: [u64; 2],
     trace: RunTrace,
 }
@@ -144,7 +146,8 @@ impl RunTraceRecorder {
         Self { window, span_ns, unanswered, in_flight: FxHashMap::default(), before: [0, 0], trace }
     }
 
-    /// Records a request that was submitted under `number` and arrived at `arrival_ns`, and the counters after it.
+    /// Records a request that was submitted to the timing engine under `number` and arrived at `arrival_ns`, and the
+    /// counters after it.
     pub(super) fn record_submitted(
         &mut self,
         number: u64,
@@ -171,7 +174,7 @@ impl RunTraceRecorder {
         }
     }
 
-    /// Adds what the timing engine reports to have ended.
+    /// Adds the flash operations, requests and scans that have ended, as the timing engine reports them.
     pub(super) fn add_ended(&mut self, ended: TimingTrace) {
         for times in ended.requests {
             self.answered(times);
@@ -208,7 +211,7 @@ impl RunTraceRecorder {
         }
     }
 
-    /// Ends the window at `end_ns`, and drops what began later.
+    /// Ends the window at `end_ns` if it would end later, and drops what began after its end.
     fn close(&mut self, end_ns: u64) {
         self.span_ns.end = self.span_ns.end.min(end_ns);
         let end_ns = self.span_ns.end;

@@ -30,7 +30,7 @@ pub(super) fn figure_name(policy: VictimPolicy) -> &'static str {
     }
 }
 
-/// Returns what a policy looks for, after "takes".
+/// Returns which block a victim policy takes, as a phrase that follows "takes".
 fn criterion(policy: &str) -> &'static str {
     match policy {
         "cost-benefit" => {
@@ -54,11 +54,11 @@ pub(super) struct GcCollection<'a> {
     block: u32,
     rule: &'a str,
     candidates: &'a [CandidateRow],
-    /// Events from the choice of the victim to its erase.
+    /// Events after the choice of the victim, up to and including its erase.
     events: &'a [EventRow],
 }
 
-/// Divides the events of a step into garbage collections and events of other causes.
+/// Divides the events of a step into garbage collections and the events outside them.
 pub(super) fn split_collections(events: &[EventRow]) -> (Vec<GcCollection<'_>>, Vec<&EventRow>) {
     let (mut collections, mut others, mut at) = (Vec::new(), Vec::new(), 0);
     while at < events.len() {
@@ -85,7 +85,7 @@ pub(super) fn split_collections(events: &[EventRow]) -> (Vec<GcCollection<'_>>, 
 }
 
 impl GcCollection<'_> {
-    /// Returns the sentences about this collection; `again`: whether another one came before it in the step.
+    /// Returns the sentences about this collection. `again` is whether another collection came before it in the step.
     pub(super) fn sentences(&self, scene: &BeforeAndAfter<'_>, again: bool) -> Vec<String> {
         vec![self.why(scene, again), self.choice(scene), self.moves(scene)]
     }
@@ -130,7 +130,7 @@ impl GcCollection<'_> {
         format!("{rule} {}", self.victim(scene))
     }
 
-    /// Returns which block the victim is, and how many others had as few valid pages.
+    /// Returns a sentence on which block is the victim, and how many other candidates had as few valid pages.
     fn victim(&self, scene: &BeforeAndAfter<'_>) -> String {
         let valid_of = |row: &CandidateRow| row.1;
         let Some(victim) = self.candidates.iter().find(|row| row.0 == self.block) else {
@@ -195,7 +195,7 @@ impl GcCollection<'_> {
     }
 }
 
-/// Returns the sentences about blocks that wear leveling moved: copies and erases of cause `wear_leveling_sentences`.
+/// Returns the sentences about blocks that wear leveling moved, from the copies and erases of cause `wear` in `others`.
 pub(super) fn wear_leveling_sentences(others: &[&EventRow], scene: &BeforeAndAfter<'_>) -> Vec<String> {
     let copies =
         others.iter().filter(|event| matches!(event, EventRow::Copy { cause: "wear", .. })).count() as u64;

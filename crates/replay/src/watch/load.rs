@@ -12,11 +12,12 @@ use crate::content_model::{ContentModel, ContentModelSpec};
 use crate::input::Input;
 use crate::replay::ReplayError;
 
-/// Pages of the longest request of a trace that is executed: traces often begin with requests of thousands of pages.
+/// Length of the longest request of a trace that is executed, pages. Traces often begin with requests of thousands of
+/// pages.
 pub(super) const REQUEST_PAGES_MAX: u64 = 64;
 
-/// Returns the specification of a workload that shows what a design with these parts does: few pages that are
-/// overwritten often, with the contents that its mechanisms look for.
+/// Returns the specification of a workload that shows what a design with these parts does: few pages are overwritten
+/// often, with contents on which its mechanisms act.
 pub fn workload_for(parts: &Parts) -> String {
     let content = &parts.content;
     let dedups = content.sharing.is_some_and(|sharing| sharing.dedup.is_some());
@@ -51,18 +52,19 @@ pub fn workload_for(parts: &Parts) -> String {
 /// The requests of a step-by-step run (`wearwell watch`), and how many pages they concern.
 pub(super) struct WatchedRequests {
     pub(super) requests: Vec<Request>,
-    /// Pages that the drive has to export for these requests.
+    /// Number of logical pages that the drive must export for these requests.
     pub(super) exported_pages: u32,
-    /// Whether only touched pages exist on the drive, numbered densely.
+    /// Whether only pages that the requests touch exist on the drive, numbered densely.
     pub(super) is_compact: bool,
     /// Number of requests of a trace that are left out, because they are longer than [`REQUEST_PAGES_MAX`].
     pub(super) skipped_requests: u64,
-    /// Whether the input brings no content for its writes, so that a model gave it.
+    /// Whether a write of the input had no content, so that the content model generated it.
     pub(super) lacks_content: bool,
 }
 
 impl WatchedRequests {
-    /// Reads the first `count` requests of an input, gives them content, and numbers their pages.
+    /// Reads the first `count` requests of an input, adds content to writes without it, and numbers pages densely if
+    /// the addresses are too far apart.
     ///
     /// # Errors
     /// Errors of the input; no request; pages that are too many to look at.
@@ -123,8 +125,8 @@ impl WatchedRequests {
         })
     }
 
-    /// Gives writes that only describe their content the bytes of such content. Needed where recovery reads what the
-    /// FTL packs, because the medium of a page keeps that only for bytes.
+    /// Adds bytes to writes that only describe their content. Designs whose recovery reads packed pages (deltas,
+    /// chunks) need them, because the simulated flash keeps what a page packs only for pages with bytes.
     pub(super) fn add_page_bytes(&mut self) {
         let mut made = PageBytes::default();
         for request in &mut self.requests {
@@ -141,7 +143,7 @@ impl WatchedRequests {
         }
     }
 
-    /// Makes every page of the requests a page of `page_bytes` bytes.
+    /// Converts addresses and lengths of the requests from pages of 4 KiB to as many pages of `page_bytes` bytes.
     pub(super) fn scale_to_page_bytes(&mut self, page_bytes: u32) {
         let scaled = |bytes: u64| bytes / PAGE_BYTES * u64::from(page_bytes);
         for request in &mut self.requests {
@@ -153,8 +155,8 @@ impl WatchedRequests {
     }
 }
 
-/// Makes bytes of pages that are as descriptors describe them: equal for equal fingerprints, as compressible as they
-/// say, and as different from the earlier content of the page as they say.
+/// Makes bytes of pages that match their descriptors: equal for equal fingerprints, as compressible as the descriptor
+/// says, and as different from the page's earlier content as it says.
 #[derive(Default)]
 struct PageBytes {
     /// Bytes of each content, by fingerprint.
@@ -191,13 +193,14 @@ fn fill(bytes: &mut [u8], seed: u64) {
     }
 }
 
-/// Whether a request concerns more pages than a small drive can take at a time. A trim is reduced to touched pages.
+/// Whether a request touches more pages than a small drive can take in one request. A trim is never too long, because
+/// it is reduced to pages that other requests touch.
 fn is_too_long(request: &Request) -> bool {
     let pages = request.pages();
     request.op != Op::Trim && pages.end - pages.start > REQUEST_PAGES_MAX
 }
 
-/// Refuses an input that touches more pages than a person can look at.
+/// Returns an error if the input touches more pages than a person can look at.
 fn require_visible(pages: u64, requests: u64) -> Result<(), ConfigError> {
     let most = u64::from(FLASH_PAGES_MAX) / 2;
     if pages <= most {

@@ -40,7 +40,7 @@ pub const FLASH_PAGES_MAX: u32 = 2048;
 /// Maximum size of the record of a step-by-step run (`wearwell watch`), bytes of JSON.
 pub const RECORD_BYTES_MAX: usize = 16 << 20;
 
-/// The part of an input that a step-by-step run executes, and after which request power is lost.
+/// Number of requests that a step-by-step run executes, and the request after which power is lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WatchedExtent {
     /// Number of requests of the input that are executed.
@@ -49,7 +49,7 @@ pub struct WatchedExtent {
     pub cut_after: Option<u64>,
 }
 
-/// Called with the drive after each step, and with the step's number; see [`walkthrough_with`].
+/// Callback that receives each step of a walk, and the drive after the step; see [`walkthrough_with`].
 pub type OnWatchStep<'a> = &'a mut dyn FnMut(&Step, &mut SmallDrive);
 
 /// Returns the specification of a workload that shows what a design does on a small drive.
@@ -60,7 +60,7 @@ pub fn default_workload(config: &Config, design: &str) -> Result<String, ConfigE
     Ok(load::workload_for(&any_parts(config, design)?))
 }
 
-/// Returns the parts of a design on a drive of any size, to see which mechanisms it has.
+/// Returns the parts of a design on a drive of default size, to see which mechanisms the design has.
 fn any_parts(config: &Config, design: &str) -> Result<Parts, ConfigError> {
     let drive = Config { device: DeviceConfig::default(), ..config.clone() };
     config.design_parts(design, &drive.resolve_device(1 << 16)?)
@@ -69,8 +69,8 @@ fn any_parts(config: &Config, design: &str) -> Result<Parts, ConfigError> {
 /// Executes the first requests of an input on a small drive of `design`, and records every step.
 ///
 /// # Errors
-/// A setting that has no effect here; errors of the configuration and of the input; a walk that is too large to look
-/// at.
+/// A setting that has no effect on a walk; errors of the configuration and of the input; a walk that is too large to
+/// look at.
 pub fn walkthrough(
     config: &Config,
     design: &str,
@@ -80,7 +80,8 @@ pub fn walkthrough(
     walkthrough_with(config, design, input, extent, &mut |_, _| ())
 }
 
-/// As [`walkthrough`]; calls `on_step` with each step and the drive after it.
+/// Executes the first requests of an input as [`walkthrough`] does, and calls `on_step` with each step and the drive
+/// after it.
 ///
 /// # Errors
 /// Those of [`walkthrough`].
@@ -107,7 +108,7 @@ pub fn walkthrough_with(
     Ok(walk)
 }
 
-/// Refuses settings that have no effect on a walk, which has no clock and starts with a new drive.
+/// Returns an error for a setting that has no effect on a walk, which has no clock and starts with a new drive.
 fn refuse_ignored(config: &Config) -> Result<(), ConfigError> {
     let ReplayConfig { seed, requests: _, zeroes: _, .. } = config.replay;
     let replay = ReplayConfig {

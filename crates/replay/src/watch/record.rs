@@ -14,28 +14,28 @@ use wearwell::store::{BlockState, Stream};
 /// A small drive followed request by request: what it is, and every step.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Walkthrough {
-    /// Version of the program that recorded it.
+    /// Version of the program that recorded the walk.
     pub version: String,
-    /// Name of the design.
+    /// Name of the design that the drive runs.
     pub design: String,
-    /// Source of the design.
+    /// Source of the design, such as the paper that proposed it.
     pub source: String,
     /// Name of the input: a trace, or the specification of a generator.
     pub input: String,
     /// The drive on which the input runs.
     pub drive: Drive,
-    /// What must be known to read the record: sentences for people.
+    /// Sentences for people: what must be known to read the record.
     pub notes: Vec<String>,
-    /// Names of all codes.
+    /// Names of the codes that the rows of the record contain.
     pub names: Names,
-    /// Steps in order; the first is the new drive.
+    /// Steps of the walk in order; the first shows the new drive.
     pub steps: Vec<Step>,
 }
 
-/// Layout and options of the drive.
+/// Layout and garbage-collection options of the drive that a walk follows.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Drive {
-    /// Number of dies.
+    /// Number of dies of the drive.
     pub dies: u32,
     /// Number of planes of each die.
     pub planes_per_die: u32,
@@ -43,9 +43,9 @@ pub struct Drive {
     pub superblock_planes: u32,
     /// Names of the pools: sets of planes that share blocks (a die, a plane). Block `b` is in pool `b % pools.len()`.
     pub pools: Vec<String>,
-    /// Number of blocks. A superblock counts as one.
+    /// Number of blocks of the drive. A superblock counts as one.
     pub blocks: u32,
-    /// Pages of each block.
+    /// Number of pages of each block.
     pub block_pages: u32,
     /// Data bytes of a page.
     pub page_bytes: u32,
@@ -53,24 +53,24 @@ pub struct Drive {
     pub logical_pages: u32,
     /// Number of free blocks of a pool at or below which GC runs before a write.
     pub low_blocks: u32,
-    /// Name of the victim policy.
+    /// Name of the policy by which GC chooses victims.
     pub policy: String,
-    /// What the policy's figure of a candidate is.
+    /// Name of the figure by which the victim policy ranks a candidate block, such as "valid pages".
     pub figure: String,
 }
 
 /// Names of the codes in the rows of a record.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Names {
-    /// States of flash pages.
+    /// Names of the states of flash pages, by code.
     pub page_states: Vec<&'static str>,
-    /// Kinds of flash pages; code 0 is a page without content.
+    /// Names of the kinds of flash pages, by code; code 0 is a page without content.
     pub kinds: Vec<&'static str>,
-    /// States of blocks.
+    /// Names of the states of blocks, by code.
     pub block_states: Vec<&'static str>,
-    /// Streams of writes; code 0 is a block that is not open.
+    /// Names of the streams of writes that fill open blocks, by code; code 0 is a block that is not open.
     pub streams: Vec<&'static str>,
-    /// Forms in which logical pages are stored.
+    /// Names of the forms in which logical pages are stored, by code.
     pub forms: Vec<&'static str>,
 }
 
@@ -90,19 +90,19 @@ impl Default for Names {
 /// One step: a request of the host, a loss of power, or the recovery after it.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Step {
-    /// What the step is, in a few words.
+    /// Title of the step: the request, or the loss of power, in a few words.
     pub title: String,
-    /// What happened and why, a sentence each.
+    /// Sentences that say what happened in the step, and why.
     pub sentences: Vec<String>,
-    /// Groups of steps to which it belongs, by which a reader finds it.
+    /// Groups of steps to which the step belongs (such as those with a collection), by which a reader finds it.
     pub marks: Vec<Mark>,
-    /// What the engine did, in order.
+    /// Events that the engine reported in the step, in order.
     pub events: Vec<EventRow>,
-    /// Flash pages that are different after the step.
+    /// Flash pages that the step changed, as they are after it.
     pub pages: Vec<PageRow>,
-    /// Blocks that are different after the step.
+    /// Blocks that the step changed, as they are after it.
     pub blocks: Vec<BlockRow>,
-    /// Logical pages that are stored differently after the step.
+    /// Logical pages whose place or form the step changed, as they are after it.
     pub map: Vec<MapRow>,
     /// Counters of the drive after the step, since it was new.
     pub counters: Counters,
@@ -128,58 +128,58 @@ pub enum Mark {
     Recovery,
 }
 
-/// Something that the engine did.
+/// Event that the engine reported: a flash operation, the choice of a GC victim, or the reason for writing metadata.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[serde(tag = "op", rename_all = "kebab-case")]
 pub enum EventRow {
     /// A flash page was read.
     Read {
-        /// Name of the reason.
+        /// Name of the cause of the read, such as `host` or `gc`.
         cause: &'static str,
-        /// PPN of the page.
+        /// PPN of the page that was read.
         page: u32,
         /// Whether only the spare area was read.
         spare: bool,
     },
     /// A flash page was programmed.
     Program {
-        /// Name of the reason.
+        /// Name of the cause of the program, such as `host` or `gc`.
         cause: &'static str,
-        /// PPN of the page.
+        /// PPN of the page that was programmed.
         page: u32,
     },
     /// A flash page was copied.
     Copy {
-        /// Name of the reason.
+        /// Name of the cause of the copy, such as `gc` or `wear`.
         cause: &'static str,
-        /// PPN of the source.
+        /// PPN of the page that was copied.
         from: u32,
-        /// PPN of the copy.
+        /// PPN of the page to which it was copied.
         to: u32,
     },
     /// A block was erased.
     Erase {
-        /// Name of the reason.
+        /// Name of the cause of the erase, such as `gc` or `wear`.
         cause: &'static str,
-        /// Number of the block.
+        /// Number of the erased block.
         block: u32,
     },
     /// GC chose a victim.
     Victim {
-        /// Pool that is collected.
+        /// Number of the pool in which GC collects a block.
         pool: u32,
-        /// Number of free blocks of the pool before.
+        /// Number of free blocks of the pool before the collection.
         free: u32,
-        /// Victim.
+        /// Number of the victim block.
         block: u32,
-        /// Name of the rule that chose it.
+        /// Name of the rule by which the victim was chosen.
         rule: &'static str,
-        /// Blocks from which it was chosen.
+        /// Blocks from which the victim was chosen.
         candidates: Vec<CandidateRow>,
     },
-    /// Why the metadata pages that follow are written.
+    /// The engine stated why it writes the metadata pages that follow.
     Reason {
-        /// Name of the reason.
+        /// Name of the reason for writing metadata, such as `eviction`.
         why: &'static str,
     },
 }
@@ -218,7 +218,7 @@ pub struct Counters {
     pub erases: u64,
     /// Host writes and remaps that were served without a program, by mapping to stored content.
     pub binds: u64,
-    /// Free blocks now.
+    /// Number of free blocks of the drive.
     pub free_blocks: u32,
 }
 
@@ -233,7 +233,7 @@ pub struct DriveState {
     pub map: Vec<MapRow>,
 }
 
-/// Returns the code of `value`: its place in `all`, plus `first`.
+/// Returns the code that stands for `value` in the record: its index in `all`, plus `first`.
 fn code<T: PartialEq>(all: &[T], value: &T, first: u8) -> u8 {
     first + all.iter().position(|each| each == value).expect("every value is in the list of all values") as u8
 }

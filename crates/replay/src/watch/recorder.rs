@@ -92,7 +92,7 @@ fn pool_names(geometry: &Geometry) -> Vec<String> {
     (0..pools).map(|pool| format!("{what} {pool}")).collect()
 }
 
-/// Returns what a reader must know about the drive and the input, a sentence each.
+/// Returns the notes of a walk: sentences on what a reader must know about the drive and the input.
 fn notes(
     load: &WatchedRequests,
     input: &Input,
@@ -146,7 +146,7 @@ struct Recorder<'a> {
     host: RequestExecutor,
     drive: Drive,
     persistence: Persistence,
-    /// State of the drive after the last step.
+    /// State of the drive after the last recorded step.
     picture: DriveState,
     steps: Vec<Step>,
     on_step: OnWatchStep<'a>,
@@ -192,7 +192,7 @@ impl Recorder<'_> {
         self.finish_step(&StepKind::Recovered(&report, self.persistence))
     }
 
-    /// Records what happened since the last step.
+    /// Records as a step, with its sentences, what happened since the last step.
     fn finish_step(&mut self, told: &StepKind<'_>) -> Result<(), ReplayError> {
         let store = self.device.ftl().store();
         let events: Vec<EventRow> = store.flash_ops.events().iter().map(row).collect();

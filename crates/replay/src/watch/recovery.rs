@@ -7,7 +7,7 @@ use wearwell::recovery::RecoveryReport;
 use super::record::EventRow;
 use super::sentences::{BeforeAndAfter, joined_list, noun_with_numbers, with_plural};
 
-/// Returns what a design keeps over a loss of power, and how it finds the rest again.
+/// Returns sentences on what a design keeps over a loss of power, and how recovery finds the rest again.
 pub(super) fn survival_sentence(persistence: Persistence) -> &'static str {
     match persistence {
         Persistence::OobScan => {
@@ -143,7 +143,7 @@ fn is_or_are(pages: u64) -> String {
     format!("{} {}", with_plural(pages, "logical page"), if pages == 1 { "is" } else { "are" })
 }
 
-/// Returns the costs of the single steps of a recovery that has steps.
+/// Returns a sentence with the flash operations of each step of a recovery; empty if no step had any.
 fn steps(report: &RecoveryReport) -> Vec<String> {
     let cost = |(name, step): (&str, wearwell::recovery::RecoveryStepCost)| {
         let parts =

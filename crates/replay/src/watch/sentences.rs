@@ -14,16 +14,16 @@ use super::collection::{self, GcCollection};
 use super::record::{Drive, DriveState, EventRow, Mark, Step};
 use super::recovery;
 
-/// Most logical pages of a request that get sentences of their own.
+/// Largest number of logical pages of a request that are each described by sentences of their own.
 const LPNS_IN_DETAIL: usize = 3;
-/// Most numbers in a list of numbers.
+/// Largest number of page or block numbers that a sentence lists.
 const NUMBERS_SHOWN: usize = 10;
 
 /// What happened in a step: a request, a refused request, a power loss, a recovery.
 pub(super) enum StepKind<'a> {
     /// First step: the drive is new.
     NewDrive,
-    /// A request was executed.
+    /// The drive executed a request of the host.
     Request(&'a Request),
     /// The drive refused a request, with this error.
     Refused(&'a Request, String),
@@ -33,7 +33,7 @@ pub(super) enum StepKind<'a> {
     Recovered(&'a RecoveryReport, Persistence),
 }
 
-/// State of the drive before and after a step, from which the step is described.
+/// State of the drive before and after a step, from which the sentences about the step are derived.
 pub(super) struct BeforeAndAfter<'a> {
     pub(super) drive: &'a Drive,
     pub(super) before: &'a DriveState,
@@ -41,7 +41,7 @@ pub(super) struct BeforeAndAfter<'a> {
     pub(super) ties: TieBreak,
 }
 
-/// Returns a number with its noun, in the plural if need be.
+/// Returns a count with its noun, in the plural unless the count is 1.
 pub(super) fn with_plural(count: u64, noun: &str) -> String {
     match (count, noun.strip_suffix('y')) {
         (1, _) => format!("1 {noun}"),
@@ -69,7 +69,7 @@ pub(super) fn noun_with_numbers(noun: &str, all: &[u32]) -> String {
     format!("{noun} {}", joined_list(&shown))
 }
 
-/// Returns the phrase "to block 3" (or "to blocks 3 and 4") for a sentence.
+/// Returns the phrase "block 3", or "blocks 3 and 4", for a sentence.
 pub(super) fn to_blocks(blocks: &[u32]) -> String {
     noun_with_numbers("block", blocks)
 }
@@ -87,7 +87,7 @@ impl BeforeAndAfter<'_> {
         }
     }
 
-    /// Returns the logical pages that are stored in the form of this name.
+    /// Returns the logical pages that are stored, in the state `picture` of the drive, in the form called `name`.
     pub(super) fn lpns_of_form(&self, picture: &DriveState, name: &str) -> Vec<u32> {
         let is_of = |lpn: &u32| picture.form_of(*lpn).name() == name;
         (0..self.drive.logical_pages).filter(is_of).collect()
@@ -98,7 +98,7 @@ impl BeforeAndAfter<'_> {
         self.before.map.iter().zip(&self.after.map).filter(|(old, new)| old != new).map(|(_, new)| new.0)
     }
 
-    /// Returns the other logical pages that are mapped to the same flash page as `lpn` after the step.
+    /// Returns the logical pages other than `lpn` that are mapped to the flash page `place` after the step.
     fn sharers(&self, lpn: u32, place: u32) -> Vec<u32> {
         let shares = |row: &&super::MapRow| row.0 != lpn && row.2.first() == Some(&place);
         self.after.map.iter().filter(shares).map(|row| row.0).collect()
@@ -231,7 +231,7 @@ impl SentenceWriter<'_> {
         }
     }
 
-    /// Notes the groups of steps to which the events belong.
+    /// Adds the marks (groups of steps) that the events of the step belong to.
     fn mark(&mut self) {
         for event in self.events {
             match event {
@@ -248,7 +248,7 @@ impl SentenceWriter<'_> {
         }
     }
 
-    /// Returns sentences about the metadata that was read and written, and why.
+    /// Adds sentences about the metadata that was read and written in the step, and why.
     fn metadata(&mut self, others: &[&EventRow]) {
         let count = |of: &str| {
             others
@@ -353,7 +353,8 @@ impl SentenceWriter<'_> {
         });
     }
 
-    /// Returns sentences about where the logical pages of a request are now, and what became of their old flash pages.
+    /// Adds sentences about where the logical pages of a request are stored after it, and what became of their old
+    /// flash pages.
     fn pages_of(&mut self, first: u32, end: u32) {
         let end = end.min(self.scene.drive.logical_pages);
         for lpn in (first..end).take(LPNS_IN_DETAIL) {
@@ -479,7 +480,7 @@ impl SentenceWriter<'_> {
         )
     }
 
-    /// Returns a sentence about what became of the flash page that `lpn` had before.
+    /// Adds a sentence about what became of each flash page to which `lpn` was mapped before the step.
     fn old_place(&mut self, lpn: u32) {
         let scene = self.scene;
         let now = &scene.after.map[lpn as usize].2;
@@ -510,7 +511,8 @@ impl SentenceWriter<'_> {
         }
     }
 
-    /// Returns sentences about what else changed: logical pages that are stored together with those of the request.
+    /// Adds a sentence about logical pages outside the request that waited in RAM and were written to flash in the
+    /// step.
     fn other_pages(&mut self, first: u32, end: u32, op: Op) {
         let scene = self.scene;
         let is_of_request = |lpn: u32| (first..end).contains(&lpn) && op != Op::Flush;
@@ -529,7 +531,7 @@ impl SentenceWriter<'_> {
         }
     }
 
-    /// Returns sentences about the pages of deltas that the request filled.
+    /// Adds a sentence about each page of deltas that the request filled.
     fn delta_pages(&mut self, others: &[&EventRow]) {
         let scene = self.scene;
         for event in others {

@@ -15,19 +15,19 @@ use crate::step;
 /// The small drive that a step-by-step run follows (`wearwell watch`); its power can be cut.
 pub(super) type SmallDrive = Device<PowerCut<SimNand>>;
 
-/// Fewest blocks of a plane that are tried.
+/// Number of blocks per plane with which the search for the smallest drive that the engine accepts begins.
 const BLOCKS_MIN: u32 = 4;
-/// Blocks of a plane beyond those without which the engine refuses the drive, so that GC has invalid pages to find.
+/// Number of blocks per plane beyond those without which the engine refuses the drive, so that GC finds invalid pages.
 const SPARE_BLOCKS: u32 = 1;
-/// Entries of caches and tables of a design that would otherwise hold everything.
+/// Number of entries in the cache of a map on flash; so few that the cache cannot hold the whole map.
 const CACHE_ENTRIES: u32 = 16;
-/// Entries of the store of fingerprints of dead pages.
+/// Number of entries in the fingerprint store of recycling, which holds fingerprints of dead pages.
 const RECYCLE_ENTRIES: u32 = 24;
 /// Bytes of a page of a drive with a map on flash whose requests have no content: the smallest possible, so that fewer
 /// map entries fit into a translation page.
 const SMALLEST_PAGE_BYTES: u32 = 512;
 
-/// Page size, block size and number of blocks of a small drive that suit a design.
+/// Page size (bytes) and block size (pages) of a small drive that suit a design.
 #[derive(Clone, Copy)]
 pub(super) struct DriveSizes {
     page_bytes: u32,
@@ -65,14 +65,14 @@ pub(super) fn with_small_values(config: &Config, form: DriveSizes) -> Config {
     config
 }
 
-/// The drive of a walk, with the device and the parts of which it was made.
+/// The drive of a walk, with the resolved configuration and the design parts from which it was built.
 pub(super) struct SmallDriveSetup {
     pub(super) device: SmallDrive,
     pub(super) resolved: ResolvedDevice,
     pub(super) parts: Parts,
 }
 
-/// Creates the drive for an input that touches `pages` pages.
+/// Creates the small drive of a walk for an input that touches `pages` pages.
 ///
 /// # Errors
 /// Those of the configuration; a drive with more flash pages than a person can look at.
@@ -92,7 +92,7 @@ pub(super) fn new_small_drive(
     build_drive(&config, design, pages)?.map_err(|error| ConfigError::InvalidValue(error.to_string()))
 }
 
-/// Returns the fewest blocks of a plane with which the engine accepts the drive.
+/// Returns the smallest number of blocks per plane with which the engine accepts the drive.
 fn fewest_blocks(config: &Config, design: &str, pages: u32) -> Result<u32, ConfigError> {
     let mut config = config.clone();
     let logical_pages = config.device.logical_pages.unwrap_or(pages);
@@ -123,7 +123,7 @@ fn flash_pages(config: &Config) -> u64 {
     factors.into_iter().map(|factor| u64::from(factor.unwrap_or(1))).product()
 }
 
-/// Creates the drive that the configuration describes; the inner error is the engine's.
+/// Creates the drive that the configuration describes. The inner error is the engine's, if it refuses the drive.
 fn build_drive(
     config: &Config,
     design: &str,
@@ -136,7 +136,7 @@ fn build_drive(
     Ok(device.map(|device| SmallDriveSetup { device, resolved, parts }))
 }
 
-/// Refuses a drive with more flash pages than a person can look at.
+/// Returns an error if the drive has more flash pages than a person can look at.
 fn require_visible(resolved: &ResolvedDevice) -> Result<(), ConfigError> {
     let pages = resolved.geometry.pages();
     if pages <= u64::from(FLASH_PAGES_MAX) {

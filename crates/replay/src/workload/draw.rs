@@ -31,7 +31,7 @@ pub fn exponential_draw(rng: &mut impl Rng, mean: f64) -> f64 {
     -mean * libm::log1p(-uniform_unit(rng))
 }
 
-/// A random event of fixed probability, such as whether a request reads.
+/// A random event of fixed probability, such as that a request is a read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EventProbability {
     /// The event has probability 0; deciding it draws no random word.
@@ -119,8 +119,8 @@ impl Zipf {
         }
     }
 
-    /// Whether the drawn height is accepted for its rank. Rejected is the part by which the Zipf law's integral over
-    /// the rank exceeds the rank's weight.
+    /// Whether the drawn height is accepted for its rank. A height is rejected if it lies in the sliver by which the
+    /// Zipf law's integral over the rank exceeds the rank's weight.
     #[cold]
     fn accepts(&self, rank: f64, height: f64) -> bool {
         height >= self.integral(rank + 0.5) - self.weight(rank)

@@ -53,8 +53,8 @@ pub struct WorkloadGenerator {
 }
 
 impl WorkloadGenerator {
-    /// Creates the generator at its first request. Panics if the values of a hand-made `spec` exceed the bounds of
-    /// [`WORKLOAD_GRAMMAR`].
+    /// Creates a generator that begins with the first request of `spec`. Panics if a value of a `spec` that was built
+    /// in code exceeds the bounds of [`WORKLOAD_GRAMMAR`].
     pub fn new(spec: &WorkloadSpec) -> Self {
         let content_seed = mix_bits(spec.seed ^ CONTENT_STREAM);
         let operations =
@@ -254,7 +254,8 @@ fn zone_pages(zones: &[Zone], pages: u64) -> WeightedChoice<(u64, u64)> {
     WeightedChoice::new(placed)
 }
 
-/// Returns 0 for a share that only differs from zero by the rounding of a subtraction, and other shares unchanged.
+/// Returns 0 for a share that differs from zero only by the rounding error of a subtraction, and other shares
+/// unchanged.
 fn clean(share: f64) -> f64 {
     if share < 1e-12 { 0.0 } else { share }
 }
@@ -264,8 +265,8 @@ fn boundary(space: f64, pages: u64) -> u64 {
     ((space * pages as f64).round() as u64).min(pages)
 }
 
-/// Generates the arrival times of a workload's requests; the 53 bits of its floating-point nanoseconds cover 104 days
-/// without loss.
+/// Generates the arrival times of a workload's requests. Times are floating-point nanoseconds, whose 53 bits cover 104
+/// days without loss.
 #[derive(Clone, Debug)]
 struct ArrivalClock {
     rng: Xoshiro256PlusPlus,
@@ -298,8 +299,8 @@ impl ArrivalClock {
         }
     }
 
-    /// Returns the time of this request, nanoseconds without the silences between bursts, and adds an exponentially
-    /// distributed gap for the next request.
+    /// Returns the time of this request in nanoseconds, not counting the silences between bursts, and advances it by an
+    /// exponentially distributed gap for the next request.
     fn exponential(&mut self, rate: f64) -> f64 {
         let now = self.busy_ns;
         self.busy_ns += draw::exponential_draw(&mut self.rng, 1e9 / rate);

@@ -8,23 +8,23 @@ use std::fmt::Write as _;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-/// One key of a specification string.
+/// One key of a specification string such as `zipf:theta=0.9`, with its default.
 #[derive(Clone, Copy, Debug)]
 pub struct SpecKey {
     /// Name of the key, before `=`.
     pub name: &'static str,
     /// Value that is used if the key is absent.
     pub default: &'static str,
-    /// Description of what the kind of generator or model generates.
+    /// Description of what the key sets, for `--help`.
     pub meaning: &'static str,
 }
 
-/// One kind of generator or model: the word before the colon.
+/// One kind of workload generator or content model; its name is the word before the colon.
 #[derive(Clone, Copy, Debug)]
 pub struct GeneratorKind {
     /// Name of the kind of generator or model, the word before the colon.
     pub name: &'static str,
-    /// What the kind of generator or model stands for.
+    /// Description of what this kind generates, for `--help`.
     pub meaning: &'static str,
     /// Keys of a specification that only this kind of generator or model accepts.
     pub keys: &'static [SpecKey],
@@ -33,11 +33,11 @@ pub struct GeneratorKind {
 /// All kinds and keys that a specification string may contain.
 #[derive(Clone, Copy, Debug)]
 pub struct SpecGrammar {
-    /// What the kinds of the grammar are, for error messages, such as "generator".
+    /// Noun for the kinds of this grammar in error messages, such as "generator".
     pub kind_noun: &'static str,
     /// The kinds of generator or model that the grammar accepts.
     pub kinds: &'static [GeneratorKind],
-    /// Keys that every kind accepts.
+    /// Keys that every kind of generator or model accepts.
     pub common_keys: &'static [SpecKey],
 }
 
@@ -66,7 +66,7 @@ pub enum SpecError {
     /// The word before the colon of a specification string is not a known kind.
     #[error("there is no {what} `{name}`; did you mean `{nearest}`? Valid: {valid}")]
     UnknownKind {
-        /// Kind of name that the specification string should have: "generator" or "content model".
+        /// What the unknown name should be: a "generator" or a "content model".
         what: &'static str,
         /// The unknown name, as written.
         name: String,

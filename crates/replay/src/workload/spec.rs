@@ -104,7 +104,8 @@ pub struct WorkloadSpec {
     pub trim_share: f64,
     /// Length of the workload's requests, in pages of 4 KiB.
     pub request_size: RequestSize,
-    /// Share of the workload's requests that are aligned to 512-byte sectors instead of pages.
+    /// Share of the workload's requests that cover parts of pages: they are aligned to 512-byte sectors instead of
+    /// pages.
     pub partial_share: f64,
     /// Distribution of the arrival times of the workload's requests.
     pub arrival: ArrivalProcess,

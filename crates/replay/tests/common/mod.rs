@@ -1,4 +1,4 @@
-//! Runs in one line, for the tests of the driver.
+//! Shorthands by which the tests of the replay driver execute a run in one line.
 
 use std::ops::ControlFlow;
 
@@ -9,7 +9,8 @@ use wearwell_replay::replay::Plan;
 use wearwell_replay::workload::WorkloadGenerator;
 use wearwell_trace::Request;
 
-/// Four dies on two channels, 64 blocks of 64 pages each: 64 MiB; 45/400/3500 us, 400 MB/s.
+/// Settings of the small device: four dies on two channels, 64 blocks of 64 pages each, 64 MiB; read 45 us, program 400
+/// us, erase 3500 us; 400 MB/s per channel.
 pub const SMALL: [&str; 5] = [
     "device.preset=bench-8g",
     "device.channels=2",
@@ -18,44 +19,45 @@ pub const SMALL: [&str; 5] = [
     "device.pages_per_block=64",
 ];
 
-/// Makes a configuration of the settings alone; the drive is empty unless they say otherwise.
+/// Makes a configuration from the settings alone; the drive is empty unless a setting changes `precondition.mode`.
 pub fn config_of(settings: &[&str]) -> Config {
     let settings: Vec<String> =
         ["precondition.mode=none"].iter().chain(settings).map(|&setting| setting.to_owned()).collect();
     Config::from_parts(None, &settings).unwrap()
 }
 
-/// Makes the configuration of the small device with some settings; a preset among them replaces the small device.
+/// Makes the configuration of the small device ([`SMALL`]) with `settings`. If they contain a preset, it replaces the
+/// small device.
 pub fn config(settings: &[&str]) -> Config {
     let own_device = settings.iter().any(|setting| setting.starts_with("device.preset"));
     let device: &[&str] = if own_device { &[] } else { &SMALL };
     config_of(&[device, settings].concat())
 }
 
-/// Makes the input of a generated workload.
+/// Makes the input of the workload generator that `spec` specifies.
 pub fn generated(spec: &str) -> Input {
     Input::Workload(Box::new(spec.parse().unwrap()))
 }
 
-/// Returns the requests of a generated input.
+/// Returns the requests of the workload generator that `spec` specifies.
 pub fn requests_of(spec: &str) -> Vec<Request> {
     let mut generator = WorkloadGenerator::new(&spec.parse().unwrap());
     let mut request = Request::default();
     std::iter::from_fn(|| generator.next_request(&mut request).then(|| request.clone())).collect()
 }
 
-/// Executes one run to its end, and returns its record.
+/// Replays `input` on `design` to its end, and returns the record of the run.
 pub fn measure(config: &Config, input: &Input, design: &str) -> RunRecord {
     let plan = Plan::new(config, input).unwrap();
     plan.run(design, &mut |_| ControlFlow::Continue(())).unwrap()
 }
 
-/// Executes a generated input on the small device, and returns the record of the run.
+/// Replays a generated workload on the small device, and returns the record of the run.
 pub fn measure_generated(settings: &[&str], spec: &str, design: &str) -> RunRecord {
     measure(&config(settings), &generated(spec), design)
 }
 
-/// Executes a generated input on the device that the settings describe, and returns the record of the run.
+/// Replays a generated workload on the device that the settings describe, and returns the record of the run.
 pub fn run(settings: &[&str], spec: &str, design: &str) -> RunRecord {
     measure(&config_of(settings), &generated(spec), design)
 }

@@ -1,9 +1,10 @@
 //! Garbage collection: write amplification of greedy and FIFO cleaning under uniform and skewed overwrites.
 //!
-//! The model is a page-mapped drive with two open blocks, one for the host and one for copies. Before a host write,
-//! victims are moved and erased while no more than two blocks are free. Of equally full victims the one goes that came
-//! to be so full last: under skew this rule is worth about a percent of write amplification. Program and model see the
-//! same writes; what is left to the tolerance are the blocks with which they begin.
+//! The model is a page-mapped drive with two open blocks, one for host writes and one for copies. Before a host write,
+//! victims are copied and erased while at most two blocks are free. Of victims with equally few valid pages, the model
+//! takes the one whose valid count fell last: with skewed writes this rule changes write amplification by about a
+//! percent. Program and model see the same writes. They differ in the blocks with which they begin, which the tolerance
+//! covers.
 
 use wearwell::design::page_map;
 use wearwell::gc::{GcOptions, VictimPolicy};
@@ -16,36 +17,37 @@ pub enum Cleaning {
     Fifo,
 }
 
-/// What happened to flash pages, for the models of metadata.
+/// Event on a flash page or block of the model, for the models of metadata.
 #[derive(Clone, Copy)]
 pub enum Event {
-    /// A logical page is at this flash page now.
+    /// A logical page was written to a new flash page, by the host or as a copy.
     Written { lpn: u32 },
-    /// The logical page of this flash page was overwritten.
+    /// The host overwrote the logical page that this flash page held.
     Invalidated { page: u32 },
-    /// A victim was chosen, and its valid pages are asked for.
+    /// GC chose this block as a victim, and the validity store must report the block's valid pages.
     Queried { block: u32 },
-    /// It was erased.
+    /// GC erased this block.
     Erased { block: u32 },
 }
 
 const NOWHERE: u32 = u32::MAX;
-/// Free blocks at which the host waits for a collection.
+/// Number of free blocks at or below which a host write waits for GC.
 const LOW_BLOCKS: usize = 2;
 
 pub struct PageMap {
     cleaning: Cleaning,
     block_pages: u32,
     map: Vec<u32>,
-    /// The logical page of every flash page; `NOWHERE` for free and invalid ones.
+    /// Logical page that each flash page holds; [`NOWHERE`] for free and invalid pages.
     owner: Vec<u32>,
     valid: Vec<u32>,
-    /// By block: how many pages had been written when a page of it was last invalidated, or when it was filled.
+    /// Number of host writes before the latest moment at which a page of the block was invalidated, or at which the
+    /// block was filled, by block.
     changed_at: Vec<u64>,
     free: Vec<u32>,
-    /// Full blocks, the oldest first.
+    /// Full blocks in the order in which they were filled.
     closed: Vec<u32>,
-    /// Block and next page, for the host and for copies.
+    /// Open block and its next free page, for host writes and for copies.
     open: [(u32, u32); 2],
     time: u64,
     pub writes: u64,
@@ -134,7 +136,7 @@ impl PageMap {
     }
 }
 
-/// Logical pages by popularity `1 / rank^theta`, ranks shuffled over the addresses.
+/// Draws logical pages with probability proportional to `1 / rank^theta`; ranks are assigned to the pages at random.
 struct Zipf {
     cumulative: Vec<f64>,
     page_of_rank: Vec<u32>,
@@ -165,8 +167,9 @@ impl Zipf {
 const BLOCKS: u32 = 1024;
 const BLOCK_PAGES: u32 = 128;
 
-/// Returns the write amplification of the model and of the engine over two times the logical pages, after a fill and
-/// three times the logical pages. With `theta` 0 all pages are equally popular.
+/// Returns the write amplification of the model and of the engine. Both write all logical pages once in order, then
+/// three times as many pages at random, and are measured over twice as many more. With `theta` 0 all pages are equally
+/// popular.
 fn amplifications(cleaning: Cleaning, spare: f64, theta: f64) -> [f64; 2] {
     let logical = ((BLOCKS * BLOCK_PAGES) as f64 / (1.0 + spare)) as u32;
     let policy = if cleaning == Cleaning::Greedy { VictimPolicy::Greedy } else { VictimPolicy::Fifo };

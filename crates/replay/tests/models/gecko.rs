@@ -25,11 +25,12 @@ use super::load::{Drive, PAGE_BYTES, Random, geometry};
 const KEY_BYTES: u32 = 4;
 const BLOCK_PAGES: u32 = 128;
 const BLOCKS: u32 = 2048;
-/// Logical over physical pages, and the cost of a write in reads (section 5).
+/// Logical pages per physical page (R in section 5 of the GeckoFTL paper).
 const R: f64 = 0.7;
 const DELTA: f64 = 10.0;
 
-/// Block and sub-key; sub-key 0 is the erase flag of a partitioned entry, or the whole of an entry that is not.
+/// Block and sub-key of an entry. In partitioned entries, sub-key 0 is the erase flag and the others are the parts of
+/// the bitmap; an entry that is not partitioned has only sub-key 0.
 type Key = (u32, u32);
 
 #[derive(Clone, Copy, Default)]
@@ -38,7 +39,7 @@ struct Entry {
     bitmap: u128,
 }
 
-/// Entries by key, V to a page.
+/// Entries of a sorted run in order of their keys; V entries (`page_entries`) fit into a flash page.
 type Run = Vec<(Key, Entry)>;
 
 struct LogarithmicGecko {
@@ -48,7 +49,7 @@ struct LogarithmicGecko {
     is_multi_way: bool,
     buffer: BTreeMap<Key, Entry>,
     insertions: usize,
-    /// By level, at most one each.
+    /// Run on each level; a level holds at most one.
     levels: Vec<Option<Run>>,
     reads: u64,
     writes: u64,
@@ -113,12 +114,12 @@ impl LogarithmicGecko {
 
     fn flush(&mut self, mut run: Run) {
         let mut level = 0;
-        // Pages of a merge of everything so far in which nothing is obsolete.
+        // Upper bound of the merged run's pages: those of all runs merged so far, if no entry is obsolete.
         let mut at_most = 1;
         let mut is_written = false;
         while let Some(older) = self.level(level).take() {
             if !self.is_multi_way {
-                // The younger run is on flash as well.
+                // In pairwise merging, the younger run is written to flash before it is merged, and read again.
                 self.writes += u64::from(!is_written);
                 self.reads += self.pages(&run) as u64;
             }
@@ -149,7 +150,7 @@ impl LogarithmicGecko {
         *self.level(level) = Some(run);
     }
 
-    /// Pages of `block` that are invalid.
+    /// Returns the bitmap of the invalid pages of `block`, and counts the flash reads of the query.
     fn query(&mut self, block: u32) -> u128 {
         let mut bitmap = 0;
         let of_block = |(key, entry): (&Key, &Entry)| (key.0 == block).then_some(*entry);
@@ -158,7 +159,7 @@ impl LogarithmicGecko {
         for run in std::iter::once(None).chain(self.levels.iter().map(Some)) {
             if let Some(run) = run {
                 let Some(run) = run else { continue };
-                // The directory has the first key of every page.
+                // The run directory holds the first key of every page of the run.
                 let first_keys: Vec<Key> =
                     run.iter().step_by(self.page_entries).map(|entry| entry.0).collect();
                 let last = first_keys.partition_point(|&first| first <= (block, self.parts));
@@ -177,7 +178,7 @@ impl LogarithmicGecko {
     }
 }
 
-/// Merges whole runs (algorithm 3 of the GeckoFTL paper).
+/// Merges two runs entirely (algorithm 3 of the GeckoFTL paper).
 fn merge(newer: &Run, older: &Run) -> Run {
     let erased: std::collections::HashSet<u32> =
         newer.iter().filter(|entry| entry.1.is_erased).map(|entry| entry.0.0).collect();
@@ -191,7 +192,7 @@ fn merge(newer: &Run, older: &Run) -> Run {
     merged.into_iter().collect()
 }
 
-/// Removes the erase markers of the oldest run: there is nothing older for them to hide.
+/// Removes the erase flags from the oldest run, because no older run has entries that they could hide.
 fn forget_erased(run: &mut Run) {
     for entry in run.iter_mut() {
         entry.1.is_erased = false;
@@ -199,16 +200,17 @@ fn forget_erased(run: &mut Run) {
     run.retain(|entry| entry.1.bitmap != 0);
 }
 
-/// Logical pages written before measuring, after the fill, and while measuring, in parts of the logical size.
+/// Number of logical pages written after the fill and before the measurement ([`WARM`]) and during it ([`MEASURED`]),
+/// as multiples of the logical size.
 const WARM: f64 = 1.5;
 const MEASURED: f64 = 2.0;
 
 struct Costs {
-    /// Programs for the host and for copies, per host write.
+    /// Page programs of host writes and copies, per host write.
     data: f64,
-    /// Validity pages written per host write.
+    /// Pages of the validity store written, per host write.
     writes: f64,
-    /// Validity pages written and a tenth of those read, per host write.
+    /// Pages of the validity store written, plus those read divided by [`DELTA`], per host write.
     amplification: f64,
 }
 
@@ -216,7 +218,7 @@ fn logical_pages() -> u32 {
     ((BLOCKS * BLOCK_PAGES) as f64 * R) as u32
 }
 
-/// Returns the logical pages to write, each with whether the measurement begins with it.
+/// Returns the logical pages to write in order, each with whether the measurement begins with it.
 fn load() -> impl Iterator<Item = (u32, bool)> {
     let logical = logical_pages();
     let mut random = Random::new(11);
@@ -227,7 +229,8 @@ fn load() -> impl Iterator<Item = (u32, bool)> {
     })
 }
 
-/// Runs one drive, and applies everything that happens to it to all structures that are compared.
+/// Runs the page-mapped model drive, applies its events to all validity structures, and returns the costs of each
+/// structure.
 fn model(mut structures: Vec<LogarithmicGecko>) -> Vec<Costs> {
     let mut drive = PageMap::new(Cleaning::Greedy, BLOCKS, BLOCK_PAGES, logical_pages());
     let mut invalid = vec![0_u128; BLOCKS as usize];
@@ -278,7 +281,8 @@ fn model(mut structures: Vec<LogarithmicGecko>) -> Vec<Costs> {
         .collect()
 }
 
-/// All map entries are cached, so that invalid pages are known at once and the map costs nothing.
+/// Runs the engine's GeckoFTL and returns its costs. All map entries are cached, so that invalid pages are known at
+/// once and the map causes no flash operation.
 fn program(size_ratio: u32, parts: u32, merge: MergeMode) -> Costs {
     let gecko = GeckoOptions { size_ratio, parts_per_block: parts, merge_mode: merge };
     let parts = geckoftl(GcOptions::default(), GeckoFtlOptions { cache_entries: u32::MAX, gecko });
@@ -299,8 +303,9 @@ fn program(size_ratio: u32, parts: u32, merge: MergeMode) -> Costs {
     }
 }
 
-/// The program's V is 1.2 % smaller, because its pages have a header; its flags are entries of their own also where
-/// nothing is partitioned; and it inserts them when a block is opened, not when it is erased.
+/// Largest allowed relative difference between engine and model. The engine's V is 1.2 % smaller, because its pages
+/// have a header; its erase flags are separate entries even without partitioning; and it inserts a flag when the block
+/// is opened, not when it is erased.
 const TOLERANCE: f64 = 0.03;
 
 #[track_caller]

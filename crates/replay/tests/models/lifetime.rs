@@ -15,7 +15,7 @@ use wearwell_replay::input::Input;
 use wearwell_replay::record::RunRecord;
 use wearwell_replay::replay::Plan;
 
-/// D and E of a scheme: pages written and energy spent, over a drive without schemes.
+/// Ratios of a scheme to a drive without schemes: D, pages written, and E, energy spent.
 #[derive(Clone, Copy, Debug)]
 struct Ratios {
     d: f64,
@@ -38,7 +38,7 @@ fn algorithm_1(dedup: Ratios, comp: Ratios, demand: f64, capacity: f64) -> [bool
         is_comp_enabled = true;
     }
     if w < capacity {
-        // The decision process is finished.
+        // The algorithm ends here: the demand is below the capacity of the epoch.
     } else {
         if !is_comp_enabled && (1.0 - comp.d) > (comp.e - 1.0) {
             w *= comp.d;
@@ -55,7 +55,7 @@ fn algorithm_1(dedup: Ratios, comp: Ratios, demand: f64, capacity: f64) -> [bool
     [is_dedup_enabled, is_comp_enabled, is_throttling_enabled]
 }
 
-/// Every outcome that the listing can have must occur, or the grid says too little.
+/// Also checks that all eight outcomes of the listing occur in the grid of inputs.
 #[test]
 fn scheme_decisions_are_those_of_the_papers_algorithm_listing() {
     let ratios: Vec<Ratios> = [0.27, 0.44, 0.73, 0.92, 0.9999, 1.0, 1.04]
@@ -96,18 +96,18 @@ fn predicted_demand_is_the_linear_average_of_ten_epochs() {
         history.push(demand);
         let (mut sum, mut weights) = (0.0, 0.0);
         for (age, value) in demands[..=epoch].iter().rev().take(10).enumerate() {
-            // 10 to 9 to 8 and so on to 1; epochs that have not been do not count.
+            // Linear weights from 10 for the latest epoch down to 1; epochs before the first have no weight.
             let weight = (10 - age) as f64;
             sum += weight * value;
             weights += weight;
         }
         let average = history.average().expect("an epoch is known");
-        // Sums in another order differ in the last digits.
+        // Engine and test add up in different orders, so the last digits differ.
         assert!((average / (sum / weights) - 1.0).abs() < 1e-12, "epoch {epoch}: {average}");
     }
 }
 
-/// 64 GiB, 3,000 cycles, five years: what remains over the epochs that remain, at the start and on the way.
+/// The budget of a drive of 64 GiB, 3,000 cycles and five years, at the start of its life and at three later moments.
 #[test]
 fn the_write_budget_of_an_epoch_is_the_remaining_budget_over_the_remaining_epochs() {
     let (block_bytes, blocks, cycles) = (128 * 4096, 64 * 1024 * 1024 * 1024 / (128 * 4096), 3_000);
@@ -133,16 +133,17 @@ fn run(settings: &[&str], load: &str, design: &str) -> RunRecord {
     plan.run(design, &mut |_| ControlFlow::Continue(())).expect("it runs")
 }
 
-/// The drive of the paper in full size, written to faster than five years allow. In the first epoch nothing is known
-/// and nothing is throttled (algorithm 1, "initially disabled"): a write comes after the gap and the time of a write.
-/// From then on the rate is that of the equation but for the pages that the last epoch still may write.
+/// A drive of the paper's size, to which the host writes faster than five years allow. In the first epoch no figures
+/// are known, and algorithm 1 ("initially disabled") does not throttle: the period between writes is the gap plus the
+/// time of a write. After it, the rate is that of the equation, except for the pages that may still be written in the
+/// last epoch.
 #[test]
 fn a_throttled_drive_programs_the_capacity_of_every_epoch() {
     let settings =
         ["device.preset=il-64g", "timing.mode=event", "replay.arrival=think", "lifetime.schemes=throttling"];
     let record = run(&settings, "sequential:pages=500000,requests=500000,rate=957.6", "page-map");
     let lifetime = &record.lifetime;
-    // tPROG and the transfer of a page.
+    // The period is the gap plus program time and transfer of a page.
     let unthrottled_pages = 300.0 / (1.0 / 957.6 + 610.24e-6);
     let rate = (record.programs as f64 - unthrottled_pages) * 4096.0 / (lifetime.elapsed_s - 300.0);
     let equation = 64.0 * 1_073_741_824.0 * 3_000.0 / (5.0 * 365.0 * 86_400.0);
@@ -152,7 +153,8 @@ fn a_throttled_drive_programs_the_capacity_of_every_epoch() {
     assert!((rate / equation - 1.0).abs() < 0.001, "{rate} bytes/s, the equation says {equation}");
 }
 
-/// Section IV: 64 us at 60 mW, 8.6 us at 49 mW, 600 us at 48.5 mW.
+/// Energies of section IV of the integrated lifetime paper, microjoules: 64 us at 60 mW, 8.6 us at 49 mW, 600 us at
+/// 48.5 mW.
 const COMPRESS_UJ: f64 = 64.0 * 60.0 / 1e3;
 const HASH_UJ: f64 = 8.6 * 49.0 / 1e3;
 const PROGRAM_UJ: f64 = 600.0 * 48.5 / 1e3;
@@ -164,7 +166,7 @@ fn the_energy_of_a_page_operation_is_time_times_power() {
     assert_eq!((uj(energy.compress), uj(energy.hash), uj(energy.program)), (COMPRESS_UJ, 0.4214, PROGRAM_UJ));
     assert!((energy.compression_overhead() - COMPRESS_UJ / PROGRAM_UJ).abs() < 1e-12);
     assert!((energy.dedup_overhead() - HASH_UJ / PROGRAM_UJ).abs() < 1e-12);
-    // Figure 2: four pages become four, three, two or one; duplicates count one by one.
+    // Figure 2: a chunk of four pages is stored in four, three, two or one; deduplication removes single pages.
     for percent in 0..=100 {
         let removed = percent as f64 / 100.0;
         let pages = (400 - 4 * percent) as u32;
@@ -174,8 +176,8 @@ fn the_energy_of_a_page_operation_is_time_times_power() {
     }
 }
 
-/// Energy per host page as the program adds it up over a run, by its own counters of hashes, compressed pages and
-/// programs, against E = D + e of figure 2 for contents whose D is known.
+/// Compares the energy per host page that the engine adds up over a run, from its counters of hashes, compressed pages
+/// and programs, with E = D + e of figure 2, for contents whose D is known.
 #[test]
 fn energy_per_page_of_each_scheme_is_that_of_figure_2() {
     let on_paper = |schemes: &str, d: f64| match schemes {
@@ -191,7 +193,7 @@ fn energy_per_page_of_each_scheme_is_that_of_figure_2() {
         ("compression", "unique:compress=0.4,compress_sigma=0", 0.5),
         ("compression", "unique:compress=0.2,compress_sigma=0", 0.25),
         ("dedup", "unique", 1.0),
-        // A page serves 15 logical pages at most.
+        // At most 15 logical pages refer to a flash page.
         ("dedup", "same", 1.0 / 15.0),
     ] {
         let settings = [
@@ -206,7 +208,7 @@ fn energy_per_page_of_each_scheme_is_that_of_figure_2() {
         let record = run(&[&settings[..], &[&scheme]].concat(), &load, "integrated");
         let measured = record.lifetime.energy_uj_per_page;
         println!("{schemes}, {content}: {measured:.4} uJ, on paper {:.4}", on_paper(schemes, d));
-        // A chunk that waits at the end is not programmed; of equal pages the first is.
+        // A chunk that is not full at the end is not programmed, and the first page of equal content is.
         let tolerance = 4.0 * PROGRAM_UJ / 20_000.0;
         assert!((measured - on_paper(schemes, d)).abs() <= tolerance, "{schemes}, {content}: {measured} uJ");
     }

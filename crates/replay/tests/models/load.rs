@@ -1,4 +1,4 @@
-//! What the models share: a source of random numbers, page pickers, and a drive to run a load on.
+//! Parts that the models share: a random number generator, draws of page numbers, and a drive of the engine.
 
 use wearwell::address::Lpn;
 use wearwell::data::{Descriptor, Fingerprint};
@@ -9,7 +9,7 @@ use wearwell::{Device, DeviceOptions};
 /// Page size of the papers, bytes.
 pub const PAGE_BYTES: u32 = 4096;
 
-/// `xorshift64*` (Vigna, 2016): a generator that the program does not use.
+/// Random number generator `xorshift64*` (Vigna, 2016), which the engine does not use.
 #[derive(Clone)]
 pub struct Random(u64);
 
@@ -38,7 +38,7 @@ impl Random {
         self.unit() < probability
     }
 
-    /// Draws a number below `bound`, small ones far more often: the cube of a uniform draw.
+    /// Draws a number less than `bound`, small numbers far more often: the cube of a uniform draw.
     pub fn skewed(&mut self, bound: u64) -> u64 {
         (self.unit().powi(3) * bound as f64) as u64
     }
@@ -58,7 +58,7 @@ pub fn geometry(blocks: u32, block_pages: u32) -> Geometry {
     }
 }
 
-/// A device of a design, driven page by page.
+/// A device of the engine to which a test reads and writes page by page.
 pub struct Drive {
     pub device: Device<SimNand>,
 }

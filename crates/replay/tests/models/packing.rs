@@ -18,10 +18,10 @@ use super::load::{Drive, PAGE_BYTES, Random, geometry};
 const PAGE: usize = PAGE_BYTES as usize;
 const COUNT: usize = 2;
 const LINE: usize = 6;
-/// A larger delta fits no page.
+/// Size of the largest delta that fits into a flash page beside its own header and the count, bytes.
 const LARGEST: usize = PAGE - COUNT - LINE;
 
-/// Next fit.
+/// A page of deltas that is packed by next fit: a delta that does not fit closes the page and begins the next one.
 struct OpenPage {
     used: usize,
     closed_pages: u64,
@@ -57,7 +57,8 @@ fn draw(cumulative: &[f64], random: &mut Random) -> usize {
     cumulative.partition_point(|&below| below < at).min(LARGEST)
 }
 
-/// Pages closed per delta, in the long run: how full the page is after a delta is a Markov chain.
+/// Returns the pages closed per delta in the long run, from the stationary distribution of how full the page is after a
+/// delta (a Markov chain).
 fn pages_per_delta(sizes: &[f64]) -> f64 {
     let possible: Vec<(usize, f64)> =
         sizes.iter().copied().enumerate().filter(|&(_, probability)| probability > 1e-12).collect();
@@ -86,17 +87,18 @@ fn pages_per_delta(sizes: &[f64]) -> f64 {
     panic!("the chain does not write_deferred: {closed}")
 }
 
-/// Logical pages: the next delta of a page comes when its last one is on flash.
+/// Number of logical pages, so large that the previous delta of a page is on flash when its next one is written.
 const LOGICAL: u32 = 2_000;
 const ROUNDS: u32 = 60;
-/// Parts of a run, each long enough to be independent of the others: their spread is the error of the mean.
+/// Number of parts of a run, each long enough to be independent of the others. Their spread gives the standard error of
+/// the mean.
 const BATCHES: u32 = 60;
 
 fn drive() -> Drive {
-    // Accesses of every page are counted, so that every overwrite becomes a delta.
+    // The table counts accesses of every page, so that every overwrite becomes a delta.
     let design =
         DeltaDesign { heat_entries: Some(1 << 16), cold_scan_interval_writes: 0, ..DeltaDesign::default() };
-    // More pages than are programmed: nothing is collected.
+    // The drive has more pages than the test programs, so that GC never runs.
     Drive::new(geometry(LOGICAL * (ROUNDS + 2) / 64, 64), LOGICAL, &delta(GcOptions::default(), design, None))
 }
 
@@ -105,7 +107,7 @@ fn page(number: u64, delta_bytes: Option<usize>) -> Descriptor {
     Descriptor { delta_bytes, ..Descriptor::of_fingerprint(Fingerprint(1 + number)) }
 }
 
-/// Pages of deltas per delta, and the standard error of that as an estimate of the long run.
+/// Returns the pages of deltas per delta, and its standard error as an estimate of the long run.
 fn measure(ratio: f64) -> (f64, f64) {
     let sizes = sizes(ratio);
     let cumulative: Vec<f64> = sizes
@@ -138,11 +140,11 @@ fn measure(ratio: f64) -> (f64, f64) {
     (mean, (variance / BATCHES as f64).sqrt())
 }
 
-/// Every page of deltas is programmed exactly when the model closes it. Over many deltas their number is what the
-/// stationary form says, within four standard errors of the sample (one sample in 16,000 is farther off).
+/// The engine programs a page of deltas exactly when the model closes it. Over many deltas their number agrees with the
+/// stationary distribution within four standard errors (one sample in 16,000 is farther off).
 #[test]
 fn delta_pages_written_are_those_of_next_fit_packing() {
-    // The second figures: an audit's simulation with a generator of its own.
+    // The second figures are from an independent simulation with another random number generator.
     for (ratio, audited) in [(0.50, 0.709), (0.35, 0.434), (0.20, 0.226)] {
         let form = pages_per_delta(&sizes(ratio));
         let (measured, error) = measure(ratio);
@@ -152,8 +154,8 @@ fn delta_pages_written_are_those_of_next_fit_packing() {
     }
 }
 
-/// `1 - Pc + Pc Rc` (section 3.5) counts bytes; pages hold whole deltas. What is written for the host is `1 - Pc + Pc
-/// p` with p pages per delta, and well above the paper's form.
+/// The paper's formula `1 - Pc + Pc Rc` (section 3.5) counts bytes, but flash pages hold whole deltas. The engine
+/// programs `1 - Pc + Pc p` pages per host write, with p pages per delta, which is well above the paper's formula.
 #[test]
 fn delta_foreground_writes_follow_packed_pages_and_not_the_papers_formula() {
     for ratio in [0.50, 0.35, 0.20] {
@@ -171,7 +173,7 @@ fn delta_foreground_writes_follow_packed_pages_and_not_the_papers_formula() {
     }
 }
 
-/// The largest delta fills a page of its own; one byte more, and the page is stored as it is.
+/// The largest delta fills a flash page of its own; a delta one byte larger is not stored, but its page as a whole.
 #[test]
 fn a_delta_larger_than_a_page_is_stored_as_a_full_page() {
     let mut drive = drive();

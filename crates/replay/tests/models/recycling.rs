@@ -25,7 +25,8 @@ const BETA: f64 = 0.15;
 enum Policy {
     Lru,
     Prob,
-    /// PROB, and a hit loads the newest dead pages of the logical neighbours at the head of the store.
+    /// PROB, and in addition a hit loads the newest dead pages of the two neighbouring logical pages at the head of the
+    /// store.
     FastLoading,
 }
 
@@ -41,12 +42,12 @@ type Rank = (u64, u64, u64);
 
 struct Page {
     content: u64,
-    /// The logical page that the page belongs, or last belonged, to.
+    /// Logical page that the flash page belongs to, or belonged to when it died.
     owner: u32,
     accesses: u64,
-    /// Loaded at the head of the store: counts as read 15 times while it is there.
+    /// Whether fast loading put the page at the head of the store: it counts as read 15 times while it is in the store.
     is_raised: bool,
-    /// Returns the position at which a dead page belongs if it enters the store now.
+    /// Rank of the page in the fingerprint store; `None` if the page is not in the store.
     rank: Option<Rank>,
 }
 
@@ -55,14 +56,15 @@ struct Model {
     capacity: usize,
     pages: Vec<Page>,
     valid: HashMap<u32, usize>,
-    /// Dead pages by logical page, newest first.
+    /// Dead pages of each logical page, the newest first.
     dead: HashMap<u32, Vec<usize>>,
     store: BTreeMap<Rank, usize>,
-    /// Pages in the store by content: one, or in an unbounded store all.
+    /// Pages in the store by content: at most one, or all of this content if the store is unbounded.
     pages_with: HashMap<u64, Vec<usize>>,
     time: u64,
     binds: u64,
-    /// Entries that a scan of the store in its order compares until it hits (section V-C), over all hits.
+    /// Number of entries that scans of the store in its order compare until they hit (section V-C), summed over all
+    /// hits.
     comparisons: u64,
 }
 
@@ -117,8 +119,8 @@ impl Model {
         }
     }
 
-    /// Fast loading of the newest dead page of each of these logical pages: first those whose fingerprint is known,
-    /// then those whose fingerprint has to be read.
+    /// Loads the newest dead page of each of these logical pages at the head of the store (fast loading): first the
+    /// pages whose fingerprint is in the store, then those whose fingerprint must be read from flash.
     fn load(&mut self, lpns: impl Iterator<Item = u32>) {
         let newest = lpns.filter_map(|lpn| self.dead.get(&lpn).and_then(|dead| dead.first()).copied());
         let (known, unknown): (Vec<usize>, _) = newest.partition(|&page| self.pages[page].rank.is_some());
@@ -174,7 +176,7 @@ impl Model {
         pages.retain(|&other| other != page);
     }
 
-    /// Positions in the list of `owner` changed: its pages in the store move to where they belong now.
+    /// Ranks the dead pages of `owner` in the store anew after their positions in its list changed.
     fn rank_again(&mut self, owner: u32) {
         for page in self.dead.get(&owner).cloned().unwrap_or_default() {
             let Some(old) = self.pages[page].rank else { continue };
@@ -187,7 +189,7 @@ impl Model {
         }
     }
 
-    /// Where a dead page belongs if it comes there now.
+    /// Returns the rank of a dead page that enters the store at this moment.
     fn rank(&mut self, page: usize) -> Rank {
         self.time += 1;
         if self.policy == Policy::Lru {
@@ -209,11 +211,11 @@ enum Request {
     Trim(u32),
 }
 
-/// Logical pages of the loads here.
+/// Number of logical pages of the drives in this file.
 const LOGICAL: u32 = 12_000;
 
-/// Two writes in five bring new content, two a content that others have too, one a content that its page held before;
-/// half of all requests go to a twelfth of the pages, and every second request is a read.
+/// Generates requests: half are reads, and half go to a twelfth of the pages. Of the writes, two in five bring a new
+/// content, two in five a content that other pages have too, and one in five a content that the page held before.
 fn load(requests: u32, seed: u64) -> impl Iterator<Item = Request> {
     let mut random = Random::new(seed);
     let mut held: HashMap<u32, Vec<u64>> = HashMap::new();
@@ -251,7 +253,7 @@ fn drive(entries: Option<u32>, policy: StorePolicy) -> Drive {
         ..RecycleOptions::default()
     };
     let parts = recyclable(GcOptions::default(), RecycleDesign { options, verify_on_hit: false });
-    // Twice as many pages as can be programmed: nothing is ever erased.
+    // The drive has twice as many pages as the test can program, so that no block is erased.
     Drive::new(geometry(2 * REQUESTS / 64, 64), LOGICAL, &parts)
 }
 
@@ -323,7 +325,7 @@ fn recycled_writes_with_fast_loading_are_those_of_the_model() {
     }
 }
 
-/// On a drive that collects all the time: every program, read and erase.
+/// Compares all programs, reads and erases of a drive that collects all the time.
 #[test]
 fn recycling_with_an_empty_fingerprint_store_equals_the_page_map() {
     let options = RecycleOptions { capacity_entries: Some(0), ..RecycleOptions::default() };

@@ -24,7 +24,7 @@ const MOST_REFERENCES: u32 = 15;
 
 #[derive(Default)]
 struct Model {
-    /// Content and references of every page ever programmed.
+    /// Content and number of references of every page ever programmed.
     pages: Vec<(u64, u32)>,
     map: HashMap<u32, usize>,
     page_with: HashMap<u64, usize>,
@@ -95,7 +95,8 @@ impl Model {
 const LOGICAL: u32 = 20_000;
 const REQUESTS: u32 = 400_000;
 
-/// Two thirds of the writes have one of 6,000 contents, popular ones far more often; some trims and copies.
+/// Runs model and engine on the same requests and compares their counts. Two thirds of the writes have one of 6,000
+/// contents, popular ones far more often; some requests are trims and copies.
 fn run_both(reverse_map: ReverseMapPart, blocks: u32, commands: bool, seed: u64) -> Drive {
     let dedup = Some(DedupOptions { capacity_entries: None, verify_on_hit: false });
     let sharing = SharingDesign {
@@ -156,7 +157,8 @@ fn gc_changes_no_bind_of_a_shared_page() {
     assert!(drive.stats().total_erases() > 2_000, "{} erases", drive.stats().total_erases());
 }
 
-/// Segments, logs and the ideal map differ in cost, not in what they bind, while there is room for all entries.
+/// Segments, logs and the ideal reverse map differ in cost, but bind the same pages as long as they have room for all
+/// entries.
 #[test]
 fn every_reverse_map_with_room_binds_what_the_model_binds() {
     let nvram_bytes = 16 << 20;

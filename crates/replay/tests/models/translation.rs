@@ -1,13 +1,16 @@
 //! GeckoFTL: flash traffic of the translation table.
 //!
-//! Two models of section 4, "Synchronization Operations". The simulation has an LRU queue of C entries; writes of the host
-//! and copies make entries dirty; a dirty entry that leaves is written with all dirty entries of its translation page, for
-//! one read and one write. The closed form: with TPT translation pages a dirty entry waits for C others to come, of which
-//! one in TPT belongs to its page, so a synchronisation takes 1 + C / TPT of them along, and with I dirty entries per host
-//! write and reads at 1 / delta the traffic is `I (1 + 1 / delta) / (1 + C / TPT)`.
+//! Two models of section 4, "Synchronization Operations", are compared with the engine.
 //!
-//! Both count every valid copy as a dirty entry, and know nothing of the copies of one victim that arrive together: blocks
-//! are small here, so that they are a small part of the cache.
+//! The simulation is an LRU queue of C map entries. Host writes and copies make entries dirty. If a dirty entry is
+//! evicted, all dirty entries of its translation page are written, for one read and one write.
+//!
+//! The closed form: with TPT translation pages, C other entries are inserted before a dirty entry is evicted, and one
+//! in TPT of them belongs to its page. So a synchronisation writes 1 + C / TPT entries. With I dirty entries per host
+//! write, and reads that cost 1 / delta of a write, the traffic is `I (1 + 1 / delta) / (1 + C / TPT)`.
+//!
+//! Both models count every valid copy as one more dirty entry, although the copies of one victim arrive together.
+//! Blocks are small here, so that the copies of a victim are a small part of the cache.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -31,9 +34,9 @@ const DELTA: f64 = 10.0;
 struct Cache {
     capacity: usize,
     time: u64,
-    /// Logical page by time of last use.
+    /// Logical page of each cached entry, by time of last use.
     queue: BTreeMap<u64, u32>,
-    /// Time of last use, and whether dirty.
+    /// Time of last use of each cached entry, and whether the entry is dirty, by logical page.
     entries: HashMap<u32, (u64, bool)>,
     dirty_inserts: u64,
     synchronisations: u64,
@@ -111,7 +114,7 @@ fn translation_traffic_follows_the_closed_form_and_the_simulation() {
     }
 }
 
-/// Nothing leaves a cache that holds all entries.
+/// No entry is evicted from a cache that holds all entries.
 #[test]
 fn a_cache_of_all_entries_has_no_translation_traffic() {
     let [traffic, per_write] = program(u32::MAX);
@@ -119,7 +122,8 @@ fn a_cache_of_all_entries_has_no_translation_traffic() {
     assert!(per_write > 1.5, "copies change the map as well: {per_write}");
 }
 
-/// Writes and a tenth of the reads of translation pages, per host write; and data pages written per host write.
+/// Runs the engine's GeckoFTL. Returns the translation pages written plus a tenth of those read, per host write, and
+/// the data pages written per host write.
 fn program(cache_entries: u32) -> [f64; 2] {
     let gecko = GeckoOptions { size_ratio: 2, parts_per_block: 1, merge_mode: MergeMode::MultiWay };
     let parts = geckoftl(GcOptions::default(), GeckoFtlOptions { cache_entries, gecko });

@@ -16,7 +16,7 @@ enum Command {
         ranges: Vec<Range>,
         #[serde(default)]
         mode: Mode,
-        /// Whether the device is flushed before the remap is answered.
+        /// Whether the device is flushed before the answer to the remap is sent.
         #[serde(default)]
         durable: bool,
     },
@@ -25,7 +25,8 @@ enum Command {
     Health {},
     Wa {},
     Scrub {},
-    /// Lists the exports. The server answers this command, because a device does not know its name.
+    /// Lists the exports. The server itself answers this command, because a device does not know the name of its
+    /// export.
     Exports {},
     Snapshot {
         /// Directory of the copy of the image; it must not exist yet.
@@ -92,17 +93,18 @@ pub(super) fn take_export(line: &[u8]) -> Result<(Option<String>, Vec<u8>), Stri
     }
 }
 
-/// Whether a command line asks for the list of exports, which the server answers without a device.
+/// Whether a command line is the command `exports`, which the server answers without a device.
 pub(super) fn is_exports(line: &[u8]) -> bool {
     matches!(serde_json::from_slice(line), Ok(Command::Exports {}))
 }
 
-/// Whether a command line asks for a scrub, which is done in slices between requests of other clients.
+/// Whether a command line is the command `scrub`, which is executed in slices between requests of other clients.
 pub(super) fn is_scrub(line: &[u8]) -> bool {
     matches!(serde_json::from_slice(line), Ok(Command::Scrub {}))
 }
 
-/// Does a whole scrub at once, for callers that have the device to themselves.
+/// Executes a whole scrub (a read of all flash pages in use) without interruption, for callers that have the device to
+/// themselves.
 fn scrub_at_once<N: Medium>(device: &mut FlashDevice<N>) -> Value {
     let mut scrub = Scrub::default();
     while !scrub.is_over() {
@@ -181,7 +183,8 @@ pub(super) fn refusal(sentence: &str) -> Value {
     json!({ "ok": false, "error": sentence })
 }
 
-/// Remaps the ranges one after the other. Ranges that were done before an error stay done, and the answer counts them.
+/// Remaps the ranges one after the other and returns the answer. Ranges that were remapped before an error stay
+/// remapped, and the answer counts them.
 fn remap<N: Medium>(device: &mut FlashDevice<N>, ranges: &[Range], mode: Mode, durable: bool) -> Value {
     let bound_before = device.device().ftl().stats().remapped_pages;
     let (mut done, mut bytes) = (0, 0);
@@ -203,7 +206,7 @@ fn remap<N: Medium>(device: &mut FlashDevice<N>, ranges: &[Range], mode: Mode, d
     reply
 }
 
-/// Refuses a move between ranges that overlap: it has no meaning that a host could rely on.
+/// Refuses a move between overlapping ranges, whose result would be undefined for the host.
 fn require_disjoint_ranges(range: &Range, mode: Mode) -> Result<(), DeviceError> {
     let Range { target, source, len } = *range;
     if matches!(mode, Mode::Move) && target.abs_diff(source) < len {

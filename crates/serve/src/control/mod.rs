@@ -30,8 +30,8 @@ use crate::socket::{Address, Socket};
 pub const LINE_MAX_BYTES: usize = 1 << 20;
 
 impl<N: Medium> Server<FlashDevice<N>> {
-    /// Starts a scrub in idle time: reads up to `pages_per_second` flash pages per second of each device while its
-    /// clients send no commands, so that damage is found early.
+    /// Starts scrubbing in idle time: while the clients of a device send no commands, up to `pages_per_second` of its
+    /// flash pages are read per second, so that damage is found early.
     ///
     /// # Panics
     /// If the system cannot start a thread.
@@ -155,7 +155,7 @@ fn scrub<N: Medium>(engine: &Engine<FlashDevice<N>>) -> Result<String, Stopped> 
     engine.ask(move |device| scrub.answer(device).to_string())
 }
 
-/// Splits the bytes that a client of the control socket sends into lines.
+/// Reader that splits the bytes from a client of the control socket into lines.
 struct LineSplitter<'a> {
     socket: &'a Socket,
     bytes: Vec<u8>,

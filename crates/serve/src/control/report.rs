@@ -66,8 +66,8 @@ pub(crate) fn health<N: Medium>(device: &mut FlashDevice<N>) -> Value {
     health_of(device, &wear)
 }
 
-/// Returns the same health log as [`health`] for a device whose wear was determined before. O(1), but O(logical pages)
-/// if any page is lost.
+/// Returns the health log, as [`health`] does, from wear that was determined before. Takes constant time, but time in
+/// proportion to the logical pages if any page is lost.
 pub(crate) fn health_of<N: Medium>(device: &mut FlashDevice<N>, wear: &WearReport) -> Value {
     let lost = device.lost_logical_pages().len();
     let device = &*device;
@@ -107,8 +107,8 @@ pub(crate) fn health_of<N: Medium>(device: &mut FlashDevice<N>, wear: &WearRepor
     })
 }
 
-/// Returns the answer to the control command `wa`: write amplification, and its parts by cause, which add up to the
-/// whole.
+/// Returns the answer to the control command `wa`: write amplification, and the share of each cause; the shares add up
+/// to it.
 pub(super) fn write_amplification<N: Medium>(device: &FlashDevice<N>) -> Value {
     let ftl = device.device().ftl();
     let stats = ftl.stats();
@@ -146,7 +146,7 @@ impl WearReport {
         wear
     }
 
-    /// Adds the wear of a range of blocks. O(blocks of the range).
+    /// Adds the erase counts and bad blocks of a range of blocks to the report.
     pub(crate) fn add<N: Medium>(&mut self, device: &FlashDevice<N>, blocks: Range<u32>) {
         let nand = device.device().ftl().store().nand();
         for block in blocks.map(BlockId) {

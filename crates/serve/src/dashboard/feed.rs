@@ -27,24 +27,25 @@ use crate::socket::Socket;
 const TICK: Duration = Duration::from_secs(1);
 /// Longest time from one snapshot to the next.
 const LONGEST_TICK: Duration = Duration::from_secs(10);
-/// Snapshots take one part in this many of an engine's time at most, up to the longest tick.
+/// Snapshots may take one part in this many of an engine's time. If they take more, they are made less often, down to
+/// one per [`LONGEST_TICK`].
 const TIME_SHARE: u32 = 100;
-/// Number of recent snapshots of which the fastest counts as the time of a snapshot: other programs on the processor
-/// only make snapshots slower.
+/// Number of recent snapshots of which the shortest time counts as the cost of a snapshot: other programs on the
+/// processor only make a snapshot slower.
 const RECENT: usize = 8;
-/// Longest time that a client has to take an event.
+/// Longest time that a client may take to receive an event. After that it is disconnected.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A client that looks at the device of an export. It is disconnected when this is dropped.
+/// A dashboard client that receives snapshots of one device. It is disconnected when this is dropped.
 pub(super) struct Watcher {
     export: usize,
     socket: Arc<Socket>,
-    /// The place of the client, which the thread of its connection holds.
+    /// Slot of the client among all dashboard clients. The thread of its connection owns the slot.
     place: Weak<ClientSlot>,
-    /// The event that is being sent, and how many bytes of it the client has taken.
+    /// The event that is being sent, and the number of its bytes that the client's socket has accepted.
     event: Arc<str>,
     sent_bytes: usize,
-    /// When the event was sent first.
+    /// Time at which sending of the event began.
     since: Instant,
 }
 
@@ -121,9 +122,9 @@ struct SnapshotSender<N: Medium> {
     watchers: Vec<Watcher>,
     started: Instant,
     next_tick: Instant,
-    /// Snapshots made so far; each event has its number.
+    /// Number of snapshots made so far; each event carries the number of its snapshot.
     made: u64,
-    /// Time that engines spent on each of the last snapshots.
+    /// Engine time of the slowest snapshot of each of the last ticks, newest first.
     recent: VecDeque<Duration>,
 }
 
@@ -134,7 +135,7 @@ impl<N: Medium> SnapshotSender<N> {
         }
     }
 
-    /// Waits until a snapshot is due and a client is connected. Returns false when no client can connect any more.
+    /// Waits until a snapshot is due and a client is connected. Returns false once no client can connect any more.
     fn wait_for_tick(&mut self) -> bool {
         loop {
             let arrived = if self.watchers.is_empty() {

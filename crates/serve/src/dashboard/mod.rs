@@ -30,16 +30,18 @@ use crate::socket::{Address, Socket};
 
 /// Most clients that receive snapshots at a time; a client beyond that is refused with a sentence (503).
 pub const WATCHERS_MAX: usize = 256;
-/// Most connections beside those of watchers: requests that are answered at once.
+/// Most simultaneous connections in addition to those of clients that receive snapshots; their requests are answered at
+/// once.
 const OTHERS_MAX: usize = 64;
-/// Bytes of snapshots that the operating system keeps for a client that does not take them.
+/// Size of the send buffer, bytes, that the operating system keeps for a client that does not receive snapshots fast
+/// enough.
 const UNSENT_BYTES: usize = 16 << 10;
 
 const PAGE: &str = include_str!("dashboard.html");
 const STYLE: &str = include_str!("dashboard.css");
 const SCRIPT: &str = include_str!("dashboard.js");
 
-/// What pages of results look like: the style and the functions of the script that the dashboard shares with them.
+/// Style and scripts that the dashboard shares with the HTML pages of results.
 #[derive(Clone, Debug, Default)]
 pub struct Look {
     /// Style sheet.
@@ -77,7 +79,7 @@ impl<N: Medium> Server<FlashDevice<N>> {
     }
 }
 
-/// What the dashboard answers from; each connection has a clone.
+/// State from which the dashboard's HTTP requests are answered. Each connection has a clone.
 struct DashboardSite<N: Medium> {
     targets: Arc<[Target<FlashDevice<N>>]>,
     feed: Feed,
@@ -156,10 +158,10 @@ impl<N: Medium> DashboardSite<N> {
     }
 }
 
-/// Type of server-sent events.
+/// Content type of server-sent events.
 const EVENTS: &str = "text/event-stream";
 
-/// What a request asks for.
+/// Answer to a valid dashboard request: a whole page, or a stream of snapshots.
 enum Content {
     Whole(Answer),
     /// Snapshots of the device of this export, for a client that has a place.
@@ -169,7 +171,7 @@ enum Content {
     },
 }
 
-/// The limit of clients that receive snapshots.
+/// Limit on the number of clients that receive snapshots.
 #[derive(Clone)]
 struct ClientLimit {
     used_places: Arc<AtomicUsize>,
@@ -177,7 +179,8 @@ struct ClientLimit {
 }
 
 impl ClientLimit {
-    /// Takes a place until it is dropped; `None` if all are taken.
+    /// Takes one of the places for clients, which is free again when the returned slot is dropped. `None` if all places
+    /// are taken.
     fn take(&self) -> Option<ClientSlot> {
         let more = |used_places| (used_places < self.max_places).then_some(used_places + 1);
         self.used_places.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).ok()?;
@@ -185,7 +188,7 @@ impl ClientLimit {
     }
 }
 
-/// A place among the clients that receive snapshots.
+/// A place among the limited number of clients that receive snapshots.
 struct ClientSlot(Arc<AtomicUsize>);
 
 impl Drop for ClientSlot {
@@ -194,7 +197,7 @@ impl Drop for ClientSlot {
     }
 }
 
-/// Refuses requests that a browser makes for another site.
+/// Refuses requests that a browser makes on behalf of another site.
 ///
 /// # Errors
 /// The refusal to send.
@@ -220,7 +223,8 @@ fn require_own_site(request: &Request) -> Result<(), Answer> {
     Ok(())
 }
 
-/// Whether a `Host` is this machine: `localhost` or a loopback address, with any port, since a tunnel has another one.
+/// Whether a `Host` header names this machine: `localhost` or a loopback address, with any port, since a tunnel may use
+/// another port.
 fn is_this_machine(host: &str) -> bool {
     let (name, port) = match host.rsplit_once(':') {
         Some((name, port)) if !port.ends_with(']') => (name, port),

@@ -13,12 +13,13 @@ use crate::control::report::{self, WearReport};
 use crate::device::{FlashDevice, Medium};
 use crate::engine::{Engine, Stopped};
 
-/// Most cells of the map of blocks, two bytes each; on larger devices consecutive blocks share a cell.
+/// Most cells of the block map, two bytes each. On a device with more blocks, several consecutive blocks share a cell.
 const CELLS_MAX: u32 = 2048;
-/// Blocks that the engine looks at before requests of clients are executed, at least one cell.
+/// Number of blocks that the engine examines for a snapshot before it executes requests of clients (but at least one
+/// cell).
 const SLICE_BLOCKS: u32 = 1 << 14;
 
-/// A snapshot of a device.
+/// Counters, health, wear and block map of a device for the dashboard.
 pub(super) struct Snapshot {
     stats: Value,
     health: Value,
@@ -27,7 +28,7 @@ pub(super) struct Snapshot {
     pub(super) engine_time: Duration,
 }
 
-/// Takes a snapshot of the device of an engine.
+/// Takes a snapshot of the device of `engine`.
 ///
 /// # Errors
 /// [`Stopped`] if the engine has ended.
@@ -43,7 +44,8 @@ pub(super) fn take<N: Medium>(engine: &Engine<FlashDevice<N>>) -> Result<Snapsho
 }
 
 impl Snapshot {
-    /// Returns the snapshot in one line. `at_s` is when it was taken, in seconds since the dashboard was opened.
+    /// Encodes the snapshot as one line of JSON. `at_s` is the time at which it was taken, in seconds since the
+    /// dashboard was opened.
     pub(super) fn to_json(&self, at_s: f64) -> String {
         let BlockSurveyState { blocks, blocks_per_cell, cells, wear, .. } = &self.survey;
         let EraseHistogram { first_erases, erases_per_bin, blocks: by_erases } =
@@ -65,7 +67,7 @@ impl Snapshot {
     }
 }
 
-/// What was found at the blocks of a device so far.
+/// Progress of the examination of a device's blocks for a snapshot: block map and wear of the blocks so far.
 struct BlockSurveyState {
     blocks: u32,
     blocks_per_cell: u32,
@@ -77,7 +79,7 @@ struct BlockSurveyState {
 }
 
 impl BlockSurveyState {
-    /// Looks at the first slice of blocks.
+    /// Begins the survey: examines the first slice of blocks.
     fn begin<N: Medium>(device: &FlashDevice<N>) -> Self {
         let blocks = device.device().ftl().store().geometry().blocks();
         let mut survey = Self {
@@ -92,7 +94,7 @@ impl BlockSurveyState {
         survey
     }
 
-    /// Looks at the next slice of blocks: whole cells, the last one of the device excepted.
+    /// Examines the next slice of blocks. A slice consists of whole cells of the map, except at the end of the device.
     fn continue_survey<N: Medium>(&mut self, device: &FlashDevice<N>) {
         let began = Instant::now();
         let cells = (SLICE_BLOCKS / self.blocks_per_cell).max(1);
@@ -104,7 +106,7 @@ impl BlockSurveyState {
         self.engine_time += began.elapsed();
     }
 
-    /// Completes the snapshot by counters and health.
+    /// Completes the snapshot with counters and health.
     fn end<N: Medium>(mut self, device: &mut FlashDevice<N>) -> Snapshot {
         let began = Instant::now();
         let (stats, health) = (report::stats(device), report::health_of(device, &self.wear));

@@ -28,7 +28,7 @@ pub enum Verdict {
 /// Report of an audit of an image.
 #[derive(Clone, Debug)]
 pub struct AuditReport {
-    /// Result of the audit in short.
+    /// Overall result of the audit.
     pub verdict: Verdict,
     /// What is damaged or inconsistent, one sentence per place.
     pub findings: Vec<String>,
@@ -38,18 +38,19 @@ pub struct AuditReport {
     pub torn_pages: u64,
     /// Whether the last session closed the image.
     pub was_closed: bool,
-    /// Metadata records and sectors that are whole in only one of their two copies. If the image was not closed, the
-    /// mirror may lag without damage.
+    /// Number of metadata records and sectors that are valid in only one of their two copies. If the image was not
+    /// closed, the mirror may lag without damage.
     pub repaired: u64,
     /// Logical pages that hold data; `None` if the device could not be recovered.
     pub mapped_pages: Option<u64>,
-    /// Logical pages that are lost, each with the flash page that cannot be read. Each is also a finding.
+    /// Logical pages that are lost, each with the flash page that cannot be read. Each of them is also reported in
+    /// `findings`.
     pub lost_pages: Vec<(Lpn, Ppn)>,
     /// Sessions in the life of the image that did not end cleanly.
     pub unsafe_shutdowns: u64,
 }
 
-/// Audits the image in a directory. Takes O(bytes stored) and changes no file.
+/// Audits the image in a directory and changes no file. Takes time in proportion to the bytes stored.
 ///
 /// # Errors
 /// [`ImageError`] if the image cannot be audited: there is none, its format has another version, it is in use, or it

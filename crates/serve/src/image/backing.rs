@@ -16,7 +16,7 @@ use rustix::fs::{FallocateFlags, FlockOperation};
 use super::copy::copy_files;
 use super::error::ImageError;
 
-/// The files of which an image consists.
+/// A file of an image.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum ImageFile {
     /// The header of the image: geometry, design, configuration. Written once, after all other files.
@@ -110,7 +110,7 @@ pub trait Backing {
         Ok(())
     }
 
-    /// Copies all files to a new directory and opens the copies, which are on the disk when this returns.
+    /// Copies all files to a new directory, syncs the copies and opens them.
     ///
     /// # Errors
     /// Errors of the operating system; the directory exists already; this backing is not a directory of files.
@@ -118,7 +118,7 @@ pub trait Backing {
         Err(io::Error::new(io::ErrorKind::Unsupported, "this image is no directory of files"))
     }
 
-    /// Returns the path of a file, for messages.
+    /// Returns the path of a file for error messages.
     fn place(&self, file: ImageFile) -> String {
         format!("file `{}` of the image", file.name())
     }
@@ -131,7 +131,7 @@ pub(super) fn read_front(backing: &impl Backing, file: ImageFile, most: u64) -> 
     Ok(bytes)
 }
 
-/// Whether an image directory is opened for reading or for writing.
+/// Way in which an image directory is opened: for reading only, or for writing too.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
     /// Reading only: other processes may read the image too (shared lock).
@@ -140,7 +140,7 @@ pub enum Access {
     Write,
 }
 
-/// The files of an image directory, locked until this is dropped.
+/// The open files of an image directory. The image stays locked until this is dropped.
 #[derive(Debug)]
 pub struct Files {
     open: [File; ImageFile::ALL.len()],
@@ -151,7 +151,7 @@ pub struct Files {
 /// A thread that syncs the flash file on request; requests that arrive during a sync are merged into one.
 #[derive(Debug)]
 struct BackgroundWriter {
-    /// Channel to the thread; `None` if it could not be started: then the disk begins to write only at a sync.
+    /// Channel to the thread. `None` if the thread could not be started; then the disk begins to write only at a sync.
     requests: Option<SyncSender<()>>,
 }
 
@@ -180,8 +180,8 @@ fn failed<'a>(doing: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> 
 }
 
 impl Files {
-    /// Creates empty files in a new or empty directory, or in place of what an interrupted creation left. Only their
-    /// owner may read and write them.
+    /// Creates the empty files of an image in a new or empty directory, or over the remains of an interrupted creation.
+    /// Only their owner may read and write the files.
     ///
     /// # Errors
     /// [`ImageError::Exists`], [`ImageError::Io`].
@@ -255,8 +255,8 @@ impl Files {
     }
 }
 
-/// Opens one file of an image. A missing metadata file is treated as damaged: its content is in the mirror, or the
-/// mirror is rewritten. Only the flash has no copy, and a directory without it is no image.
+/// Opens one file of an image. A missing metadata file is treated as damaged and created empty, because its other copy
+/// is in the mirror, or it is the mirror. The flash file has no copy, so a directory without it is refused.
 fn open_file(
     directory: &Path,
     file: ImageFile,
@@ -291,7 +291,8 @@ fn open_file(
     }
 }
 
-/// Empties a directory that holds only files of an image whose superblock was never written; else refuses it.
+/// Empties a directory that holds only the files of an interrupted creation (files of an image without a superblock).
+/// Any other directory that is not empty is refused.
 fn remove_remains(directory: &Path) -> Result<(), ImageError> {
     let exists = || ImageError::Exists { path: directory.display().to_string() };
     let entries = fs::read_dir(directory).map_err(failed("list", directory))?;
@@ -320,7 +321,8 @@ fn remove_remains(directory: &Path) -> Result<(), ImageError> {
     })
 }
 
-/// Returns the limit on the size of a file (`ulimit -f`), in bytes, if a process that exceeds it is ended by a signal.
+/// Returns the limit of this process on the size of a file (`ulimit -f`), in bytes; `None` if there is no limit, or if
+/// exceeding it is reported as an error instead of ending the process by a signal.
 fn deadly_file_limit() -> Option<u64> {
     const SIGXFSZ: u32 = 25;
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -330,7 +332,7 @@ fn deadly_file_limit() -> Option<u64> {
     rustix::process::getrlimit(rustix::process::Resource::Fsize).current.filter(|_| !is_ignored)
 }
 
-/// Refuses a file of `bytes` if a limit of this process on file sizes is lower.
+/// Refuses to make or use a file of `bytes` if this process may not write files of that size.
 pub(super) fn require_file_size(bytes: u64) -> Result<(), ImageError> {
     match deadly_file_limit() {
         Some(limit) if limit < bytes => Err(ImageError::Setting(format!(
@@ -341,8 +343,8 @@ pub(super) fn require_file_size(bytes: u64) -> Result<(), ImageError> {
     }
 }
 
-/// Unlocks the image explicitly. Closing the file is not enough: a child process that was just forked shares the open
-/// file until it executes another program.
+/// Unlocks the image explicitly when its files are closed. Closing alone is not enough: a child process that was just
+/// forked shares the open file until it executes another program.
 impl Drop for Files {
     fn drop(&mut self) {
         // If this fails, closing the file unlocks it.
@@ -420,11 +422,11 @@ impl Backing for Files {
     }
 }
 
-/// Granularity of copy-on-write in a [`CopyOnWrite`] view, bytes.
+/// Size of the pieces of a file that a [`CopyOnWrite`] view copies when they are first changed, bytes.
 const PIECE_BYTES: u64 = 4096;
 
-/// A view of an image's files that keeps all writes in memory, to see what recovery would do without changing the
-/// files.
+/// A view of an image's files that keeps all writes in memory. It serves to see what recovery would do without changing
+/// the files.
 #[derive(Debug)]
 pub struct CopyOnWrite<B> {
     below: B,
@@ -432,7 +434,7 @@ pub struct CopyOnWrite<B> {
 }
 
 impl<B: Backing> CopyOnWrite<B> {
-    /// Makes a view of `below` without changes.
+    /// Makes a view of the files `below` that has no changes yet.
     pub fn new(below: B) -> Self {
         Self { below, pieces: BTreeMap::new() }
     }

@@ -21,8 +21,8 @@ use super::nand::FileNand;
 use super::{Image, OpenOptions, close};
 use crate::device::sentence_of_loss;
 
-/// Copies files to a new directory that only its owner can read. If the file system supports it, the copies share their
-/// blocks with the originals; otherwise holes are copied as holes.
+/// Copies the files `from` to a new directory that only its owner can read. If the file system supports it, the copies
+/// share their disk blocks with the originals; otherwise holes are copied as holes.
 ///
 /// # Errors
 /// Errors of the operating system; the directory exists.
@@ -64,9 +64,9 @@ fn copy_sparse(original: &File, copy: &File) -> io::Result<()> {
 /// Report of the repair of an image.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RepairReport {
-    /// Metadata records and sectors that were rewritten from their second copies.
+    /// Number of metadata records and sectors that were rewritten from their second copies.
     pub repaired: u64,
-    /// Flash pages that were read and compared with their checksums.
+    /// Number of flash pages that were read and verified by their checksums.
     pub read_pages: u64,
     /// Logical pages that are lost, each with the flash page that cannot be read.
     pub lost_pages: Vec<(Lpn, Ppn)>,
@@ -119,16 +119,17 @@ fn scrub<B: Backing>(device: &mut Device<FileNand<B>>) -> Result<u64, ImageError
     Ok(read_pages)
 }
 
-/// How a new image differs from the image from which it is copied.
+/// What is different in a new image, compared with the image from which it is copied.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Changes {
-    /// Bytes that the new image exports; `None`: as the old image.
+    /// Bytes that the new image exports; `None`: as many as the old image.
     pub size_bytes: Option<u64>,
-    /// Name of the new image's design; `None`: as the old image.
+    /// Name of the new image's design; `None`: that of the old image.
     pub design: Option<String>,
     /// Settings of the new image, such as `gc.policy=fifo`.
     pub settings: Vec<String>,
-    /// Whether logical pages that are lost are skipped, so that they read as zeros; otherwise a lost page is an error.
+    /// Whether logical pages that are lost are skipped and read as zeros in the new image. Otherwise a lost page is an
+    /// error.
     pub leaves_lost_out: bool,
 }
 
@@ -187,7 +188,8 @@ pub fn copy(
     }
 }
 
-/// Returns the specification of the new image: that of the original with the changes, and its flash laid out anew.
+/// Returns the specification of the new image: that of the original with the changes applied, and with a flash geometry
+/// that fits the new size.
 fn specification<B: Backing>(original: &Image<B>, changes: &Changes) -> Result<Specification, ImageError> {
     let superblock = &original.superblock;
     let mut config = Config::from_parts(Some(("superblock", &superblock.config)), &[])?;

@@ -69,7 +69,8 @@ pub fn create(directory: &Path, specification: &Specification) -> Result<Superbl
     create_watched(directory, specification, &mut |_, _| {})
 }
 
-/// As [`create`]. `progress` is called repeatedly with the bytes written so far and the total.
+/// As [`create`], with a callback for progress: `progress` is called repeatedly with the bytes written so far and the
+/// total.
 ///
 /// # Errors
 /// As [`create`].
@@ -93,8 +94,8 @@ pub fn create_watched(
     }
 }
 
-/// Writes the files of a new image. All metadata is written, so that later, when the disk of the server machine is
-/// full, only writes of data can be refused.
+/// Writes the files of a new image to `backing`. All metadata is written now, so that later, when the disk of the
+/// server machine is full, only writes of data can be refused.
 ///
 /// # Errors
 /// [`ImageError::Io`].
@@ -123,15 +124,16 @@ fn write_all(
     finish(backing, superblock)
 }
 
-/// Syncs all files of a new image, then writes its superblock: the home copy first, which makes the directory an image.
+/// Syncs all files of a new image, then writes both copies of its superblock. The copy in its own file is written
+/// first, which makes the directory an image.
 fn finish(backing: &mut impl Backing, superblock: &Superblock) -> Result<(), ImageError> {
     sync(backing, &ImageFile::ALL)?;
     write_superblock(backing, superblock, ImageFile::Superblock)?;
     write_superblock(backing, superblock, ImageFile::Mirror)
 }
 
-/// Syncs the mirror, then writes the superblock, its copy in the mirror first: for an upgraded image, of which only the
-/// mirror is complete.
+/// Completes an upgrade, when only the mirror holds the new metadata: syncs the mirror, then writes both copies of the
+/// superblock, the one in the mirror first.
 pub(super) fn finish_copy(backing: &mut impl Backing, superblock: &Superblock) -> Result<(), ImageError> {
     sync(backing, &[ImageFile::Mirror])?;
     write_superblock(backing, superblock, ImageFile::Mirror)?;
@@ -153,16 +155,16 @@ fn write_superblock(
     sync(backing, &[file])
 }
 
-/// Bytes of metadata that are written at a time: the unit in which metadata is read and written later. Larger writes
-/// would make the page cache use large folios; a file system that walks all blocks of a folio then makes every later
-/// write of 64 bytes several times as expensive.
+/// Bytes of metadata that are written at a time when an image is created: the unit in which metadata is read and
+/// written later. Larger writes would make the page cache use large folios; a file system that walks all blocks of a
+/// folio then makes every later write of 64 bytes several times as expensive.
 const PIECE_BYTES: usize = 4096;
 
-/// Writes the metadata of a new image, both copies.
+/// Writer of the metadata of a new image; writes each part in both copies.
 struct MetadataWriter<'a, B> {
     backing: &'a mut B,
     layout: &'a Layout,
-    /// Bytes of metadata of the new image that were written so far.
+    /// Bytes of metadata of the new image that were written so far, one copy counted.
     done: u64,
     /// Callback for the bytes written so far and their total.
     progress: &'a mut dyn FnMut(u64, u64),

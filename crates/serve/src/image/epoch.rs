@@ -15,9 +15,10 @@ pub(super) struct Run {
     page_bytes: usize,
     /// Whether the run's pages hold metadata of the engine, whose data is stored twice.
     pub(super) is_metadata: bool,
-    /// Data of the run's pages, one page after the other; then room for further pages.
+    /// Data of the run's pages, one page after the other. Bytes after them are free for further pages.
     data: Vec<u8>,
-    /// Spare areas of the run's pages up to the last one that has spare bytes, each of full length.
+    /// Spare areas of the run's pages, each of full length, up to the last page that has spare bytes. Empty if no page
+    /// has any.
     spare: Vec<u8>,
     /// OOB records of the run's pages, one after the other.
     pub(super) records: Vec<u8>,
@@ -32,22 +33,22 @@ impl Run {
         (self.records.len() / RECORD_BYTES) as u32
     }
 
-    /// Whether page `ppn`, of metadata or of host data, is the next page of the run.
+    /// Whether page `ppn`, which holds metadata or host data, is the next page of the run.
     fn is_continued_by(&self, ppn: Ppn, is_metadata: bool) -> bool {
         self.first + self.pages() == ppn.0 && self.is_metadata == is_metadata
     }
 
-    /// Data of the run's pages, one page after the other.
+    /// Returns the data of the run's pages, one page after the other.
     pub(super) fn data(&self) -> &[u8] {
         &self.data[..self.pages() as usize * self.page_bytes]
     }
 
-    /// Spare areas from the first page on, each of full length; `None` if no page has spare bytes.
+    /// Returns the spare areas from the run's first page on, each of full length; `None` if no page has spare bytes.
     pub(super) fn spare(&self) -> Option<&[u8]> {
         (!self.spare.is_empty()).then_some(&self.spare)
     }
 
-    /// Makes room for the data of `count` more pages, and returns it. What it contains is left from earlier pages.
+    /// Makes room for the data of `count` more pages in the buffer, and returns it. Its present content is arbitrary.
     fn room(&mut self, count: usize) -> &mut [u8] {
         let used = self.data().len();
         let end = used + count * self.page_bytes;
@@ -57,7 +58,7 @@ impl Run {
         &mut self.data[used..end]
     }
 
-    /// Adds a page whose data is in the room after the last page.
+    /// Adds the next page to the run. Its data is in the buffer already, after that of the last page.
     fn push(&mut self, spare: &[u8], spare_stride: usize, record: &[u8; RECORD_BYTES]) {
         if !spare.is_empty() {
             self.spare.resize(self.pages() as usize * spare_stride, 0);
@@ -67,19 +68,20 @@ impl Run {
         self.records.extend_from_slice(record);
     }
 
-    /// Removes all pages and keeps the buffers. The data stays as room for other pages.
+    /// Removes all pages from the run and keeps its buffers for other pages.
     fn clear(&mut self) {
         self.spare.clear();
         self.records.clear();
     }
 }
 
-/// Buffers of runs that were written, kept for later runs: allocating fresh memory costs as much as the copy into it.
+/// Buffers of runs (adjacent pages) that were written, kept for later runs: allocating fresh memory costs as much as
+/// the copy into it.
 #[derive(Debug, Default)]
 pub(super) struct Room(Vec<Run>);
 
 impl Room {
-    /// Most runs of pages whose buffers are kept.
+    /// Most runs (groups of adjacent pages) whose buffers are kept.
     const RUNS_MAX: usize = 32;
 
     fn take(&mut self, first: Ppn, page_bytes: usize, is_metadata: bool) -> Run {
@@ -94,7 +96,7 @@ impl Room {
     }
 }
 
-/// A page that is to be programmed: data, spare bytes and OOB record.
+/// A page that is to be programmed, with its data, spare bytes and encoded OOB record.
 #[derive(Clone, Copy)]
 pub(super) struct Page<'a> {
     pub(super) data: &'a [u8],
@@ -112,8 +114,8 @@ pub(super) struct Page<'a> {
 pub(super) struct Words(Vec<(u64, u64)>);
 
 impl Words {
-    /// Number of latest changes that are searched for the same word. The state word of a block changes with each of
-    /// its pages, together with few others.
+    /// Number of latest changes that are searched for a change of the same word. A few suffice: the state word of a
+    /// block changes with each of its pages, together with few other words.
     const LOOK_BACK: usize = 4;
 
     pub(super) fn set(&mut self, index: u64, word: u64) {
@@ -128,7 +130,7 @@ impl Words {
         self.0.is_empty()
     }
 
-    /// Number of changes; at least that of changed words.
+    /// Returns the number of recorded changes; a word that changed several times may count several times.
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
@@ -169,12 +171,12 @@ impl Epoch {
         self.bytes == 0 && self.words.is_empty()
     }
 
-    /// Pages to be programmed, in runs of adjacent ones.
+    /// Returns the pages that the epoch programs, in runs of adjacent pages.
     pub(super) fn runs(&self) -> impl Iterator<Item = &Run> {
         self.runs.iter().filter(|run| run.pages() > 0)
     }
 
-    /// Returns the run that the page `ppn` continues, which is a new one if its neighbour does not wait in this epoch.
+    /// Returns the run whose next page is `ppn`. If there is none in this epoch, a new run is begun with it.
     fn run_at(&mut self, ppn: Ppn, page_bytes: usize, is_metadata: bool, room: &mut Room) -> &mut Run {
         let continued = self.runs.iter().rposition(|run| run.is_continued_by(ppn, is_metadata));
         let at = continued.unwrap_or_else(|| {
@@ -184,8 +186,8 @@ impl Epoch {
         &mut self.runs[at]
     }
 
-    /// Returns room for the data of `count` pages of host data from `first` on, of `page_bytes` each. They are added
-    /// to the epoch one by one with [`Epoch::add_placed`].
+    /// Reserves buffer space for `count` pages of host data, of `page_bytes` each, from page `first` on, and returns
+    /// it. The pages become part of the epoch one by one, by [`Epoch::add_placed`].
     pub(super) fn place(
         &mut self,
         first: Ppn,
@@ -196,7 +198,8 @@ impl Epoch {
         self.run_at(first, page_bytes, false, room).room(count)
     }
 
-    /// Data of page `ppn`, the next one of those that were placed.
+    /// Returns the data in the space that [`Epoch::place`] reserved for page `ppn`, which must be the next page to be
+    /// added.
     pub(super) fn placed(&self, ppn: Ppn) -> &[u8] {
         let run = self
             .runs
@@ -207,7 +210,8 @@ impl Epoch {
         &run.data[used..used + run.page_bytes]
     }
 
-    /// Adds the program of page `ppn`, the next one of those that were placed, which has no spare bytes.
+    /// Adds the program of page `ppn`, which has no spare bytes, to the epoch. The page must be the next one of those
+    /// that [`Epoch::place`] reserved.
     pub(super) fn add_placed(&mut self, ppn: Ppn, record: &[u8; RECORD_BYTES]) {
         let mut runs = self.runs.iter_mut();
         let run = runs.rfind(|run| run.is_continued_by(ppn, false)).expect("room was made for the page");
@@ -223,8 +227,8 @@ impl Epoch {
         self.bytes += page.data.len();
     }
 
-    /// Returns data and spare area of a page whose program waits in the epoch; the spare area is empty if no page from
-    /// this one on has spare bytes in its run.
+    /// Returns data and spare area of a page whose program waits in the epoch; `None` if it does not wait here. The
+    /// spare area is empty if neither this page nor a later one of its run has spare bytes.
     pub(super) fn find(&self, ppn: Ppn, spare_stride: usize) -> Option<(&[u8], &[u8])> {
         let run = self.runs.iter().rfind(|run| (run.first..run.first + run.pages()).contains(&ppn.0))?;
         let at = (ppn.0 - run.first) as usize;

@@ -75,7 +75,7 @@ pub enum ImageError {
     /// The engine refuses the design, or finds the flash in a state that it cannot recover.
     #[error(transparent)]
     Device(#[from] wearwell::Error),
-    /// A setting that is invalid for an image, or that its files contradict.
+    /// A setting is invalid for an image, or contradicts its files; the text says which.
     #[error("cannot use the image: {0}")]
     Setting(String),
 }
@@ -95,7 +95,7 @@ fn hint(error: &io::Error) -> &'static str {
     }
 }
 
-/// Joins the first findings into a text, with the number of the others.
+/// Joins the first three findings into a text, followed by the number of the further ones.
 fn summary(findings: &[String]) -> String {
     const SHOWN: usize = 3;
     let shown = findings.iter().take(SHOWN).cloned().collect::<Vec<_>>().join("; ");

@@ -25,9 +25,9 @@ use super::layout::{
 };
 use super::sides::{SIDES, Side};
 
-/// Number of sectors of state words that are rewritten together, unless the journal turns (begins its other area).
+/// Fewest sectors of state words that are rewritten together, except when the journal turns (begins its other area).
 const SECTORS_AT_ONCE: u64 = 16;
-/// Each journal record begins at a multiple of this many bytes.
+/// Alignment of journal records, bytes: each record begins at a multiple of it.
 const STEP_BYTES: usize = RECORD_BYTES;
 
 /// A journal record: the state words that an epoch (a batch of operations) changed.
@@ -37,7 +37,8 @@ pub struct Record {
     pub generation: u64,
     /// Number of the record; records are numbered consecutively.
     pub number: u64,
-    /// Number of a record: all records up to it were on the disk of the server machine when this one was written.
+    /// Number of the newest journal record that was certainly on the disk of the server machine when this record was
+    /// written.
     pub synced: u64,
     /// Index and new value of each changed state word (NVRAM or block), in the order in which they changed.
     pub words: Vec<(u64, u64)>,
@@ -63,8 +64,7 @@ impl Record {
         bytes
     }
 
-    /// Decodes the record at byte `at` of the journal from `bytes`, which begin there; `None` if they are no whole
-    /// record.
+    /// Decodes a journal record. `bytes` is the journal from byte `at` on. `None` if no valid record begins there.
     pub fn decode(layout: &Layout, at: u64, bytes: &[u8]) -> Option<Self> {
         let len = Self::len_of(bytes)?;
         let bytes = bytes.get(..len)?;
@@ -82,7 +82,8 @@ impl Record {
         })
     }
 
-    /// Returns the length in bytes of a journal record without its padding, as stored in its header.
+    /// Returns the length in bytes of a journal record without its padding, from the number of entries in its header;
+    /// `None` if the header is too short or the number impossible.
     fn len_of(head: &[u8]) -> Option<usize> {
         let count = usize::try_from(u64_at(head.get(..RECORD_BYTES)?, 8)).ok()?;
         count.checked_mul(ENTRY_BYTES)?.checked_add(RECORD_BYTES)
@@ -103,18 +104,19 @@ pub(super) struct Journal {
     swept: u64,
 }
 
-/// Sectors and record that have to be written to append a record to the journal, in this order.
+/// A prepared append to the journal: the sectors of state words to rewrite first, then the encoded record.
 pub(super) struct Append {
-    /// Sectors to rewrite, and their offset in the file `nvram`.
+    /// Offset in the file `nvram`, and bytes, of the sectors to rewrite before the record; `None` if no sector has to
+    /// be rewritten.
     pub(super) sectors: Option<(u64, Vec<u8>)>,
     /// Whether the record is the first of a generation (begins the journal's other area). It then overwrites records
     /// that older sectors on the disk may need until those sectors are synced.
     pub(super) turns: bool,
-    /// The encoded record, and its offset in the file `journal`.
+    /// Offset in the file `journal`, and bytes, of the encoded record.
     pub(super) bytes: (u64, Vec<u8>),
     record: Record,
-    /// State of the journal after the record is written: offset of the next record in its area, and number of sectors
-    /// rewritten in the generation.
+    /// Offset of the next record in its area, bytes, and number of sectors rewritten in the generation, both after the
+    /// record is written.
     at: u64,
     swept: u64,
 }
@@ -135,7 +137,7 @@ impl Journal {
         &self.state
     }
 
-    /// Makes the journal of a new image with the given state words; nothing is written yet.
+    /// Makes the journal of a new image with the given state words. Writes nothing to files.
     pub(super) fn begin(state: Vec<u64>) -> Self {
         Self { state, ..Self::default() }
     }
@@ -145,8 +147,9 @@ impl Journal {
         Record::default().encode(layout, 0)
     }
 
-    /// Prepares the journal record that sets the state words `words`, and the sectors of state words that have to be
-    /// rewritten before it. The journal changes only with [`Journal::note`], after they were written.
+    /// Prepares the journal record that sets the state words `words`, and the sectors that have to be rewritten before
+    /// it. `syncs`: whether the files are synced with this record. The state of the journal changes only in
+    /// [`Journal::note`], after both were written.
     pub(super) fn prepare(&self, layout: &Layout, words: Vec<(u64, u64)>, syncs: bool) -> Append {
         let number = self.number + 1;
         let synced = if syncs { number } else { self.synced };
@@ -175,8 +178,8 @@ impl Journal {
         (self.at, self.swept) = (at, swept);
     }
 
-    /// Returns the number of sectors of state words that have to be rewritten by now, so that all of them are when the
-    /// journal's current area is half full.
+    /// Returns the number of sectors of state words that must have been rewritten since the current area was begun. The
+    /// pace is such that all sectors are rewritten when the area is half full.
     fn due(&self, layout: &Layout) -> u64 {
         let due = (layout.sectors() * 2 * self.at / layout.area_bytes()).min(layout.sectors());
         if due >= self.swept + SECTORS_AT_ONCE { due } else { self.swept }
@@ -202,26 +205,28 @@ pub(super) struct Found {
     journal: Journal,
     /// Changes of all records found, in order: index and value of a state word.
     words: Vec<(u64, u64)>,
-    /// Number of records that were missing or damaged in one of the journal's two copies, and were repaired.
+    /// Number of record copies that were missing or damaged in one of the journal's two copies, and were rewritten from
+    /// the other.
     pub(super) repaired: u64,
-    /// If records are missing: all records from this number on were found.
+    /// Number of a journal record, if records are missing: all records from this number on were found. `None`: no
+    /// record is missing.
     complete_from: Option<u64>,
 }
 
 impl Found {
-    /// Returns the number of the journal's last record.
+    /// Returns the number of the last record that was found in the journal.
     pub(super) fn number(&self) -> u64 {
         self.journal.number
     }
 
-    /// Returns the number of a record: all records up to it were on the disk of the server machine when the last record
-    /// was written.
+    /// Returns the number of the newest journal record that was certainly on the disk of the server machine when the
+    /// last record was written.
     pub(super) fn synced(&self) -> u64 {
         self.journal.synced
     }
 
-    /// Whether a sector of state words can be right: it is of the journal's present generation or the one before, and
-    /// holds no change of a record that was not found.
+    /// Whether a sector of state words is consistent with the journal: the sector is of the journal's present
+    /// generation or the one before, and holds no change of a record that was not found.
     pub(super) fn accepts(&self, sector: &Sector) -> bool {
         let Journal { generation, number, .. } = self.journal;
         if let Some(first) = self.complete_from {
@@ -230,13 +235,14 @@ impl Found {
         sector.number <= number && sector.generation <= generation && sector.generation + 1 >= generation
     }
 
-    /// Indices of the state words that the records of the journal set.
+    /// Returns the indices of the state words that the records found in the journal set.
     pub(super) fn changed_words(&self) -> impl Iterator<Item = u64> + '_ {
         self.words.iter().map(|&(index, _)| index)
     }
 
-    /// Applies the records found to `state`, the state words of the sectors, and returns the open journal.
-    /// `generations` are those of the sectors; the leading sectors of the present generation count as rewritten in it.
+    /// Applies the records found to `state`, the state words as read from the sectors, and returns the open journal.
+    /// `generations` has the generation of each sector; leading sectors of the present generation count as rewritten in
+    /// it.
     pub(super) fn over(self, mut state: Vec<u64>, generations: &[u64]) -> Journal {
         for (index, word) in self.words {
             state[index as usize] = word;
@@ -256,7 +262,7 @@ struct Area {
     repaired: u64,
 }
 
-/// Reads both areas of the journal. Of each record it takes a copy that is whole and writes it over the other one.
+/// Reads both areas of the journal. If one of the two copies of a record is damaged, it is rewritten from the other.
 ///
 /// # Errors
 /// A sentence, if records are missing.
@@ -292,9 +298,9 @@ pub(super) fn read(backing: &mut impl Backing, layout: &Layout) -> Result<Found,
     Ok(Found { journal, words, repaired, complete_from: None })
 }
 
-/// Reads what is left of a journal of which some records are missing in both copies, and which had records up to number
-/// `last` at least: the newest records without a gap. Sectors older than the gap are not accepted, because the changes
-/// of the missing records are not known.
+/// Reads what is left of a journal of which records are missing in both copies: the newest records without a gap.
+/// `last` is a record number that other metadata names, so the journal had at least that many. Sectors older than the
+/// gap are not accepted later, because the changes of the missing records are unknown.
 pub(super) fn salvage(backing: &impl Backing, layout: &Layout, last: u64) -> Found {
     let records = all_records(backing, layout);
     let number = records.keys().next_back().copied().unwrap_or(0).max(last);
@@ -383,8 +389,8 @@ fn read_record(backing: &impl Backing, layout: &Layout, side: Side, at: u64, end
     is_read.then(|| Record::decode(layout, at, &bytes)).flatten()
 }
 
-/// Whether a whole journal record of the generation of `last`, the last one that could be read, follows anywhere in
-/// `rest`.
+/// Whether a valid journal record that is newer than `last`, of the same generation, follows anywhere in `rest`. `last`
+/// is the last record that could be read, so such a record proves that one between them is damaged.
 fn has_later(backing: &impl Backing, layout: &Layout, rest: std::ops::Range<u64>, last: &Record) -> bool {
     let mut bytes = vec![0; (rest.end - rest.start) as usize];
     SIDES.into_iter().any(|side| {

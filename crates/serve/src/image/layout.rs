@@ -36,8 +36,8 @@ pub const SECTOR_WORDS: usize = (SECTOR_BYTES - SECTOR_HEAD_BYTES) / 8;
 const SECTOR_HEAD_BYTES: usize = 24;
 /// Bytes of an entry of a journal record: index and value of a state word.
 pub const ENTRY_BYTES: usize = 16;
-/// Number of changed state words after which an epoch (batch of operations) is ended; the operation that exceeds it may
-/// add a few more.
+/// Number of changed state words (8 bytes each) after which an epoch (batch of operations) is ended. The operation that
+/// exceeds the number may add a few more words.
 pub const EPOCH_WORDS_MAX: u64 = 1 << 14;
 /// Most state words that may be added to an epoch beyond [`EPOCH_WORDS_MAX`].
 const EPOCH_WORDS_MORE: u64 = 1 << 11;
@@ -65,7 +65,7 @@ pub struct Superblock {
     pub config: String,
 }
 
-/// Why bytes are no superblock (image header) of this format version.
+/// Reason why bytes are no superblock (image header) of this format version.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NoSuperblock {
     /// The magic number of a superblock is missing.
@@ -97,7 +97,8 @@ pub(super) fn checksum(salt: u64, address: u64, bytes: &[u8]) -> u32 {
     crc32c(&[&salted(salt, address), bytes])
 }
 
-/// Returns the bytes that precede the data in every checksum: an address of one image never matches that of another.
+/// Returns the bytes that precede the data in the computation of every checksum: the image's salt and the record's
+/// address. So a record of another image or another place does not match.
 fn salted(salt: u64, address: u64) -> [u8; 16] {
     (u128::from(address) << 64 | u128::from(salt)).to_le_bytes()
 }
@@ -172,7 +173,7 @@ impl Superblock {
         Self::decode_as(VERSION, bytes)
     }
 
-    /// As [`Superblock::decode`], for a given version of the format.
+    /// Decodes the superblock file as [`Superblock::decode`] does, for the given version of the format.
     pub(super) fn decode_as(version: u32, bytes: &[u8]) -> Result<Self, NoSuperblock> {
         if bytes.len() < 12 || bytes[..8] != MAGIC {
             return Err(NoSuperblock::Magic);
@@ -262,9 +263,11 @@ pub enum BlockHealth {
 pub struct BlockRecord {
     /// Health of the block: whether it can be used.
     pub health: BlockHealth,
-    /// Erases of the block so far. This is also its epoch: pages with an OOB record of another epoch are erased.
+    /// Number of erases of the block so far. This is also the block's epoch: a page whose OOB record has another epoch
+    /// is erased.
     pub erases: u32,
-    /// Pages programmed since the last erase: this many from the first page on have an OOB record of the present epoch.
+    /// Number of pages programmed since the block's last erase. So many pages, from the first one on, have an OOB
+    /// record of the present epoch.
     pub programmed: u32,
 }
 
@@ -296,11 +299,11 @@ impl BlockRecord {
 /// A sector of the file `nvram`: consecutive state words with their version.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sector {
-    /// Generation of the journal (number of its changes of area) in which the sector was written.
+    /// Generation of the journal in which the sector was written: how often the journal had begun its other area.
     pub generation: u64,
     /// Number of the last journal record whose changes the sector contains.
     pub number: u64,
-    /// State words; in the last sector, words beyond the last one are 0.
+    /// State words of the sector. In the last sector of the file, unused words are 0.
     pub words: [u64; SECTOR_WORDS],
 }
 
@@ -332,7 +335,7 @@ impl OobRecord {
     }
 }
 
-/// What an OOB record's place in the flash file contains.
+/// What the 64 bytes reserved for the OOB record of a page contain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OobSlot {
     /// Zeros: this page was never programmed.
@@ -381,7 +384,7 @@ impl Layout {
         self.nvram_words + u64::from(self.geometry.blocks())
     }
 
-    /// Returns the index of the state word of a block (erase count, programmed pages), after those of the NVRAM.
+    /// Returns the index of the state word of a block. State words of blocks follow those of the NVRAM.
     pub fn block_word(&self, block: BlockId) -> u64 {
         self.nvram_words + u64::from(block.0)
     }
@@ -396,9 +399,9 @@ impl Layout {
         self.sectors() * SECTOR_BYTES as u64
     }
 
-    /// Bytes of each of the two areas of the journal: at least twice the longest record, and at least half of the
-    /// length of all sectors, so that the sectors rewritten in one pass over an area are not many more bytes than its
-    /// records.
+    /// Returns the length, in bytes, of each of the two areas of the journal. It is at least twice the longest record,
+    /// so that a record fits. It is at least half the length of all sectors, so that the sectors rewritten during one
+    /// pass over an area are not many more bytes than the records of that pass.
     pub fn area_bytes(&self) -> u64 {
         let words = self.state_words().min(EPOCH_WORDS_MAX + EPOCH_WORDS_MORE);
         let longest_bytes = RECORD_BYTES as u64 + words * ENTRY_BYTES as u64;
@@ -427,13 +430,13 @@ impl Layout {
             }
     }
 
-    /// Bytes between the spare areas of consecutive pages in the flash file.
+    /// Returns the distance, in bytes, between the spare areas of consecutive pages in the flash file.
     pub fn spare_stride(&self) -> usize {
         spare_stride(&self.geometry) as usize
     }
 
-    /// Bytes at the beginning of the flash file before the spare areas: OOB records, and the reserved space before
-    /// them.
+    /// Returns the length, in bytes, of the part of the flash file before the spare areas: the OOB records, and the
+    /// reserved space before them.
     pub fn metadata_bytes(&self) -> u64 {
         self.spare_at
     }
@@ -577,14 +580,15 @@ fn kind_of(code: u8) -> Option<PageKind> {
     kinds.find(|&kind| code_of(kind) == code)
 }
 
-/// What the data of an image survives.
+/// What the acknowledged data of an image survives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Durability {
     /// A crash of the server process at any instant: every operation is in the page cache of the server machine when it
     /// returns.
     #[default]
     Process,
-    /// Also a crash or power loss of the server machine: a flush waits for its disk, and so does every erase.
+    /// A crash of the server process, and also a crash or power loss of the server machine: a flush waits for its disk,
+    /// and so does every erase.
     Host,
 }
 
@@ -618,9 +622,9 @@ pub struct Session {
     pub durability: Durability,
     /// Identifier of the boot of the server machine in which the session ran; zeros if unknown.
     pub boot: [u8; 16],
-    /// Sessions in the life of the image that did not end cleanly, without this session.
+    /// Number of earlier sessions of the image that did not end cleanly, without this session.
     pub unsafe_shutdowns: u64,
-    /// Sessions in the life of the image, this session included.
+    /// Number of sessions of the image so far, this session included.
     pub sessions: u64,
     /// Number of the journal's last record, if the session closed the image.
     pub number: u64,

@@ -29,16 +29,16 @@ use super::layout::{
 };
 use super::sides::{Guarded, SIDES, Side, read_page};
 
-/// Sectors of state words that are read at once.
+/// Number of sectors of state words that are read in one read.
 const SECTORS_AT_ONCE: u64 = 256;
 
-/// What must be undamaged in the files of an image that is loaded, and how damage is handled.
+/// How an image is loaded: what must be undamaged in its files, and what happens at damage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Expectation {
-    /// Number of a journal record: everything up to it was certainly on the disk. `u64::MAX` if no page can be half
-    /// done.
+    /// Number of a journal record: everything up to this record was certainly on the disk. `u64::MAX` if no page can be
+    /// half programmed.
     pub(super) whole_up_to: u64,
-    /// Whether the data of every page is read and compared with its checksum.
+    /// Whether the data of every page is read and verified by its checksum.
     pub(super) verifies_all: bool,
     /// Logical pages that the image exports.
     pub(super) logical_pages: u32,
@@ -57,7 +57,7 @@ pub(super) struct LeftOut {
     pub(super) pages: Vec<(Ppn, Option<PageKind>)>,
 }
 
-/// Checksum and length by which the data of a page is verified when it is read.
+/// Checksum of a page's data and length of its spare bytes, with which the page is verified when it is read.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Guard {
     pub(super) data_crc: u32,
@@ -75,7 +75,7 @@ pub(super) struct Loaded {
     pub(super) damaged: Vec<Ppn>,
     /// Damage of metadata that no copy repairs, one sentence per place.
     pub(super) findings: Vec<String>,
-    /// The damaged state words, blocks and pages, if the image is rescued.
+    /// The damaged state words, blocks and pages that were left out. Empty unless the image is rescued.
     pub(super) left_out: LeftOut,
     /// Number of pages whose data was compared with its checksum.
     pub(super) verified_pages: u64,
@@ -92,7 +92,8 @@ struct FoundBlock {
 }
 
 impl FoundBlock {
-    /// Returns the number of pages up to the last one that has an OOB record or is counted as programmed.
+    /// Returns the number of pages from the first page of the block up to the last one that has an OOB record or is
+    /// counted as programmed.
     fn used(&self) -> usize {
         let last = (0..self.pages.len()).rev().find(|&k| self.pages[k].is_some());
         last.map_or(0, |last| last + 1).max(self.record.programmed as usize)
@@ -152,13 +153,13 @@ impl<B: Backing> Loader<'_, B> {
         self.expectation.rescues || self.loaded.findings.is_empty()
     }
 
-    /// Whether a crash of the server machine may have left a page half done that belongs to the journal record of this
-    /// number.
+    /// Whether a crash of the server machine may have left a page half programmed. `number` is that of the journal
+    /// record for which the page was programmed.
     fn may_be_half_done(&self, number: u64) -> bool {
         number > self.expectation.whole_up_to
     }
 
-    /// Loads all state words (NVRAM and blocks): those of the sectors, with the changes of the journal's records.
+    /// Loads all state words (NVRAM and blocks) from their sectors, and applies the changes of the journal's records.
     fn load_state(&mut self, journal: journal::Found) {
         let (mut state, mut generations) = (Vec::new(), Vec::new());
         for from in (0..self.layout.sectors()).step_by(SECTORS_AT_ONCE as usize) {
@@ -188,7 +189,7 @@ impl<B: Backing> Loader<'_, B> {
         }
     }
 
-    /// Reads `count` entries of one copy of a file, from byte `at` on. An entry that cannot be read is filled with
+    /// Reads `count` entries from one copy of a file, from byte `at` on. An entry that cannot be read is filled with
     /// 0xff, which is neither a valid record nor blank.
     fn read_side<const BYTES: usize>(
         &self,
@@ -210,7 +211,7 @@ impl<B: Backing> Loader<'_, B> {
     }
 
     /// Chooses the newer copy of a sector of state words among those that the journal accepts, and repairs the other
-    /// copy.
+    /// copy. `None` if neither copy is accepted.
     fn choose_sector(
         &mut self,
         index: u64,
@@ -305,8 +306,8 @@ impl<B: Backing> Loader<'_, B> {
         FoundBlock { id, record, pages }
     }
 
-    /// Chooses the copy of a page's OOB record that is of the block's epoch, and repairs the other. If one copy marks
-    /// the page torn and the other does not, the page is torn.
+    /// Chooses the copy of a page's OOB record that is of the block's present epoch, and repairs the other copy. If
+    /// only one copy marks the page torn, the page is torn. `None` if the page is erased or no copy is valid.
     fn choose_oob(
         &mut self,
         ppn: Ppn,
@@ -351,8 +352,8 @@ impl<B: Backing> Loader<'_, B> {
         chosen
     }
 
-    /// Records OOB records that are missing or that contradict other metadata as damage, and removes the latter from
-    /// the block.
+    /// Reports OOB records of a block that are missing or contradict other metadata as damage, and removes the
+    /// contradicting ones from the block.
     fn find_damage(&mut self, block: &mut FoundBlock) {
         let first = self.layout.geometry.first_page(block.id).0;
         let kind = kind_of(block);
@@ -374,7 +375,7 @@ impl<B: Backing> Loader<'_, B> {
         }
     }
 
-    /// Returns the contradiction between a page's OOB record and other metadata, as a sentence.
+    /// Returns a sentence that states how a page's OOB record contradicts other metadata; `None` if it does not.
     fn contradiction(
         &self,
         ppn: Ppn,
@@ -397,7 +398,7 @@ impl<B: Backing> Loader<'_, B> {
             .then(|| format!("page {ppn} belongs to logical page {}, which does not exist", oob.owner))
     }
 
-    /// Brings a block of the flash model into the state that was found in the files.
+    /// Brings a block of the flash model into the state that was found in the files: erase count, programs, health.
     fn adopt(&mut self, block: &FoundBlock) -> io::Result<()> {
         let first = self.layout.geometry.first_page(block.id).0;
         self.loaded.model.set_erase_count(block.id, block.record.erases);
@@ -433,15 +434,16 @@ impl<B: Backing> Loader<'_, B> {
         Ok(())
     }
 
-    /// Marks a page that a crash of the server machine left half programmed as torn.
+    /// Loads a page that a crash of the server machine left half programmed as torn (consumed and unreadable), and
+    /// lists it to be marked so in the files.
     fn tear(&mut self, ppn: Ppn, epoch: u32) {
         self.loaded.torn.push((ppn, epoch));
         self.loaded.model.tear_program(ppn);
     }
 
-    /// Whether a page is to be loaded as programmed. Its data is compared with its checksum if the page may be torn or
-    /// all pages are verified. If they differ, the result is false for a page that may be torn; any other page is
-    /// recorded as damaged, and its data is lost alone.
+    /// Whether a page is to be loaded as programmed. The data is compared with its checksum if the page may be torn, or
+    /// if all pages are verified. If they differ, a page that may be torn is not loaded; any other page is loaded and
+    /// recorded as damaged.
     fn is_whole(&mut self, ppn: Ppn, record: &OobRecord, oob: &Oob) -> io::Result<bool> {
         let may_be_torn = self.may_be_half_done(record.number);
         if !may_be_torn && !self.expectation.verifies_all {

@@ -68,13 +68,13 @@ pub struct OpenOptions {
 pub struct OpenReport {
     /// Whether the last session ended without closing the image.
     pub was_unclean: bool,
-    /// Whether the host machine was restarted since an unclean session of durability `process`: the writes of that
-    /// session that came last may be lost.
+    /// Whether the host machine was restarted after an unclean session of durability `process`. If so, the last writes
+    /// of that session may be lost.
     pub host_restarted: bool,
     /// Pages that a crash of the host machine left half programmed.
     pub torn_pages: u64,
-    /// Metadata records and sectors that were missing or damaged in one of their two copies, and were rewritten from
-    /// the other copy. After an unclean session the mirror may have lagged; otherwise they were damaged.
+    /// Number of metadata records and sectors that were missing or damaged in one of their two copies, and were
+    /// rewritten from the other copy. After an unclean session the mirror may only have lagged.
     pub repaired: u64,
     /// Sessions in the life of the image that did not end cleanly.
     pub unsafe_shutdowns: u64,
@@ -82,10 +82,11 @@ pub struct OpenReport {
     pub sessions: u64,
     /// Report of the engine's recovery of the device.
     pub recovery: RecoveryReport,
-    /// Of a rescued image: metadata that is damaged in both copies, one sentence for each place.
+    /// Metadata that is damaged in both copies, one sentence for each place. Empty unless the image is rescued.
     pub findings: Vec<String>,
-    /// Of a rescued image: logical pages whose newest version cannot be proven. The device reads them as zeros, so a
-    /// server has to refuse reads of them ([`FlashDevice::refuse_unproven`](crate::FlashDevice::refuse_unproven)).
+    /// Logical pages whose newest version cannot be proven. Empty unless the image is rescued. The device reads them as
+    /// zeros, so a server has to refuse reads of them
+    /// ([`FlashDevice::refuse_unproven`](crate::FlashDevice::refuse_unproven)).
     pub unproven: BTreeSet<Lpn>,
 }
 
@@ -98,7 +99,7 @@ pub struct Image<B: Backing = Files> {
     pub superblock: Superblock,
     /// What opening the image found and repaired.
     pub report: OpenReport,
-    /// The configuration in force, as TOML, under which a replay does the same flash operations.
+    /// The configuration in force, as TOML. A replay with it does the same flash operations.
     pub config: String,
     endurance_cycles: u32,
 }
@@ -123,8 +124,8 @@ impl<B: Backing> Image<B> {
         refusing_contradictions(|| Self::recover_on(backing, options, false))
     }
 
-    /// Opens what can be rescued of an image of which both copies of some metadata are damaged, on a view that does not
-    /// change the files; the module `rescue` says how.
+    /// Opens what can be rescued of an image of which both copies of some metadata are damaged (see the module
+    /// `rescue`). `view` has to be a view that does not change the files.
     ///
     /// # Errors
     /// As [`Image::open`]; damage after which no logical page can be proven.
@@ -177,7 +178,7 @@ impl<B: Backing> Image<B> {
         close(self.device)
     }
 
-    /// Design, rated endurance, and numbers of starts and ends of the device.
+    /// Returns design, rated endurance, and numbers of starts and unclean ends of the device.
     pub fn identity(&self) -> Identity {
         Identity {
             design: self.superblock.design.clone(),
@@ -187,7 +188,7 @@ impl<B: Backing> Image<B> {
         }
     }
 
-    /// Returns the files without closing the image, in the state in which the end of the process would leave them.
+    /// Returns the files without closing the image, as the end of the process would leave them.
     pub fn into_backing(self) -> B {
         self.device.into_nand().into_backing()
     }
@@ -257,7 +258,7 @@ struct Recovered<B> {
     endurance_cycles: u32,
 }
 
-/// Builds a device over a medium that holds data, and recovers it.
+/// Builds the device of an image over a medium that holds data, and recovers it.
 fn recover<B: Backing>(mut nand: FileNand<B>, superblock: &Superblock) -> Result<Recovered<B>, ImageError> {
     let mut config = config_of(superblock)?;
     let (mut parts, endurance_cycles) = parts_of(&config, superblock)?;
@@ -280,8 +281,9 @@ fn recover<B: Backing>(mut nand: FileNand<B>, superblock: &Superblock) -> Result
     Ok(Recovered { device, recovery, config: config.to_toml(), endurance_cycles })
 }
 
-/// Free blocks per pool that GC of a `host` session keeps ready, so that several erases can share one sync: an eighth
-/// of the spare blocks, which costs little write amplification, and at most 32 blocks in all pools.
+/// Returns the number of free blocks per pool that GC of a `host` session keeps ready, so that several erases can share
+/// one sync. It is an eighth of the spare blocks, which costs little write amplification, and at most 32 blocks in all
+/// pools.
 fn blocks_for_syncs(superblock: &Superblock) -> u32 {
     const MOST_OF_ALL_POOLS: u32 = 32;
     let Superblock { geometry, logical_pages, .. } = superblock;
@@ -297,7 +299,7 @@ fn io_error<'a>(
     move |source| ImageError::Io { doing, path: backing.place(file), source }
 }
 
-/// Identifier of the present boot of the host machine; zeros if it is not known.
+/// Returns the identifier of the present boot of the host machine; zeros if it is unknown.
 fn this_boot() -> [u8; 16] {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let digits = text.trim().replace('-', "");
@@ -419,7 +421,7 @@ fn read_superblock(backing: &mut impl Backing) -> Result<(Superblock, u64), Imag
     Ok((superblock, repaired))
 }
 
-/// Whether a copy of the session record belongs to the image of this superblock: its checksum is right under the
+/// Whether a superblock belongs to this image: the checksum of a copy of the session record is right under the
 /// superblock's salt.
 fn is_of_this_image(backing: &impl Backing, superblock: &Superblock) -> bool {
     let layout = Layout::new(superblock);
@@ -432,7 +434,8 @@ fn read_session_of(backing: &impl Backing, layout: &Layout, side: Side) -> Optio
     is_read.then(|| Session::decode(&bytes, layout.salt)).flatten()
 }
 
-/// Extends a flash file that was cut short to its full length. The data that was cut off is lost, each page on its own.
+/// Extends a flash file that was cut short to its full length. Pages whose data was cut off are then damaged, each by
+/// itself.
 fn complete_flash(backing: &mut impl Backing, layout: &Layout) -> Result<(), ImageError> {
     let file = ImageFile::Flash;
     let (len, needed) = (backing.len(file), layout.flash_bytes());

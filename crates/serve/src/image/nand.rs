@@ -48,14 +48,16 @@ use crate::device::{Medium, Refused};
 
 /// Most flash pages that are read from the file in one read.
 const RUN_PAGES_MAX: usize = 256;
-/// Bytes of waiting pages after which all waiting operations are written, unless the operating system refuses.
+/// Bytes of waiting page programs after which all waiting operations are written to the files. While the operating
+/// system refuses writes, more may wait.
 const WAITING_MAX_BYTES: usize = 2 << 20;
-/// Number of waiting epochs (batches of operations) after which they are written.
+/// Number of waiting epochs (batches of operations) after which all waiting epochs are written to the files.
 const EPOCHS_MAX: usize = 8;
-/// Bytes of pages that were written after which the disk is asked to begin, in a `host` session.
+/// Bytes of written pages after which the disk is asked to begin writing them, ahead of the next sync, in a `host`
+/// session.
 const BEGUN_BYTES: usize = 1 << 20;
 
-/// Files that change while an image is open, except the session file.
+/// Files that change while an image is open, without the session file.
 const MEDIUM_FILES: [ImageFile; 4] =
     [ImageFile::Flash, ImageFile::Nvram, ImageFile::Journal, ImageFile::Mirror];
 
@@ -74,8 +76,8 @@ pub struct FileNand<B = Files> {
     room: Room,
     /// Bytes of the pages whose programs wait to be written.
     waiting_bytes: usize,
-    /// Blocks whose erase waits in the last epoch (batch of waiting operations): they are not programmed before the
-    /// epoch ends.
+    /// Blocks whose erase waits in the last epoch (batch of waiting operations). A program of such a block begins
+    /// another epoch.
     waiting_erases: WaitingErases,
     journal: Journal,
     /// Blocks that hold metadata of the engine, whose data is stored twice.
@@ -84,9 +86,9 @@ pub struct FileNand<B = Files> {
     unsynced: [bool; ImageFile::ALL.len()],
     refused: Option<Refused>,
     damaged: BTreeSet<u32>,
-    /// Whether the space of blocks that are erased now is returned to the file system.
+    /// Whether the file space of blocks erased at present is returned to the file system (by punching holes).
     gives_back_erased: bool,
-    /// Bytes of pages written since the disk was last asked to begin writing.
+    /// Bytes of pages written since the disk was last asked to begin writing ahead of a sync.
     unbegun_bytes: usize,
 }
 
@@ -96,7 +98,8 @@ struct WaitingErases {
     blocks: BTreeSet<u32>,
     /// Number of blocks in each pool whose erase waits.
     of_pool: Vec<u32>,
-    /// Most blocks of one pool whose erase may wait; with 0 every erase ends the epoch (batch of operations).
+    /// Most blocks of one pool whose erase may wait in one epoch (batch of operations). If it is 0, every erase ends
+    /// the epoch.
     most: u32,
 }
 
@@ -143,8 +146,8 @@ impl<B: Backing> FileNand<B> {
         nand
     }
 
-    /// Notes which blocks hold metadata. Pages that were programmed for a journal record that was never written are
-    /// added to the count of the next record.
+    /// Restores the state of all blocks when the image is opened: finds the blocks that hold metadata, and puts the
+    /// state words of blocks that have more programmed pages than the journal counts into the next journal record.
     fn take_blocks(&mut self) {
         for block in (0..self.layout.geometry.blocks()).map(BlockId) {
             let (record, first) = (self.block_record(block), self.layout.geometry.first_page(block));
@@ -176,26 +179,26 @@ impl<B: Backing> FileNand<B> {
         BlockRecord { health, erases: self.model.erase_count(block), programmed }
     }
 
-    /// Durability of the present session of the image.
+    /// Returns the durability of the present session of the image.
     pub fn durability(&self) -> Durability {
         self.session.durability
     }
 
-    /// Pages whose data was found damaged when they were read.
+    /// Returns the pages whose data was found damaged when they were read in this session.
     pub fn damaged_pages(&self) -> impl Iterator<Item = Ppn> + '_ {
         self.damaged.iter().map(|&ppn| Ppn(ppn))
     }
 
-    /// Bytes of RAM that the medium needs per page of flash.
+    /// Bytes of RAM that an open image needs per flash page.
     pub const RAM_BYTES_PER_PAGE: u64 = 28 + size_of::<Guard>() as u64 + 8;
 
-    /// Sets how many erases of a pool may wait together to be written. In a `host` session the engine has to keep more
-    /// free blocks than that in each pool, since a program of such a block needs a sync.
+    /// Sets how many erased blocks of one pool may wait together to be written. In a `host` session the engine has to
+    /// keep more free blocks than that in each pool, because a program of a block whose erase still waits needs a sync.
     pub fn group_erases(&mut self, blocks_of_a_pool: u32) {
         self.waiting_erases.most = blocks_of_a_pool;
     }
 
-    /// Begins the session: writes its record. In a `host` session everything that was found is synced first.
+    /// Begins the session: writes the session record. In a `host` session all files are synced first.
     pub(super) fn begin_session(&mut self) -> Result<(), NandError> {
         self.do_now(|nand| {
             if nand.durability() == Durability::Host {
@@ -205,7 +208,7 @@ impl<B: Backing> FileNand<B> {
         })
     }
 
-    /// Records that the image was closed, after everything is on the disk.
+    /// Writes and syncs all data and metadata, then records that the image was closed.
     pub(super) fn end_session(&mut self) -> Result<(), NandError> {
         self.sync()?;
         self.do_now(|nand| {
@@ -222,32 +225,35 @@ impl<B: Backing> FileNand<B> {
         self.sync_files(&[ImageFile::Session, ImageFile::Mirror])
     }
 
-    /// Marks a page unreadable that a crash of the host machine left half programmed.
+    /// Marks a page torn (consumed and unreadable) in the files, after a crash of the host machine left it half
+    /// programmed.
     pub(super) fn seal_torn(&mut self, ppn: Ppn, epoch: u32) -> Result<(), NandError> {
         self.do_now(|nand| nand.write_torn(ppn, epoch))
     }
 
-    /// The files of the image.
+    /// Returns the files of the image.
     pub fn backing(&self) -> &B {
         &self.backing
     }
 
-    /// The files of the image, for tests that inject faults.
+    /// Returns the files of the image, for tests that inject faults.
     pub fn backing_mut(&mut self) -> &mut B {
         &mut self.backing
     }
 
-    /// Returns the files of the image. Waiting operations are lost, as at the end of the process.
+    /// Returns the files of the image without closing it. Waiting operations are lost, as at the end of the process.
     pub fn into_backing(self) -> B {
         self.backing
     }
 
-    /// Message of the last refusal of the operating system, if nothing was written since.
+    /// Returns the message of the operating system's last refusal; `None` if a write succeeded since, or nothing was
+    /// refused.
     pub fn failure(&self) -> Option<&str> {
         self.refused.as_ref().map(|refused| refused.sentence.as_str())
     }
 
-    /// Writes to files at once. A refusal of the operating system is kept as the failure and returned as loss of power.
+    /// Runs `work`, which writes to files immediately. A refusal of the operating system is kept as the failure of the
+    /// medium and returned as a loss of power.
     fn do_now(&mut self, work: impl FnOnce(&mut Self) -> Result<(), Refused>) -> Result<(), NandError> {
         let done = work(self);
         self.note(done).map_err(|_| NandError::PowerLost)
@@ -311,8 +317,8 @@ impl<B: Backing> FileNand<B> {
         self.epochs.back_mut().expect("there is always one")
     }
 
-    /// Ends the epoch (batch of waiting operations): later operations are written after all earlier ones; in a `host`
-    /// session, a sync separates them.
+    /// Ends the open epoch (batch of waiting operations) and begins another. Later operations are written after all
+    /// earlier ones; in a `host` session, a sync separates them.
     fn end_epoch(&mut self) {
         let last = self.last_epoch();
         if !last.is_empty() {
@@ -322,8 +328,9 @@ impl<B: Backing> FileNand<B> {
         self.waiting_erases.clear();
     }
 
-    /// Writes the waiting operations: all complete epochs (batches). Of the last, open epoch a `host` session writes
-    /// only the programs, since the rest would need a sync that was not asked for.
+    /// Writes the waiting operations to the files: all complete epochs (batches), and the open one. In a `host` session
+    /// only the programs of the open epoch are written, since its journal record would need a sync that was not asked
+    /// for.
     fn write_waiting(&mut self) -> Result<(), Refused> {
         if let Some(refused) = self.refused.as_ref().filter(|refused| refused.is_final) {
             return Err(refused.clone());
@@ -341,8 +348,8 @@ impl<B: Backing> FileNand<B> {
         Ok(())
     }
 
-    /// Writes the oldest epoch (batch of waiting operations): all of it, or only its programs. The rest of the epoch,
-    /// or all of it after an error, stays the oldest one.
+    /// Writes one epoch (batch of waiting operations) to the files: all of it, or only its programs. What could not be
+    /// written, or was not to be written, is put back as the oldest epoch.
     fn write_epoch(&mut self, mut epoch: Epoch, is_whole: bool) -> Result<(), Refused> {
         let mut written = self.write_programs(&epoch);
         if written.is_ok() {
@@ -362,7 +369,8 @@ impl<B: Backing> FileNand<B> {
         written
     }
 
-    /// Counts bytes of pages that were written, and asks the disk to begin writing them before a sync needs it.
+    /// Counts bytes of pages that were written. In a `host` session, asks the disk from time to time to begin writing
+    /// them before a sync needs it.
     fn note_written(&mut self, bytes: usize) {
         self.unbegun_bytes += bytes;
         if self.durability() == Durability::Host && self.unbegun_bytes > BEGUN_BYTES {
@@ -389,8 +397,8 @@ impl<B: Backing> FileNand<B> {
         })
     }
 
-    /// Writes the journal record that makes an epoch valid, whose programs are written already. In a `host` session the
-    /// flash is synced before the record, and the journal after it.
+    /// Writes the journal record of an epoch (batch of operations) whose programs are written already; this makes the
+    /// epoch valid. In a `host` session the flash file is synced before the record, and the journal after it.
     fn write_rest(&mut self, epoch: &Epoch) -> Result<(), Refused> {
         let syncs = self.durability() == Durability::Host;
         assert_eq!(epoch.number, self.journal.number() + 1, "each epoch has one record of the journal");
@@ -427,7 +435,7 @@ impl<B: Backing> FileNand<B> {
         }
     }
 
-    /// Lets the operation that was just added wait. If too many wait, they are written.
+    /// Writes all waiting operations if too many wait. Called after each operation that was added.
     fn let_wait(&mut self) {
         if self.last_epoch().words.len() as u64 > EPOCH_WORDS_MAX {
             self.end_epoch();
@@ -471,7 +479,8 @@ impl<B: Backing> FileNand<B> {
         self.note_staged(ppn, &record);
     }
 
-    /// Updates what depends on a program that was added to the last epoch.
+    /// Updates the block's state word, the waiting bytes and the page's checksum in RAM after a program was added to
+    /// the last epoch.
     fn note_staged(&mut self, ppn: Ppn, record: &OobRecord) {
         let block = self.block_of(ppn);
         let (index, word) = (self.layout.block_word(block), self.block_record(block).encode());
@@ -480,8 +489,8 @@ impl<B: Backing> FileNand<B> {
         self.guards[ppn.index()] = Guard { data_crc: record.data_crc, spare_bytes: record.spare_bytes };
     }
 
-    /// Programs a page with its data and the spare bytes that are stored: checks the program in the flash model and
-    /// adds it to the waiting operations.
+    /// Checks the program of a page in the flash model and adds it, with data and spare bytes, to the waiting
+    /// operations.
     fn stage_page(&mut self, ppn: Ppn, oob: Oob, data: &[u8], spare: &[u8]) -> Result<(), NandError> {
         self.model.program(ppn, oob, Content::Descriptor(Descriptor::of_fingerprint(oob.fingerprint)))?;
         let record = self.record_of(ppn, oob, data, spare);
@@ -510,8 +519,8 @@ impl<B: Backing> FileNand<B> {
         self.epochs.iter().rev().find_map(|epoch| epoch.find(ppn, self.layout.spare_stride()))
     }
 
-    /// Handles a read that the operating system refused: after an error of that place the page is lost; any other error
-    /// stops the device.
+    /// Handles a read that the operating system refused. If only this place of the file is unreadable, the page is
+    /// lost; any other error stops the device.
     fn read_refused(&mut self, ppn: Ppn, error: &io::Error) -> NandError {
         if is_of_the_place(error) {
             self.damaged.insert(ppn.0);
@@ -521,7 +530,7 @@ impl<B: Backing> FileNand<B> {
         NandError::PowerLost
     }
 
-    /// Reads the OOB record of a programmed page from a copy that is whole.
+    /// Reads the OOB record of a programmed page from whichever of its two copies is valid; `None` if neither is.
     fn load_record(&self, ppn: Ppn) -> Option<OobRecord> {
         let epoch = self.model.erase_count(self.block_of(ppn));
         SIDES.into_iter().find_map(|side| {
@@ -536,8 +545,8 @@ impl<B: Backing> FileNand<B> {
         })
     }
 
-    /// Reads the spare bytes of a programmed page and compares them with their checksum. A page that was written before
-    /// this checksum existed is compared as a whole.
+    /// Reads the spare bytes of a programmed page and verifies them by their checksum. A page that was written before
+    /// spare bytes had a checksum of their own is verified as a whole.
     fn load_spare(&mut self, ppn: Ppn) -> Result<Vec<u8>, NandError> {
         let spare_bytes = self.guards[ppn.index()].spare_bytes;
         if spare_bytes == 0 {
@@ -553,7 +562,7 @@ impl<B: Backing> FileNand<B> {
         read_spare(&self.backing, &self.layout, ppn, &record).ok_or(NandError::Uncorrectable(ppn))
     }
 
-    /// Reads data and spare bytes of a programmed page and compares them with their checksum.
+    /// Reads data and spare bytes of a programmed page, and verifies them by their checksum.
     fn load_page(&mut self, ppn: Ppn) -> Result<Vec<u8>, NandError> {
         let Guard { data_crc, spare_bytes } = self.guards[ppn.index()];
         if let Some((data, spare)) = self.find_waiting(ppn) {
@@ -588,35 +597,37 @@ impl<B: Backing> FileNand<B> {
         NandError::Uncorrectable(ppn)
     }
 
-    /// Compares the data of a page without spare bytes, as read, with its checksum.
+    /// Verifies data that was read of a page without spare bytes by the page's checksum, and records the page as
+    /// damaged if they differ.
     fn verify(&mut self, ppn: Ppn, data: &[u8]) -> Result<(), NandError> {
         if self.is_whole(ppn, data, &[]) { Ok(()) } else { Err(self.note_damage(ppn)) }
     }
 
-    /// Whether the data of a page can be read in one read with that of its neighbours: the page is written to the file,
-    /// and has neither spare bytes nor a second copy.
+    /// Whether a page may be read from the flash file in one read together with its neighbours: the page does not wait
+    /// in RAM, and has neither spare bytes nor a second copy of its data.
     fn is_plain(&self, ppn: Ppn) -> bool {
         self.guards[ppn.index()].spare_bytes == 0
             && self.find_waiting(ppn).is_none()
             && !self.metadata_blocks.contains(&self.block_of(ppn).0)
     }
 
-    /// Returns how many pages from the front of `pages` are adjacent in the file and can be read at once.
+    /// Returns how many pages at the front of `pages` are adjacent in the flash file and can be read in one read; 0 if
+    /// not even the first can.
     fn plain_run(&self, pages: &[Ppn]) -> usize {
         let first = pages[0].0;
         let follow = (first..).zip(pages).take(RUN_PAGES_MAX);
         follow.take_while(|&(expected, &ppn)| expected == ppn.0 && self.is_plain(ppn)).count()
     }
 
-    /// Reads the OOB of page number `k` of a run from the flash model. Returns the page, its destination, and the OOB of
-    /// its copy.
+    /// Begins the copy of page number `k` of a run: checks the read of the source in the flash model. Returns source,
+    /// destination, and the OOB of the copy.
     fn begin_copy(&mut self, run: &CopyRun<'_>, k: usize) -> Result<(Ppn, Ppn, Oob), NandError> {
         let (from, to) = (run.source_pages[k], Ppn(run.first_destination.0 + k as u32));
         let oob = self.model.read(from, &mut [])?;
         Ok((from, to, Oob { owner: run.owners[k].0, sequence: run.sequence + k as u64, ..oob }))
     }
 
-    /// Copies page number `k` of a run, alone.
+    /// Copies page number `k` of a run by itself: reads and verifies the source, and programs the destination.
     fn copy_page(&mut self, run: &CopyRun<'_>, k: usize) -> Result<(), NandError> {
         let (from, to, oob) = self.begin_copy(run, k)?;
         let bytes = self.load_page(from)?;
@@ -624,8 +635,8 @@ impl<B: Backing> FileNand<B> {
         self.stage_page(to, oob, data, spare)
     }
 
-    /// Reads pages `pages` of a run, which are adjacent in the file and plain ([`FileNand::is_plain`]), to where their
-    /// copies wait to be written. Returns whether they could be read.
+    /// Reads the source pages `pages` of a copy run, adjacent in the file and plain ([`FileNand::is_plain`]), into the
+    /// buffer from which their copies will be written. Returns whether they could be read.
     fn read_to_copy(&mut self, run: &CopyRun<'_>, pages: &Range<usize>) -> bool {
         let to = Ppn(run.first_destination.0 + pages.start as u32);
         self.order_after_erases(self.block_of(to), false);
@@ -636,7 +647,8 @@ impl<B: Backing> FileNand<B> {
         self.backing.read(ImageFile::Flash, place, at).is_ok()
     }
 
-    /// Verifies and programs the copy of page number `k` of a run, whose data was read to where the copy waits.
+    /// Verifies and programs the copy of page number `k` of a run, after [`FileNand::read_to_copy`] has read its data
+    /// into the write buffer.
     fn program_copy(&mut self, run: &CopyRun<'_>, k: usize) -> Result<(), NandError> {
         let (from, to, oob) = self.begin_copy(run, k)?;
         let last = self.epochs.back().expect("there is always one");
@@ -652,8 +664,8 @@ impl<B: Backing> FileNand<B> {
         Ok(())
     }
 
-    /// Reads pages in any order of page numbers; adjacent pages are read at once. An error does not say which page
-    /// failed.
+    /// Reads pages that are given in any order; pages that are adjacent in the file are read together. An error does
+    /// not tell which page failed.
     fn read_scattered(&mut self, pages: &[Ppn], into: &mut [u8]) -> Result<(), NandError> {
         let page_bytes = self.layout.geometry.page_bytes as usize;
         let mut order: Vec<usize> = (0..pages.len()).collect();
@@ -782,7 +794,7 @@ impl<B: Backing> Nand for FileNand<B> {
         Ok(oob)
     }
 
-    /// Reads pages; pages that are adjacent in the file are read at once.
+    /// Reads pages; pages that are adjacent in the file are read together.
     fn read_pages(&mut self, pages: &[Ppn], into: &mut [u8]) -> (usize, Result<(), NandError>) {
         if self.read_scattered(pages, into).is_ok() {
             return (pages.len(), Ok(()));
@@ -797,7 +809,7 @@ impl<B: Backing> Nand for FileNand<B> {
         (pages.len(), Ok(()))
     }
 
-    /// Copies pages; sources that are adjacent in the file are read at once.
+    /// Copies pages; source pages that are adjacent in the file are read together.
     fn copy(&mut self, run: CopyRun<'_>, _: &mut [u8]) -> (usize, Result<(), NandError>) {
         let mut done = 0;
         let mut outcome = Ok(());
@@ -907,7 +919,7 @@ impl<B: Backing> Nand for FileNand<B> {
     }
 }
 
-/// Creates on purpose the states in which a power cut may leave the flash.
+/// Puts the flash on purpose into the states in which a power cut may leave it, for tests.
 impl<B: Backing> Fragile for FileNand<B> {
     fn tear_program(&mut self, ppn: Ppn) {
         self.model.tear_program(ppn);
@@ -931,7 +943,7 @@ impl<B: Backing> Fragile for FileNand<B> {
         });
     }
 
-    /// Flips a bit of the first byte of a page's data.
+    /// Makes a page unreadable: flips a bit in the first byte of its data in the file.
     fn make_uncorrectable(&mut self, ppn: Ppn) {
         let (mut byte, at) = ([0], self.layout.data_at(ppn));
         let _ = self.do_now(|nand| {

@@ -34,8 +34,8 @@ use super::load::{LeftOut, Loaded};
 use super::parts_of;
 use super::sides::SIDES;
 
-/// Returns the highest journal record number that other metadata names: the session record, sectors, OOB records. For
-/// an OOB record it is the number before, because its page may have been programmed for a record that was never
+/// Returns the highest journal record number that other metadata names (session record, sectors, OOB records). An OOB
+/// record counts with its number minus one, because its page may have been programmed for a record that was never
 /// written.
 pub(super) fn newest_number(backing: &impl Backing, layout: &Layout, session: &Session) -> u64 {
     let of_session = if session.is_clean { session.number } else { 0 };
@@ -102,13 +102,14 @@ fn has_flat_map_in_nvram(parts: &Parts) -> bool {
     matches!(parts.mapping, MappingPart::Flat) && parts.persistence == Persistence::NvramMap
 }
 
-/// Whether a page of this kind may be missing from the flash, or a page that was found may have been erased since.
+/// Whether a page of this kind may be missing from the loaded state, or a loaded page of this kind may have been erased
+/// since.
 fn may_lack(left_out: &LeftOut, kind: PageKind) -> bool {
     let is_missing = left_out.pages.iter().any(|&(_, found)| found.is_none_or(|found| found == kind));
     is_missing || left_out.blocks.iter().any(|&(_, found)| found == Some(kind))
 }
 
-/// Returns the reason why no logical page can be proven, or `None` if some can.
+/// Returns the reason why no logical page of a damaged image can be proven, or `None` if some can.
 fn reason_against(parts: &Parts, left_out: &LeftOut, layout: &Layout) -> Option<&'static str> {
     let lacks_nvram = left_out.words.range(..layout.nvram_words).next().is_some();
     let lacks_any = !left_out.words.is_empty() || !left_out.pages.is_empty();

@@ -27,7 +27,7 @@ pub(super) const SIDES: [Side; 2] = [Side::Home, Side::Mirror];
 const INPUT_OUTPUT_ERROR: i32 = 5;
 
 impl Side {
-    /// Returns the file and offset of this copy of the metadata at `offset` of `file`.
+    /// Returns the file and offset in which this copy of the metadata at `offset` of `file` is stored.
     pub(super) fn place(self, layout: &Layout, file: ImageFile, offset: u64) -> (ImageFile, u64) {
         match self {
             Self::Home => (file, offset),
@@ -35,8 +35,8 @@ impl Side {
         }
     }
 
-    /// Fills `bytes` from this copy of the metadata; `false` if the operating system cannot read them, or the file is
-    /// too short.
+    /// Fills `bytes` from this copy of the metadata, at `offset` of `file`. Returns `false` if the operating system
+    /// refuses the read, or the file is too short.
     pub(super) fn read(
         self,
         backing: &impl Backing,
@@ -64,8 +64,8 @@ impl Side {
     }
 }
 
-/// What is needed to read a page and verify it: its number, the epoch (erase count) of its block, its checksum, and the
-/// length of its spare bytes.
+/// A page to be read and verified: its number, the epoch (erase count) of its block, its checksum, and the length of
+/// its spare bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Guarded {
     pub(super) ppn: Ppn,
@@ -76,8 +76,8 @@ pub(super) struct Guarded {
     pub(super) is_metadata: bool,
 }
 
-/// Reads a page with its spare bytes from copies that match its checksum, and repairs copies that do not. `None` if no
-/// copy matches.
+/// Reads data and spare bytes of a page from copies that match the page's checksum, and rewrites copies that do not
+/// match. `None` if no combination of copies matches.
 ///
 /// # Errors
 /// Errors of the operating system, except a disk error (`EIO`), which counts as a copy that does not match.
@@ -119,8 +119,8 @@ pub(super) fn read_page(
     Ok(None)
 }
 
-/// Whether a read failed because of the place that was read, so that only this page is lost: an error of the disk
-/// (`EIO`), or a file that was cut short.
+/// Whether a read failed only because this place of the file cannot be read, so that no more than this page is lost: an
+/// error of the disk (`EIO`), or a file that was cut short.
 pub(super) fn is_of_the_place(error: &io::Error) -> bool {
     error.raw_os_error() == Some(INPUT_OUTPUT_ERROR) || error.kind() == io::ErrorKind::UnexpectedEof
 }

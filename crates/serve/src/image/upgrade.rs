@@ -21,7 +21,8 @@ use super::layout::{
 use super::sides::Side;
 use super::{Image, OpenOptions, close, io_error, version1};
 
-/// Upgrades the image in a directory from version 1 of the format to version 2. Takes O(metadata).
+/// Upgrades the image in a directory from version 1 of the format to version 2. Takes time in proportion to the
+/// metadata.
 ///
 /// # Errors
 /// [`ImageError`]: there is no image of version 1, it is in use or damaged, or files cannot be written. The image is

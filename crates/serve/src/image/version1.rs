@@ -11,10 +11,11 @@ use super::layout::{
     is_sealed, u32_at, u64_at,
 };
 
-/// Bytes of an NVRAM word with its checksum, and of an entry of the journal.
+/// Bytes of an NVRAM word with its checksum in format version 1. An entry of its journal has the same length.
 const WORD_BYTES: usize = 16;
 
-/// Contents of a version-1 image, with what an unclean end of its last session left half done.
+/// Contents of an image of format version 1, with unfinished operations of an unclean last session completed or marked
+/// torn.
 pub(super) struct Image {
     pub(super) session: Session,
     /// State words: those of the NVRAM, then one for each block.
@@ -25,7 +26,8 @@ pub(super) struct Image {
     pub(super) findings: Vec<String>,
 }
 
-/// The batch in the journal: the last one of a session of durability `host`.
+/// Batch of changed state words in the journal of a version-1 image: the last one that a session of durability `host`
+/// wrote.
 #[derive(Default)]
 struct Batch {
     synced_sequence: u64,
@@ -33,7 +35,7 @@ struct Batch {
     words: Vec<(u64, u64)>,
 }
 
-/// Reads a version-1 image.
+/// Reads an image of format version 1. Damage is returned in [`Image::findings`].
 ///
 /// # Errors
 /// Errors of the operating system.
@@ -169,7 +171,7 @@ impl Image {
     }
 }
 
-/// Whether the data of a page matches the checksum in its OOB record.
+/// Whether the stored data and spare bytes of a page match the checksum in its OOB record.
 fn is_whole(backing: &impl Backing, layout: &Layout, ppn: Ppn, page: &OobRecord) -> io::Result<bool> {
     let mut data = vec![0; layout.geometry.page_bytes as usize];
     let mut spare = vec![0; usize::from(page.spare_bytes)];

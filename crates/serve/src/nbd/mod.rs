@@ -20,11 +20,11 @@ pub use request::{Action, Decoded, Decoder, Payload, Refusal, Request};
 
 use crate::device::BlockDevice;
 
-/// Longest payload of a read or write, bytes; clients that ask for block sizes are told this limit.
+/// Longest payload of a read or write, bytes. Clients that ask for block sizes receive this limit.
 pub const PAYLOAD_MAX_BYTES: u32 = 32 << 20;
 /// Longest data of a negotiation option, bytes; longer data is skipped and the option refused.
 pub const OPTION_MAX_BYTES: u32 = 64 << 10;
-/// Minimum block size, bytes: alignment of requests of clients that negotiated block sizes.
+/// Minimum block size of an export, bytes. Requests of clients that negotiated block sizes have to be aligned to it.
 pub const SECTOR_BYTES: u32 = 512;
 /// Name of Wearwell's own NBD metadata context, which reports how each page is stored; `docs/serve-protocol.md` lists
 /// its values.
@@ -59,7 +59,7 @@ impl Export {
         }
     }
 
-    /// NBD transmission flags: what a client may do with this export.
+    /// Returns the NBD transmission flags: the commands and features that a client may use on this export.
     fn flags(&self, is_structured: bool) -> u16 {
         use wire::transmission_flag::{
             CACHE, CAN_MULTI_CONN, DF, FAST_ZERO, FLUSH, FUA, HAS_FLAGS, READ_ONLY, TRIM, WRITE_ZEROES,

@@ -7,7 +7,7 @@ use super::{
     ALLOCATION_CONTEXT, Export, OPTION_MAX_BYTES, PAYLOAD_MAX_BYTES, SECTOR_BYTES, STATE_CONTEXT, context,
 };
 
-/// Longest option data, bytes, that is skipped; if an option announces more, the connection ends.
+/// Longest option data, bytes, that is skipped. If an option announces more, the connection is closed.
 const SKIP_MAX_BYTES: u32 = 16 << 20;
 /// Bytes of an option's header, before its data.
 const OPTION_HEAD_BYTES: usize = 16;
@@ -20,9 +20,9 @@ pub struct Negotiated {
     pub is_structured: bool,
     /// Whether the client requested block sizes, so that its requests have to be aligned to the minimum block size.
     pub knows_sizes: bool,
-    /// Block-status replies report the context `base:allocation`.
+    /// Whether block-status replies report the standard context `base:allocation`.
     pub allocation: bool,
-    /// Block-status replies report Wearwell's own context, [`STATE_CONTEXT`].
+    /// Whether block-status replies report Wearwell's own context, [`STATE_CONTEXT`].
     pub state: bool,
     /// Index of the chosen export among those that were offered.
     pub export: usize,
@@ -41,7 +41,7 @@ pub enum Outcome {
     Ended,
 }
 
-/// What the server answers to a client that asks for TLS (`NBD_OPT_STARTTLS`), or that does not ask.
+/// Whether a client may or must use TLS (`NBD_OPT_STARTTLS`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum TlsPolicy {
     /// TLS is not available.
@@ -49,11 +49,11 @@ pub enum TlsPolicy {
     Refused,
     /// A client that asks for TLS gets it.
     Offered,
-    /// No other option is negotiated before TLS.
+    /// A client has to start TLS: no other option is negotiated before.
     Required,
 }
 
-/// The negotiation with one NBD client.
+/// State of the NBD negotiation with one client.
 #[derive(Clone, Debug)]
 pub struct Negotiation<'a> {
     exports: Vec<&'a Export>,
@@ -62,7 +62,7 @@ pub struct Negotiation<'a> {
     has_client_flags: bool,
     no_zeroes: bool,
     agreed: Negotiated,
-    /// Bytes of the data of a refused option that have not arrived yet; they are skipped.
+    /// Number of bytes of a refused option's data that have not arrived yet and will be skipped.
     to_skip: u32,
 }
 
@@ -90,9 +90,9 @@ impl<'a> Negotiation<'a> {
         Self { tls, ..self }
     }
 
-    /// Takes complete options from the front of `input`, appends the replies to `reply`, and returns the number of
-    /// bytes taken and the state. The caller passes the rest again, followed by more bytes. The rest is at most one
-    /// option of [`OPTION_MAX_BYTES`].
+    /// Processes the complete options at the front of `input` and appends the replies to `reply`. Returns the number of
+    /// bytes processed, and the state of the negotiation. The caller passes the remaining bytes again, followed by
+    /// newly received ones; at most one option of [`OPTION_MAX_BYTES`] remains.
     pub fn advance(&mut self, input: &[u8], reply: &mut Vec<u8>) -> (usize, Outcome) {
         let mut taken = 0;
         loop {
@@ -204,7 +204,7 @@ impl<'a> Negotiation<'a> {
         self.exports.iter().position(|export| export.name.as_bytes() == name)
     }
 
-    /// Appends the error reply to an option whose export name is unknown.
+    /// Appends the error reply to an option that names an unknown export.
     fn refuse_name(&self, number: u32, name: &[u8], reply: &mut Vec<u8>) {
         let sentence: &[u8] = match (name, self.exports.len()) {
             (_, 0) => b"no device of this server works any more",
@@ -214,7 +214,7 @@ impl<'a> Negotiation<'a> {
         put(reply, number, answer::ERR_UNKNOWN, sentence);
     }
 
-    /// Chooses an export. Metadata contexts that were set for another export are dropped.
+    /// Chooses an export. Metadata contexts that the client set for another export are dropped.
     fn choose(&mut self, export: usize) {
         if export != self.agreed.export {
             (self.agreed.allocation, self.agreed.state) = (false, false);
@@ -286,8 +286,8 @@ impl<'a> Negotiation<'a> {
         Outcome::Agreed(self.agreed)
     }
 
-    /// Answers the options that list or set metadata contexts. In a query that lists, a namespace such as `base:`
-    /// matches all its contexts; a query that sets needs the exact name.
+    /// Answers the options that list or set metadata contexts. If a query lists, a namespace such as `base:` matches
+    /// all contexts in it; if a query sets, it has to be the exact name of a context.
     fn contexts(&mut self, number: u32, data: &[u8], reply: &mut Vec<u8>) {
         let sets = number == option::SET_META_CONTEXT;
         if sets {
@@ -334,7 +334,7 @@ fn put_info(reply: &mut Vec<u8>, option: u32, kind: u16, data: &[u8]) {
     put(reply, option, answer::INFO, &[&kind.to_be_bytes(), data].concat());
 }
 
-/// Takes a length of four bytes and that many bytes from the front of `data`.
+/// Takes a 4-byte length, and then as many bytes, from the front of `data`. `None` if `data` is too short.
 fn take_counted<'d>(data: &mut &'d [u8]) -> Option<&'d [u8]> {
     let (count, rest) = data.split_first_chunk()?;
     let (bytes, rest) = rest.split_at_checked(u32::from_be_bytes(*count) as usize)?;

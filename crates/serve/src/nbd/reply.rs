@@ -22,7 +22,7 @@ const TRIM_STEP_BYTES: u64 = 16 << 20;
 /// Most bytes of zeros that are stored in one step, before requests of other connections.
 const ZERO_STEP_BYTES: u64 = 4 << 20;
 
-/// One encoded NBD reply. Its buffer is reused, so that memory that is overwritten anyway need not be cleared.
+/// One encoded NBD reply. Its buffer can be reused for another reply without clearing it first.
 #[derive(Debug, Default)]
 pub struct Reply {
     buffer: Vec<u8>,
@@ -40,7 +40,7 @@ impl Reply {
         self.buffer
     }
 
-    /// Makes a reply of `head` and `len` more bytes, whose content is arbitrary until the caller writes it.
+    /// Makes a reply that consists of `head` and `len` more bytes, which the caller has to overwrite.
     fn with_room(mut buffer: Vec<u8>, head: &[u8], len: usize) -> Self {
         let all = head.len() + len;
         if buffer.len() < all {
@@ -64,9 +64,9 @@ pub enum Step {
     More,
     /// The request is finished, and this is its reply.
     Replied(Reply),
-    /// The request is finished. It is answered after the device has written its deferred operations.
+    /// The request is finished. Its reply may be sent only after the device has written its deferred operations.
     Settles,
-    /// The request is finished. It is answered after a flush of the device.
+    /// The request is finished. Its reply may be sent only after a flush of the device.
     Flushes,
 }
 
@@ -76,7 +76,7 @@ pub struct Execution {
     cookie: u64,
     negotiated: Negotiated,
     wants_chunks: bool,
-    /// What is left to do, or the error if the request was refused.
+    /// The part of the request that is not executed yet; an error if the request was refused.
     action: Result<Action, Refusal>,
 }
 
@@ -87,12 +87,12 @@ impl Execution {
         Self { cookie, negotiated, wants_chunks, action: request.check(export, negotiated) }
     }
 
-    /// Whether the request keeps the whole buffer in memory in which it arrived.
+    /// Whether the request's payload is a part of the receive buffer, which therefore has to stay in memory.
     pub fn shares_buffer(&self) -> bool {
         matches!(&self.action, Ok(Action::Write { payload, .. }) if payload.shares_buffer())
     }
 
-    /// Most bytes that the next step of the request reads, writes, trims or zeroes.
+    /// Returns the most bytes that the next step of the request reads, writes, trims or zeroes.
     pub fn step_bytes(&self) -> u64 {
         match &self.action {
             Ok(Action::Read { len, .. }) => (*len).into(),
@@ -179,8 +179,8 @@ impl Execution {
     }
 }
 
-/// Returns how many bytes the next step of a trim or zero covers. It ends at the next multiple of `most`, which is also
-/// a page boundary, or at the end of the range.
+/// Returns how many bytes the next step of a trim or zero covers. The step ends at the next multiple of `most` (a page
+/// boundary too), or at the end of the range.
 fn next_step(offset: u64, len: u32, most: u64) -> u32 {
     let end = (offset + 1).next_multiple_of(most).min(offset + u64::from(len));
     (end - offset) as u32
@@ -225,7 +225,7 @@ fn read(
     Ok(reply)
 }
 
-/// Function that maps a page state to its value in a metadata context.
+/// Function that maps a page state to the number reported for it in a metadata context.
 type StateValue = fn(PageState) -> u32;
 
 /// Encodes a block-status reply: one chunk for each negotiated metadata context, each with as many extents as fit.
@@ -257,7 +257,8 @@ fn status(
     reply
 }
 
-/// Returns the extents of a range as length and value, at most `limit` of them; neighbours of equal value are merged.
+/// Returns the extents of a range as pairs of length in bytes and value, at most `limit` pairs. Neighbouring extents of
+/// equal value are merged.
 fn extents(
     device: &mut impl BlockDevice,
     offset: u64,
@@ -296,7 +297,7 @@ fn simple(errno: u32, cookie: u64) -> Vec<u8> {
     [&SIMPLE_MAGIC.to_be_bytes()[..], &errno.to_be_bytes(), &cookie.to_be_bytes()].concat()
 }
 
-/// Returns the header of the last structured chunk of a reply, in a buffer that has room for a payload of `len` bytes.
+/// Makes the header of the last structured chunk of a reply, in a buffer that has room for `len` bytes of payload.
 fn chunk_of(kind: u16, cookie: u64, len: u32) -> Vec<u8> {
     let mut chunk = chunk_head(kind, cookie, len);
     chunk.reserve(len as usize);

@@ -8,10 +8,10 @@ use super::wire::{REQUEST_MAGIC, command, command_flag as flag, errno};
 use super::{Export, PAYLOAD_MAX_BYTES, SECTOR_BYTES};
 
 const REQUEST_BYTES: usize = 28;
-/// Most bytes that are allocated for a payload when its header announces it; the buffer grows as its bytes arrive.
+/// Most bytes that are allocated for a payload before its bytes arrive. The buffer grows as they arrive.
 const CLAIMED_MAX_BYTES: usize = 256 << 10;
 
-/// Data of a write request: bytes of its own, or a part of the buffer in which it arrived with other requests.
+/// Data of a write request: an own buffer, or a part of the receive buffer in which the request arrived with others.
 #[derive(Clone, Debug)]
 pub struct Payload(Source);
 
@@ -22,12 +22,12 @@ enum Source {
 }
 
 impl Payload {
-    /// Whether the payload keeps the whole buffer in memory in which it arrived.
+    /// Whether the payload is a part of a receive buffer, which therefore has to stay in memory.
     pub fn shares_buffer(&self) -> bool {
         matches!(self.0, Source::Part { .. })
     }
 
-    /// The bytes as far as they have arrived, to which the caller may append.
+    /// Returns the bytes of the payload that have arrived, to which the caller may append further ones.
     fn arrived(&mut self) -> &mut Vec<u8> {
         match &mut self.0 {
             Source::Own(bytes) => bytes,
@@ -83,7 +83,7 @@ pub enum Decoded {
     Request(Request),
     /// The client sent `NBD_CMD_DISC`.
     Disconnect,
-    /// The bytes are not an NBD request, so those after them cannot be decoded either.
+    /// The bytes are not an NBD request. Later bytes cannot be decoded either.
     Garbage,
 }
 
@@ -97,7 +97,7 @@ pub struct Decoder {
     pending: Option<Request>,
     /// Bytes of the pending request's payload that have not arrived yet.
     to_come: usize,
-    /// Bytes of the last complete request, with its header.
+    /// Length of the last complete request, header included, bytes.
     last_bytes: usize,
 }
 
@@ -139,8 +139,8 @@ impl Decoder {
         (taken, if is_last { Decoded::Disconnect } else { Decoded::Request(request) })
     }
 
-    /// As [`Decoder::take`], of the bytes `range` of a buffer. The payload of a write that is whole there is not copied:
-    /// the request shares the buffer.
+    /// As [`Decoder::take`], for the bytes `range` of a buffer. If the whole payload of a write is in this range, it is
+    /// not copied: the request refers to the buffer.
     pub fn take_part(&mut self, buffer: &Arc<Vec<u8>>, range: Range<usize>) -> (usize, Decoded) {
         let input = &buffer[range.clone()];
         if self.is_between_requests()
@@ -159,16 +159,17 @@ impl Decoder {
         self.take(input)
     }
 
-    /// Returns the payload that is arriving, as far as it has arrived, and the number of its bytes that are missing. A
-    /// caller that reads from a socket may append them there directly.
+    /// Returns the payload that is being received, with the bytes that have arrived, and the number of missing bytes. A
+    /// caller that reads from a socket may append bytes to it directly, and subtract their number. `None` if no payload
+    /// is being received.
     pub fn payload_in_arrival(&mut self) -> Option<(&mut Vec<u8>, &mut usize)> {
         let request = self.pending.as_mut().filter(|request| request.len <= PAYLOAD_MAX_BYTES)?;
         Some((request.payload.arrived(), &mut self.to_come))
     }
 
-    /// Returns how many bytes to read into a buffer of `room` bytes, at least 1. If the next requests are as long as the
-    /// last one and one is whole in the buffer, the buffer ends with a request: then no payload has to be copied because
-    /// another part of it is in the next buffer.
+    /// Returns how many bytes the next read into a buffer of `room` bytes should request, at least 1. The number is
+    /// chosen on the assumption that the next requests are as long as the last one: then the buffer ends with a
+    /// complete request, and no payload has to be copied because it is split over two buffers.
     pub fn read_bytes(&self, room: usize) -> usize {
         let missing = match &self.pending {
             Some(_) => self.to_come,
@@ -244,7 +245,7 @@ impl Request {
         self.command == command::READ
     }
 
-    /// Bytes of data that the request reads or writes; this is what the rate limit counts.
+    /// Returns the bytes of data that the request reads or writes, as counted by the rate limit.
     pub fn moved_bytes(&self) -> u64 {
         match self.command {
             command::READ => self.len.min(PAYLOAD_MAX_BYTES).into(),
@@ -254,7 +255,7 @@ impl Request {
         }
     }
 
-    /// Bytes of memory that this request and its reply occupy together.
+    /// Returns the bytes of memory that this request and its reply occupy together.
     pub fn footprint_bytes(&self) -> usize {
         const OVERHEAD_BYTES: usize = 512;
         let reply = match self.command {
@@ -265,7 +266,7 @@ impl Request {
         OVERHEAD_BYTES + self.payload.len() + reply
     }
 
-    /// Whether the reply must be structured chunks if structured replies were negotiated.
+    /// Whether the reply to this command consists of structured chunks, if structured replies were negotiated.
     pub(super) fn wants_chunks(&self) -> bool {
         self.command == command::READ || self.command == command::BLOCK_STATUS
     }
@@ -359,7 +360,8 @@ mod tests {
         bytes
     }
 
-    /// Requests decoded from buffers that end at the given places of `stream`.
+    /// Decodes `stream` from consecutive buffers that end at the positions `ends`, and returns the requests. `shares`:
+    /// whether payloads may refer to a buffer.
     fn decode(stream: &[u8], ends: &[usize], shares: bool) -> Vec<Request> {
         let (mut decoder, mut requests, mut from) = (Decoder::default(), Vec::new(), 0);
         for &end in ends {

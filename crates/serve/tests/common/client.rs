@@ -54,18 +54,18 @@ pub struct Reply {
     pub errno: u32,
     pub message: String,
     pub data: Vec<u8>,
-    /// By context: lengths and values.
+    /// Extents of a block-status reply: for each metadata context its number, and pairs of length and value.
     pub extents: Vec<(u32, Vec<(u32, u32)>)>,
 }
 
 pub struct Client<S = UnixStream> {
     pub stream: S,
     cookie: u64,
-    /// Bytes that each read asked for, by cookie: simple replies do not say.
+    /// Length of each read that is in flight, by its cookie: a simple reply does not contain its length.
     reads: std::collections::HashMap<u64, u32>,
 }
 
-/// Returns the data of an NBD option that has a name and a list.
+/// Returns the data of an NBD option that consists of an export name and a list of queries.
 pub fn queries(export: &str, queries: &[&str]) -> Vec<u8> {
     let mut data = counted(export);
     data.extend((queries.len() as u32).to_be_bytes());
@@ -101,7 +101,7 @@ pub fn request_bytes(command: u16, flags: u16, cookie: u64, offset: u64, len: u3
 }
 
 impl Client {
-    /// Connects and takes the greeting.
+    /// Connects to a server and receives its greeting.
     pub fn connect(path: &Path) -> Self {
         let stream = UnixStream::connect(path).expect("the server listens");
         stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a timeout can be set");
@@ -150,7 +150,7 @@ impl<S: Read + Write> Client<S> {
         self.bytes(bytes).iter().fold(0, |value, &byte| value << 8 | u64::from(byte))
     }
 
-    /// Whether the server has hung up.
+    /// Whether the server has closed the connection.
     pub fn is_closed(&mut self) -> bool {
         let mut rest = Vec::new();
         match self.stream.read_to_end(&mut rest) {
@@ -159,7 +159,7 @@ impl<S: Read + Write> Client<S> {
         }
     }
 
-    /// Sends an option and returns its replies, the last of which acknowledges or refuses.
+    /// Sends an NBD option and returns its replies; the last one acknowledges or refuses the option.
     pub fn option(&mut self, number: u32, data: &[u8]) -> Vec<(u32, Vec<u8>)> {
         self.send(&option_bytes(number, data));
         self.option_replies(number)
@@ -191,7 +191,7 @@ impl<S: Read + Write> Client<S> {
         self.cookie
     }
 
-    /// Sends a request and takes its reply.
+    /// Sends a request and receives its reply.
     pub fn call(&mut self, command: u16, flags: u16, offset: u64, len: u32, payload: &[u8]) -> Reply {
         let cookie = self.request(command, flags, offset, len, payload);
         let reply = self.reply();
@@ -238,7 +238,7 @@ impl<S: Read + Write> Client<S> {
         reply.data
     }
 
-    /// Sends a request that must succeed.
+    /// Sends a request and checks that it succeeds.
     pub fn done(&mut self, command: u16, flags: u16, offset: u64, len: u32, payload: &[u8]) {
         let reply = self.call(command, flags, offset, len, payload);
         assert_eq!(reply, Reply { cookie: reply.cookie, ..Reply::default() });

@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tracing::subscriber::DefaultGuard;
 
-/// Lines of the log, without their time: `ERROR media error: ...`.
+/// Collected lines of the log, without their time: `ERROR media error: ...`.
 #[derive(Clone, Default)]
 pub struct Lines(Arc<Mutex<Vec<String>>>);
 
 impl Lines {
-    /// Collects what this thread logs, as long as the guard lives.
+    /// Collects the log events of this thread, as long as the returned guard lives.
     pub fn of_this_thread() -> (Self, DefaultGuard) {
         let lines = Self::default();
         let to = lines.clone();

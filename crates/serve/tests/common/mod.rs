@@ -13,19 +13,19 @@ use wearwell_serve::image::{self, FileNand};
 use wearwell_serve::memory::Specification;
 use wearwell_serve::{Address, FlashDevice, Medium, Server};
 
-/// Designs that are served.
+/// Designs that the tests serve.
 pub const DESIGNS: [&str; 7] = ["page-map", "recyclable", "remap", "delta", "integrated", "dftl", "wearwell"];
 
 pub const PAGE: u64 = 4096;
 pub const MIB: u64 = 1 << 20;
 
-/// A device behind a Unix socket and, beside it, a control socket.
+/// A device behind two Unix sockets: one for NBD, and the control socket.
 pub struct Served<N = SimNand> {
     server: Server<FlashDevice<N>>,
     folder: tempfile::TempDir,
 }
 
-/// Settings of the command line.
+/// Makes a configuration from settings as given on the command line, such as `gc.policy=fifo`.
 pub fn config(settings: &[&str]) -> Config {
     let settings: Vec<String> = settings.iter().map(|&setting| setting.to_owned()).collect();
     Config::from_parts(None, &settings).expect("the settings are valid")
@@ -45,7 +45,7 @@ impl Served {
         Self::start(device, tempfile::tempdir().expect("there is room for a folder"))
     }
 
-    /// Ends the server. The device must have kept every conservation law.
+    /// Ends the server and returns the device, after an audit of the engine.
     pub fn stop(self) -> FlashDevice<SimNand> {
         let device = self.server.stop().expect("the engine is sound");
         let mut engine = device.device().clone();
@@ -112,7 +112,7 @@ impl<N: Medium> Served<N> {
     }
 }
 
-/// Small numbers from a seed.
+/// Pseudo-random generator of numbers and bytes from a seed.
 pub struct Random(rand_xoshiro::Xoshiro256PlusPlus);
 
 impl Random {

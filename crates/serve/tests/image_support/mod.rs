@@ -20,9 +20,9 @@ pub use crate::versions::{NOTHING, SHARED, Value, page_of};
 /// The designs that an image serves.
 pub const DESIGNS: [&str; 7] = ["page-map", "recyclable", "remap", "delta", "integrated", "dftl", "wearwell"];
 
-/// Opens for a session that survives the end of its process.
+/// Options that open an image for a `process` session, whose data survives the end of the server process.
 pub const PROCESS: OpenOptions = OpenOptions { durability: Some(Durability::Process) };
-/// Opens for a session that survives the end of the host.
+/// Options that open an image for a `host` session, whose data also survives a crash of the server machine.
 pub const HOST: OpenOptions = OpenOptions { durability: Some(Durability::Host) };
 
 /// Returns the specification of a device of some hundred pages, so that garbage collection is always at work.
@@ -30,7 +30,7 @@ pub fn specification(design: &str, page_bytes: u32) -> Specification {
     with_settings(design, page_bytes, &[])
 }
 
-/// Returns the specification of such a device with additional settings.
+/// Returns the specification of a device of some hundred pages, as [`specification`] does, with additional settings.
 pub fn with_settings(design: &str, page_bytes: u32, more: &[&str]) -> Specification {
     let page_bytes = format!("device.page_bytes={page_bytes}");
     let settings = [
@@ -53,11 +53,11 @@ pub const SECTOR: u64 = 512;
 
 #[derive(Clone, Debug, Default)]
 pub struct MemoryFile {
-    /// What a reader sees.
+    /// Content of the file as a reader sees it: the page cache of the simulated server machine.
     cached: Vec<u8>,
-    /// What the disk holds.
+    /// Content of the file on the disk of the simulated server machine, as of the last sync.
     disk: Vec<u8>,
-    /// Every state that a sector had since the last sync.
+    /// For each sector written since the last sync, every content that the sector had since then.
     pending: BTreeMap<u64, Vec<Vec<u8>>>,
 }
 
@@ -71,25 +71,26 @@ impl MemoryFile {
 /// A failure of a write that is injected into the files in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refusal {
-    /// Nothing is written.
+    /// No byte is written.
     DiskFull,
-    /// Half of it is written.
+    /// Only the first half of the bytes is written.
     ShortWrite,
 }
 
-/// Files in memory. The host may end ([`MemoryFiles::lose_host`]), and may refuse a write.
+/// Files of an image in memory. The server machine that would hold them can be crashed ([`MemoryFiles::lose_host`]),
+/// and writes can be made to fail.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryFiles {
     pub files: [MemoryFile; 6],
-    /// Writes so far.
+    /// Number of writes to the files so far.
     pub writes: u64,
-    /// From the write of this number on, writes to the flash file's data fail.
+    /// Number of writes after which every write of page data to the flash file fails, and how it fails.
     pub refuse_from: Option<(u64, Refusal)>,
-    /// Syncs so far.
+    /// Number of syncs of the files so far.
     pub syncs: u64,
-    /// Every write in order, if they are recorded.
+    /// All writes in order, as file, offset and bytes; `None` if they are not recorded.
     pub log: Option<Vec<(ImageFile, u64, Vec<u8>)>>,
-    /// Where the files are copied to with every sync, for somebody who closes them.
+    /// Place to which the files are copied at every sync, for a caller that closes the device and thereby loses them.
     pub on_last_sync: Option<Arc<Mutex<MemoryFiles>>>,
 }
 
@@ -109,7 +110,7 @@ impl MemoryFiles {
         }
     }
 
-    /// Changes bytes without anybody's knowledge.
+    /// Returns the content of a file for changes that no reader or sync notices, such as injected damage.
     pub fn bytes_mut(&mut self, file: ImageFile) -> &mut Vec<u8> {
         &mut self.files[file as usize].cached
     }
@@ -174,7 +175,7 @@ impl Backing for MemoryFiles {
     }
 }
 
-/// What the host does.
+/// Operation of the host on a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Op {
     Write(u64, Value),
@@ -182,7 +183,8 @@ pub enum Op {
     Flush,
 }
 
-/// Draws operations: four of five are writes, a third of which repeat a content that other pages have.
+/// Random generator of host operations: four of five are writes, a third of which repeat a content that other pages
+/// have.
 pub struct Script {
     pub random: Xoshiro256PlusPlus,
     pages: u64,
@@ -208,7 +210,7 @@ impl Script {
     }
 }
 
-/// Does an operation.
+/// Executes a host operation on a device.
 pub fn perform<N: Nand>(device: &mut Device<N>, op: Op) -> Result<()> {
     let page_bytes = u64::from(device.ftl().store().geometry().page_bytes);
     match op {
@@ -221,16 +223,17 @@ pub fn perform<N: Nand>(device: &mut Device<N>, op: Op) -> Result<()> {
     }
 }
 
-/// Does what a server does before it acknowledges: what was written survives the end of the process.
+/// Writes deferred operations to the files, as a server does before it acknowledges a request: earlier writes then
+/// survive the end of the process.
 pub fn write_deferred<B: Backing + Send + 'static>(device: &mut Device<FileNand<B>>) {
     device.ftl_mut().store_mut().nand_mut().write_deferred().expect("the host takes everything");
 }
 
-/// The exact oracle for one operation at a time.
+/// Oracle that knows all versions that a page may hold; for one operation at a time.
 #[derive(Clone)]
 pub struct Oracle(versions::Oracle);
 
-/// What an oracle has against a page.
+/// Page that does not hold what the oracle allows.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Violation {
     Unreadable(u64, String),
@@ -246,7 +249,7 @@ impl Oracle {
         self.0.blocks()
     }
 
-    /// Records that the client sends an operation: from now on a page may hold what it writes.
+    /// Records that the host sends an operation: from now on its pages may hold the new version.
     pub fn issue(&mut self, op: Op) {
         match op {
             Op::Write(page, value) => self.0.issue(page, value),
@@ -267,7 +270,8 @@ impl Oracle {
         }
     }
 
-    /// Compares every page; what is found becomes the only version.
+    /// Compares every page of a device with the versions that the oracle allows. The version found becomes the only
+    /// allowed one.
     pub fn judge<N: Nand>(&mut self, device: &mut Device<N>) -> Vec<Violation> {
         let page_bytes = device.ftl().store().geometry().page_bytes;
         self.judge_by(page_bytes, |offset, page| {
@@ -275,7 +279,7 @@ impl Oracle {
         })
     }
 
-    /// Judges the pages of a device; `read` is how a page is read from a byte on.
+    /// Compares every page with the versions that the oracle allows; `read` reads a page that begins at a given byte.
     pub fn judge_by(
         &mut self,
         page_bytes: u32,

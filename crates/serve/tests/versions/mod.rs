@@ -9,14 +9,15 @@
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// Content of a block: who wrote it and when, or a content that many blocks share; zeros for nothing.
+/// Content of a block: owner and version number. The owner is the only block that holds the content, or [`SHARED`];
+/// [`NOTHING`] means zeros.
 pub type Value = (u64, u64);
 
 pub const NOTHING: Value = (0, 0);
-/// Owner of contents that any block may hold.
+/// Owner in contents that any block may hold.
 pub const SHARED: u64 = 1 << 40;
 
-/// Returns a block filled with a value.
+/// Returns the bytes of a block that is filled with a content value.
 pub fn page_of(value: Value, page_bytes: usize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(page_bytes);
     while bytes.len() < page_bytes {
@@ -26,29 +27,29 @@ pub fn page_of(value: Value, page_bytes: usize) -> Vec<u8> {
     bytes
 }
 
-/// Returns the value with which a block is filled; `None` if it is a mix.
+/// Returns the content value with which a block is filled; `None` if the block is not filled with one value.
 pub fn value_of(bytes: &[u8]) -> Option<Value> {
     let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
     let value = (word(0), word(8));
     (page_of(value, bytes.len()) == bytes).then_some(value)
 }
 
-/// What an oracle has against a block.
+/// Kind of error that the oracle found in a block.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Wrong {
-    /// A mix of values, or bytes nobody wrote.
+    /// The block holds a mix of values, or bytes that were never written.
     Torn,
-    /// The content of another block.
+    /// The block holds the content of another block.
     Foreign,
-    /// Zeros in place of what was durable.
+    /// The block holds zeros, although its last durable content was something else.
     Lost,
-    /// A version older than the last durable one.
+    /// The block holds a version that is older than its last durable one.
     Stale,
-    /// A version older than a durable trim.
+    /// The block holds a version from before its last durable trim.
     Resurrected,
 }
 
-/// A block that must not be as it is.
+/// A block whose content is not among those that the oracle allows.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Violation {
     pub block: u64,
@@ -76,22 +77,22 @@ pub enum Kind {
 pub struct Request {
     pub kind: Kind,
     pub first: u64,
-    /// One for each block.
+    /// New content of each block of the request.
     pub values: Vec<Value>,
-    /// FUA.
+    /// Whether the request has the flag FUA.
     pub is_durable: bool,
-    /// When it was sent.
+    /// Moment of the oracle's clock at which the request was sent.
     sent_at: u64,
 }
 
-/// The exact oracle.
+/// Oracle that knows all contents that each block may hold, with several requests in flight.
 #[derive(Clone, Debug)]
 pub struct Oracle {
     blocks: Vec<Vec<Version>>,
     busy: Vec<bool>,
     clock: u64,
     version: u64,
-    /// Blocks compared so far.
+    /// Number of blocks compared so far.
     pub checked: u64,
 }
 
@@ -111,13 +112,13 @@ impl Oracle {
         self.blocks.len() as u64
     }
 
-    /// Returns the present moment: everything that was acknowledged before lies before it.
+    /// Advances the oracle's clock and returns its value, which is greater than the moment of every earlier event.
     pub fn moment(&mut self) -> u64 {
         self.clock += 1;
         self.clock
     }
 
-    /// Records that from now on the block may hold the value.
+    /// Records that a write of `value` to a block was sent: from now on the block may hold it.
     pub fn issue(&mut self, block: u64, value: Value) {
         self.blocks[block as usize].push(Version { value, acknowledged_at: None });
     }
@@ -132,7 +133,8 @@ impl Oracle {
         versions.last_mut().expect("a block always has a version").acknowledged_at = Some(now);
     }
 
-    /// Records that a flush that was sent at a moment is acknowledged.
+    /// Records that a flush is acknowledged that was sent at the moment `sent_at`: versions acknowledged before that
+    /// moment are durable.
     pub fn flushed(&mut self, sent_at: u64) {
         for versions in &mut self.blocks {
             let is_durable = |version: &Version| version.acknowledged_at.is_some_and(|at| at < sent_at);
@@ -141,7 +143,8 @@ impl Oracle {
         }
     }
 
-    /// Draws a request that touches no busy block, and issues it.
+    /// Draws a request to blocks without a request in flight, and records that it was sent. `None` if no such blocks
+    /// were found.
     pub fn draw(&mut self, random: &mut Xoshiro256PlusPlus) -> Option<Request> {
         let kind = match random.random_range(0..100) {
             0..85 => Kind::Write,
@@ -169,8 +172,9 @@ impl Oracle {
         Some(Request { kind, first, values, is_durable, sent_at: self.moment() })
     }
 
-    /// Blocks without a request in flight. Several places are tried: were busy ones given up at once, flushes, which
-    /// need none, would be so frequent that a flush that does nothing is made good by the next one.
+    /// Draws consecutive blocks without a request in flight: first block and count. Several draws are tried. If a draw
+    /// of busy blocks were given up at once, flushes (which need no blocks) would be so frequent that the next flush
+    /// hides one that does nothing.
     fn free_run(&self, random: &mut Xoshiro256PlusPlus) -> Option<(u64, u64)> {
         const TRIES: usize = 16;
         let blocks = self.blocks();
@@ -185,8 +189,8 @@ impl Oracle {
         })
     }
 
-    /// Draws the next value of a block. A third of the values is written elsewhere too, so that designs share, recycle
-    /// and remap.
+    /// Draws the next content of a block. A third of the contents occurs in other blocks too, so that designs share,
+    /// recycle and remap pages.
     fn new_value(&mut self, kind: Kind, block: u64, random: &mut Xoshiro256PlusPlus) -> Value {
         self.version += 1;
         match kind {
@@ -207,7 +211,8 @@ impl Oracle {
         }
     }
 
-    /// Compares a block after a cut. What is found becomes its only version.
+    /// Compares a block after a power cut with the contents that it may hold. The content found becomes the only
+    /// allowed one.
     pub fn judge(&mut self, block: u64, bytes: &[u8]) -> Option<Violation> {
         self.checked += 1;
         self.busy[block as usize] = false;

@@ -28,7 +28,7 @@ pub fn register() {
     });
 }
 
-/// Opens a database of the VFS.
+/// Opens a database by the VFS under test.
 pub fn try_open(name: &str, parameters: &str) -> rusqlite::Result<Connection> {
     register();
     let uri = format!("file:{name}?vfs=wearwell&{parameters}");
@@ -41,7 +41,7 @@ pub fn open(name: &str, parameters: &str) -> Connection {
     try_open(name, parameters).unwrap_or_else(|error| panic!("{name} with {parameters}: {error}"))
 }
 
-/// Parameters of an image that is created if there is none.
+/// Returns the URI parameters of an image that is created if it does not exist.
 pub fn image(directory: &Path, more: &str) -> String {
     format!("image={}&size=128MiB{more}", directory.join("image").display())
 }
@@ -69,7 +69,7 @@ pub fn require_integrity(connection: &Connection) {
     assert_eq!(found, "ok");
 }
 
-/// Small numbers and bytes from a seed.
+/// Pseudo-random generator of numbers and bytes from a seed.
 pub struct Random(rand_xoshiro::Xoshiro256PlusPlus);
 
 impl Random {
@@ -90,7 +90,7 @@ impl Random {
     }
 }
 
-/// Replaces rows in transactions of a few, the same for the same seed.
+/// Replaces rows of the database in transactions of a few rows each; the same seed makes the same changes.
 pub fn churn(connection: &Connection, seed: u64, transactions: u64) {
     connection
         .execute_batch("create table if not exists t(id integer primary key, body blob); create index if not exists i on t(body)")

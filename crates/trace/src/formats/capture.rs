@@ -13,7 +13,7 @@ use crate::read::{LineFormat, Parsed};
 use crate::request::REQUEST_MAX_BYTES;
 use crate::{Format, Op, PAGE_BYTES, Request};
 
-/// First words of the first line of every capture.
+/// Text with which the first line of every capture file (`NAME.ops`) begins.
 const TITLE: &[u8] = b"# blkcap v1 ";
 const PAGE_SIZE: &[u8] = b"page=4096";
 

@@ -21,9 +21,9 @@ pub struct CsvColumns {
     offset: usize,
     length: usize,
     device: Option<usize>,
-    /// Power of ten that converts the CSV's unit of time into nanoseconds: 9 for seconds.
+    /// Exponent of the power of ten by which times in the CSV are multiplied to get nanoseconds: 9 for seconds.
     time_digits: u32,
-    /// Unit of addresses and lengths in the CSV, in bytes: 1 or the size of a sector.
+    /// Unit of addresses and lengths in the CSV, in bytes: 1, or the size of a 512-byte sector.
     address_bytes: u64,
     separator: Separator,
     /// Words that the operation column contains for a write, a read and a trim in addition to the usual ones, e.g. `0`

@@ -15,8 +15,8 @@ use rustc_hash::FxHashMap;
 use crate::read::chunk::{GROUP_PAGES, PageGroup, group_numbers, low_bits, page_mask_in_group};
 use crate::{Op, PAGE_BYTES, Request, TraceError, TraceReader};
 
-/// Bit mask of those of 64 neighbouring pages that the trace touches; `rank` is the number of touched pages before
-/// them.
+/// Bit mask of those of 64 neighbouring pages that the trace touches. The field `rank` is the number of pages that the
+/// trace touches before these 64, in order of address.
 #[derive(Clone, Copy, Debug)]
 struct PageGroupMask {
     number: u64,

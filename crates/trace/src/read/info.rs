@@ -79,7 +79,7 @@ pub struct ContentInfo {
 pub struct TraceInfo {
     /// Format of the trace file.
     pub format: Format,
-    /// Text about the trace's origin in its file, if the format has one.
+    /// Text about where the trace comes from, as stored in the trace file; `None` if its format stores none.
     pub provenance: Option<String>,
     /// SHA-256 of the trace file as stored (perhaps compressed), in hexadecimal; `None` for a stream.
     pub sha256: Option<String>,
@@ -101,7 +101,8 @@ pub struct TraceInfo {
     pub content: Option<ContentInfo>,
     /// Time from the first to the latest request, nanoseconds.
     pub duration_ns: u64,
-    /// End of the highest byte range that a read, write, zeroing or remap touches: offset plus length.
+    /// End of the highest byte range that a read, write, zeroing or remap of the trace touches: offset plus length,
+    /// bytes.
     pub max_end_bytes: u64,
     /// Number of distinct device numbers in the trace.
     pub devices: u64,
@@ -182,7 +183,7 @@ fn hex(digest: &[u8]) -> String {
 struct PageGroupState {
     written: u64,
     live: u64,
-    /// Mask of those of the 64 pages whose current content is known; `fingerprints` holds these contents.
+    /// Bit mask of those of the 64 pages whose current content is known. The field `fingerprints` holds these contents.
     known: u64,
     fingerprints: Option<Box<[Fingerprint; 64]>>,
 }
@@ -195,7 +196,7 @@ enum PageContent {
     Known(Fingerprint),
 }
 
-/// Counters and page states while a trace is counted.
+/// Counters of requests and pages, and the states of all pages, while the requests of a trace are counted.
 #[derive(Default)]
 struct TraceCount {
     requests: ByOp,

@@ -53,7 +53,7 @@ pub trait TraceReader: Send {
         0
     }
 
-    /// Returns the text about the trace's origin in its file, if the format has one.
+    /// Returns the text about the trace's origin that its file contains; `None` if the format stores none.
     fn provenance(&self) -> Option<&str> {
         None
     }
@@ -100,8 +100,8 @@ pub(crate) struct ReadCounters {
     pub rejected: RejectedRecords,
     skip_bad: bool,
     base_ns: Option<u64>,
-    /// Time of the preceding request as in the file, nanoseconds. `unsorted` counts the requests that are earlier than
-    /// the preceding one.
+    /// Time of the preceding request as in the file, nanoseconds. The field `unsorted` counts the requests whose time
+    /// is earlier than that of the preceding request.
     before_ns: u64,
     unsorted: u64,
 }

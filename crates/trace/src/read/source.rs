@@ -81,7 +81,7 @@ pub(crate) enum LineResult {
     Whole(Range<usize>),
     /// The line is longer than [`LINE_MAX_BYTES`] and has been skipped.
     TooLong,
-    /// There is no further line: end of the file.
+    /// The file has no further line.
     End,
 }
 

@@ -14,15 +14,15 @@ use crate::nand::{Nand, PageKind};
 use crate::store::{BlockState, Stream};
 
 impl<N: Nand> Ftl<N> {
-    /// Whether a block's count of valid pages may be greater than its number of mapped pages, permanently or after a
-    /// recovery.
+    /// Returns whether a block's valid count may be greater than its number of mapped pages: always with a lazy map
+    /// (which identifies invalid pages late), or after a recovery.
     pub(super) fn is_lazy(&self) -> bool {
         let is_kept = matches!(self.persistence, Persistence::BatteryRam | Persistence::NvramMap);
         self.mapping.identifies_invalid_pages_late() || self.validity.is_on_flash() && !is_kept
     }
 
-    /// Audits an FTL that identifies invalid pages late: compares valid counts and the answers of the validity store
-    /// with the L2P table `map`. Its queries are not counted.
+    /// Audits an FTL that identifies invalid pages late: compares valid counts, and the answers of the validity store,
+    /// with the L2P table `map`. The reads that this takes are not counted.
     pub(super) fn check_lazy_map(&mut self, map: &[Unit]) -> Result<(), String> {
         let mapped = self.mapped_pages(map)?;
         let hidden = self.hidden_pages()?;
@@ -52,8 +52,8 @@ impl<N: Nand> Ftl<N> {
         Ok(mapped)
     }
 
-    /// Returns the unidentified invalid pages: those that the L2P table on flash names although its cache has a newer
-    /// page.
+    /// Returns the unidentified invalid pages: those that the L2P table on flash names although its cache names a newer
+    /// page of the same logical page.
     fn hidden_pages(&mut self) -> Result<FxHashSet<Ppn>, String> {
         let mut hidden = FxHashSet::default();
         let AnyMapping::Cached(cached) = &self.mapping else { return Ok(hidden) };

@@ -16,7 +16,7 @@ use crate::tables::PageSet;
 mod lazy;
 
 impl<N: Nand> Ftl<N> {
-    /// Audits the FTL: checks all its invariants. O(pages); reads translation pages.
+    /// Audits the FTL: recomputes all its invariants from scratch. O(pages); reads translation pages.
     ///
     /// # Errors
     /// A sentence that describes the first violation.
@@ -70,7 +70,7 @@ impl<N: Nand> Ftl<N> {
         Ok(map)
     }
 
-    /// Returns the data pages that the page validity store reports as valid. Its queries are not counted.
+    /// Returns the data pages that the page-validity store reports as valid. The reads that this takes are not counted.
     fn valid_pages(&mut self) -> Result<PageSet, String> {
         let geometry = self.store.geometry().clone();
         let mut valid = PageSet::new(geometry.pages());
@@ -90,7 +90,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Checks that every mapped page is valid and names its referrer (a logical page mapped to it), that the number of
-    /// referrers agrees with the reference counts, and that no other page is valid.
+    /// referrers equals the reference count, and that no other page is valid.
     fn check_map(&self, map: &[Unit], valid: &PageSet) -> Result<(), String> {
         let pages = self.store.geometry().pages();
         let mut referrers = vec![0u32; pages as usize];
@@ -158,7 +158,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Checks that the valid count of each block equals its valid data pages plus its current metadata pages, that free
-    /// blocks have none, and that block states agree with the pools of free and closed blocks.
+    /// blocks have no valid pages, and that block states agree with the pools of free and closed blocks.
     fn check_blocks(&self, map: &[Unit], valid: &PageSet) -> Result<(), String> {
         let blocks = self.store.blocks();
         let mut total = 0;
@@ -182,8 +182,8 @@ impl<N: Nand> Ftl<N> {
         let packed = self.delta.as_ref().map_or(0, |stage| stage.delta_pages())
             + self.chunks.as_ref().map_or(0, |stage| stage.chunk_pages().count() as u64);
         let metadata = total - mapped.min(total);
-        // A log of invalid pages exceeds its bound if fewer pages are stored than there are logical pages, at most by
-        // the difference.
+        // A log of invalid pages exceeds its bound if fewer pages are stored than there are logical pages. It exceeds
+        // the bound at most by the difference.
         let not_stored = (self.logical_pages as u64).saturating_sub(mapped + packed);
         let spared = if self.validity.is_on_flash() { not_stored } else { 0 };
         let most = self.metadata_pages() + packed + spared;
@@ -240,8 +240,8 @@ impl<N: Nand> Ftl<N> {
         (first.0..first.0 + pages).map(Ppn).filter(current).count() as u32
     }
 
-    /// Checks that every host write, and every trim that became a write, is counted as a program or as a write without
-    /// a program of its own (silent, recycled, deduplicated, delta, compressed).
+    /// Checks that every host write, and every trim that became a write, is counted either as a program or as a write
+    /// that needed no program of its own (silent, recycled, deduplicated, delta, compressed).
     fn check_counters(&self) -> Result<(), String> {
         let stats = &self.store.stats;
         let host_programs = stats.programs[crate::operation::Cause::Host as usize];
@@ -291,9 +291,9 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Checks that recovery would rebuild the L2P table that is in RAM, for designs that rebuild it from flash pages
-    /// and reverse-map entries. Each mapped logical page must be found by the newest page or entry that names it, each
-    /// bound one (mapped without a program) by an entry, and no unmapped one may be found. Trims that a design does not
-    /// record are not checked, nor are media without sequence numbers.
+    /// and reverse-map entries. The newest page or entry that names a logical page must give its place. Each bound
+    /// logical page (mapped without a program) must be found by an entry, and no unmapped one may be found. Trims that
+    /// a design does not record are not checked, nor are media without sequence numbers.
     fn check_evidence(&mut self, map: &[Unit]) -> Result<(), String> {
         let records_trims = self.persistence.replays_reverse_map_entries();
         if !records_trims && self.persistence != Persistence::OobScan {
@@ -357,7 +357,7 @@ mod tests {
     use crate::sharing::counts::ReferenceCountForm;
     use crate::sharing::reverse_map::ReverseMapPart;
 
-    /// Returns a device on which pages were shared and trimmed and garbage was collected.
+    /// Returns a device on which pages were shared and trimmed, and on which garbage was collected.
     fn busy(parts: &crate::design::Parts) -> Ftl<SimNand> {
         let geometry = Geometry {
             channels: 1,
@@ -394,7 +394,7 @@ mod tests {
         busy(&remap(GcOptions::default(), sharing))
     }
 
-    /// Asserts that the audit of the FTL detects `damage`, with a message that contains `words`.
+    /// Asserts that the audit of the FTL detects the change that `damage` makes, with a message that contains `words`.
     fn assert_audit_notices(words: &str, mut ftl: Ftl<SimNand>, damage: impl FnOnce(&mut Ftl<SimNand>)) {
         damage(&mut ftl);
         let found = ftl.check().expect_err("a law is broken");

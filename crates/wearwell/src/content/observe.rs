@@ -25,8 +25,8 @@ use crate::nand::Nand;
 /// Outcome of a write that reached a content scheme (such as compression).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SchemeOutcome {
-    /// The scheme (such as compression) stored the page or found its content. If the scheme is on, no later scheme
-    /// receives the page; if it is off, this outcome is only counted.
+    /// The scheme (such as compression) stored the page or found its content on flash. If the scheme is on, no later
+    /// scheme receives the page; if it is off, this outcome is only counted.
     Served,
     /// The scheme (such as deduplication) spent work on the page (a hash, a look-up or an encoding) without success;
     /// the page passes to the next scheme.
@@ -35,12 +35,13 @@ pub(crate) enum SchemeOutcome {
     NotTried,
 }
 
-/// Counters of the pages that reached each content scheme (such as compression), and the group of pages that
-/// compression samples while it is off.
+/// Counters of the pages that reached each content scheme (such as compression), and the group of pages that is being
+/// sampled for compression while compression is off.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SchemeCounters {
     sampler: ShadowSampler,
-    /// Bytes offered to, kept by and charged to each content scheme (such as compression), indexed by [`SchemeKind`].
+    /// Bytes offered to each content scheme (such as compression), bytes that the scheme did not save, and bytes
+    /// charged to it, indexed by [`SchemeKind`].
     seen: [SchemeBytes; SchemeKind::COUNT],
     /// Number of page writes that reached each content scheme while it was switched off, indexed by [`SchemeKind`].
     writes_past: [u64; SchemeKind::COUNT],
@@ -55,7 +56,8 @@ struct Group {
 }
 
 impl SchemeCounters {
-    /// Whether pages with this content are sampled: hashed and looked up although deduplication and recycling are off.
+    /// Whether pages with this content are in the sample: hashed and looked up even while deduplication and recycling
+    /// are off.
     pub(crate) fn samples_content(&self, fingerprint: Fingerprint) -> bool {
         self.sampler.samples_content(fingerprint)
     }
@@ -69,23 +71,25 @@ impl SchemeCounters {
         counts.untried_bytes += if seen == SchemeOutcome::NotTried { page_bytes } else { 0 };
     }
 
-    /// Charges the content scheme `kind` (such as compression) with `bytes` bytes that it programmed, or would have
-    /// programmed if it were on.
+    /// Charges the content scheme `kind` (such as delta encoding) with `bytes` bytes of flash programs. If the scheme
+    /// is off, these are the bytes that it would have programmed.
     pub(crate) fn charge_programmed_bytes(&mut self, kind: SchemeKind, bytes: u64) {
         let counts = &mut self.seen[kind as usize];
         counts.kept_bytes += bytes;
         counts.scheme_programmed_bytes += bytes;
     }
 
-    /// Counts a write that the content scheme `kind` passes on because it is off; `true` if the write is sampled.
+    /// Counts a host write that the content scheme `kind` does not process because it is off. Returns `true` if the
+    /// write is one of the sample on which the scheme's saving is measured.
     pub(crate) fn samples_write(&mut self, kind: SchemeKind) -> bool {
         let past = &mut self.writes_past[kind as usize];
         *past += 1;
         self.sampler.samples_write(*past - 1)
     }
 
-    /// Counts a page that compression passes on because it is off, and adds it to the sampled group if its write is
-    /// sampled. Returns `true` if this page completed a group, which was then compressed to measure it.
+    /// Counts a page that compression does not process because it is off, and adds the page to the sampled group if its
+    /// write is sampled. Returns `true` if this page completed the group of four. The group was then compressed to
+    /// measure the saving, and discarded.
     fn pass(&mut self, content: &Content<'_>, page_bytes: usize) -> bool {
         if !self.samples_write(SchemeKind::Compression) {
             return false;
@@ -112,8 +116,8 @@ impl SchemeCounters {
 }
 
 impl<N: Nand> Ftl<N> {
-    /// Bytes that reached the content scheme `kind` (such as compression) and bytes it did not save, since the counters
-    /// were cleared; zero if the design does not have the scheme.
+    /// Returns the bytes that reached the content scheme `kind` (such as compression) and the bytes that the scheme did
+    /// not save, since the counters were cleared. Both are 0 if the design does not have the scheme.
     pub fn scheme_bytes(&self, kind: SchemeKind) -> SchemeBytes {
         let mut observed = self.scheme_counters.seen[kind as usize];
         if let Some(stage) = self.chunks.as_ref().filter(|_| kind == SchemeKind::Compression) {
@@ -136,7 +140,8 @@ impl<N: Nand> Ftl<N> {
             .is_some_and(|sharing| sharing.is_deduplication_on && sharing.content_index.is_some())
     }
 
-    /// Whether pages with this content are hashed. One hash serves both deduplication and recycling.
+    /// Whether the engine hashes pages with this content: deduplication or recycling is on, or the content is sampled.
+    /// One hash serves both.
     #[inline]
     pub(crate) fn is_content_hashed(&self, fingerprint: Fingerprint) -> bool {
         let has_index = self.sharing.as_ref().is_some_and(|sharing| sharing.content_index.is_some());
@@ -154,14 +159,15 @@ impl<N: Nand> Ftl<N> {
         self.scheme_counters.count_page(kind, page_bytes, seen);
     }
 
-    /// Charges delta encoding with `pages` flash pages that it programmed, or would have programmed if it were on.
+    /// Charges delta encoding with `pages` programs of flash pages. If delta encoding is off, these are the pages that
+    /// it would have programmed.
     pub(crate) fn charge_delta_pages(&mut self, pages: u64) {
         let page_bytes = self.store.geometry().page_bytes as u64;
         self.scheme_counters.charge_programmed_bytes(SchemeKind::Delta, pages * page_bytes);
     }
 
-    /// Counts a page write that compression does not process because it is off, and compresses a sample of such pages
-    /// to measure the saving: one page in 64, in groups of a chunk's size.
+    /// Counts a page write that compression does not process because it is off. One page in 64 joins a group of a
+    /// chunk's size, and each full group is compressed to measure the saving.
     pub(crate) fn sample_for_compression(&mut self, content: &Content<'_>) {
         let page_bytes = self.store.geometry().page_bytes as usize;
         if self.chunks.is_some() && self.scheme_counters.pass(content, page_bytes) {

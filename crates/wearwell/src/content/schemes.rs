@@ -3,8 +3,8 @@
 use crate::content::SchemeKind;
 use crate::design::ContentParts;
 
-/// A set of content mechanisms (such as deduplication): those that a design has, or those that run. Lifetime management
-/// calls them *schemes*.
+/// A set of content mechanisms (such as deduplication), for example those that a design has or those that are switched
+/// on. Lifetime management calls them *schemes*.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct ContentSchemes(u8);
 
@@ -15,7 +15,7 @@ impl ContentSchemes {
     /// The set of all content mechanisms.
     pub const ALL: Self = Self((1 << SchemeKind::COUNT) - 1);
 
-    /// Returns the content mechanisms of a design.
+    /// Returns the set of the content mechanisms that a design with these parts has.
     pub fn of_design(parts: &ContentParts) -> Self {
         SchemeKind::ALL.into_iter().filter(|kind| kind.is_part_of(parts)).collect()
     }

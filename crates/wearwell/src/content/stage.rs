@@ -39,30 +39,33 @@ pub(crate) trait ContentStage {
     /// Name of the mechanism in `parts.content`, in records and in tables.
     const NAME: &'static str;
 
-    /// What the mechanism does, in one sentence.
+    /// One sentence that says what the mechanism does, for tables and help texts.
     const SUMMARY: &'static str;
 
-    /// Whether the mechanism uses the hash of a page's content. The hash is computed once for all mechanisms.
+    /// Whether the mechanism uses the hash of a page's content. The engine computes the hash once per page for all
+    /// mechanisms.
     const NEEDS_HASH: bool;
 
     /// Whether the mechanism keeps nothing on flash and has no options, so that it can be combined with every other
     /// part.
     const IS_STATELESS: bool = true;
 
-    /// Returns the energy that the mechanism needs per page offered, in units of a page program.
+    /// Returns the energy that the mechanism needs per page offered to it, as a fraction of the energy of one page
+    /// program.
     fn energy_overhead(energy: &EnergyModel) -> f64;
 
-    /// Whether a design has the mechanism.
+    /// Whether a design with these parts has the mechanism.
     fn is_part_of(parts: &ContentParts) -> bool {
         parts.stateless_mechanisms.contains(Self::KIND)
     }
 
-    /// Whether the mechanism is switched on.
+    /// Whether the mechanism is switched on in `ftl`. Lifetime management can switch mechanisms off.
     fn is_on<N: Nand>(ftl: &Ftl<N>) -> bool {
         ftl.stateless_mechanisms.switched_on.contains(Self::KIND)
     }
 
-    /// Writes what the mechanism has buffered, before it is switched off.
+    /// Writes to flash the pages that the mechanism has buffered. The engine calls this before it switches the
+    /// mechanism off.
     ///
     /// # Errors
     /// Those of [`Ftl::write`].
@@ -76,15 +79,16 @@ pub(crate) trait ContentStage {
         *on = if is_on && has.contains(Self::KIND) { on.with(Self::KIND) } else { on.without(Self::KIND) };
     }
 
-    /// Offers a host write to the mechanism. Returns `true` if the write is complete: the logical page reads as
-    /// `write.content`, also after a power loss as far as the design promises, and the write is counted. `false` passes
-    /// the write on, and the logical page is unchanged.
+    /// Offers a host write to the mechanism. Returns `true` if the mechanism completed the write: the logical page
+    /// reads as `write.content`, also after a power loss as far as the design promises, and the write is counted.
+    /// Returns `false` if the write goes to the next mechanism; the logical page is then unchanged.
     ///
     /// # Errors
     /// Those of [`Ftl::write`].
     fn offer_write<N: Nand>(ftl: &mut Ftl<N>, write: &HostWrite<'_>) -> Result<bool>;
 
-    /// Does what follows a write that was offered to the mechanism, after the write is complete.
+    /// Does the mechanism's follow-up work (such as splitting wasteful chunks) after a write that was offered to the
+    /// mechanism is complete.
     ///
     /// # Errors
     /// Those of [`Ftl::write`].
@@ -94,14 +98,15 @@ pub(crate) trait ContentStage {
     }
 }
 
-/// Mechanisms without state of their own: those that the design has, and those that are on.
+/// Content mechanisms that keep no state of their own (such as the elimination of silent writes): the set that the
+/// design has, and the set that is switched on.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct StatelessMechanisms {
     pub(crate) in_design: ContentSchemes,
     pub(crate) switched_on: ContentSchemes,
 }
 
-/// How far a host write came in the chain of content mechanisms.
+/// Result of offering a host write to the content mechanisms: whether one completed it, and how many received it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OfferResult {
     /// Whether one of the content mechanisms completed the host write, so that no page has to be programmed.
@@ -113,8 +118,9 @@ pub(crate) struct OfferResult {
 /// Makes [`SchemeKind`](crate::content::SchemeKind) and the chain of a host write from the list of mechanisms.
 macro_rules! content_mechanisms {
     ($($(#[$doc:meta])* $kind:ident: $stage:ty,)*) => {
-        /// Kind of a content mechanism (deduplication, recycling, delta encoding and so on). Kinds are in the order in
-        /// which a host write is offered to them. Lifetime management calls the mechanisms that it switches *schemes*.
+        /// Kind of a content mechanism (deduplication, recycling, delta encoding and so on). The kinds are in the order
+        /// in which a host write is offered to the mechanisms. Lifetime management calls the mechanisms that it
+        /// switches *schemes*.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         #[non_exhaustive]
         pub enum SchemeKind {
@@ -133,12 +139,13 @@ macro_rules! content_mechanisms {
                 match self { $(Self::$kind => <$stage>::NAME,)* }
             }
 
-            /// Returns what the content mechanism does, in one sentence.
+            /// Returns one sentence that says what the content mechanism does.
             pub fn summary(self) -> &'static str {
                 match self { $(Self::$kind => <$stage>::SUMMARY,)* }
             }
 
-            /// Whether the content mechanism uses the hash of a page's content. The hash is computed once for all.
+            /// Whether the content mechanism uses the hash of a page's content. The engine computes the hash once per
+            /// page for all mechanisms.
             pub fn needs_hash(self) -> bool {
                 match self { $(Self::$kind => <$stage>::NEEDS_HASH,)* }
             }
@@ -149,7 +156,8 @@ macro_rules! content_mechanisms {
                 match self { $(Self::$kind => <$stage>::IS_STATELESS,)* }
             }
 
-            /// Returns the energy that the content mechanism needs per page offered, in units of a page program.
+            /// Returns the energy that the content mechanism needs per page offered to it, as a fraction of the energy
+            /// of one page program.
             pub fn energy_overhead(self, energy: &$crate::lifetime::EnergyModel) -> f64 {
                 match self { $(Self::$kind => <$stage>::energy_overhead(energy),)* }
             }
@@ -182,7 +190,8 @@ macro_rules! content_mechanisms {
                 Ok($crate::content::OfferResult { is_complete: false, stages_offered: seen })
             }
 
-            /// Lets the first `seen` content mechanisms do what follows a write that was offered to them.
+            /// Runs the follow-up work of the first `seen` content mechanisms, those to which the completed host write
+            /// was offered.
             #[inline(always)]
             pub(crate) fn finish_mechanisms(&mut self, seen: usize) -> $crate::error::Result<()> {
                 $(
@@ -193,7 +202,7 @@ macro_rules! content_mechanisms {
                 Ok(())
             }
 
-            /// Writes what the content mechanisms that are not in `running` have buffered.
+            /// Writes to flash the pages that the content mechanisms outside the set `running` have buffered.
             pub(crate) fn drain_mechanisms(
                 &mut self,
                 running: $crate::content::ContentSchemes,

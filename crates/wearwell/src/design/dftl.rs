@@ -15,7 +15,7 @@ pub(super) const DESIGN: Design = Design {
 /// Options of the design [`dftl`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DftlOptions {
-    /// Entries of the cached mapping table (CMT), 8 bytes of RAM each.
+    /// Number of entries in the cached mapping table (CMT), 8 bytes of RAM each.
     pub cache_entries: u32,
 }
 

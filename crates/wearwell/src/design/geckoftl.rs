@@ -13,14 +13,14 @@ pub(super) const DESIGN: Design = Design {
 };
 
 /// Share of all blocks that metadata may occupy before GC collects the metadata blocks with the fewest valid pages.
-/// Without this collection the worst case is one valid page in every block of translation pages: a share of 0.0875 on 2
+/// Without this limit, in the worst case every block of translation pages holds one valid page: a share of 0.0875 on 2
 /// TiB (requirement G20).
 pub const METADATA_SHARE: f64 = 0.1;
 
 /// Options of the design [`geckoftl`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GeckoFtlOptions {
-    /// Entries of the cache of the L2P table, 8 bytes of RAM each.
+    /// Number of entries in the RAM cache of the L2P table, 8 bytes of RAM each.
     pub cache_entries: u32,
     /// Options of Logarithmic Gecko, the tree that stores page validity on flash.
     pub gecko: GeckoOptions,

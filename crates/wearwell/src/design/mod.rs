@@ -50,8 +50,8 @@ pub enum MappingPart {
     /// The L2P table is on flash with a cache of its entries in RAM, and its changes are also logged in a journal on
     /// flash (Delta-FTL, section 3.5.1).
     Journalled {
-        /// Options of the cache of L2P entries. The journal requires that the old PPN of a page is identified when its
-        /// entry is updated.
+        /// Options of the cache of L2P entries. With a journal, the old PPN of a page must be identified when the map
+        /// entry is updated, not later.
         cache: CachedOptions,
         /// Options of the journal of L2P table changes.
         journal: JournalOptions,
@@ -70,20 +70,21 @@ pub struct ContentParts {
     pub delta: Option<DeltaDesign>,
     /// Compression: several logical pages are compressed together into fewer flash pages.
     pub chunks: Option<ChunkDesign>,
-    /// Mechanisms that keep nothing on flash and have no options
-    /// ([`SchemeKind::is_stateless`](crate::content::SchemeKind::is_stateless)). They go together with every other
+    /// Content mechanisms that keep nothing on flash and have no options
+    /// ([`SchemeKind::is_stateless`](crate::content::SchemeKind::is_stateless)). They can be combined with every other
     /// part.
     pub stateless_mechanisms: ContentSchemes,
 }
 
 impl ContentParts {
-    /// Whether one of the mechanisms decides where content is stored (all but filters do), so that not every logical
-    /// page has a flash page of its own.
+    /// Returns whether a mechanism of the design decides where content is stored (all do except those without state).
+    /// Not every logical page then has a flash page of its own.
     pub(crate) fn places_content(&self) -> bool {
         self.recycle.is_some() || self.sharing.is_some() || self.delta.is_some() || self.chunks.is_some()
     }
 
-    /// Whether recycling (reviving dead pages of equal content) is the only content mechanism of the design.
+    /// Returns whether the design has no content mechanism with state on flash except recycling (reviving dead pages of
+    /// equal content).
     pub(crate) fn recycles_alone(&self) -> bool {
         self.sharing.is_none() && self.delta.is_none() && self.chunks.is_none()
     }
@@ -118,7 +119,7 @@ impl ContentParts {
     }
 }
 
-/// What makes flushed data survive a power loss (flash alone, NVRAM or a battery).
+/// Means by which flushed data survives a power loss: flash alone, NVRAM or a battery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Persistence {
     /// Flash alone: recovery rebuilds the L2P table from owner and sequence number of every flash page, newest version
@@ -135,8 +136,8 @@ pub enum Persistence {
     /// Flash alone: recovery reads the newest data pages, backwards in time, to find which L2P entries changed last
     /// (GeckoFTL, section 4.3 and appendix C). Trims are durable.
     BackwardScan {
-        /// Whether recovered L2P changes are written to translation pages before the device accepts requests (LazyFTL),
-        /// or later, when their entries are evicted from the cache.
+        /// Whether recovered L2P changes are written to translation pages before the device accepts requests (LazyFTL).
+        /// If not, they are written when their entries are evicted from the cache.
         synchronises: bool,
     },
     /// Flash and NVRAM: recovery rebuilds the L2P table as with [`Persistence::OobScan`], and in addition from the
@@ -150,20 +151,20 @@ pub enum Persistence {
 }
 
 impl Persistence {
-    /// Whether recovery rebuilds the L2P table from flash pages and reverse-map entries, so that every change of the
-    /// table must leave a record in one of them.
+    /// Returns whether recovery rebuilds the L2P table from flash pages and reverse-map entries. Every change of the
+    /// table must then leave a record in one of them.
     pub(crate) fn replays_reverse_map_entries(self) -> bool {
         self == Self::NvramEntries
     }
 
-    /// Whether recovery compares old and new versions of translation pages, so that GC must retain old versions for a
-    /// while.
+    /// Returns whether recovery compares old and new versions of translation pages. GC must then retain old versions
+    /// for a while.
     pub(crate) fn compares_versions(self) -> bool {
         matches!(self, Self::BackwardScan { .. })
     }
 }
 
-/// Which pages of each block recovery reads if it rebuilds the L2P table from flash.
+/// Pages of each block that recovery reads if it rebuilds the L2P table from flash.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum BlockSurvey {
     /// Recovery reads the spare area (OOB) of every page of the device.
@@ -178,26 +179,29 @@ pub enum BlockSurvey {
 /// A design of an FTL: the list of its parts (map, page validity, content mechanisms, GC, recovery).
 #[derive(Clone, PartialEq, Debug)]
 pub struct Parts {
-    /// Where the L2P table of the design is stored.
+    /// Place where the L2P table of the design is stored: RAM or flash.
     pub mapping: MappingPart,
-    /// Page validity (which flash pages are valid): where it is stored.
+    /// Place where page validity (which flash pages are valid) is stored: RAM or flash.
     pub validity: ValidityPart,
     /// Mechanisms of the design that depend on the content of pages.
     pub content: ContentParts,
     /// Options of garbage collection and wear leveling.
     pub gc: GcOptions,
-    /// What makes the design's data survive a power loss.
+    /// Means by which the design's data survives a power loss.
     pub persistence: Persistence,
-    /// Which pages of each block recovery reads if it rebuilds the L2P table from flash.
+    /// Pages of each block that recovery reads if it rebuilds the L2P table from flash.
     pub survey: BlockSurvey,
 }
 
 impl Parts {
-    /// Returns the way to survive a power loss that the papers combine with this design's L2P table, page validity and
-    /// content mechanisms. Flash alone for a table in RAM; reverse-map entries in addition if pages are shared
-    /// (Remap-SSD); the newest pages for a demand-paged table that identifies invalid pages late (GeckoFTL); a battery
-    /// that writes dirty state for other demand-paged tables (DFTL, Delta-FTL) and for a validity bitmap on flash
-    /// (u-FTL); a battery that keeps all RAM for everything else.
+    /// Returns the persistence (means to survive a power loss) that the papers combine with this design's L2P table,
+    /// page validity and content mechanisms:
+    ///
+    /// - flash alone for a table in RAM, with reverse-map entries in addition if pages are shared (Remap-SSD);
+    /// - the newest pages for a demand-paged table that identifies invalid pages late (GeckoFTL);
+    /// - a battery that writes dirty state for other demand-paged tables (DFTL, Delta-FTL) and for a validity bitmap on
+    ///   flash (u-FTL);
+    /// - a battery that keeps all RAM for all other designs.
     pub fn usual_persistence(&self) -> Persistence {
         let ContentParts { recycle, sharing, delta, chunks, stateless_mechanisms: _ } = &self.content;
         let has_content_stage = self.content.places_content();
@@ -276,8 +280,8 @@ impl Parts {
         Ok(())
     }
 
-    /// Checks that recovery can rebuild what the design's content mechanisms keep in RAM, or that RAM survives a power
-    /// loss.
+    /// Checks that recovery can rebuild the state that the design's content mechanisms keep in RAM, or that RAM
+    /// survives a power loss.
     fn check_survival(&self) -> Result<()> {
         let ContentParts { recycle, sharing, delta, chunks, stateless_mechanisms: _ } = &self.content;
         let mechanisms = [recycle.is_some(), sharing.is_some(), delta.is_some(), chunks.is_some()];
@@ -298,14 +302,14 @@ impl Parts {
         ))
     }
 
-    /// Checks that page validity on flash is combined with a recovery that keeps the reports of invalid pages, or
+    /// Checks that page validity on flash is combined with a recovery that keeps the reports of invalid pages, or that
     /// derives them from the map on flash.
     fn check_validity(&self) -> Result<()> {
         let has_map_alone = matches!(self.mapping, MappingPart::Cached(_)) && !self.content.places_content();
         let is_followed = match self.persistence {
             Persistence::BatteryRam => true,
-            // Power loss may interrupt a merge of the log or the tree of invalid pages, and only RAM knows how far it
-            // got.
+            // Power loss may interrupt a merge of the log or the tree of invalid pages, and the progress of the merge
+            // is known only in RAM.
             Persistence::BatteryFlush => has_map_alone && matches!(self.validity, ValidityPart::Bitmap(_)),
             Persistence::BackwardScan { .. } => has_map_alone,
             Persistence::NvramMap => !matches!(self.validity, ValidityPart::Bitmap(_)),
@@ -340,8 +344,8 @@ impl Parts {
         ))
     }
 
-    /// Checks that a journal of the L2P table is combined with a recovery that replays it. Only a recovery that reads
-    /// all translation pages does.
+    /// Checks that a journal of the L2P table is combined with a recovery that replays the journal. Only a recovery
+    /// that reads all translation pages does so.
     fn check_journal(&self) -> Result<()> {
         let MappingPart::Journalled { cache, .. } = self.mapping else { return Ok(()) };
         let is_plain = cache == CachedOptions::of_entries(cache.cache_entries);
@@ -369,8 +373,8 @@ impl Parts {
         ))
     }
 
-    /// Returns what the flash model must keep of each page if this design runs on content descriptors (fingerprint and
-    /// sizes) instead of bytes.
+    /// Returns the fields of each page that the flash model must keep if this design runs on content descriptors
+    /// (fingerprint and sizes) instead of bytes.
     pub fn needed_sim_fields(&self) -> RetainedFields {
         RetainedFields {
             fingerprint: ContentSchemes::of_design(&self.content) != ContentSchemes::NONE,
@@ -378,21 +382,22 @@ impl Parts {
         }
     }
 
-    /// Whether a recovery of the design reads which logical pages are in packed pages (deltas, chunks), so that the
-    /// flash model must keep these pages ([`RetainedFields::packed`]). A battery that keeps RAM makes that unnecessary.
+    /// Returns whether a recovery of the design reads which logical pages are in packed pages (deltas, chunks). The
+    /// flash model must then keep these pages ([`RetainedFields::packed`]). A battery that keeps RAM makes that
+    /// unnecessary.
     pub fn recovers_packed_pages(&self) -> bool {
         let packs = self.content.delta.is_some() || self.content.chunks.is_some();
         packs && self.persistence != Persistence::BatteryRam
     }
 
-    /// Returns the bytes of NVRAM that the design needs for its reverse map (referrers of shared pages), for pages of
-    /// `page_bytes`.
+    /// Returns the bytes of NVRAM that the design needs for its reverse map (record of the referrers of shared pages),
+    /// if pages have `page_bytes` bytes.
     pub fn nvram_bytes(&self, page_bytes: u32) -> u64 {
         self.content.sharing.map_or(0, |sharing| sharing.reverse_map.nvram_bytes(page_bytes))
     }
 
-    /// Returns the bytes of NVRAM that the design needs in all: those of [`Self::nvram_bytes`] and, if the L2P table is
-    /// kept in NVRAM, 8 bytes per logical page, or per dirty entry if the table is on flash.
+    /// Returns the bytes of NVRAM that the design needs for its reverse map ([`Self::nvram_bytes`]) and for an L2P
+    /// table in NVRAM: 8 bytes per logical page, or per dirty entry if the table is on flash.
     pub fn nvram_bytes_with_map(&self, geometry: &Geometry, logical_pages: u32) -> u64 {
         let words = match self.mapping {
             _ if self.persistence != Persistence::NvramMap => 0,

@@ -13,8 +13,8 @@ pub(super) const DESIGN: Design = Design {
 };
 
 impl SharingDesign {
-    /// Returns the persistence with which shared pages stay shared over a power loss; it depends on where the reverse
-    /// map (referrers of shared pages) is stored.
+    /// Returns the persistence (means to survive a power loss) with which shared pages stay shared. It depends on where
+    /// the reverse map (record of the referrers of shared pages) is stored.
     pub(super) fn usual_persistence(self) -> Persistence {
         match self.reverse_map {
             ReverseMapPart::Ideal => Persistence::BatteryRam,

@@ -16,9 +16,9 @@ pub(super) const DESIGN: Design = Design {
 /// Options of the design [`uftl`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UFtlOptions {
-    /// Entries of the cache of the L2P table, 8 bytes of RAM each.
+    /// Number of entries in the RAM cache of the L2P table, 8 bytes of RAM each.
     pub cache_entries: u32,
-    /// Inner nodes of the tree of translation pages that are cached in RAM, one page each.
+    /// Number of inner nodes of the tree of translation pages that are cached in RAM, one page of RAM each.
     pub cached_nodes: u32,
 }
 

@@ -23,14 +23,14 @@ pub(super) const DESIGN: Design = Design {
 /// Options of the design [`wearwell`].
 #[derive(Clone, PartialEq, Debug)]
 pub struct WearwellOptions {
-    /// Entries of the cache of the L2P table in RAM. NVRAM holds an 8-byte word for each of them, and some more words
-    /// for garbage collection.
+    /// Number of entries in the RAM cache of the L2P table. NVRAM holds an 8-byte word for each of them, and some more
+    /// words for garbage collection.
     pub cache_entries: u32,
     /// Options of Logarithmic Gecko, the tree that stores page validity on flash.
     pub gecko: GeckoOptions,
     /// Options of recycling: a write revives a dead page of equal content.
     pub recycle: RecycleDesign,
-    /// Options of deduplication: the size of its content index of live pages, and whether hits are verified.
+    /// Options of deduplication: the size of the index of stored contents, and whether hits are verified.
     pub dedup: DedupOptions,
     /// Options of delta encoding. Only one delta page is filled at a time, because no battery saves open ones.
     pub delta: DeltaDesign,

@@ -16,9 +16,9 @@ use crate::sharing::reverse_map::ReverseMapEntry;
 
 impl<N: Nand> Ftl<N> {
     /// Maps `lpn` to `unit` (a stored physical page or member of a compressed chunk) without a program. With a
-    /// `source`, the same step unmaps the logical page `source` (a remap command in the mode
-    /// [`Relocate`](crate::address::RemapMode::Relocate)). Returns `false` if the reverse map cannot record this: the
-    /// caller must write the page instead. The caller has made room for metadata.
+    /// `source`, the bind also unmaps the logical page `source`, as a remap command in the mode
+    /// [`Relocate`](crate::address::RemapMode::Relocate) does. Returns `false` if the reverse map cannot record the
+    /// bind: the caller must write the page instead. The caller must have made room for metadata.
     ///
     /// # Errors
     /// Power loss.
@@ -29,12 +29,12 @@ impl<N: Nand> Ftl<N> {
         let Self { sharing, mapping, store, .. } = self;
         let Some(sharing) = sharing.as_mut().filter(|sharing| sharing.can_bind()) else { return Ok(false) };
         if mapping.as_demand_paged().is_some() {
-            // Fetching the map entry now lets the map change later without a flash operation, so the bind happens
+            // If the map entry is fetched here, the map changes below without a flash operation, so the bind happens
             // completely or not at all.
             mapping.lookup(store, lpn)?;
         }
         if source.is_none() && mapping.lookup_in_ram(lpn) == Some(unit) {
-            // `lpn` is mapped to the unit already, whose content is now the current one: a delta against it is
+            // `lpn` is mapped to the unit already, and the unit's content is the current one: a delta against it is
             // obsolete.
             self.drop_delta(lpn);
             return Ok(true);
@@ -64,9 +64,9 @@ impl<N: Nand> Ftl<N> {
         Ok(true)
     }
 
-    /// Records the trim of a range of logical pages durably, with one tombstone (reverse-map entry without a physical
-    /// page) for all. Returns `false` if the reverse map has no room for it. Nothing is recorded if RAM survives a
-    /// power loss, or if no page of the range is mapped.
+    /// Records the trim of the logical pages `first` to `last` durably, with one tombstone (reverse-map entry without a
+    /// physical page) for all of them. Returns `false` if the reverse map has no room for the tombstone. Records
+    /// nothing if RAM survives a power loss, or if no page of the range is mapped.
     pub(crate) fn record_tombstone(&mut self, first: Lpn, last: Lpn) -> Result<bool> {
         let Self { sharing, mapping, store, persistence, .. } = self;
         let (Some(sharing), true) = (sharing, persistence.replays_reverse_map_entries()) else {
@@ -89,7 +89,7 @@ impl<N: Nand> Ftl<N> {
         Ok(true)
     }
 
-    /// Removes the reference of `lpn` to `unit`, the physical page or member of a compressed chunk to which it was
+    /// Removes the reference of `lpn` to `unit`, the physical page or member of a compressed chunk to which `lpn` was
     /// mapped. Returns `true` if other logical pages still refer to `unit`; otherwise removes `unit` from the content
     /// index.
     #[inline]
@@ -107,8 +107,8 @@ impl<N: Nand> Ftl<N> {
         false
     }
 
-    /// Whether a unit (page or member of a compressed chunk) is known to be unreadable, so that no further logical page
-    /// may be mapped to it.
+    /// Returns whether a unit (page or member of a compressed chunk) is known to be unreadable. No further logical page
+    /// may be mapped to such a unit.
     pub(crate) fn is_unit_lost(&self, unit: Unit) -> bool {
         match &self.chunks {
             Some(stage) if !is_flash_page(unit, self.store.geometry().pages()) => {
@@ -118,8 +118,8 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Whether a stored unit (page or member of a compressed chunk) holds exactly this content, found by one charged
-    /// flash read. `false` if the unit cannot be read.
+    /// Returns whether a stored unit (page or member of a compressed chunk) holds exactly `content`; `false` if the
+    /// unit cannot be read. Costs one flash read.
     pub(crate) fn holds_content(&mut self, unit: Unit, content: &Content<'_>) -> Result<bool> {
         let mut stored = self.blank_page();
         let read = self.read_unit(unit, &mut stored, Cause::Content);

@@ -11,10 +11,10 @@ use crate::operation::Cause;
 use crate::store::Stream;
 
 impl<N: Nand> Ftl<N> {
-    /// Appends one page of `lpn` to the open block for host data of `pool` (set of planes) without GC: its valid page if
-    /// `is_valid`, and then `lpn` must be unmapped. Otherwise an older version, which is invalid from the start; its valid
-    /// page has to be constructed or written later, as recovery takes the newest page for the valid one. Used to build
-    /// a device in a known state; the programs are counted like any other.
+    /// Appends one page of `lpn` to the open block for host data of `pool` (set of planes) without GC, to build a
+    /// device in a known state. If `is_valid`, the page becomes the valid page of `lpn`, which must be unmapped.
+    /// Otherwise the page is an older version, invalid from the start. The valid page then has to be constructed or
+    /// written later, because recovery takes the newest page for the valid one. The program is counted like any other.
     ///
     /// # Errors
     /// [`Error::Full`](crate::Error::Full) if the pool has no free block.
@@ -54,7 +54,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Ends the construction of a device in a known state ([`Self::construct_page`]): writes the buffered changes of an
-    /// L2P map and a validity store on flash, each metadata page once. Needs free blocks for these pages.
+    /// L2P map and of a validity store on flash, each metadata page once. Needs free blocks for these pages.
     ///
     /// # Errors
     /// [`Error::Full`](crate::Error::Full) if there are no free blocks for metadata pages.

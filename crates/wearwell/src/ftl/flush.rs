@@ -12,7 +12,7 @@ use crate::store::Stream;
 
 impl<N: Nand> Ftl<N> {
     /// Serves a flush command of the host: writes the logical pages buffered for the next compressed chunk and, if the
-    /// L2P map is in NVRAM, the buffered deltas. Then synchronises the medium.
+    /// L2P map is in NVRAM, the buffered deltas. Then synchronises the medium (makes earlier writes durable).
     ///
     /// # Errors
     /// Those of [`Ftl::write`].
@@ -29,9 +29,9 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Switches the content schemes (deduplication, recycling, deltas, compression) of the design on or off at run
-    /// time. Content that is stored already keeps its form and stays readable. While deduplication and recycling are
-    /// both off, the hash tables of stored contents (content index and fingerprint store) learn only sampled writes,
-    /// but still drop content that is overwritten.
+    /// time; those in `running` are on. Stored content keeps its form and stays readable. While deduplication and
+    /// recycling are both off, the content index and the fingerprint store (hash tables of stored contents) record only
+    /// sampled writes, but still drop content that is overwritten.
     ///
     /// # Errors
     /// Those of [`Ftl::write`]: pages buffered for a compressed chunk and deltas buffered for a page are written before
@@ -43,7 +43,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Writes all data and metadata that exist only in RAM to flash, as a battery does at power loss, or a drive at a
-    /// shutdown command. Needs free pages like any other write.
+    /// shutdown command. Needs free pages like any host write.
     ///
     /// # Errors
     /// Those of [`Ftl::write`].
@@ -53,8 +53,8 @@ impl<N: Nand> Ftl<N> {
 
     fn write_all_back(&mut self) -> Result<()> {
         self.write_staged_deltas()?;
-        // If nothing must be written, no room is made: recovery repeats this step with a store whose state is only
-        // partly rebuilt.
+        // If nothing must be written, no room is made, because recovery repeats this function when the store's state is
+        // only partly rebuilt.
         while self.mapping.has_unwritten_changes() {
             self.require_room_for_metadata(Stream::Translation, self.mapping.pages_per_update().max(1))?;
             self.mapping.write_back(&mut self.store)?;
@@ -74,23 +74,23 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Returns the maximum number of superseded versions of translation pages that are retained for recovery. With
-    /// more, the buffer of the validity store on flash is written, after which they are not needed any more (GeckoFTL,
-    /// appendix C.2.2). The limit is the number of invalidation reports that this buffer holds, which bounds what
-    /// recovery reads; at most 1/64 of the device's pages.
+    /// Returns the maximum number of superseded versions of translation pages that are retained for recovery. If there
+    /// are more, the RAM buffer of the validity store on flash is written, and they are no longer needed (GeckoFTL,
+    /// appendix C.2.2). The maximum is the number of invalidation reports that this buffer holds, which bounds what
+    /// recovery reads, but at most 1/64 of the device's pages.
     pub(crate) fn max_retained_pages(&self) -> usize {
         let spared = (self.store.geometry().pages() / 64).max(1);
         u64::from(self.validity.entries_per_flush()).min(spared) as usize
     }
 
     /// Returns the maximum number of page programs between two writes of the RAM buffer of the validity store on flash.
-    /// Recovery reads only the newest pages, and would miss reports of invalid pages that stayed in the buffer longer.
+    /// Recovery reads only the newest pages, and would miss invalidation reports that stayed in the buffer longer.
     pub(crate) fn max_programs_between_flushes(&self) -> u64 {
         4 * u64::from(self.validity.entries_per_flush())
     }
 
-    /// Configures the block store to report newly opened blocks, and to retain superseded versions of translation
-    /// pages, if this design needs that.
+    /// Configures the block store to report newly opened blocks if page validity is on flash, and to retain superseded
+    /// versions of translation pages if recovery needs these.
     pub(super) fn configure_store_reports(&mut self) {
         if self.validity.is_on_flash() {
             self.store.record_opened_blocks();

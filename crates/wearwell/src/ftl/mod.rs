@@ -68,20 +68,21 @@ pub struct Ftl<N> {
     pub(crate) flush_limits: FlushLimits,
     pub(crate) logical_pages: u32,
     pub(crate) persistence: Persistence,
-    /// What recovery reads of each block of the device: the spare area of every page, or only the head and tail pages.
+    /// Pages that recovery reads of each block of the device: the spare area of every page, or only the head and tail
+    /// pages.
     pub(crate) survey: BlockSurvey,
-    /// Whether valid counts of blocks may be too high since recovery, by more pages than a lazy map (which learns late
-    /// which pages are invalid) accounts for. If GC then finds no victim, it counts valid pages anew.
+    /// Whether the valid counts of blocks may be too high since recovery, by more pages than a lazy map (which
+    /// identifies invalid pages late) explains. If GC then finds no victim, it counts valid pages anew.
     pub(crate) valid_counts_are_upper_bounds: bool,
-    /// Whether a recovery by backward scan has run on this device, so that audits accept valid counts that are too
-    /// high.
+    /// Whether this device has run a recovery by backward scan; audits then accept valid counts that are too high.
     pub(crate) has_recovered: bool,
-    /// Whether the battery has written RAM contents to flash after a power failure, and recovery has not finished yet.
+    /// Whether the battery has written RAM contents to flash after a power failure from which recovery has not finished
+    /// yet.
     pub(crate) battery_has_saved: bool,
 }
 
-/// Limits at which the RAM buffer of a validity store on flash is written before it is full. Checked whenever room for
-/// metadata is made, that is, at every host request.
+/// Limits at which the RAM buffer of a validity store on flash is written before it is full. They are checked whenever
+/// room for metadata is made, that is, at every host request.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FlushLimits {
     /// Maximum number of superseded versions of translation pages that are retained before the RAM buffer of the
@@ -201,9 +202,9 @@ impl<N: Nand> Ftl<N> {
         })
     }
 
-    /// Returns how many valid pages the device may hold beyond its logical pages, or an error if there are too few
-    /// physical pages. If the number were negative, every closed block could be full of valid pages when a write needs
-    /// room.
+    /// Returns how many valid pages the device may hold in addition to its logical pages, or [`Error::NoSpareSpace`] if
+    /// there are too few physical pages. With too few, every closed block could be full of valid pages when a write
+    /// needs room.
     fn require_spare_space(&self) -> Result<u64> {
         let good = self.store.total_free_blocks() as u64;
         let block_pages = self.store.data_pages() as u64;
@@ -219,10 +220,10 @@ impl<N: Nand> Ftl<N> {
         Ok(usable - self.logical_pages as u64)
     }
 
-    /// Blocks of each pool (set of planes) that data pages must leave free: the GC reserve, an open block for GC copies
-    /// (with dual-pool wear leveling another), and one open block for each further kind of page. Compressed chunks and
-    /// a map with a tree of translation pages need several pages at once, which the rest of an open block may not hold:
-    /// each counts one block more.
+    /// Returns the number of blocks of each pool (set of planes) that data pages must leave free: the GC reserve, an
+    /// open block for GC copies (with dual-pool wear leveling two), and one open block for each further kind of page.
+    /// Compressed chunks, and a map with a tree of translation pages, count one block more, because they need several
+    /// pages at once, for which the rest of an open block may be too small.
     pub fn reserved_blocks_per_pool(&self) -> u64 {
         let open_blocks = 1
             + u64::from(self.metadata_pages() > self.validity.metadata_pages())
@@ -234,8 +235,8 @@ impl<N: Nand> Ftl<N> {
         GC_RESERVE_BLOCKS as u64 + open_blocks
     }
 
-    /// Returns the maximum number of flash pages that metadata can occupy, with superseded versions that are retained
-    /// for recovery.
+    /// Returns the maximum number of flash pages that metadata can occupy, including superseded versions of translation
+    /// pages that are retained for recovery.
     pub fn metadata_pages(&self) -> u64 {
         let log = self.sharing.as_ref().map_or(0, |sharing| sharing.reverse_map.metadata_pages());
         let held = if self.persistence.compares_versions() { self.max_retained_pages() as u64 } else { 0 };
@@ -283,17 +284,18 @@ impl<N: Nand> Ftl<N> {
         self.scheme_counters = SchemeCounters::default();
     }
 
-    /// Returns the device's store: block allocation, block table, list of flash operations, and the medium.
+    /// Returns the device's store: block allocation, block table, list of flash operations, and the medium (flash and
+    /// NVRAM).
     pub fn store(&self) -> &Store<N> {
         &self.store
     }
 
-    /// Returns the device's store, mutable: to subscribe to flash operations, or to inject faults into the medium.
+    /// Returns the device's store for changes: to collect flash operations, or to inject faults into the medium.
     pub fn store_mut(&mut self) -> &mut Store<N> {
         &mut self.store
     }
 
-    /// Consumes the FTL and returns its store (block allocation and medium); drops everything else in RAM.
+    /// Consumes the FTL and returns its store (block allocation and medium). All other RAM state of the FTL is dropped.
     pub fn into_store(self) -> Store<N> {
         self.store
     }
@@ -309,58 +311,59 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Returns the recycler (reuses invalid pages whose content is written again), for reading its counters; `None` if
-    /// the design has none.
+    /// the design has no recycling.
     pub fn recycle(&self) -> Option<&Recycler> {
         self.recycle.as_deref().map(|stage| &stage.recycler)
     }
 
-    /// Whether the design has a content mechanism, so that each write needs the fingerprint of its content.
+    /// Returns whether the design has a content mechanism, so that each write needs the fingerprint of its content.
     #[inline]
     pub fn has_content_stage(&self) -> bool {
         self.places_by_content() || self.stateless_mechanisms.in_design != ContentSchemes::NONE
     }
 
-    /// Whether the design has a content mechanism that decides where content is stored (deduplication, remaps,
-    /// recycling, deltas or compression), so that not every logical page has a flash page of its own.
+    /// Returns whether the design has a content mechanism that decides where content is stored (deduplication, remaps,
+    /// recycling, deltas or compression). Not every logical page then has a flash page of its own.
     #[inline]
     pub(crate) fn places_by_content(&self) -> bool {
         self.recycle.is_some() || self.sharing.is_some() || self.delta.is_some() || self.chunks.is_some()
     }
 
-    /// Whether this design can map logical pages to stored pages without a program (deduplication or remap commands).
+    /// Returns whether this design can map logical pages to stored pages without a program (deduplication or remap
+    /// commands).
     pub fn can_bind(&self) -> bool {
         self.sharing.as_ref().is_some_and(|sharing| sharing.can_bind())
     }
 
-    /// Returns the number of reverse-map entries that are not superseded, tombstones (records of trims) included; 0
-    /// without a reverse map.
+    /// Returns the number of reverse-map entries (records of binds and trims) that are not superseded; 0 without a
+    /// reverse map.
     pub fn valid_reverse_map_entries(&self) -> u64 {
         self.sharing.as_ref().map_or(0, |sharing| sharing.reverse_map.valid_entries())
     }
 
-    /// Whether the logical page `lpn` is mapped, as far as the map entries in RAM show.
+    /// Returns whether the logical page `lpn` is mapped, as far as the map entries in RAM show it.
     pub fn is_mapped(&self, lpn: Lpn) -> bool {
         self.mapping.lookup_in_ram(lpn).is_some()
     }
 
-    /// Counters of compression; `None` if compression is not part of the design.
+    /// Returns the counters of compression; `None` if compression is not part of the design.
     pub fn chunk_statistics(&self) -> Option<CompressionStatistics> {
         self.chunks.as_ref().map(|stage| stage.statistics)
     }
 
-    /// Returns the number of logical pages that are acknowledged to the host but still in the RAM buffer of the next
-    /// compressed chunk.
+    /// Returns the number of logical pages that were acknowledged to the host but wait in RAM until a compressed chunk
+    /// is complete.
     pub fn buffered_chunk_pages(&self) -> usize {
         self.chunks.as_ref().map_or(0, |stage| stage.pending_pages())
     }
 
-    /// Counters of delta encoding; `None` if delta encoding is not part of the design.
+    /// Returns the counters of delta encoding; `None` if delta encoding is not part of the design.
     pub fn delta_statistics(&self) -> Option<DeltaStatistics> {
         self.delta.as_ref().map(|stage| stage.statistics)
     }
 
-    /// Resets the access counts of logical pages by which delta encoding finds hot pages. Called after preconditioning,
-    /// whose accesses do not show what the workload accesses often.
+    /// Resets the access counts of logical pages, by which delta encoding finds hot pages. Called after
+    /// preconditioning, because its accesses do not show what the workload accesses often.
     pub fn reset_access_counts(&mut self) {
         if let Some(stage) = &mut self.delta {
             stage.clear_access_counts();
@@ -372,7 +375,7 @@ impl<N: Nand> Ftl<N> {
         &self.collector.options
     }
 
-    /// Replaces the GC victim policy at run time.
+    /// Replaces the policy by which GC chooses victims at run time.
     pub fn set_victim_policy(&mut self, policy: VictimPolicy) {
         let options = GcOptions { policy, ..self.collector.options };
         let own = self.collector.user_policy.take();
@@ -383,15 +386,15 @@ impl<N: Nand> Ftl<N> {
         self.store.blocks_mut().exclude_nonempty_metadata(options.metadata != MetadataGc::Greedy);
     }
 
-    /// Installs a user-defined policy that chooses GC victims in place of the built-in one; `None` restores the
-    /// built-in one. It is not called if only a greedy choice is safe (at most [`GcOptions::urgent_blocks`] free
-    /// blocks), nor for blocks of metadata that [`MetadataGc::WhenEmpty`] collects.
+    /// Installs a user-supplied policy that chooses GC victims in place of the built-in policy; `None` restores the
+    /// built-in policy. The user's policy is not called if only a greedy choice is safe (at most
+    /// [`GcOptions::urgent_blocks`] free blocks), nor for blocks of metadata that [`MetadataGc::WhenEmpty`] collects.
     pub fn set_user_victim_policy(&mut self, policy: Option<UserVictimPolicy>) {
         self.collector.user_policy = policy;
     }
 
-    /// Changes the replacement policy and the capacity of the fingerprint store (the recycler's index of dead pages) at
-    /// run time. Does nothing if the design has no recycling.
+    /// Changes the replacement policy and the capacity (in entries) of the fingerprint store, the recycler's index of
+    /// dead pages, at run time. Does nothing if the design has no recycling.
     pub fn set_store_policy(&mut self, policy: StorePolicy, capacity_entries: Option<u32>) {
         if let Some(stage) = &mut self.recycle {
             stage.recycler.set_policy(policy, capacity_entries);
@@ -399,7 +402,8 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Bytes of RAM that an SSD controller needs for this design, one pair of name and bytes per data structure.
+    /// Returns the bytes of RAM that an SSD controller needs for this design, as one pair of name and bytes per data
+    /// structure.
     pub fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
         let mut parts = self.mapping.ram_bytes();
         parts.extend(self.validity.ram_bytes());
@@ -422,7 +426,7 @@ impl<N: Nand> Ftl<N> {
     }
 }
 
-/// Rejects options with which a design whose map is in NVRAM could not rebuild everything else from flash.
+/// Rejects options with which a design whose map is in NVRAM could not rebuild all other state from flash.
 fn require_what_nvram_map_needs(parts: &Parts, spare_bytes: u32) -> Result<()> {
     let content = &parts.content;
     let refusal = if parts.persistence != Persistence::NvramMap {

@@ -11,8 +11,8 @@ use crate::nand::Nand;
 use crate::tables::prefetch::{PREFETCHED_WRITES, pull_into_cache};
 
 impl<N: Nand> Ftl<N> {
-    /// Reads the entries of map, page validity and content tables that host writes to the logical pages `upcoming` will
-    /// need, so that their cache misses overlap. `fingerprints` are those of the contents to be written, empty if
+    /// Prefetches the entries of map, page validity and content tables that host writes to the logical pages `upcoming`
+    /// will need, so that their cache misses overlap. `fingerprints` are those of the contents to be written; empty if
     /// unknown.
     #[inline]
     pub fn prefetch_writes(&self, upcoming: &[Lpn], fingerprints: &[Fingerprint]) {
@@ -34,8 +34,8 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Reads the map entry, then the spare area, of each logical page in `upcoming` ahead of host reads of these pages,
-    /// so that the cache misses overlap.
+    /// Prefetches the map entry, then the spare area, of each logical page in `upcoming` for coming host reads of these
+    /// pages, so that the cache misses of the processor overlap.
     #[inline]
     pub fn prefetch_reads(&self, upcoming: &[Lpn]) {
         let pages = self.store.geometry().pages();
@@ -79,8 +79,8 @@ impl<N: Nand> Ftl<N> {
         );
     }
 
-    /// Reads the valid count and valid bit of each physical page in `places` ahead of its invalidation, so that the
-    /// cache misses overlap.
+    /// Prefetches the valid count and valid bit of each physical page in `places` for its invalidation, so that the
+    /// cache misses of the processor overlap.
     #[inline]
     fn prefetch_validity(&self, places: impl Iterator<Item = Ppn>) {
         let in_ram = !self.validity.is_on_flash();
@@ -90,9 +90,9 @@ impl<N: Nand> Ftl<N> {
         );
     }
 
-    /// Reads the entries of the content stages' tables that overwriting the current physical pages of `lpns` will need,
-    /// so that their cache misses overlap. Never inlined: devices without content stages are faster without this code
-    /// in the middle of their loop.
+    /// Prefetches the entries of the content stages' tables that overwriting the current physical pages of `lpns` will
+    /// need, so that their cache misses overlap. Never inlined: devices without content stages are faster if their loop
+    /// does not contain this code.
     #[inline(never)]
     fn prefetch_content(&self, lpns: &[Lpn], units: &[Unit], places: &[Ppn]) {
         let mut contents = [Fingerprint::default(); PREFETCHED_WRITES];
@@ -112,8 +112,8 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Reads the entries of the fingerprint store (index of dead pages) and content index (index of stored pages) that
-    /// looking up these fingerprints will need, so that their cache misses overlap.
+    /// Prefetches the entries of the fingerprint store (index of dead pages) and content index (index of stored pages)
+    /// that look-ups of `fingerprints` will need, so that their cache misses overlap.
     #[inline(never)]
     fn prefetch_content_lookups(&self, fingerprints: &[Fingerprint]) {
         if let Some(stage) = &self.recycle {

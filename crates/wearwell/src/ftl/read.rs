@@ -10,8 +10,9 @@ use crate::nand::Nand;
 use crate::operation::Cause;
 
 impl<N: Nand> Ftl<N> {
-    /// Reads one logical page. Returns `false` if the page was never written or is trimmed; it then reads as zeros.
-    /// `into` is one page long, or empty if the caller does not need the bytes; it is filled if the medium keeps bytes.
+    /// Reads one logical page. Returns `false` if the page was never written or is trimmed; the page then reads as
+    /// zeros. `into` is one page long, or empty if the caller does not need the bytes; it is filled only if the medium
+    /// keeps bytes.
     ///
     /// # Errors
     /// [`Error::OutOfRange`], [`Error::LogicalPageLost`], power loss. A demand-paged mapping may have to write
@@ -34,9 +35,9 @@ impl<N: Nand> Ftl<N> {
         Ok(found)
     }
 
-    /// Reads whole logical pages from `first` on, on a medium that keeps bytes. The result is that of one [`Ftl::read`]
-    /// per page. If the map is a table in RAM and each page is stored by itself, runs of mapped pages are read from the
-    /// medium in one call.
+    /// Reads whole logical pages from `first` on, as many as fit `into`, on a medium that keeps bytes. The result is
+    /// that of one [`Ftl::read`] per page. If the map is a table in RAM and each logical page has a flash page of its
+    /// own, runs of mapped pages are read from the medium in one call.
     ///
     /// # Errors
     /// Those of [`Ftl::read`], for the first page that cannot be read.
@@ -71,8 +72,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Appends to `places` the physical pages of the logical pages from `first` on, at most `most`, up to the first
-    /// unmapped one.
+    /// Appends to `places` the physical pages of the logical pages from `first` on: at most `most` pages, up to the
+    /// first unmapped logical page.
     fn collect_mapped_pages(&mut self, first: Lpn, most: usize, places: &mut Vec<Ppn>) -> Result<()> {
         for lpn in (first.0..).take(most).map(Lpn) {
             self.require_in_range(lpn)?;
@@ -82,8 +83,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Reads the old content of a logical page for a partial write (read-modify-write), like [`Ftl::read`] but without
-    /// counting a host read.
+    /// Reads the old content of a logical page for a partial write (read-modify-write). Differs from [`Ftl::read`] in
+    /// that it counts no host read.
     pub(crate) fn read_for_modify(&mut self, lpn: Lpn, into: &mut [u8]) -> Result<bool> {
         self.require_in_range(lpn)?;
         if self.read_buffered_page(lpn, into) {
@@ -93,9 +94,9 @@ impl<N: Nand> Ftl<N> {
         self.read_place(lpn, place, into).map_err(|error| error.lost_page_if_uncorrectable(lpn))
     }
 
-    /// Looks up the unit (physical page or member of a compressed chunk) to which `lpn` is mapped. A device that is
-    /// full or has lost a metadata page cannot write translation pages any more: there the look-up writes and caches
-    /// nothing, so that reads still work.
+    /// Returns the unit (physical page or member of a compressed chunk) to which `lpn` is mapped; `None` if `lpn` is
+    /// unmapped. A device that is full or has lost a metadata page cannot write translation pages any more. On such a
+    /// device the look-up writes and caches nothing, so that reads still work.
     #[inline]
     fn locate(&mut self, lpn: Lpn) -> Result<Option<Unit>> {
         match self.make_room_for_metadata() {
@@ -138,7 +139,7 @@ impl<N: Nand> Ftl<N> {
         self.store.read(Ppn(unit.0), into, cause).map(drop)
     }
 
-    /// Returns the fingerprint of the content of `unit`: from the OOB record of a physical page, or from the chunk
+    /// Returns the fingerprint of the content of `unit`. It is read from the OOB of a physical page, or from the chunk
     /// table for a member of a compressed chunk.
     #[inline]
     pub(crate) fn fingerprint_of_unit(&self, unit: Unit) -> Fingerprint {

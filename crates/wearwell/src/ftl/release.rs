@@ -11,7 +11,8 @@ use crate::nand::Nand;
 use crate::validity::Validity;
 
 impl<N: Nand> Ftl<N> {
-    /// Maps `lpn` to `place`, a physical page or member of a compressed chunk (`None` unmaps it). Returns the old one.
+    /// Maps `lpn` to `place`, a physical page or member of a compressed chunk; `None` unmaps `lpn`. Returns the place
+    /// to which `lpn` was mapped before.
     #[inline]
     pub(crate) fn change_map(&mut self, lpn: Lpn, place: Option<Unit>) -> Result<Option<Unit>> {
         self.mapping.update(&mut self.store, lpn, place)
@@ -25,9 +26,9 @@ impl<N: Nand> Ftl<N> {
         Err(Error::OutOfRange { lpn: lpn.0 as u64, pages: self.logical_pages })
     }
 
-    /// Removes the reference of `lpn` to `old`, the physical page or member of a compressed chunk to which it was
-    /// mapped. When the last reference is gone, the physical page is invalidated (or the chunk member dropped) and may
-    /// become recyclable.
+    /// Removes the reference of `lpn` to `old`, the physical page or member of a compressed chunk to which `lpn` was
+    /// mapped. After its last reference is removed, a physical page is invalidated and may be recycled, and a chunk
+    /// member is dropped.
     #[inline(always)]
     pub(crate) fn release_reference(&mut self, lpn: Lpn, old: Option<Unit>) {
         let Some(old) = old else { return };
@@ -55,9 +56,10 @@ impl<N: Nand> Ftl<N> {
         self.store.discard(page);
     }
 
-    /// Reports newly opened blocks to a validity store on flash, which then discards the invalid pages it recorded for
-    /// their previous contents. Must happen before invalid pages of such a block are reported, and before buffered
-    /// reports are written: recovery repeats it for blocks whose first page is younger than that write.
+    /// Reports newly opened blocks to a validity store on flash, which then discards the invalid pages that it recorded
+    /// for the previous contents of these blocks. Must be called before invalid pages of such a block are reported, and
+    /// before buffered reports are written: recovery repeats the call for blocks whose first page is newer than that
+    /// write.
     #[inline]
     pub(crate) fn report_opened_blocks(&mut self) {
         while let Some(block) = self.store.take_opened_block() {
@@ -65,7 +67,7 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Invalidates the physical pages that a lazy map has identified as superseded.
+    /// Invalidates the physical pages that a lazy map (which identifies invalid pages late) has found to be superseded.
     pub(crate) fn invalidate_identified_pages(&mut self) {
         while let AnyMapping::Cached(cached) = &mut self.mapping
             && let Some(IdentifiedInvalidPage { ppn, is_certain }) = cached.take_identified()
@@ -73,8 +75,8 @@ impl<N: Nand> Ftl<N> {
             if is_certain {
                 self.invalidate_page(ppn);
             } else if self.validity.is_on_flash() {
-                // The page may have been invalidated before: the valid count of the block is left too high rather than
-                // too low.
+                // The page may have been invalidated before. Then the valid count of the block stays too high rather
+                // than becoming too low.
                 self.validity.invalidate(ppn);
                 self.valid_counts_are_upper_bounds = true;
             } else if self.validity.is_valid(ppn) {

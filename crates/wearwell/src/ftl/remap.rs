@@ -9,8 +9,8 @@ use crate::mapping::Mapping;
 use crate::nand::Nand;
 
 impl<N: Nand> Ftl<N> {
-    /// Maps `target` to the content of `source`; [`RemapMode::Relocate`] then deallocates `source`. This is a bind
-    /// without a program if the design shares pages and can record the bind, otherwise a write.
+    /// Maps logical page `target` to the content of `source`; [`RemapMode::Relocate`] then deallocates `source`. This
+    /// is a bind without a program if the design shares pages and can record the bind, otherwise a write.
     ///
     /// # Errors
     /// Those of [`Ftl::read`], [`Ftl::write`] and [`Ftl::trim`]; `target` is unchanged if reading `source` fails.
@@ -42,8 +42,8 @@ impl<N: Nand> Ftl<N> {
         self.remap_by_writing(target, source, mode)
     }
 
-    /// Writes a page that could not be bound (mapped to stored content without a program), without trying
-    /// deduplication: that would find the page that was just rejected. The new copy serves later writes of this
+    /// Writes a page that could not be bound (mapped to stored content without a program). Does not try deduplication,
+    /// which would find the stored page to which the bind just failed. The new copy serves later writes of this
     /// content.
     pub(crate) fn write_instead_of_bind(
         &mut self,
@@ -60,9 +60,9 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Remaps by a read and a program, which every design can do and which is the fallback if the bind (mapping without
-    /// a program) is impossible (Remap-SSD, section 4.3). A relocated source is trimmed; each operation counts as a
-    /// host operation. On a medium without bytes the fingerprint is copied, but not the known compressed size.
+    /// Remaps a logical page by a read and a program. Every design can do this; it is the fallback if the bind (mapping
+    /// without a program) is impossible (Remap-SSD, section 4.3). A relocated source is trimmed. Each operation counts
+    /// as a host operation. On a medium without bytes the fingerprint is copied, but not the known compressed size.
     fn remap_by_writing(&mut self, target: Lpn, source: Lpn, mode: RemapMode) -> Result<()> {
         let mut page = self.blank_page();
         if !self.read(source, &mut page)? {

@@ -25,7 +25,7 @@ use crate::nand::Nand;
 use crate::sharing::counts::MAX_REFERRERS;
 use crate::sharing::reverse_map::{RemapCommand, ReverseMapEntry};
 
-/// A remap command of several pages: maps a range of target logical pages to the content of a range of source pages.
+/// A remap command of several pages: a range of target logical pages gets the contents of a range of source pages.
 #[derive(Clone, Copy)]
 struct Remap {
     target: Lpn,
@@ -43,8 +43,8 @@ impl Remap {
         (self.source.0..self.source.0 + self.pages).map(Lpn)
     }
 
-    /// Whether this remap command deallocates the logical page `source`: the command relocates, and `source` is not one
-    /// of its targets.
+    /// Returns whether this remap command deallocates the logical page `source`: the command has the mode relocate, and
+    /// `source` is not one of its targets.
     fn deallocates_source(self, source: Lpn) -> bool {
         let is_target = (self.target.0..self.target.0 + self.pages).contains(&source.0);
         self.mode == RemapMode::Relocate && !is_target
@@ -53,9 +53,9 @@ impl Remap {
 
 impl<N: Nand> Ftl<N> {
     /// Maps `pages` logical pages from `target` on to the contents of the pages from `source` on, as if the source
-    /// range had been copied aside first. With [`RemapMode::Relocate`] the sources are deallocated, unless they are
-    /// targets too. Atomic if the design has atomic commands; otherwise page by page, and after an error the pages
-    /// before it stay remapped.
+    /// range had been copied aside first. [`RemapMode::Relocate`] deallocates the sources that are not targets too. The
+    /// command is atomic if the design has atomic commands. Otherwise it is executed page by page, and after an error
+    /// the pages before the failed one stay remapped.
     ///
     /// # Errors
     /// Those of [`Ftl::remap_page`]; [`Error::NotAtomic`] for an atomic command that cannot be recorded as a whole and
@@ -64,7 +64,8 @@ impl<N: Nand> Ftl<N> {
         if self.sharing.as_ref().is_some_and(|sharing| sharing.design.atomic_commands) {
             return self.remap_atomically(Remap { target, source, pages, mode });
         }
-        // Ascending if the target is lower, descending if it is higher: no source is overwritten before it is read.
+        // Ascending if the target is lower than the source, descending if it is higher: no source is overwritten before
+        // it is read.
         let remap = |k: u32| self.remap_page(Lpn(target.0 + k), Lpn(source.0 + k), mode);
         if target <= source { (0..pages).try_for_each(remap) } else { (0..pages).rev().try_for_each(remap) }
     }
@@ -86,7 +87,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Returns the first source page of the command whose physical page would get more referrers (logical pages mapped
-    /// to it) than are allowed, with the referrers that earlier sources of the command add.
+    /// to it) than are allowed; the referrers that earlier sources of the command add are counted.
     fn saturated_source(&self, remap: Remap) -> Option<Lpn> {
         let sharing = self.sharing.as_ref()?;
         let mut added: HashMap<Unit, u32, FxBuildHasher> = HashMap::default();
@@ -98,7 +99,7 @@ impl<N: Nand> Ftl<N> {
         })
     }
 
-    /// Writes the content of `lpn` to a physical page of its own, so that it no longer shares one with other logical
+    /// Writes the content of `lpn` to a physical page of its own, so that `lpn` shares no page with other logical
     /// pages.
     fn rewrite(&mut self, lpn: Lpn) -> Result<()> {
         let mut page = self.blank_page();
@@ -129,7 +130,7 @@ impl<N: Nand> Ftl<N> {
         )
     }
 
-    /// Updates the L2P map by the recorded entries of an atomic remap command. New referrers of a physical page
+    /// Updates the L2P map for an atomic remap command whose entries are recorded. New referrers of a physical page
     /// (logical pages mapped to it) are counted before old ones are released, because a page may gain and lose
     /// referrers in one command.
     fn apply_remap(&mut self, remap: Remap, places: &[Option<Unit>]) -> Result<()> {

@@ -15,8 +15,8 @@ use crate::store::{GC_RESERVE_BLOCKS, Stream};
 use crate::validity::Validity;
 
 impl<N: Nand> Ftl<N> {
-    /// Frees blocks by GC until the next host page, and the metadata pages that it may cause, can be appended. Returns
-    /// the pool (set of planes) in which the host page is to be placed.
+    /// Frees blocks by GC until the next host page, and the metadata pages that its write may cause, can be appended.
+    /// Returns the pool (set of planes) in which the host page is to be placed.
     #[inline(always)]
     pub(crate) fn make_room_for_write(&mut self) -> Result<u32> {
         let pool = self.store.peek_pool(Stream::Host);
@@ -36,9 +36,9 @@ impl<N: Nand> Ftl<N> {
             || self.store.free_blocks(pool) > GC_RESERVE_BLOCKS
     }
 
-    /// Finds the next pool (set of planes) that can take a host page; called if the pool whose turn it is holds only
-    /// valid data. A round tries every pool. Deferred map writes at the end of a round may make new garbage, so rounds
-    /// repeat while they collect any block.
+    /// Returns the next pool (set of planes) that can take a host page. Called if the pool whose turn it is holds only
+    /// valid data. One round tries every pool. Deferred map writes may make new garbage, so rounds are repeated as long
+    /// as a round collects any block.
     fn find_writable_pool(&mut self) -> Result<u32> {
         loop {
             let victims = self.store.stats.gc_victims;
@@ -65,8 +65,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Runs the deferred metadata writes of mapping and validity store, and makes room for the next metadata pages, by
-    /// GC if needed.
+    /// Executes the deferred metadata writes of mapping and validity store, and makes room for the next metadata pages,
+    /// by GC if needed.
     #[inline]
     pub(crate) fn make_room_for_metadata(&mut self) -> Result<()> {
         if self.validity.is_on_flash() {
@@ -89,9 +89,9 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Runs the deferred writes of mapping and validity store, for designs with both on flash. Validity is written
-    /// first, because pages that the map identifies as invalid are added to its buffer. After a step of the map that
-    /// programmed nothing, the validity store has no new work and is not checked again.
+    /// Executes the deferred writes of mapping and validity store, for designs with both on flash. Validity is written
+    /// first, because pages that the map identifies as invalid are added to the buffer of the validity store. After a
+    /// step of the map that programmed nothing, the validity store has no new work and is not checked again.
     fn write_deferred_metadata(&mut self) -> Result<()> {
         let (of_map, of_validity) =
             (self.mapping.pages_per_update(), self.validity.pages_per_deferred_write());
@@ -110,9 +110,9 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Runs one deferred write of the validity store on flash, at most one page; `false` if none was due. Its RAM
-    /// buffer is written when it is full, when too many superseded translation pages are retained until it is written,
-    /// or after too many programs since its last write.
+    /// Executes one deferred write of the validity store on flash, at most one page; returns `false` if none was due.
+    /// The RAM buffer of the store is written when it is full, when too many superseded translation pages are retained
+    /// because of it, or after too many programs since the last write of the buffer.
     #[inline(always)]
     fn write_deferred_validity_step(&mut self) -> Result<bool> {
         self.report_opened_blocks();
@@ -137,7 +137,7 @@ impl<N: Nand> Ftl<N> {
                 && self.validity.has_unwritten())
     }
 
-    /// Runs the deferred writes of a validity store on flash until none is due; the mapping writes nothing.
+    /// Executes the deferred writes of a validity store on flash until none is due. Executes no writes of the mapping.
     pub(crate) fn write_deferred_validity(&mut self) -> Result<()> {
         while self.validity.is_on_flash() {
             self.require_room_for_metadata(Stream::Validity, self.validity.pages_per_deferred_write())?;
@@ -160,7 +160,7 @@ impl<N: Nand> Ftl<N> {
         loop {
             self.require_room_for_metadata(Stream::Translation, of_map)?;
             self.require_room_for_metadata(Stream::Validity, of_validity)?;
-            // Opening a validity block may have used the free block that the translation page needs.
+            // Opening a validity block may have used up the free block that the translation page needs.
             if self.store.has_room_for_pages(Stream::Translation, of_map) {
                 return Ok(());
             }
@@ -174,13 +174,13 @@ impl<N: Nand> Ftl<N> {
         while !self.store.has_room_for_pages(stream, pages) {
             self.collect_anywhere()?;
         }
-        // The block is opened now, so that the host page of this request cannot use it and leave GC without its
+        // The block is opened here, so that the host page of this request cannot use it and leave GC without its
         // reserve.
         self.store.open_block_ahead(stream)
     }
 
-    /// Makes room for `pages` pages of `stream`, which host writes fill in addition to the host stream (deltas or
-    /// compressed chunks). Returns a pool (set of planes) that has this room.
+    /// Makes room for `pages` pages of `stream` (deltas or compressed chunks), which host writes fill in addition to
+    /// the host stream. Returns a pool (set of planes) that has this room.
     pub(crate) fn make_room_for_pages(&mut self, stream: Stream, pages: u32) -> Result<u32> {
         loop {
             for _ in 0..self.store.pools() {

@@ -13,22 +13,22 @@ use crate::ftl::Ftl;
 use crate::mapping::AnyMapping;
 use crate::nand::Nand;
 
-/// Number of host pages that a run of writes handles together, in one loop each over map, validity and block table. A
-/// larger number means fewer waits for the last cache misses of a loop; at 128 the cache lines still fit the
-/// first-level cache.
+/// Number of host pages that a batch of writes handles together, in one loop each over map, validity and block table. A
+/// larger number means fewer waits for the last cache misses of a loop. At 128 the cache lines still fit the
+/// first-level cache of the processor.
 const PREFETCHED_WRITES: usize = 128;
 
 impl<N: Nand> Ftl<N> {
-    /// Whether this design writes runs of pages together, table by table ([`Self::write_page_batch`]): its L2P map is a
-    /// plain table in RAM, validity is in RAM, and there is no content stage.
+    /// Returns whether this design writes batches of pages table by table ([`Self::write_page_batch`]): its L2P map is
+    /// a plain table in RAM, validity is in RAM, and there is no content stage.
     #[inline]
     pub fn supports_write_batches(&self) -> bool {
         let is_flat = matches!(&self.mapping, AnyMapping::Flat(map) if !map.has_nvram_copy());
         is_flat && !self.validity.is_on_flash() && !self.has_content_stage()
     }
 
-    /// Writes the logical pages `lpns` in order, with content that the design does not look at. Returns how many were
-    /// written, and the error that ended the run, if any.
+    /// Writes the logical pages `lpns` in order; their content has no meaning for the design. Returns how many were
+    /// written, and the error that ended the batch, if any.
     ///
     /// # Errors
     /// Those of [`Ftl::write`].
@@ -45,8 +45,8 @@ impl<N: Nand> Ftl<N> {
         (done, Ok(()))
     }
 
-    /// Writes as many of the pages `lpns` together as fit the current open blocks, or the first page alone. Returns how
-    /// many were written.
+    /// Writes as many of the pages `lpns` together as fit the current open blocks, or only the first page if none can
+    /// be written together. Returns how many were written.
     #[inline]
     fn write_batch_part(&mut self, lpns: &[Lpn]) -> (usize, Result<()>) {
         if self.supports_write_batches() && lpns.iter().all(|lpn| lpn.0 < self.logical_pages) {
@@ -63,8 +63,8 @@ impl<N: Nand> Ftl<N> {
         (usize::from(written.is_ok()), written)
     }
 
-    /// Maps the logical pages `lpns` to `places`, the physical pages to which they were appended, and invalidates their
-    /// old pages.
+    /// Maps the logical pages `lpns` to `places`, the physical pages to which they were appended, and invalidates the
+    /// physical pages to which they were mapped before.
     #[inline]
     fn map_run(&mut self, lpns: &[Lpn], places: &[Ppn]) {
         let (AnyMapping::Flat(map), Some(bitmap)) = (&mut self.mapping, self.validity.as_ram_bitmap_mut())

@@ -18,8 +18,8 @@ impl<N: Nand> Ftl<N> {
         self.trim_range(lpn, 1)
     }
 
-    /// Deallocates `pages` logical pages from `first` on. A design that records trims durably records one tombstone
-    /// (durable record of a trim) for the range.
+    /// Deallocates `pages` logical pages from `first` on. A design whose trims are durable records one tombstone
+    /// (durable record of a trim) for the whole range.
     ///
     /// # Errors
     /// Those of [`Ftl::trim`]; pages before the one that failed may be deallocated already.
@@ -38,9 +38,8 @@ impl<N: Nand> Ftl<N> {
         lpns.try_for_each(|lpn| self.retry_after_program_failure(|ftl| ftl.trim_page(lpn, is_recorded)))
     }
 
-    /// Trims the logical pages `first` to `last` on a lazy map (which learns late which page an overwrite made
-    /// invalid). Each step writes changed translation pages to flash at once, and old pages are invalidated as the map
-    /// identifies them.
+    /// Trims the logical pages `first` to `last` on a lazy map (which identifies invalid pages late). Each step writes
+    /// changed translation pages to flash at once, and invalidates the old physical pages that the map identifies.
     fn trim_through(&mut self, first: Lpn, last: Lpn) -> Result<()> {
         let mut next = first;
         while next <= last {

@@ -15,8 +15,8 @@ use crate::store::Stream;
 
 impl<N: Nand> Ftl<N> {
     /// Retries `step` while it returns [`Error::Full`] and a program failed in between: the failure used up the
-    /// reserved block, and GC may free another. Terminates because every failed program closes a block for good. A
-    /// `step` that returns `Full` has changed nothing.
+    /// reserved block, and GC may free another. Terminates because every failed program closes a block for good. `step`
+    /// must change nothing when it returns `Full`.
     pub(crate) fn retry_after_program_failure<T>(
         &mut self,
         step: impl Fn(&mut Self) -> Result<T>,
@@ -71,8 +71,8 @@ impl<N: Nand> Ftl<N> {
         self.finish_mechanisms(seen)
     }
 
-    /// Returns the fingerprint of a page to be written. Counts one hashed page if this design looks fingerprints up,
-    /// even if two schemes (deduplication and recycling) use the hash.
+    /// Returns the fingerprint of a page to be written. Counts one hashed page if this design looks up fingerprints,
+    /// even if both deduplication and recycling use the hash.
     #[inline]
     fn hash(&mut self, content: &Content<'_>) -> Fingerprint {
         let fingerprint = content.fingerprint();
@@ -109,7 +109,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Adds a newly stored unit (physical page or member of a compressed chunk) to the content index, the hash table by
-    /// which deduplication finds stored contents. If the content was not hashed, marks the page so that recycling
+    /// which deduplication finds stored contents. If the content was not hashed, marks the unit so that recycling
     /// ignores it.
     #[inline]
     pub(crate) fn index_content(&mut self, fingerprint: Fingerprint, unit: Unit) {
@@ -131,8 +131,8 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Marks a physical page just programmed as not hashed: recycling cannot find it by content after it is
-    /// invalidated.
+    /// Marks a physical page that was just programmed as not hashed: recycling cannot find this page by its content
+    /// after it is invalidated.
     #[cold]
     fn note_unhashed(&mut self, unit: Unit) {
         if let Some(stage) = &mut self.recycle

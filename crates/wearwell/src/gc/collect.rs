@@ -23,8 +23,9 @@ use crate::store::{BlockState, GC_RESERVE_BLOCKS, PageCopies, Stream};
 use crate::validity::Validity;
 
 impl<N: Nand> Ftl<N> {
-    /// Executes one step of background GC: collects a victim in the first pool (set of planes) with fewer free blocks
-    /// than [`GcOptions::background_blocks`](crate::gc::GcOptions::background_blocks); `false` if no pool has so few.
+    /// Collects one victim in the background (idle time), in the first pool (set of planes) with fewer free blocks than
+    /// [`GcOptions::background_blocks`](crate::gc::GcOptions::background_blocks). Returns `false` if no pool has so
+    /// few.
     ///
     /// # Errors
     /// The errors of [`Ftl::write`].
@@ -39,8 +40,8 @@ impl<N: Nand> Ftl<N> {
         })
     }
 
-    /// Collects one GC victim of `pool` (set of planes), and moves a block if wear leveling requires it; `false` if no
-    /// page can be freed.
+    /// Collects one GC victim of `pool` (set of planes), and moves a block if wear leveling requires it. Returns
+    /// `false` if GC can free no page.
     pub(crate) fn collect(&mut self, pool: u32) -> Result<bool> {
         self.write_back_crowded_map()?;
         let before =
@@ -68,8 +69,8 @@ impl<N: Nand> Ftl<N> {
         Ok(true)
     }
 
-    /// Records an event about the choice of a victim, with the candidates from which it was chosen. `chooser` is a copy
-    /// of the chooser in its state before the choice.
+    /// Records an event about the choice of a victim, with the candidate blocks from which it was chosen. `chooser` is
+    /// a copy of the victim chooser, made before the choice.
     #[cold]
     fn note_victim(&mut self, pool: u32, (block, rule): (BlockId, VictimRule), mut chooser: VictimChooser) {
         let Self { store, recycle, delta, .. } = self;
@@ -101,9 +102,9 @@ impl<N: Nand> Ftl<N> {
         self.store.flash_ops.record_event(|| FtlEvent::Victim(Box::new(choice)));
     }
 
-    /// Erases up to `most` blocks without valid pages before GC needs them; returns how many. This causes no extra
-    /// wear, because each would be erased anyway before its next program. Erases none if recycling may revive dead
-    /// pages, or if page validity is on flash, where a query costs reads.
+    /// Erases up to `most` blocks without valid pages before GC needs them, and returns the number of erased blocks.
+    /// This causes no extra wear, because each such block would be erased anyway before its next program. Erases none
+    /// if recycling may revive dead pages, or if page validity is on flash, where a query costs reads.
     ///
     /// # Errors
     /// Power loss.
@@ -125,8 +126,8 @@ impl<N: Nand> Ftl<N> {
         Ok(erased)
     }
 
-    /// Writes translation pages if a map on flash is short of NVRAM for the changes that a collection causes, as long
-    /// as these pages have room without using the blocks reserved for GC.
+    /// Writes translation pages if NVRAM has too little room for the map changes that a collection causes. Stops when
+    /// these pages would need the blocks reserved for GC.
     #[inline]
     fn write_back_crowded_map(&mut self) -> Result<()> {
         let pages = self.mapping.pages_per_update();
@@ -137,16 +138,16 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Whether wear leveling may move the data of `block` now: the pool (set of planes) keeps its GC reserve, and the
-    /// reverse map can record all referrers (logical pages) of the block's pages.
+    /// Returns whether wear leveling may move the data of `block`: the pool (set of planes) keeps its GC reserve, and
+    /// the reverse map can record all referrers (logical pages mapped to the block's pages).
     fn may_move_for_wear(&mut self, block: BlockId, pool: u32) -> Result<bool> {
         Ok(self.store.free_blocks(pool) > GC_RESERVE_BLOCKS
             && self.can_empty_block(block, self.store.blocks().block_pages())?)
     }
 
     /// Executes a dirty swap of dual-pool wear leveling: moves the data of `cold` to the block `worn`, which was just
-    /// erased. Does nothing while the block of the last swap is still being filled; whether a swap is due is checked
-    /// again at the next erase.
+    /// erased. Does nothing while the block of the previous swap is still being filled; the next erase checks again
+    /// whether a swap is due.
     fn swap_dirty(&mut self, worn: BlockId, cold: BlockId, pool: u32) -> Result<()> {
         let stream = self.stream_of_copies(self.store.blocks().kind(cold), pool);
         if self.store.has_parked_block(stream, pool) {
@@ -158,9 +159,10 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Returns the victim that the policy chooses, if emptying it frees a page. Emptying may free nothing if the
-    /// reverse map cannot record that several logical pages share a copy, so that each shared page must be stored once
-    /// per logical page. Then returns the first other block that can be emptied with a gain, fewest valid pages first.
+    /// Returns the victim that the policy chooses, if emptying this block frees a page. Otherwise returns the first
+    /// other block whose collection frees a page, fewest valid pages first. Emptying frees no page if the reverse map
+    /// cannot record that several logical pages share a copy, because each shared page is then stored once per logical
+    /// page.
     fn take_victim(&mut self, pool: u32) -> Result<Option<(BlockId, VictimRule)>> {
         let Some((chosen, rule)) = self.choose_victim(pool)? else { return Ok(None) };
         if self.can_empty_block(chosen, self.most_pages(chosen, pool))? {
@@ -176,8 +178,8 @@ impl<N: Nand> Ftl<N> {
         Ok(None)
     }
 
-    /// Returns the maximum number of pages that emptying `block` may append: fewer than its erase frees and, if the
-    /// pool (set of planes) has no free block, no more than the open block for copies has left.
+    /// Returns the maximum number of pages that GC may append to empty `block`: fewer than the erase of the block frees
+    /// and, if the pool (set of planes) has no free block, at most the free pages of the open block for copies.
     fn most_pages(&self, block: BlockId, pool: u32) -> u32 {
         let blocks = self.store.blocks();
         let gaining = blocks.block_pages() - 1;
@@ -187,7 +189,8 @@ impl<N: Nand> Ftl<N> {
         gaining.min(self.store.open_block_pages_left(self.stream_of_copies(blocks.kind(block), pool), pool))
     }
 
-    /// Returns the block that the victim policy, or a rule that replaces it, chooses, and which rule it was.
+    /// Returns the block that GC is to collect, and the rule that chose it: the victim policy, or a rule that overrides
+    /// the policy.
     fn choose_victim(&mut self, pool: u32) -> Result<Option<(BlockId, VictimRule)>> {
         let by = |rule: VictimRule| move |block: BlockId| (block, rule);
         if self.store.free_blocks(pool) == 0 {
@@ -221,7 +224,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Returns the victim that the user-supplied policy chooses; `None` if there is no such policy, or if the pool (set
-    /// of planes) is short of free blocks.
+    /// of planes) has too few free blocks for a free choice.
     #[inline]
     fn user_policy_choice(&self, pool: u32) -> Result<Option<BlockId>> {
         let Some(policy) = &self.collector.user_policy else { return Ok(None) };
@@ -233,10 +236,11 @@ impl<N: Nand> Ftl<N> {
         policy.choose(&VictimCandidates { blocks, erases: &erases, pool, now_programs: now })
     }
 
-    /// Returns a victim for a pool (set of planes) without a free block (failures or a power cut used up the reserve):
-    /// the block with the fewest valid pages whose copies fit into an open block. A worn drive can spend much of its
-    /// life in this state, so the index of blocks by valid pages is queried first. All blocks are searched only if that
-    /// block does not fit and blocks of another kind, whose copies use another stream, may.
+    /// Returns the victim for a pool (set of planes) without a free block: the block with the fewest valid pages whose
+    /// copies fit into an open block. Such a pool exists after failures or a power cut used up the reserve. A worn
+    /// drive can spend much of its life in this state, so the index of blocks by valid pages is queried first. All
+    /// blocks are searched only if the first block of the index does not fit, and blocks of another kind, whose copies
+    /// use another stream, may fit.
     fn fitting_victim(&mut self, pool: u32) -> Result<Option<BlockId>> {
         let emptiest = self.store.blocks_mut().block_with_fewest_valid(pool);
         let fits = |block: BlockId| self.store.blocks().valid_pages(block) <= self.most_pages(block, pool);
@@ -262,9 +266,8 @@ impl<N: Nand> Ftl<N> {
         self.fitting_with_superseded(&closed, pool)
     }
 
-    /// Returns a victim as [`Self::fitting_victim`] does, for a lazy map, which makes valid counts too high: after an
-    /// interrupted collection the victim is full of pages that its copies have superseded, and only spare areas show
-    /// this.
+    /// Returns a victim as [`Self::fitting_victim`] does, for a lazy map, whose valid counts are too high. After an
+    /// interrupted collection, the victim is full of pages of which newer copies exist, and only spare areas show this.
     fn fitting_with_superseded(&mut self, closed: &[BlockId], pool: u32) -> Result<Option<BlockId>> {
         let mut pages = Vec::new();
         for &block in closed {
@@ -284,7 +287,7 @@ impl<N: Nand> Ftl<N> {
         Ok(None)
     }
 
-    /// Moves the live pages of a closed block to open blocks, and erases it.
+    /// Moves the live pages of the closed block `victim` to open blocks, and erases `victim`.
     fn empty_and_erase(&mut self, victim: BlockId, pool: u32, cause: Cause) -> Result<()> {
         match self.store.blocks().kind(victim) {
             PageKind::Data => self.move_data(victim, pool, cause)?,
@@ -313,7 +316,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Copies the live pages of the data block `victim` in one batch, then updates map, page validity and content
-    /// mechanisms. Pages copied before an error are accounted for as well, so that RAM that survives a power cut is
+    /// mechanisms. Pages copied before an error are recorded in RAM too, so that RAM that survives a power cut is
     /// consistent.
     fn move_data(&mut self, victim: BlockId, pool: u32, cause: Cause) -> Result<()> {
         let mut batch = std::mem::take(&mut self.collector.batch);
@@ -327,8 +330,8 @@ impl<N: Nand> Ftl<N> {
         let outcome = self.store.copy_pages(moves, stream, pool, cause, &mut batch.destination_pages);
         let told = self.relocate(victim, &batch);
         let outcome = outcome.and(told);
-        // In RAM these pages are invalid from now on, even if copying was interrupted: the map must not find them
-        // again.
+        // In RAM, superseded pages are invalid from this moment, even if copying was interrupted: the map must not find
+        // them again.
         if outcome.is_ok() || !self.validity.is_on_flash() {
             batch.superseded_lpns.iter().for_each(|&lpn| self.mapping.clear_superseded(lpn));
         }
@@ -339,12 +342,12 @@ impl<N: Nand> Ftl<N> {
         outcome
     }
 
-    /// Clears the valid count of a victim whose page validity is on flash. Its erase will invalidate its pages. If
-    /// copying was interrupted by a power loss, the copied pages are invalidated one by one instead, for RAM that a
+    /// Sets the valid count of a victim whose page validity is on flash to zero; the erase of the victim invalidates
+    /// its pages. If a power loss interrupted copying, invalidates the copied pages one by one instead, in RAM that a
     /// battery keeps.
     fn finish_victim(&mut self, victim: BlockId, batch: &CopyBatch, is_emptied: bool) {
         if is_emptied {
-            // Pages still counted as valid were superseded, or never programmed.
+            // Pages that still count as valid were superseded, or never programmed.
             self.store.discard_many(victim, self.store.blocks().valid_pages(victim));
         } else {
             batch.source_pages[..batch.destination_pages.len()]
@@ -354,7 +357,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Appends to `pages` the pages of `victim` that are not known to be invalid. Costs a query of the validity store
-    /// if that is on flash.
+    /// if page validity is on flash.
     pub(crate) fn live_pages(&mut self, victim: BlockId, pages: &mut Vec<Ppn>) -> Result<()> {
         if !self.validity.is_on_flash() {
             let (first, count) =
@@ -364,13 +367,13 @@ impl<N: Nand> Ftl<N> {
         }
         self.report_opened_blocks();
         self.validity.live_pages(&mut self.store, victim, pages)?;
-        // Pages that were never programmed, or were torn, belong to nothing. The copy reads the spare area of the
-        // others anyway.
+        // Pages that were never programmed or are torn belong to no logical page. The copy reads the spare areas of the
+        // other pages anyway.
         Ok(self.store.nand_mut().retain_readable(pages)?)
     }
 
-    /// Returns the pages of a block of packed pages (deltas or compressed chunks) that still hold live data, according
-    /// to the delta table or the chunk directory.
+    /// Returns the pages of a block of packed pages (deltas or compressed chunks) that still hold live data, as the
+    /// delta table or the chunk directory shows.
     pub(crate) fn packed_pages(&self, block: BlockId) -> Vec<Ppn> {
         let geometry = self.store.geometry();
         let first = geometry.first_page(block);
@@ -384,8 +387,8 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Removes pages from a batch of GC copies that a lazy map knows to be superseded: copying them would restore old
-    /// data.
+    /// Removes from a batch of GC copies the pages that a lazy map knows to be superseded: copying them would restore
+    /// old data.
     fn drop_superseded(&mut self, batch: &mut CopyBatch) {
         if !self.mapping.identifies_invalid_pages_late() {
             return;
@@ -421,7 +424,7 @@ impl<N: Nand> Ftl<N> {
         if self.sharing.is_some() { self.relocate_shared(self.store.pool_of(victim), batch) } else { Ok(()) }
     }
 
-    /// Appends to `into` one referrer (a logical page mapped to it) of each physical page in `pages`.
+    /// Appends to `into`, for each physical page in `pages`, one referrer: a logical page that is mapped to it.
     fn referrers(&self, pages: &[Ppn], into: &mut Vec<Lpn>) {
         if self.recycle.is_none() && self.sharing.is_none() {
             return self.store.nand().owners(pages, into);
@@ -429,8 +432,9 @@ impl<N: Nand> Ftl<N> {
         into.extend(pages.iter().map(|&ppn| self.referrer(ppn)));
     }
 
-    /// Returns a logical page that is mapped to `ppn`, or was the last one. For recycled and shared pages the owner in
-    /// the OOB may be wrong; for shared pages the reverse-map entries of the current victim must have been loaded.
+    /// Returns a logical page that is mapped to `ppn`, or was the last one mapped to it. The owner in the OOB may be
+    /// wrong for recycled and shared pages. For shared pages, the reverse-map entries of the current victim must have
+    /// been loaded.
     #[inline]
     pub(crate) fn referrer(&self, ppn: Ppn) -> Lpn {
         let spare_owner = self.store.owner_in_oob(ppn);
@@ -441,8 +445,8 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Moves the valid bits of the pages that GC copied to their copies. The copied pages are a prefix of the victim's
-    /// live pages and the copies are consecutive, so both sides are changed by ranges.
+    /// Moves the valid bits of pages that GC copied to the copies. The copied pages are a prefix of the victim's live
+    /// pages and the copies are consecutive, so the bits of sources and copies are changed by ranges.
     fn move_valid_bits(&mut self, batch: &CopyBatch) {
         if self.validity.is_on_flash() {
             return;
@@ -496,8 +500,8 @@ impl<N: Nand> Ftl<N> {
         outcome
     }
 
-    /// Whether `ppn` is the current copy of the metadata page with number `id` (translation, validity or reverse-map
-    /// log page, by `stream`).
+    /// Returns whether `ppn` is the current copy of metadata page `id`. `stream` says which kind of page this is:
+    /// translation page, validity page, or page of the reverse map's log.
     pub(crate) fn owns_metadata(&self, stream: Stream, id: u32, ppn: Ppn) -> bool {
         match &self.sharing {
             Some(sharing) if stream == Stream::RemapLog => sharing.reverse_map.owns_metadata_page(id, ppn),
@@ -506,9 +510,9 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Returns the stream to which GC copies the live pages of a block of this kind. Without a free block, data may be
-    /// copied to the host's open block, if that has more pages left. It remains a block of the host stream, because
-    /// recovery derives the order of pages from the stream of their block.
+    /// Returns the stream to which GC copies the live pages of a block of `kind`. Without a free block, data may be
+    /// copied to the open block of the host stream, if that has more pages left. The open block then still belongs to
+    /// the host stream, because recovery derives the order of pages from the stream of their block.
     fn stream_of_copies(&self, kind: PageKind, pool: u32) -> Stream {
         let left = |stream: Stream| self.store.open_block_pages_left(stream, pool);
         match kind {
@@ -526,8 +530,9 @@ impl<N: Nand> Ftl<N> {
     }
 }
 
-/// What the dead pages of a block weigh for the victim policy: less if their content may be revived, and in addition
-/// the dead share of pages of deltas. Page validity is not queried, because that may cost reads of flash.
+/// Computes the dirtiness of a block for the victim policy: the weighted number of its dead pages. A dead page weighs
+/// less if its content may be revived, and a page of deltas counts by the share of its deltas that is dead. Page
+/// validity is not queried, because that may cost flash reads.
 struct Dirtiness<'a> {
     geometry: &'a Geometry,
     recycle: Option<&'a RecycleState>,
@@ -541,12 +546,12 @@ impl<'a> Dirtiness<'a> {
         recycle: Option<&'a RecycleState>,
         delta: Option<&'a DeltaState>,
     ) -> Self {
-        // Without recycling RC-GC is greedy, which counts pages.
+        // Without recycling, RC-GC equals greedy, which counts pages.
         let delta = delta.filter(|_| recycle.is_some() || policy != VictimPolicy::RecycleAware);
         Self { geometry, recycle, delta }
     }
 
-    /// Returns the dirtiness of `block` (weighted number of dead pages), of which `invalid` pages are invalid.
+    /// Returns the dirtiness (weighted number of dead pages) of `block`, which has `invalid` invalid pages.
     fn of(&self, block: BlockId, invalid: u32) -> f64 {
         let (first, mut known_dead, mut sum) = (self.geometry.first_page(block), 0, 0.0);
         for ppn in (first.0..first.0 + self.geometry.block_pages()).map(Ppn) {

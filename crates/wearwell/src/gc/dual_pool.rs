@@ -29,19 +29,19 @@ use crate::address::BlockId;
 use crate::nand::Nand;
 use crate::store::{BlockState, Store};
 
-/// Bytes of RAM that dual-pool wear leveling needs per block of the device.
+/// Bytes of controller RAM that dual-pool wear leveling needs per block of the device.
 pub(crate) const RAM_BYTES_PER_BLOCK: u64 = 16;
 
 /// State of one block in dual-pool wear leveling: its erase counts, and whether it is in the hot or the cold pool.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     erases: u32,
-    /// Number of erases since the block last took part in a dirty swap (exchange with a cold block).
+    /// Number of erases of the block since it last took part in a dirty swap (exchange of a worn and a cold block).
     effective_erases: u32,
     is_hot: bool,
 }
 
-/// The blocks of one hot or cold pool of dual-pool wear leveling, ordered by erases and by effective erases (those
+/// Blocks of one hot or cold pool of dual-pool wear leveling, in two orders: by erases, and by effective erases (erases
 /// since the last dirty swap).
 #[derive(Clone, Debug, Default)]
 struct Queues {
@@ -73,8 +73,8 @@ pub(crate) struct DualPool {
 }
 
 impl DualPool {
-    /// Creates the hot and cold pools of dual-pool wear leveling; at first every second block of each set of planes is
-    /// hot.
+    /// Creates the hot and cold pools of dual-pool wear leveling. At first, every second block of each set of planes is
+    /// in the hot pool.
     pub(crate) fn new<N: Nand>(store: &Store<N>, threshold: u32) -> Self {
         let (blocks, pools) = (store.blocks().len(), store.pools());
         let entry = |block: BlockId| Entry {
@@ -109,15 +109,15 @@ impl DualPool {
         queues.remove(block, entry);
     }
 
-    /// Moves a block to the hot pool (`is_hot`) or to the cold pool of dual-pool wear leveling.
+    /// Moves `block` to the hot pool of dual-pool wear leveling if `is_hot`, otherwise to the cold pool.
     fn move_to(&mut self, block: BlockId, is_hot: bool) {
         self.remove(block);
         self.entries[block.index()].is_hot = is_hot;
         self.insert(block);
     }
 
-    /// Counts the erase of a block and applies the two resize rules of dual-pool wear leveling to the hot and cold pool
-    /// of its planes. A retired block is removed.
+    /// Counts an erase of `block`, and applies the two resize rules of dual-pool wear leveling to the hot and the cold
+    /// pool of its set of planes. A retired block is removed from its pool.
     pub(crate) fn count_erase<N: Nand>(&mut self, store: &Store<N>, block: BlockId) {
         self.remove(block);
         if store.blocks().state(block) == BlockState::Retired {
@@ -139,16 +139,16 @@ impl DualPool {
         }
     }
 
-    /// Returns the cold block that is erased too often for its pool (cold pool resize): it moves to the hot pool.
-    /// `None` if there is none.
+    /// Returns the cold block that the rule *cold pool resize* moves to the hot pool, because it is erased too often
+    /// for a cold block; `None` if there is no such block.
     fn busy_cold_block(&self, pool: usize) -> Option<BlockId> {
         let &(most, block) = self.cold[pool].by_effective_erases.last()?;
         let &(least, _) = self.hot[pool].by_effective_erases.first()?;
         (most > least.saturating_add(self.threshold)).then_some(block)
     }
 
-    /// Returns the hot block that is erased too rarely for its pool (hot pool resize): it moves to the cold pool.
-    /// `None` if there is none.
+    /// Returns the hot block that the rule *hot pool resize* moves to the cold pool, because it is erased too rarely
+    /// for a hot block; `None` if there is no such block.
     fn idle_hot_block(&self, pool: usize) -> Option<BlockId> {
         let &(most, _) = self.hot[pool].by_erases.last()?;
         let &(least, block) = self.hot[pool].by_erases.first()?;
@@ -156,7 +156,7 @@ impl DualPool {
     }
 
     /// Returns the cold block whose data a dirty swap moves to the block `worn`, which was just erased; `None` if no
-    /// swap is due. Blocks found to be retired are removed from the cold pool.
+    /// swap is due. Removes retired blocks that it finds from the cold pool.
     pub(crate) fn cold_block_to_swap<N: Nand>(&mut self, store: &Store<N>, worn: BlockId) -> Option<BlockId> {
         let Entry { erases, is_hot, .. } = self.entries[worn.index()];
         if !is_hot || store.blocks().state(worn) != BlockState::Free {
@@ -177,12 +177,12 @@ impl DualPool {
         }
     }
 
-    /// Moves the block `worn` to the cold pool and the block `cold` to the hot pool, because the data of `cold` were
+    /// Moves the block `worn` to the cold pool and the block `cold` to the hot pool, after the data of `cold` were
     /// moved to `worn`.
     pub(crate) fn record_swap(&mut self, worn: BlockId, cold: BlockId) {
         for (block, is_hot) in [(worn, false), (cold, true)] {
             let (queues, entry) = self.queues(block);
-            // A retired block is in no queue any more.
+            // A retired block is in no queue.
             let is_queued = queues.by_erases.contains(&(entry.erases, block));
             queues.remove(block, entry);
             let entry = &mut self.entries[block.index()];
@@ -198,8 +198,8 @@ impl DualPool {
 mod tests {
     use super::*;
 
-    /// Returns hot and cold pools of eight blocks, the even ones hot, with these erase counts, all counted since the
-    /// last dirty swap.
+    /// Returns hot and cold pools of eight blocks, of which the even ones are hot. `erases` holds the erase counts of
+    /// the blocks, all counted since the last dirty swap.
     fn pools_of(erases: [u32; 8], threshold: u32) -> DualPool {
         let entry = |(number, erases): (usize, u32)| Entry {
             erases,

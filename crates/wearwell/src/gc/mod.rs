@@ -27,22 +27,22 @@ use crate::store::{BlockState, FreeBlockOrder, GC_RESERVE_BLOCKS, Store};
 pub struct GcOptions {
     /// Policy that chooses the blocks that GC collects.
     pub policy: VictimPolicy,
-    /// Number of free blocks at or below which a pool (set of planes) is collected before a host write to it; at least
-    /// [`GC_RESERVE_BLOCKS`].
+    /// Number of free blocks at or below which GC collects a pool (set of planes) before a host write to this pool; at
+    /// least [`GC_RESERVE_BLOCKS`].
     pub low_blocks: u32,
-    /// Number of free blocks of a pool (less than `low_blocks`) at or below which GC uses the greedy policy in place of
-    /// any other. A pool has so few only if the device is nearly full, failing or just recovered; then the next copies
-    /// must fit.
+    /// Number of free blocks of a pool (set of planes) at or below which GC uses the greedy policy instead of the
+    /// configured one; less than [`Self::low_blocks`]. A pool has so few only if the device is nearly full, failing or
+    /// just recovered; then the copies of the next victim must fit.
     pub urgent_blocks: u32,
-    /// Number of free blocks below which a pool (set of planes) is collected in idle time; 0 means no background GC.
+    /// Number of free blocks below which GC collects a pool (set of planes) in idle time; 0 means no background GC.
     pub background_blocks: u32,
-    /// Which block the greedy policy collects if several have the fewest valid pages.
+    /// Rule by which the greedy policy chooses among several blocks with the fewest valid pages.
     pub tie_break: TieBreak,
-    /// How blocks of metadata (translation pages, page validity) are collected.
+    /// Rule by which GC collects blocks of metadata (translation pages, page validity).
     pub metadata: MetadataGc,
     /// Options of wear leveling.
     pub wear: WearOptions,
-    /// Seed of the random generator of victim policies that choose at random.
+    /// Seed of the random generator for victim policies with random choices.
     pub seed: u64,
 }
 
@@ -61,40 +61,41 @@ impl Default for GcOptions {
     }
 }
 
-/// How GC treats blocks of metadata (translation pages, page validity).
+/// Rule by which GC treats blocks of metadata (translation pages, page validity).
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub enum MetadataGc {
     /// GC collects blocks of metadata (translation pages, page validity) like any other blocks.
     #[default]
     Greedy,
-    /// Metadata blocks are not collected until all their pages are invalid (GeckoFTL, section 4.2): metadata is hot, so
-    /// its valid pages will soon be invalid. Cold pages could keep most of the blocks in use. So those with the fewest
-    /// valid pages are collected all the same if metadata occupies more than `share` of all blocks, or if nothing else
-    /// can be collected.
+    /// GC collects blocks of metadata only when all their pages are invalid (GeckoFTL, section 4.2): metadata is hot,
+    /// so its valid pages will soon be invalid. Exception: GC collects the metadata block with the fewest valid pages
+    /// if metadata occupies more than the given share of all blocks, because cold pages could keep most of them in use,
+    /// or if no other block can be collected.
     WhenEmpty {
-        /// Share of all blocks that metadata may occupy before its blocks are collected with valid pages in them.
+        /// Share of all blocks (0 to 1) that metadata may occupy before GC collects metadata blocks with valid pages.
         share: f64,
     },
 }
 
-/// Options of wear leveling; by default there is none.
+/// Options of wear leveling; by default all of it is off.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct WearOptions {
-    /// Whether free blocks are opened by their erase counts (dynamic wear leveling): the least worn for host data, the
-    /// most worn for cold copies.
+    /// Whether the FTL opens free blocks by their erase counts (dynamic wear leveling): the least worn for host data,
+    /// the most worn for cold copies.
     pub dynamic_leveling: bool,
-    /// Static wear leveling: a closed block is moved if its erase count is lower than the maximum of its pool (set of
-    /// planes) by more than this number; 0 means off.
+    /// Gap of static wear leveling, in erases: a closed block is moved if its erase count is lower than the maximum of
+    /// its pool (set of planes) by more than this number. 0 turns static wear leveling off.
     pub static_gap_erases: u32,
     /// Whether static wear leveling finds little-worn blocks by reading erase counts from spare areas in rotation, one
-    /// per flash write, instead of with a table of erase counts in RAM.
+    /// per flash write, instead of from a table of erase counts in RAM.
     pub scans_erase_counts: bool,
-    /// Threshold of dual-pool wear leveling, in erases (Chang, SAC 2007); 0 means off. Excludes static wear leveling.
+    /// Threshold of dual-pool wear leveling, in erases (Chang, SAC 2007); 0 turns it off. Excludes static wear
+    /// leveling.
     pub dual_pool_gap_erases: u32,
 }
 
 impl WearOptions {
-    /// Checks that at most one way of moving cold data is chosen: static or dual-pool wear leveling.
+    /// Checks that at most one of static and dual-pool wear leveling is on; both move cold data.
     pub(crate) fn check(self) -> Result<()> {
         let both = self.static_gap_erases > 0 && self.dual_pool_gap_erases > 0;
         let refusal =
@@ -102,7 +103,7 @@ impl WearOptions {
         if both { Err(Error::InvalidOptions(refusal.into())) } else { Ok(()) }
     }
 
-    /// Returns the bytes of RAM that wear leveling needs for a device of `blocks` blocks, one pair of name and bytes
+    /// Returns the bytes of RAM that wear leveling needs on a device of `blocks` blocks, as one pair of name and bytes
     /// per data structure.
     pub fn ram_bytes(self, blocks: u32) -> Vec<(&'static str, u64)> {
         let blocks = u64::from(blocks);
@@ -121,15 +122,15 @@ impl WearOptions {
     }
 }
 
-/// Pages that GC moves out of a victim: their PPNs, one referrer each (the LPN mapped to it, or the number of a
-/// metadata page), and the PPNs of the copies.
+/// Batch of pages that GC copies out of a victim: their PPNs, one owner each (an LPN mapped to the page, or the number
+/// of a metadata page), and the PPNs of the copies.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CopyBatch {
     pub(crate) source_pages: Vec<Ppn>,
     pub(crate) owners: Vec<Lpn>,
     pub(crate) destination_pages: Vec<Ppn>,
-    /// Logical pages whose page in the victim is not copied, because the map knows a newer version of them (only for
-    /// lazy maps, which invalidate pages late).
+    /// Logical pages whose page in the victim is not copied, because the map knows a newer version; only for lazy maps,
+    /// which identify invalid pages late.
     pub(crate) superseded_lpns: Vec<Lpn>,
 }
 
@@ -142,19 +143,21 @@ impl CopyBatch {
     }
 }
 
-/// State of garbage collection that lasts from one victim to the next.
+/// State of garbage collection that is kept from one victim to the next.
 #[derive(Clone, Debug)]
 pub(crate) struct GarbageCollector {
     pub(crate) options: GcOptions,
     pub(crate) victim_chooser: VictimChooser,
-    /// User-supplied victim policy, queried before `chooser`, if there is one.
+    /// User-supplied victim policy, which is queried before `victim_chooser`; `None` if there is none.
     pub(crate) user_policy: Option<UserVictimPolicy>,
-    /// Pages of the current victim to be moved; kept between victims so that its vectors are not allocated anew.
+    /// Batch of pages to be copied out of the current victim; kept between victims so that its vectors are not
+    /// allocated anew.
     pub(crate) batch: CopyBatch,
-    /// Number of victims until static wear leveling searches a pool (set of planes) again for little-worn blocks.
+    /// Number of victims to be collected until static wear leveling searches a pool (set of planes) again for
+    /// little-worn blocks.
     wear_countdown: u32,
     wear_scan: WearScan,
-    /// State of dual-pool wear leveling; created at the first erase of a victim.
+    /// State of dual-pool wear leveling; `None` if it is off or no victim was erased yet.
     pub(crate) dual_pool: Option<Box<DualPool>>,
 }
 
@@ -175,7 +178,7 @@ impl GarbageCollector {
     }
 
     /// Counts the erase of `block` for dual-pool wear leveling. Returns the cold block whose data must be moved to
-    /// `block`, if any.
+    /// `block`; `None` if no swap is due.
     pub(crate) fn cold_block_to_swap<N: Nand>(
         &mut self,
         store: &Store<N>,
@@ -190,15 +193,17 @@ impl GarbageCollector {
         pools.cold_block_to_swap(store, block)
     }
 
-    /// Records for dual-pool wear leveling that the data of `cold` were moved to `worn` and `cold` was erased.
+    /// Records for dual-pool wear leveling that the data of block `cold` were moved to block `worn` and `cold` was
+    /// erased.
     pub(crate) fn record_swap<N: Nand>(&mut self, store: &Store<N>, worn: BlockId, cold: BlockId) {
         let pools = self.dual_pool.as_mut().expect("the swap was due");
         pools.count_erase(store, cold);
         pools.record_swap(worn, cold);
     }
 
-    /// Returns the block of `pool` (set of planes) that static wear leveling requires to be moved, if any. With a table
-    /// of erase counts in RAM, the blocks are only searched once in as many victims as 1/32 of the pool's blocks.
+    /// Returns the block of `pool` (set of planes) that static wear leveling requires to be moved; `None` if there is
+    /// none. With a table of erase counts in RAM, the blocks are searched only once per N victims, where N is 1/32 of
+    /// the pool's blocks.
     pub(crate) fn coldest_block<N: Nand>(&mut self, store: &mut Store<N>, pool: u32) -> Option<BlockId> {
         let WearOptions { static_gap_erases: static_gap, scans_erase_counts: scan, .. } = self.options.wear;
         if static_gap == 0 {

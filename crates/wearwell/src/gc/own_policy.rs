@@ -15,13 +15,13 @@ use crate::error::{Error, Result};
 use crate::nand::PageKind;
 use crate::store::BlockTable;
 
-/// A user-supplied policy that chooses GC victims in place of the engine's policies.
+/// A user-supplied policy that chooses GC victims in place of the policies of the engine.
 pub trait ChooseVictim: Send {
     /// Returns the name of the victim policy, for records and messages.
     fn name(&self) -> String;
 
-    /// Returns the block that GC is to collect, one of `candidates`, which is never empty; `None` lets the greedy
-    /// policy choose this victim.
+    /// Returns the block that GC is to collect: one of `candidates`, which is never empty. `None` leaves the choice of
+    /// this victim to the greedy policy.
     ///
     /// # Errors
     /// A sentence that explains why the policy cannot choose. The request that needed free blocks then fails with
@@ -39,10 +39,10 @@ pub struct VictimCandidates<'a> {
     pub(crate) now_programs: u64,
 }
 
-/// Properties of one block that can be collected, as a user-supplied victim policy sees them.
+/// Properties of one block that GC can collect, as a user-supplied victim policy sees them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct VictimCandidate {
-    /// Number of the block that can be collected.
+    /// Number of the candidate block.
     pub block: BlockId,
     /// Number of valid pages in the block, which collection must copy.
     pub valid_pages: u32,
@@ -55,12 +55,13 @@ pub struct VictimCandidate {
 }
 
 impl VictimCandidates<'_> {
-    /// Returns the number of the pool to be collected: of the plane, if a block lies in one plane.
+    /// Returns the number of the pool (set of planes) to be collected; it is the plane's number if a block lies in one
+    /// plane.
     pub fn pool(&self) -> u32 {
         self.pool
     }
 
-    /// Returns the number of pages per block of the device that can hold data.
+    /// Returns the number of pages per block that can hold data.
     pub fn block_pages(&self) -> u32 {
         self.blocks.block_pages()
     }
@@ -83,7 +84,8 @@ impl VictimCandidates<'_> {
         })
     }
 
-    /// Whether `block` is a candidate for collection: a closed block of the pool (set of planes) with an invalid page.
+    /// Returns whether `block` is a candidate for collection: a closed block of the pool (set of planes) with an
+    /// invalid page.
     pub fn contains(&self, block: BlockId) -> bool {
         let is_of_pool = block.0 < self.blocks.len() && block.0 % self.blocks.pools() == self.pool;
         is_of_pool && self.blocks.is_candidate(block) && self.blocks.valid_pages(block) < self.block_pages()
@@ -105,8 +107,9 @@ impl UserVictimPolicy {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).name()
     }
 
-    /// Returns the block that the user-supplied policy chooses; an error if the policy fails or the block is not one of
-    /// `candidates`. `None` if there are no candidates, or if the policy leaves the choice to greedy.
+    /// Returns the block that the user-supplied policy chooses. `None` if there are no candidates, or if the policy
+    /// leaves the choice to the greedy policy. An error if the policy fails, or if the block is not one of
+    /// `candidates`.
     pub(crate) fn choose(&self, candidates: &VictimCandidates<'_>) -> Result<Option<BlockId>> {
         if candidates.iter().next().is_none() {
             return Ok(None);

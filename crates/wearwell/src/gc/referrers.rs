@@ -23,8 +23,8 @@ use crate::sharing::reverse_map::{EntryLiveness, ReverseMapEntry};
 use crate::store::Stream;
 
 impl<N: Nand> Ftl<N> {
-    /// Whether the victim `block` can be emptied by appending at most `most_pages` pages; always true if one page per
-    /// valid page is enough. Loads the victim's entries of the reverse map, and may compact the reverse map.
+    /// Returns whether GC can empty the victim `block` by appending at most `most_pages` pages; always true if one copy
+    /// per valid page is enough. Loads the victim's entries of the reverse map, and may compact the reverse map.
     ///
     /// # Errors
     /// Errors of the medium.
@@ -38,9 +38,9 @@ impl<N: Nand> Ftl<N> {
         Ok(sharing.can_record_victim_entries || self.pages_without_entries(block)? <= most_pages)
     }
 
-    /// Returns the number of pages needed to empty the victim `block` without new reverse-map entries: one per referrer
-    /// (logical page mapped to one of its pages), and one per logical page whose deallocation only entries of the
-    /// victim record.
+    /// Returns the number of pages that GC must append to empty the victim `block` without new reverse-map entries.
+    /// That is one page per referrer (logical page mapped to one of its pages), and one per logical page whose
+    /// deallocation is recorded only in entries of the victim.
     fn pages_without_entries(&mut self, block: BlockId) -> Result<u32> {
         let mut valid = Vec::new();
         self.live_pages(block, &mut valid)?;
@@ -57,9 +57,9 @@ impl<N: Nand> Ftl<N> {
         Ok(referrers + buried.len() as u32)
     }
 
-    /// Updates the sharing state after GC copied pages: reference counts and content index follow the copies. The
-    /// referrer (logical page) that the OOB of a copy names needs no reverse-map entry any more. Every other referrer
-    /// gets a new entry or a page of its own, durable before the victim is erased.
+    /// Updates the sharing state after GC copied pages: moves reference counts and content-index entries to the copies.
+    /// The logical page that the OOB of a copy names needs no reverse-map entry any more. Every other referrer (logical
+    /// page mapped to the page) gets a new entry or a page of its own, durable before the victim is erased.
     pub(super) fn relocate_shared(&mut self, pool: u32, batch: &CopyBatch) -> Result<()> {
         let Self { sharing, store, .. } = self;
         let Some(sharing) = sharing else { return Ok(()) };
@@ -94,8 +94,9 @@ impl<N: Nand> Ftl<N> {
         outcome
     }
 
-    /// Renews the reverse-map entry `entry`, whose page was copied to `to`; the OOB of the copy names the logical page
-    /// `owner`, which needs no entry any more.
+    /// Renews the reverse-map entry `entry`, whose page GC copied to `to`. No new entry is needed if its logical page
+    /// is `owner`, which the OOB of the copy names. If the reverse map has no room (`is_recordable` is false), the
+    /// logical page gets a copy of its own instead.
     fn rebind(&mut self, entry: ReverseMapEntry, to: Ppn, owner: Lpn, is_recordable: bool) -> Result<()> {
         let Self { sharing, mapping, store, .. } = self;
         let (Some(sharing), Some(place)) = (sharing, entry.place) else { return Ok(()) };
@@ -104,7 +105,7 @@ impl<N: Nand> Ftl<N> {
         if owner != entry.lpn {
             if is_recordable {
                 // With its new sequence number the entry would also deallocate a source page that was written again
-                // since.
+                // after the old entry.
                 let source =
                     entry.source.filter(|_| sharing.liveness_of(mapping, &entry).is_tombstone_needed);
                 mapping.relocate(entry.lpn, to.into());
@@ -121,8 +122,8 @@ impl<N: Nand> Ftl<N> {
         self.record_remaining_tombstones(entry, pool, is_recordable)
     }
 
-    /// Keeps of a bind entry of the reverse map only the deallocation of the logical page from which the content was
-    /// taken, if that record is still needed.
+    /// Replaces a bind entry of the reverse map by a tombstone for the logical page from which the content was taken,
+    /// if its deallocation must still be recorded.
     fn record_remaining_tombstones(
         &mut self,
         entry: ReverseMapEntry,
@@ -136,8 +137,8 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Stores a copy of the shared page `at` for `lpn` alone and maps `lpn` to it, so that `lpn` no longer refers to
-    /// `at`.
+    /// Stores a copy of the shared page `at` for `lpn` alone, maps `lpn` to the copy, and removes the reference of
+    /// `lpn` to `at`.
     fn store_own_copy(&mut self, lpn: Lpn, at: Ppn) -> Result<()> {
         let mut page = self.blank_page();
         let pool = self.store.pool_of(self.store.block_of(at));
@@ -158,8 +159,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Records a tombstone (the deallocation of a logical page) again, because the victim whose reverse-map entry
-    /// records it will be erased. Without room in the reverse map, overwrites the logical page with zeros instead.
+    /// Records a tombstone (the deallocation of a logical page) again, because the victim with the reverse-map entry
+    /// that records it will be erased. If the reverse map has no room, overwrites the logical page with zeros instead.
     fn record_tombstone_again(
         &mut self,
         tombstone: ReverseMapEntry,
@@ -171,7 +172,7 @@ impl<N: Nand> Ftl<N> {
         if is_recordable {
             return sharing.record_entry(mapping, store, tombstone);
         }
-        // Not needed any more if another entry of the victim has deallocated the same page.
+        // The tombstone is not needed if another entry of the victim has deallocated the same page.
         if !sharing.liveness_of(mapping, &tombstone).is_tombstone_needed {
             return Ok(());
         }
@@ -180,7 +181,7 @@ impl<N: Nand> Ftl<N> {
         self.append_for(tombstone.lpn, pool, content, Fingerprint::ZERO_PAGE)
     }
 
-    /// Appends a page with `content` for `lpn` alone to the open block of GC copies, and maps `lpn` to it.
+    /// Appends a page with `content` for `lpn` alone to the open block of GC copies, and maps `lpn` to this page.
     fn append_for(
         &mut self,
         lpn: Lpn,
@@ -193,8 +194,7 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Maps `lpn` to `ppn`, a copy made by GC that `lpn` shares with no other logical page, and marks the copy as
-    /// valid.
+    /// Maps `lpn` to `ppn`, a copy made by GC that no other logical page shares, and marks the copy as valid.
     fn adopt_demoted(&mut self, lpn: Lpn, ppn: Ppn) {
         self.mapping.relocate(lpn, ppn.into());
         self.validity.mark_valid(ppn);

@@ -18,29 +18,29 @@ pub enum VictimPolicy {
     /// Collects the block with the fewest valid pages. Amortised O(1).
     #[default]
     Greedy,
-    /// Collects the block with the largest `(1 - u) / 2u * age`, where `u` is its share of valid pages and age is the
-    /// number of flash programs since it was closed. O(blocks of the pool) per victim: meant for pools of thousands of
-    /// blocks, not millions.
+    /// Collects the block with the largest `(1 - u) / 2u * age`, where `u` is the share of its pages that are valid and
+    /// `age` the number of flash programs since the block was closed. O(blocks of the pool) per victim: meant for pools
+    /// of thousands of blocks, not millions.
     CostBenefit,
-    /// Collects the block with the fewest valid pages among `d` random closed blocks; `d` = 1 is random cleaning. O(d).
+    /// Collects the block with the fewest valid pages among d random closed blocks; d = 1 is random cleaning. O(d).
     DChoices {
         /// Number of random closed blocks, of which the one with the fewest valid pages is collected.
         d: u32,
     },
-    /// Collects the block that was closed (filled) first. Amortised O(1).
+    /// Collects the block that was closed (filled) first: first in, first out. Amortised O(1).
     Fifo,
     /// Collects the block with the most dead bytes: as greedy, but a valid page that holds deltas counts as partly dead
     /// if some of its deltas are dead. (Delta-FTL has one policy for data and delta blocks, section 3.4, and does not
     /// define how they are compared; this is our definition.) O(blocks of the pool), plus the deltas in them.
     DeadBytes,
     /// Collects the block with the largest dirtiness: the sum over its dead pages of 1 minus the probability that the
-    /// page is revived, because its content is written again (LX, equation 5). Beside deltas, the dead share of a page
-    /// that holds them counts too, as for [`Self::DeadBytes`]. O(n log n) in the blocks of the pool (set of planes),
-    /// plus the dead pages of the blocks that can still win, and the deltas.
+    /// page is revived by a write of its content (LX, equation 5). In designs with deltas, the dead share of a page of
+    /// deltas is added, as for [`Self::DeadBytes`]. O(n log n) in the blocks of the pool (set of planes), plus the dead
+    /// pages of the blocks that can still win, and the deltas.
     RecycleAware,
 }
 
-/// Chooses GC victims by one victim policy; holds the random generator of the policy.
+/// Chooser of GC victims by one victim policy; holds the random generator of the policy.
 #[derive(Clone, Debug)]
 pub struct VictimChooser {
     policy: VictimPolicy,
@@ -48,7 +48,7 @@ pub struct VictimChooser {
 }
 
 impl VictimChooser {
-    /// Creates a chooser of GC victims for `policy`; random choices depend on `seed` only.
+    /// Creates a chooser of GC victims by `policy`. `seed` determines all its random choices.
     pub fn new(policy: VictimPolicy, seed: u64) -> Self {
         Self { policy, random: Xoshiro256PlusPlus::seed_from_u64(seed) }
     }
@@ -58,10 +58,10 @@ impl VictimChooser {
         self.policy
     }
 
-    /// Returns the block that GC is to collect: a closed block of `pool`, or `None` if no closed block has an invalid
-    /// page. `dirtiness` returns the weight of a block's dead pages, given the number of its invalid pages. Only
+    /// Returns the closed block of `pool` that GC is to collect; `None` if no closed block has an invalid page.
+    /// `dirtiness` returns the weight of a block's dead pages, given the number of its invalid pages; only
     /// [`VictimPolicy::RecycleAware`] uses it, and [`VictimPolicy::DeadBytes`] for blocks of deltas. `has_deltas` is
-    /// whether there may be such blocks.
+    /// whether blocks of deltas may exist.
     pub fn choose(
         &mut self,
         blocks: &mut BlockTable,
@@ -82,10 +82,10 @@ impl VictimChooser {
         }
     }
 
-    /// Returns the blocks of `pool` that [`VictimChooser::choose`], called with these arguments now, would look at,
-    /// each with the figure by which the policy ranks it. Of [`VictimPolicy::DeadBytes`] and
-    /// [`VictimPolicy::RecycleAware`] all candidates are given, although the search may end before. Random draws
-    /// advance the generator of this chooser, which has to be a copy. O(blocks of the pool).
+    /// Returns the blocks of `pool` that [`VictimChooser::choose`] would examine if it were called with the same
+    /// arguments, each with the figure by which the policy ranks it. For [`VictimPolicy::DeadBytes`] and
+    /// [`VictimPolicy::RecycleAware`], returns all candidates, although the search may end earlier. Random draws
+    /// advance the generator of this chooser, which therefore has to be a copy. O(blocks of the pool).
     pub(crate) fn candidate_figures(
         &mut self,
         blocks: &BlockTable,
@@ -116,9 +116,9 @@ impl VictimChooser {
         }
     }
 
-    /// Returns the block with the fewest valid pages among `d` random closed blocks of `pool`. It may have no invalid
-    /// page, which is the cost of random cleaning; `None` is returned only if no block of the pool (set of planes) has
-    /// an invalid page.
+    /// Returns the block with the fewest valid pages among `d` random closed blocks of `pool` (set of planes). This
+    /// block may have no invalid page, which is the cost of random cleaning. `None` only if no block of the pool has an
+    /// invalid page.
     fn sample(&mut self, blocks: &mut BlockTable, pool: u32, d: u32) -> Option<BlockId> {
         let best = (0..d.max(1))
             .filter_map(|_| self.random_closed(blocks, pool))
@@ -137,7 +137,8 @@ impl VictimChooser {
     }
 }
 
-/// Returns the figure of the cost-benefit policy: `(1 - u) / 2u * age`, infinite for a block without valid pages.
+/// Returns the figure by which the cost-benefit policy ranks a block: `(1 - u) / 2u * age`; infinite without valid
+/// pages.
 fn benefit_over_cost(blocks: &BlockTable, block: BlockId, now: u64) -> f64 {
     let used = blocks.valid_pages(block) as f64 / blocks.block_pages() as f64;
     let age = (now - blocks.closed_at_sequence(block)) as f64 + 1.0;
@@ -152,7 +153,7 @@ fn cost_benefit(blocks: &BlockTable, pool: u32, now: u64) -> Option<BlockId> {
         .max_by(|&a, &b| score(a).total_cmp(&score(b)).then(b.cmp(&a)))
 }
 
-/// Returns the block with the most dead bytes, among those whose collection frees a page.
+/// Returns the block with the most dead bytes among the blocks whose collection frees a page; `None` if there is none.
 fn most_dead_bytes(
     blocks: &BlockTable,
     pool: u32,
@@ -167,26 +168,27 @@ fn most_dead_bytes(
     best.map(|(_, block)| block)
 }
 
-/// Whether collection of a block with `dead` dead pages (pages of deltas counted by their dead share) surely frees a
-/// page: it has an invalid page, or holds deltas of which more than half is dead. For if deltas are packed anew without
-/// splitting, any two consecutive pages hold more than one page of bytes, so `live` pages of live bytes need at most
-/// `2 live + 1` pages.
+/// Returns whether the collection of a block with `dead` dead pages (pages of deltas counted by their dead share) is
+/// sure to free a page. It is if the block has an invalid page, or if more than half of its deltas are dead. Reason: if
+/// deltas are packed anew without splitting, any two consecutive pages hold more than one page of bytes, so `live`
+/// pages of live bytes need at most `2 live + 1` pages.
 fn frees_a_page(blocks: &BlockTable, block: BlockId, dead: f64) -> bool {
     let pages = f64::from(blocks.block_pages());
     blocks.valid_pages(block) < blocks.block_pages() || 2.0 * (pages - dead) + 2.0 < pages
 }
 
-/// Returns the number of dead pages of a block, where a page of deltas counts by the share of it that is dead.
+/// Returns the number of dead pages of `block`; a page of deltas counts by the share of its bytes that is dead.
 fn dead_pages(blocks: &BlockTable, block: BlockId, dirtiness: &impl Fn(BlockId, u32) -> f64) -> f64 {
     let invalid = blocks.block_pages() - blocks.valid_pages(block);
     if blocks.kind(block) == PageKind::Delta { dirtiness(block, invalid) } else { f64::from(invalid) }
 }
 
-/// Returns the block with the fewest valid pages, unless another block has strictly greater dirtiness (weighted number
-/// of dead pages). So if all dead pages have equal weight, the victims are those of greedy.
+/// Returns the block with the greatest dirtiness (weighted number of dead pages). Of blocks with equal dirtiness,
+/// prefers the one with the fewest valid pages, so that the victims are those of greedy if all dead pages have equal
+/// weight.
 ///
-/// Blocks are visited with the most invalid pages first, and skipped if they cannot exceed the best dirtiness so far.
-/// Without deltas that is true of all blocks after the first such block, and the search ends.
+/// Blocks are visited with the most invalid pages first, and skipped if they cannot exceed the greatest dirtiness so
+/// far. Without deltas, all blocks after the first skipped block cannot either, and the search ends.
 fn dirtiest(
     blocks: &mut BlockTable,
     pool: u32,
@@ -213,8 +215,8 @@ fn dirtiest(
     Some(best.1)
 }
 
-/// Returns the most that the dirtiness (weighted number of dead pages) of a block can be: its invalid pages, or all
-/// pages of a block of deltas, because a valid page may hold dead deltas.
+/// Returns an upper bound of the dirtiness (weighted number of dead pages) of `block`: the number of its invalid pages,
+/// or of all pages of a block of deltas, because a valid page may hold dead deltas.
 fn most_dirtiness(blocks: &BlockTable, block: BlockId) -> f64 {
     let invalid = blocks.block_pages() - blocks.valid_pages(block);
     f64::from(if blocks.kind(block) == PageKind::Delta { blocks.block_pages() } else { invalid })

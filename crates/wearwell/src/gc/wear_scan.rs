@@ -14,29 +14,29 @@ use crate::nand::Nand;
 use crate::operation::Cause;
 use crate::store::{BlockState, Store};
 
-/// Bytes of RAM counted for the scan of erase counts: an upper bound for the cursor, the maximum erase counts of two
-/// rounds, the number of programs and the block to be moved.
+/// Bytes of RAM counted for the scan of erase counts. An upper bound for the cursor, the maximum erase counts of two
+/// rounds, the number of programs, and the block to be moved.
 pub(crate) const WEAR_SCAN_RAM_BYTES: u64 = 40;
 
-/// State of the scan that reads erase counts from spare areas, in rotation over all blocks, to find blocks with low
-/// counts.
+/// State of the scan that reads the erase counts of all blocks from spare areas, in rotation, to find blocks with low
+/// erase counts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WearScan {
     cursor: u32,
-    /// Maximum erase count of any block that the last complete round of the scan over all blocks found.
+    /// Maximum erase count of any block that the last complete round of the scan (over all blocks) found.
     last_most: u32,
     /// Maximum erase count of any block that the current round of the scan has found so far.
     most: u32,
-    /// Number of page programs of the device at the last call of [`Self::coldest_block`]; one block is scanned per
-    /// program since then.
+    /// Number of page programs of the device at the last call of [`Self::coldest_block`]; one block is scanned for each
+    /// later program.
     programs: u64,
     to_move: Option<BlockId>,
 }
 
 impl WearScan {
-    /// Advances the scan of erase counts by one block per page programmed since the last call, but by at most one round
-    /// over the device; each block in use costs one read of a spare area. Returns a closed block of `pool` (set of
-    /// planes) whose erase count is lower than the maximum by more than `gap`, if one was found.
+    /// Scans the erase count of one block per page programmed since the last call, at most once the whole device; each
+    /// block in use costs one read of a spare area. Returns a closed block of `pool` (set of planes) whose erase count
+    /// is lower than the maximum by more than `gap` erases; `None` if the scan found none.
     pub(crate) fn coldest_block<N: Nand>(
         &mut self,
         store: &mut Store<N>,
@@ -50,7 +50,7 @@ impl WearScan {
         for _ in 0..due.min(u64::from(store.blocks().len())) {
             self.step(store, gap);
         }
-        // A block that was collected since it was marked is open or free now.
+        // A block that was collected after it was marked is open or free.
         self.to_move = self.to_move.filter(|&block| store.blocks().state(block) == BlockState::Closed);
         self.to_move.take_if(|block| store.pool_of(*block) == pool)
     }

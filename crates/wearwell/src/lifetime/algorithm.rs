@@ -25,8 +25,8 @@ pub const MAX_SCHEMES: usize = 32;
 /// Expected effect of a lifetime scheme (such as deduplication or compression) in the coming epoch.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct SchemeEstimate {
-    /// Share of the pages offered to the scheme (such as compression) that it does not save: they are still written
-    /// (D). 0 to 1.
+    /// Share (0 to 1) of the pages offered to the scheme (such as compression) that it does not save, so that they are
+    /// still written (D).
     pub write_ratio: f64,
     /// Energy per page offered to the scheme (such as compression), in units of a page program; includes the programs
     /// of pages that are still written (E).
@@ -34,40 +34,41 @@ pub struct SchemeEstimate {
 }
 
 impl SchemeEstimate {
-    /// Returns the estimate for a scheme (such as compression) that still writes the share `write_ratio` (D) of its
+    /// Creates the estimate for a scheme (such as compression) that still writes the share `write_ratio` (D) of its
     /// pages and needs the energy of `overhead` (e) page programs per offered page: E = D + e.
     pub fn new(write_ratio: f64, overhead: f64) -> Self {
         Self { write_ratio, energy_ratio: write_ratio + overhead }
     }
 
-    /// Whether the scheme (such as compression) leaves fewer pages to write than it is offered.
+    /// Returns whether the scheme (such as compression) leaves fewer pages to write than it is offered.
     pub fn saves_writes(self) -> bool {
         self.write_ratio < 1.0
     }
 
-    /// Whether the scheme (such as compression) saves both writes and energy.
+    /// Returns whether the scheme (such as compression) saves both writes and energy.
     fn is_free(self) -> bool {
         self.saves_writes() && self.energy_ratio < 1.0
     }
 
-    /// Whether the scheme (such as compression) saves more writes than it costs energy. In the paper, E >= D implies
-    /// that it saves writes at all; this is tested here because a caller may pass any estimates.
+    /// Returns whether the scheme (such as compression) saves more writes than it costs energy. In the paper, this
+    /// condition implies that the scheme saves writes at all, because E >= D. Here that is tested too, because a caller
+    /// may pass any estimate.
     fn is_worth_its_energy(self) -> bool {
         self.saves_writes() && 1.0 - self.write_ratio > self.energy_ratio - 1.0
     }
 }
 
-/// Combines the estimates of lifetime schemes that share their work, such as deduplication and recycling, which use one
-/// hash: multiplies the write ratios of those that save writes, and counts `overhead`, the energy of the shared work,
-/// once.
+/// Combines the estimates of lifetime schemes that share their work; deduplication and recycling, for example, use one
+/// hash. Multiplies the write ratios of those schemes that save writes, and counts `overhead`, the energy of the shared
+/// work in page programs per page, once.
 pub fn combined_estimate(members: &[SchemeEstimate], overhead: f64) -> SchemeEstimate {
     let saving = members.iter().filter(|member| member.saves_writes());
     SchemeEstimate::new(saving.map(|member| member.write_ratio).product(), overhead)
 }
 
-/// Whether the lifetime scheme `scheme` (such as compression) needs less energy than `rival`, the scheme after it in
-/// the write pipeline, for the writes that either could serve. `own` is the share of its pages that `scheme` itself
-/// programs. Algorithm 1 does not test this: it treats schemes as independent.
+/// Returns whether the lifetime scheme `scheme` (delta encoding) needs less energy than `rival` (compression), the
+/// scheme after it in the write pipeline, for the writes that either could serve. `own` is the share of its pages that
+/// `scheme` itself programs. Algorithm 1 does not test this: it treats schemes as independent.
 pub fn needs_less_energy_than(scheme: SchemeEstimate, own: f64, rival: SchemeEstimate) -> bool {
     let passed = scheme.write_ratio - own;
     let overhead = scheme.energy_ratio - scheme.write_ratio;
@@ -105,7 +106,7 @@ impl SchemeSet {
         Self(self.0 & !(1 << position))
     }
 
-    /// Whether the lifetime scheme (such as compression) at `position` of the write pipeline is in the set.
+    /// Returns whether the lifetime scheme (such as compression) at `position` of the write pipeline is in the set.
     pub fn contains(self, position: usize) -> bool {
         position < MAX_SCHEMES && self.0 >> position & 1 == 1
     }
@@ -115,7 +116,7 @@ impl SchemeSet {
         self.0.count_ones() as usize
     }
 
-    /// Whether the set of lifetime schemes (such as compression) is empty.
+    /// Returns whether the set of lifetime schemes (such as compression) is empty.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }

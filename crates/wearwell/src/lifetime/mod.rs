@@ -226,12 +226,12 @@ impl LifetimeController {
         &self.options
     }
 
-    /// Returns the number of the lifetime-management epoch at time `now`: 0, 1, 2, ..
+    /// Returns the number of the lifetime-management epoch that contains time `now`, counted from 0.
     pub fn epoch_at(&self, now: u64) -> u64 {
         now / self.epoch_ticks
     }
 
-    /// Whether time `now` is in an epoch for which lifetime management has made no decision yet.
+    /// Returns whether time `now` is in an epoch for which lifetime management has made no decision yet.
     pub fn is_decision_due(&self, now: u64) -> bool {
         self.epoch.is_none_or(|decided| self.epoch_at(now) > decided)
     }
@@ -256,11 +256,12 @@ impl LifetimeController {
         self.demand.average()
     }
 
-    /// Advances the time of lifetime management to `now`; called before each request. The first call in an epoch makes
-    /// the decision for it and returns it. Epochs without requests are skipped. Cost: O(schemes), once per epoch.
+    /// Advances the time of lifetime management to `now`; must be called before each request. The first call in an
+    /// epoch decides which schemes run in the epoch and returns the decision; other calls return `None`. Epochs without
+    /// requests are skipped. Cost: O(schemes), once per epoch.
     ///
     /// # Panics
-    /// If counters decrease, or if the number of observations in `counters` differs from that of the schemes.
+    /// If counters decrease, or if `counters` does not hold one observation per scheme.
     pub fn advance_to(&mut self, now: u64, counters: &LifetimeCounters) -> Option<EpochDecision> {
         if !self.is_decision_due(now) {
             return None;
@@ -276,15 +277,15 @@ impl LifetimeController {
         Some(self.decision)
     }
 
-    /// Returns how long a host write at `now_ns` must wait, nanoseconds, if the device has programmed `flash_bytes` so
-    /// far; 0 while writes are not throttled. The caller has to query again after the wait, because another epoch may
-    /// have begun.
+    /// Returns how long a host write at time `now_ns` must wait, in nanoseconds, if the device has programmed
+    /// `flash_bytes` so far; 0 while writes are not throttled. The caller has to query again after the wait, because
+    /// another epoch may have begun.
     pub fn delay_ns(&self, now_ns: u64, flash_bytes: u64) -> u64 {
         self.throttle.map_or(0, |throttle| throttle.delay_ns(now_ns, flash_bytes))
     }
 
     /// Adds the bytes written since the last decision to the histories of demand and write ratios. If several epochs
-    /// have passed, each is assumed to have seen an equal share.
+    /// have passed, each is assumed to have an equal share of the demand.
     fn learn(&mut self, epoch: u64, now: u64, counters: &LifetimeCounters) {
         let Some(decided) = self.epoch else { return };
         let activity = counters.activity.since(&self.last_counters.activity);
@@ -322,8 +323,8 @@ impl LifetimeController {
         decision
     }
 
-    /// Decides by algorithm 1 which lifetime schemes (such as compression) run, over groups of schemes that share their
-    /// work. A scheme for which nothing was observed is expected to save nothing.
+    /// Decides by algorithm 1 which lifetime schemes (such as compression) run. Decides for groups of schemes that
+    /// share their work. A scheme without observations is expected to save nothing.
     fn decide_by_algorithm(&self, demand_bytes: f64, capacity_bytes: f64) -> EpochDecision {
         let estimates: Vec<SchemeEstimate> =
             self.options.schemes.iter().zip(&self.ratios).map(estimate).collect();
@@ -344,7 +345,7 @@ impl LifetimeController {
         EpochDecision { enabled_schemes: members.fold(SchemeSet::NONE, SchemeSet::with), ..decision }
     }
 
-    /// Removes delta encoding from the decision if compression runs as well and serves the same writes at lower energy.
+    /// Removes delta encoding from the decision if compression runs as well and needs less energy for the same writes.
     fn without_costlier_scheme(&self, decision: EpochDecision) -> EpochDecision {
         let place = |kind| self.options.schemes.iter().position(|scheme| scheme.kind == kind);
         let (Some(delta), Some(compression)) = (place(SchemeKind::Delta), place(SchemeKind::Compression))
@@ -365,8 +366,9 @@ impl LifetimeController {
         EpochDecision { enabled_schemes: decision.enabled_schemes.without(delta), ..decision }
     }
 
-    /// Returns groups of lifetime schemes (such as deduplication) as ranges of positions: adjacent schemes that share
-    /// the hash are one group, every other scheme is a group of its own.
+    /// Returns the groups of lifetime schemes (such as deduplication) that are decided together, as ranges of positions
+    /// in the write pipeline. Adjacent schemes that share the hash are one group, every other scheme is a group of its
+    /// own.
     fn groups(&self) -> Vec<std::ops::Range<usize>> {
         let shared = |a: &LifetimeScheme, b: &LifetimeScheme| a.kind.needs_hash() && b.kind.needs_hash();
         let mut groups: Vec<std::ops::Range<usize>> = Vec::new();
@@ -388,8 +390,8 @@ impl LifetimeController {
     }
 }
 
-/// Returns the expected effect of a lifetime scheme (such as compression), derived from its observations; without
-/// observations it saves nothing.
+/// Returns the expected effect of a lifetime scheme (such as compression), derived from its observations; a scheme
+/// without observations is expected to save nothing.
 fn estimate((scheme, ratio): (&LifetimeScheme, &WriteRatioEstimate)) -> SchemeEstimate {
     let overhead = scheme.energy_overhead * ratio.processed_share();
     SchemeEstimate::new(ratio.write_ratio().unwrap_or(1.0), overhead)

@@ -28,19 +28,19 @@
 use super::demand::EpochAverage;
 use crate::data::{Fingerprint, mix_bits};
 
-/// Chooses the pages on which a lifetime scheme (such as compression) that does not run is tried (shadow sampling).
+/// Chooses the pages on which a lifetime scheme (such as compression) is tried while it does not run (shadow sampling).
 /// Stateless: equal arguments give equal answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ShadowSampler {
-    /// Sampling interval: one group of writes (or one content) in this many is sampled.
+    /// Sampling interval N: one group of writes (or one content) in N is sampled.
     one_in: u32,
     /// Number of consecutive page writes that are sampled together as a group.
     group_pages: u32,
 }
 
 impl ShadowSampler {
-    /// Creates a sampler that takes one group of `group_pages` consecutive page writes in `one_in`. Groups are needed
-    /// because the members of a compression chunk can only be judged together.
+    /// Creates a sampler that takes one group of `group_pages` consecutive page writes in `one_in`. Writes are sampled
+    /// in groups because the members of a compression chunk can only be judged together.
     ///
     /// # Panics
     /// If either argument is 0.
@@ -49,15 +49,15 @@ impl ShadowSampler {
         Self { one_in, group_pages }
     }
 
-    /// Whether the `n`-th page write is sampled. Decided by a hash of `n`, because with regular intervals a periodic
-    /// workload would be sampled at one phase only.
+    /// Returns whether the `n`-th page write is sampled. A hash of `n` decides, because with regular intervals a
+    /// periodic workload would be sampled at one phase only.
     pub fn samples_write(&self, n: u64) -> bool {
         mix_bits(n / self.group_pages as u64).is_multiple_of(self.one_in as u64)
     }
 
-    /// Whether pages with this content are sampled: all of them or none, because otherwise duplicates could not be
-    /// recognised. A drive would use the checksum that protects its data path for this, so that only sampled pages are
-    /// hashed.
+    /// Returns whether pages with this content are sampled: all of them or none, because otherwise duplicates could not
+    /// be recognised. A drive would take the checksum that protects its data path for this decision, so that only
+    /// sampled pages are hashed.
     pub fn samples_content(&self, content: Fingerprint) -> bool {
         mix_bits(content.0).is_multiple_of(self.one_in as u64)
     }
@@ -70,24 +70,24 @@ impl Default for ShadowSampler {
     }
 }
 
-/// Bytes offered to a lifetime scheme (such as compression), and bytes that remain to be written after it; measured on
-/// all pages or on a sample.
+/// Bytes offered to a lifetime scheme (such as compression), and bytes that remain to be written after the scheme.
+/// Measured on all pages, or on a sample while the scheme does not run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SchemeBytes {
     /// Bytes of the pages offered to the scheme (such as compression).
     pub offered_bytes: u64,
-    /// Bytes that the scheme (such as compression) passed on or programmed itself, that is did not save.
+    /// Bytes that the scheme (such as compression) did not save: it passed them on, or programmed them itself.
     pub kept_bytes: u64,
-    /// Part of `kept_bytes` that the scheme programmed itself (such as deltas), so that later schemes do not receive
-    /// them.
+    /// Part of `kept_bytes` that the scheme programmed itself (such as deltas); later schemes do not receive these
+    /// bytes.
     pub scheme_programmed_bytes: u64,
-    /// Part of `offered_bytes` that the scheme (such as compression) passed on without processing them.
+    /// Part of `offered_bytes` that the scheme (such as compression) passed on without trying them.
     pub untried_bytes: u64,
 }
 
 impl SchemeBytes {
-    /// Returns the bytes offered to a lifetime scheme (such as compression), and kept by it, since the earlier reading
-    /// `earlier` of the same counters; counters only grow.
+    /// Returns the bytes offered to a lifetime scheme (such as compression), and kept by it, since the reading
+    /// `earlier` of the same counters.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -99,8 +99,9 @@ impl SchemeBytes {
     }
 }
 
-/// Predicted write ratio of one lifetime scheme (such as compression): bytes kept over bytes offered. Both are averaged
-/// over the last epochs before they are divided, so that an epoch with more bytes has more weight.
+/// Predicted write ratio of one lifetime scheme (such as compression): bytes kept over bytes offered. Numerator and
+/// denominator are averaged over the last epochs before they are divided, so that an epoch with more bytes has more
+/// weight.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct WriteRatioEstimate {
     offered_bytes: EpochAverage,
@@ -110,8 +111,8 @@ pub struct WriteRatioEstimate {
 }
 
 impl WriteRatioEstimate {
-    /// Adds what was observed of a lifetime scheme (such as compression) in an epoch; skipped if no bytes were offered
-    /// to the scheme in it.
+    /// Adds the bytes that a lifetime scheme (such as compression) was offered and kept in an epoch to the history.
+    /// Ignores epochs in which no bytes were offered to the scheme.
     pub fn push(&mut self, epoch: SchemeBytes) {
         if epoch.offered_bytes > 0 {
             self.offered_bytes.push(epoch.offered_bytes as f64);
@@ -121,20 +122,20 @@ impl WriteRatioEstimate {
         }
     }
 
-    /// Drops the bytes observed in all epochs except the newest.
+    /// Drops from the history the bytes of all epochs except the newest.
     pub fn keep_newest(&mut self) {
         let Self { offered_bytes, kept_bytes, own, untried } = self;
         [offered_bytes, kept_bytes, own, untried].into_iter().for_each(EpochAverage::keep_newest);
     }
 
-    /// Returns the predicted write ratio of a lifetime scheme (bytes kept over bytes offered); `None` before anything
-    /// was observed.
+    /// Returns the predicted write ratio of a lifetime scheme (bytes kept over bytes offered); `None` before the first
+    /// observation.
     pub fn write_ratio(&self) -> Option<f64> {
         Some(self.kept_bytes.average()? / self.offered_bytes.average()?)
     }
 
     /// Returns the share of the bytes offered to a lifetime scheme (such as compression) that it processes; 1 before
-    /// anything was observed.
+    /// the first observation.
     pub fn processed_share(&self) -> f64 {
         1.0 - self.share_of_offered(&self.untried)
     }

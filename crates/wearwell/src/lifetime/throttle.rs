@@ -15,7 +15,7 @@
 /// Token bucket of flash bytes that throttles host writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Throttle {
-    /// Flash bytes that the token bucket earns per epoch; never 0.
+    /// Flash bytes that the token bucket earns per epoch; at least 1.
     budget_bytes: u64,
     epoch_ns: u64,
     /// Time at which the current epoch of the token bucket began, nanoseconds.
@@ -26,13 +26,13 @@ pub struct Throttle {
 
 impl Throttle {
     /// Creates a token bucket of flash bytes, empty and without debt, at time `start_ns`, when the device had
-    /// programmed `flash_bytes`. A budget of 0 is raised to one byte: a device that has used up its rated cycles is
-    /// slow, but not stopped.
+    /// programmed `flash_bytes`. A budget of 0 is raised to one byte per epoch: a device that has used up its rated
+    /// cycles is slow, but not stopped.
     pub fn new(budget_bytes: u64, epoch_ns: u64, start_ns: u64, flash_bytes: u64) -> Self {
         Self { budget_bytes: budget_bytes.max(1), epoch_ns, start_ns, paid_bytes: flash_bytes }
     }
 
-    /// Returns the token bucket for a later epoch with its own budget: unused bytes are dropped, debt is kept.
+    /// Returns the token bucket for a later epoch, which earns `budget_bytes`: unused bytes are dropped, debt is kept.
     #[must_use]
     pub fn for_next_epoch(self, budget_bytes: u64, start_ns: u64, flash_bytes: u64) -> Self {
         let paid_bytes = self.earned_bytes(start_ns).saturating_add(self.paid_bytes).min(flash_bytes);

@@ -13,18 +13,18 @@
 //! for at most four times as many.
 
 /// Number of a position in the queue of cache slots, truncated to its lower 32 bits. Positions are counted from the
-/// creation of the queue, and the lower half is enough to tell those in the queue apart.
+/// creation of the queue; those that are in the queue at one time differ in the lower bits.
 pub(super) type QueuePosition = u32;
 
-/// Bit to flip in the queue position that a cache slot stores, to make it invalid: the result is half the number range
-/// away, so no position in the queue equals it.
+/// Bit that is flipped in the queue position that a cache slot stores, to make the position invalid: the result is half
+/// the number range away, so it equals no position in the queue.
 const FAR: QueuePosition = 1 << (QueuePosition::BITS - 1);
 
 /// Minimum length of the queue of cache slots, in positions.
 const FEWEST: usize = 64;
 
-/// The container of the cache slots of one LRU queue ([`LruQueue`]), which stores the queue position of each slot. A
-/// slot outside the queue keeps its last position, or any value if it never was in the queue.
+/// Container of the slots (numbered cache entries) of one LRU queue ([`LruQueue`]), which stores the queue position of
+/// each slot. A slot outside the queue keeps its last position, or any value if it never was in the queue.
 pub(super) trait QueuePositions {
     fn position_of(&self, slot: u32) -> QueuePosition;
     fn set_position(&mut self, slot: u32, place: QueuePosition);
@@ -34,14 +34,14 @@ pub(super) trait QueuePositions {
 /// O(1).
 #[derive(Clone, Debug)]
 pub(super) struct LruQueue {
-    /// Ring buffer of the LRU queue: slot numbers at the positions from `first` to before `end`, at index position
-    /// modulo length. The length is a power of two.
+    /// Ring buffer of the LRU queue: the slot number of each position in the queue, at the index position modulo
+    /// length. The length is a power of two.
     queue: Vec<u32>,
     first: u64,
     end: u64,
     len: u32,
-    /// Queue position of the mark, which separates earlier touches of cache slots from later ones. It belongs to no
-    /// slot: slots at earlier positions were not pushed or touched since the mark was set.
+    /// Queue position of the mark, which separates earlier uses of cache slots from later ones. The position belongs to
+    /// no slot. Slots at earlier positions were not pushed or touched since the mark was set.
     mark: u64,
 }
 
@@ -66,21 +66,22 @@ impl LruQueue {
         self.queue[self.at(place)]
     }
 
-    /// Returns the least recently used cache slot of the LRU queue: the one that was pushed or touched longest ago.
+    /// Returns the least recently used cache slot of the LRU queue: the one that was pushed or touched longest ago;
+    /// `None` if the queue is empty.
     #[inline]
     pub(super) fn oldest(&self) -> Option<u32> {
         (self.len > 0).then(|| self.slot(self.first))
     }
 
-    /// Returns the least recently used cache slot of the LRU queue, if it was not pushed or touched since the last
-    /// [`LruQueue::set_mark`].
+    /// Returns the least recently used cache slot of the LRU queue, if that slot was not pushed or touched since the
+    /// last [`LruQueue::set_mark`]; otherwise `None`.
     #[inline]
     pub(super) fn oldest_if_before_mark(&self) -> Option<u32> {
         self.oldest().filter(|_| self.first < self.mark)
     }
 
-    /// Sets the mark of the LRU queue, which separates earlier from later touches, after its newest cache slot: all
-    /// slots now in the queue are older than the mark.
+    /// Sets the mark of the LRU queue, which separates earlier from later uses, after the newest cache slot: all slots
+    /// that are in the queue now were used before the mark.
     pub(super) fn set_mark(&mut self, slots: &mut impl QueuePositions) {
         self.ensure_room(slots);
         self.put_mark();
@@ -89,21 +90,21 @@ impl LruQueue {
         }
     }
 
-    /// Puts the mark of the LRU queue, which separates earlier from later touches, at a position of its own, so that
-    /// even a touch of the newest cache slot moves that slot after the mark.
+    /// Puts the mark of the LRU queue, which separates earlier from later uses, at a position of its own. So even a
+    /// touch of the newest cache slot moves that slot after the mark.
     fn put_mark(&mut self) {
         self.mark = self.end;
         self.end += 1;
     }
 
-    /// Returns the cache slots at the first `count` positions of the LRU queue, used only to prefetch their entries.
-    /// Obsolete positions, of slots that were queued again or removed, are included.
+    /// Returns the cache slots at the first `count` positions of the LRU queue, for prefetching only. Obsolete
+    /// positions (of slots that were queued again or removed) are included.
     #[inline]
     pub(super) fn oldest_slots(&self, count: usize) -> impl Iterator<Item = u32> + Clone {
         (self.first..self.end.min(self.first + count as u64)).map(|place| self.slot(place))
     }
 
-    /// Adds a cache slot that is not in the LRU queue, as the most recently used.
+    /// Adds to the LRU queue a cache slot that is not in it, as the most recently used.
     #[inline]
     pub(super) fn push(&mut self, slots: &mut impl QueuePositions, slot: u32) {
         self.ensure_room(slots);
@@ -133,16 +134,16 @@ impl LruQueue {
         self.skip_obsolete_positions(slots);
     }
 
-    /// Makes the position of a cache slot in the LRU queue obsolete, which removes the slot. If that may be the first
-    /// position, [`LruQueue::skip_obsolete_positions`] has to follow.
+    /// Makes the position of a cache slot in the LRU queue obsolete, which removes the slot. If the slot may be at the
+    /// first position, [`LruQueue::skip_obsolete_positions`] must follow.
     #[inline]
     pub(super) fn make_position_obsolete(&mut self, slots: &mut impl QueuePositions, slot: u32) {
         slots.set_position(slot, slots.position_of(slot) ^ FAR);
         self.len -= 1;
     }
 
-    /// Advances the beginning of the LRU queue to the first position that is not obsolete, so that it belongs to the
-    /// least recently used cache slot.
+    /// Advances the first position of the LRU queue past obsolete positions, so that it belongs to the least recently
+    /// used cache slot.
     #[inline]
     pub(super) fn skip_obsolete_positions(&mut self, slots: &impl QueuePositions) {
         while self.first < self.end && slots.position_of(self.slot(self.first)) != self.first as QueuePosition
@@ -181,8 +182,8 @@ impl LruQueue {
         }
     }
 
-    /// Drops all obsolete positions of the LRU queue (of cache slots queued again or removed): assigns every slot a new
-    /// position in the same order, and the mark a new one too.
+    /// Drops all obsolete positions of the LRU queue (of cache slots queued again or removed), by assigning new
+    /// consecutive positions to all slots and to the mark, in the same order.
     fn drop_obsolete_positions(&mut self, slots: &mut impl QueuePositions) {
         for place in self.first..self.end {
             let slot = self.slot(place);

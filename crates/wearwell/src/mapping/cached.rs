@@ -49,18 +49,18 @@ use crate::tables::prefetch::{PREFETCHED_PAGES, PREFETCHED_WRITES, pull_into_cac
 const CACHE_ENTRY_BYTES: u64 = 8;
 
 /// Number of evictions from the cache of map entries that are prefetched together. Data prefetched for twice as many
-/// would be evicted from the processor's first-level cache before its use.
+/// evictions would leave the processor's first-level cache before its use.
 const EVICTIONS: usize = PREFETCHED_PAGES;
 
 /// When a demand-paged L2P map reports the old page of an overwritten logical page as invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Identification {
-    /// The old page is reported as invalid at the write itself: if the write misses the cache of map entries, the
-    /// translation page is read to find the old location.
+    /// The old page is reported as invalid at the write that replaces it: if the write misses the cache of map entries,
+    /// the translation page is read to find the old location.
     #[default]
     OnUpdate,
-    /// The old page is reported as invalid when the translation page is next written. A host write needs no read to
-    /// find it, but the valid counts of blocks are too high until then.
+    /// The old page is reported as invalid when the translation page of the logical page is next written. A host write
+    /// needs no read to find the old location, but the valid counts of blocks are too high until then.
     AtSynchronisation,
 }
 
@@ -70,9 +70,10 @@ pub enum Identification {
 pub struct CachedOptions {
     /// Capacity of the cache of map entries, in entries; at least 1.
     pub cache_entries: u32,
-    /// When the old page of an overwritten logical page is reported as invalid.
+    /// When the old page of an overwritten logical page is reported as invalid: at the write, or when its translation
+    /// page is written.
     pub identification: Identification,
-    /// Maximum number of dirty entries in the cache of map entries; `None` = no bound. Needs
+    /// Maximum number of dirty entries in the cache of map entries; `None` = no bound. A bound needs
     /// [`Identification::AtSynchronisation`], or a map whose dirty entries are in NVRAM.
     pub max_dirty_entries: Option<u32>,
     /// Whether map entries that are dirty for long are written to flash early, by checkpoints, so that a recovery finds
@@ -96,24 +97,26 @@ impl CachedOptions {
     }
 }
 
-/// Hits, misses and write-backs of the cache of map entries of a demand-paged L2P map.
+/// Counts of hits, misses and writes of translation pages of a demand-paged L2P map with a cache of map entries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MapCacheCounts {
-    /// Lookups and updates of the map that found their entry in the cache.
+    /// Number of lookups and updates of the map that found their entry in the cache.
     pub hits: u64,
-    /// Lookups and updates of the map that found no entry in the cache.
+    /// Number of lookups and updates of the map that did not find their entry in the cache.
     pub misses: u64,
-    /// Number of times that a cached map entry became dirty.
+    /// Number of times that a clean map entry in the cache, or a new one, became dirty.
     pub dirty_inserts: u64,
-    /// Translation pages written because a dirty entry was evicted from the cache, or because the bound on dirty
-    /// entries, on unidentified invalid pages or on NVRAM words was reached.
+    /// Number of translation pages written because a dirty entry was evicted from the cache, or because a bound (on
+    /// dirty entries, unidentified invalid pages or NVRAM words) was reached.
     pub synchronisations: u64,
-    /// Translation pages written by checkpoints of the map, i.e. early because their entries were dirty for long.
+    /// Number of translation pages written by checkpoints of the map, that is, early because their entries were dirty
+    /// for long.
     pub checkpoint_synchronisations: u64,
-    /// Writes of translation pages that were omitted because the table on flash already held all their dirty entries,
-    /// as may be after a recovery.
+    /// Number of writes of translation pages that were omitted because the table on flash already held all their dirty
+    /// entries, as may be after a recovery.
     pub aborted_synchronisations: u64,
-    /// Spare areas read because a recovery left it uncertain whether an overwritten page had been reported as invalid.
+    /// Number of spare areas read because a recovery left it uncertain whether an overwritten page had been reported as
+    /// invalid.
     pub uncertain_reads: u64,
 }
 
@@ -122,7 +125,8 @@ pub struct MapCacheCounts {
 pub(crate) struct IdentifiedInvalidPage {
     /// PPN of the invalid page.
     pub(crate) ppn: Ppn,
-    /// Whether the invalid page was certainly not reported as invalid before; after a recovery that may be unknown.
+    /// Whether it is certain that the invalid page was not reported as invalid before. After a recovery it may be
+    /// uncertain.
     pub(crate) is_certain: bool,
 }
 
@@ -132,8 +136,8 @@ pub struct DemandPagedMap {
     options: CachedOptions,
     table: TranslationTable,
     cache: EntryCache,
-    /// Invalid pages that were found when translation pages were written and that the FTL has not fetched with
-    /// `take_identified` yet.
+    /// Invalid pages that the map found when it wrote translation pages, until the FTL fetches them with
+    /// [`DemandPagedMap::take_identified`].
     identified: Vec<IdentifiedInvalidPage>,
     hidden_limit: u32,
     pages_per_update: u32,
@@ -142,14 +146,15 @@ pub struct DemandPagedMap {
     /// Whether a translation page with changed entries was written since the last checkpoint of the map (early write of
     /// entries that are dirty for long).
     noted: bool,
-    /// Sequence number of the newest page program at the last checkpoint of the map, when the mark in the cache (which
-    /// separates older from newer changes) was set.
+    /// Last sequence number of the device at the last checkpoint of the map, when the cache set its mark between older
+    /// and newer changes.
     marked_at: u64,
-    /// Sequence number of a page program: every dirty entry of the map was changed by a program with a greater number.
+    /// Sequence number after which every dirty entry of the map was changed.
     dirty_changed_after: u64,
-    /// The whole L2P map in RAM, while a device is built in a known state; `None` otherwise.
+    /// The whole L2P map in RAM, while the initial state of a drive is constructed (pages are placed without executing
+    /// writes); `None` otherwise.
     under_construction: Option<ConstructionMap>,
-    /// Evictions from the cache of map entries that are left until the next batch of evictions is prefetched.
+    /// Number of evictions from the cache of map entries until the next batch of evictions is prefetched.
     evictions_until_prefetch: u32,
     /// Copy of the dirty map entries in NVRAM, where they survive a loss of power; `None` if the map has no such copy.
     in_nvram: Option<NvramEntries>,
@@ -209,17 +214,17 @@ impl DemandPagedMap {
         Ok(Self { in_nvram: Some(in_nvram), pages_per_update, ..map })
     }
 
-    /// Options of the demand-paged map.
+    /// Returns the options of the demand-paged map.
     pub fn options(&self) -> &CachedOptions {
         &self.options
     }
 
-    /// Hits, misses and write-backs of the cache of map entries since they were last cleared.
+    /// Returns the counts of hits, misses and writes of translation pages since they were last cleared.
     pub fn counts(&self) -> MapCacheCounts {
         self.counts
     }
 
-    /// Clears the hit and miss counts of the cache of map entries; the cache is unchanged.
+    /// Sets the counts of hits, misses and writes of translation pages to zero; the cache of map entries is unchanged.
     pub fn clear_counts(&mut self) {
         self.counts = MapCacheCounts::default();
     }
@@ -245,8 +250,8 @@ impl DemandPagedMap {
         self.options.max_dirty_entries.unwrap_or(self.options.cache_entries).min(self.options.cache_entries)
     }
 
-    /// Reads from the spare area of the translation page at `version` the sequence number that a checkpoint set: every
-    /// entry that was dirty when this version of the page was written was changed by a later program.
+    /// Reads from the spare area of the translation page at `version` its checkpoint number: all entries that were
+    /// dirty when this version was written were changed by programs with greater sequence numbers.
     ///
     /// # Errors
     /// Any error of the flash.
@@ -256,7 +261,7 @@ impl DemandPagedMap {
         Ok(spare_note(&page))
     }
 
-    /// Sets, after a recovery, the sequence number of a program after which every restored map entry was changed.
+    /// Sets, after a recovery, the sequence number after which every restored map entry was changed.
     pub(crate) fn set_dirty_changed_after(&mut self, sequence: u64) {
         (self.dirty_changed_after, self.marked_at) = (sequence, sequence);
     }
@@ -265,13 +270,14 @@ impl DemandPagedMap {
         self.options.makes_checkpoints.then_some(self.dirty_changed_after)
     }
 
-    /// Bounds to `pages` the number of unidentified invalid pages (overwritten, but not yet reported as invalid),
-    /// because the device has no room for more.
+    /// Limits the number of unidentified invalid pages (overwritten, but not yet reported as invalid) to `pages`,
+    /// because the device has no spare room for more.
     pub(crate) fn limit_unidentified_pages(&mut self, pages: u64) {
         self.hidden_limit = u32::try_from(pages).unwrap_or(u32::MAX);
     }
 
-    /// Returns one of the invalid pages found when translation pages were written, and removes it from the map's list.
+    /// Removes and returns one of the invalid pages that the map found when it wrote translation pages; `None` if there
+    /// is none.
     #[inline]
     pub(crate) fn take_identified(&mut self) -> Option<IdentifiedInvalidPage> {
         self.identified.pop()
@@ -330,14 +336,14 @@ impl DemandPagedMap {
         ))
     }
 
-    /// Stores the new location of a map entry in NVRAM, if dirty entries are kept there. Called before RAM is changed,
-    /// so that this store is the commit point of the change.
+    /// Stores the new location `unit` of the map entry in cache slot `slot` in NVRAM, if dirty entries are kept there.
+    /// Must be called before RAM is changed, so that this store is the commit point of the change.
     fn commit<N: Nand>(&mut self, io: &mut Store<N>, slot: CacheSlot, unit: Unit) -> Result<()> {
         let Some(in_nvram) = &mut self.in_nvram else { return Ok(()) };
         in_nvram.store_entry(io, slot, self.cache.entry(slot).lpn, unit)
     }
 
-    /// Frees the NVRAM words of the dirty entries of translation page `id`, because the page was written and the
+    /// Frees the NVRAM words of the dirty entries of translation page `id`, because the page was written and its
     /// entries become clean.
     fn vacate<N: Nand>(&mut self, io: &mut Store<N>, id: u32) -> Result<()> {
         let Some(in_nvram) = &mut self.in_nvram else { return Ok(()) };
@@ -375,20 +381,20 @@ impl DemandPagedMap {
         self.all_entries(id, bytes).filter(|(_, unit)| unit.to_option().is_some()).collect()
     }
 
-    /// Returns the location of `lpn` if its map entry is cached, `None` if not; [`Unit::NONE`] if the cached entry is
-    /// unmapped.
+    /// Returns the location of `lpn` if its map entry is cached, `None` if not; [`Unit::NONE`] if the cached entry says
+    /// that `lpn` is unmapped.
     pub(crate) fn cached_unit(&self, lpn: Lpn) -> Option<Unit> {
         self.cache.find_slot(lpn).map(|slot| self.cache.entry(slot).unit)
     }
 
-    /// Whether the location that the table on flash holds for `lpn` is of an earlier version that is still counted as
-    /// valid.
+    /// Whether the table on flash holds for `lpn` the location of an earlier version that is still counted as valid (an
+    /// unidentified invalid page).
     pub(crate) fn hides_unidentified_page(&self, lpn: Lpn) -> bool {
         self.cache.find_slot(lpn).is_some_and(|slot| self.cache.entry(slot).hides_unidentified_page)
     }
 
-    /// Writes the current version of translation page `id` once more, under a new sequence number. Dirty cached entries
-    /// of the page are not included and stay dirty.
+    /// Writes translation page `id` once more with its present content on flash, under a new sequence number. Dirty
+    /// cached entries of the page are not included and stay dirty.
     pub(crate) fn rewrite_translation_page<N: Nand>(&mut self, io: &mut Store<N>, id: u32) -> Result<()> {
         if id >= self.table.translation_pages() {
             return Ok(());
@@ -397,28 +403,28 @@ impl DemandPagedMap {
         self.table.write_translation_page(io, id, self.note(), Cause::Translation)
     }
 
-    /// Returns the locations in all dirty entries of the cache of map entries.
+    /// Returns the locations (flash pages or chunk members) that all dirty entries of the cache of map entries name.
     pub(crate) fn dirty_units(&self) -> Vec<Unit> {
         (0..self.table.translation_pages())
             .flat_map(|id| self.cache.dirty_slots_of_page(id).map(|slot| self.cache.entry(slot).unit))
             .collect()
     }
 
-    /// Restores in the cache a dirty map entry that recovery found in the journal: the table on flash lacks the change,
-    /// and no earlier version of the page is still counted as valid.
+    /// Restores in the cache a dirty map entry that recovery found in the map's journal: the table on flash lacks the
+    /// change, and no earlier version of the logical page is still counted as valid.
     pub(crate) fn restore_journalled(&mut self, lpn: Lpn, unit: Unit) {
         self.cache.insert_dirty(lpn, unit, false);
     }
 
     /// Restores in the cache a dirty map entry that recovery found in the spare area of a data page: the table on flash
-    /// lacks the change, and it is unknown whether the earlier version of the page was reported as invalid.
+    /// lacks the change, and it is unknown whether the earlier version of the logical page was reported as invalid.
     pub(crate) fn restore_change(&mut self, lpn: Lpn, unit: Unit) {
         let slot = self.cache.insert_dirty(lpn, unit, true);
         self.cache.set_uncertain(slot);
     }
 
-    /// Maps `lpn` to `unit` while a device is built in a known state; returns the old location. Causes no flash
-    /// operation before [`DemandPagedMap::finish_construction`].
+    /// Maps `lpn` to `unit` while the initial state of a drive is constructed (pages are placed without executing
+    /// writes). Returns the old location. Causes no flash operation before [`DemandPagedMap::finish_construction`].
     pub(crate) fn construct_entry(&mut self, lpn: Lpn, unit: Unit) -> Unit {
         let pages = self.logical_pages();
         self.under_construction.get_or_insert_with(|| ConstructionMap::new(pages)).replace(lpn, unit)
@@ -468,8 +474,8 @@ impl DemandPagedMap {
         Ok(self.table.loaded_entry(0))
     }
 
-    /// Evicts the least recently used map entry from the cache, after writing its translation page if it is dirty.
-    /// Returns whether it was dirty.
+    /// Evicts the least recently used map entry from the cache. If the entry is dirty, its translation page is written
+    /// first. Returns whether it was dirty.
     #[inline]
     fn evict<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
         if self.evictions_until_prefetch == 0 {
@@ -489,7 +495,7 @@ impl DemandPagedMap {
     }
 
     /// Evicts least recently used map entries until the cache is within its capacity or a dirty entry was evicted.
-    /// Returns whether a dirty one was evicted.
+    /// Returns whether a dirty entry was evicted.
     #[inline]
     fn evict_excess<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
         while self.cache.len() > self.options.cache_entries as usize {
@@ -500,8 +506,8 @@ impl DemandPagedMap {
         Ok(false)
     }
 
-    /// Writes translation page `id` with all its dirty entries, which are clean afterwards. Invalid pages that this
-    /// finds are added to the list `identified`.
+    /// Writes translation page `id` with all its dirty entries, which are clean afterwards. Adds the invalid pages that
+    /// are found by comparing with the old version to the list that [`DemandPagedMap::take_identified`] returns.
     fn synchronise<N: Nand>(&mut self, io: &mut Store<N>, id: u32, cause: Cause) -> Result<()> {
         if self.in_nvram.is_some() {
             // A medium that is a file may restore NVRAM as of its last sync; the page must not name a location that
@@ -538,8 +544,8 @@ impl DemandPagedMap {
         Ok(())
     }
 
-    /// Writes the translation page with the lowest number, not less than `first`, that has dirty entries. Returns its
-    /// number, or `None` if there is none.
+    /// Writes the translation page with the smallest number, not less than `first`, that has dirty entries. Returns its
+    /// number, or `None` if there is no such page.
     pub(super) fn synchronise_from<N: Nand>(&mut self, io: &mut Store<N>, first: u32) -> Result<Option<u32>> {
         let has_dirty = |id: &u32| self.cache.dirty_slots_of_page(*id).next().is_some();
         let Some(id) = (first..self.table.translation_pages()).find(has_dirty) else { return Ok(None) };
@@ -617,8 +623,8 @@ impl DemandPagedMap {
         self.cache.insert_dirty(lpn, unit, hides_unidentified_page);
     }
 
-    /// Maps `lpn` to `new` without a flash read. Returns the old location if its map entry was cached; otherwise
-    /// inserts an entry with the flag "an earlier version is still counted as valid".
+    /// Maps `lpn` to `new` without a flash read. Returns the old location if the map entry was cached. Otherwise
+    /// inserts an entry with the flag that an earlier version is still counted as valid, and returns `None`.
     #[inline]
     fn update_lazily(&mut self, lpn: Lpn, new: Unit) -> Option<Unit> {
         if let Some(slot) = self.cache.find_slot(lpn) {
@@ -670,7 +676,7 @@ impl DemandPagedMap {
     }
 
     /// Writes one translation page that has an entry dirty since before the last checkpoint of the map. If there is
-    /// none, ends the checkpoint: moves the mark between older and newer changes to now, and returns `false`.
+    /// none, ends the checkpoint: sets the mark between older and newer changes, and returns `false`.
     fn checkpoint_step<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
         self.at_checkpoint = true;
         // If nothing was written since the last checkpoint, write one page, so that the newest note is at most two
@@ -694,8 +700,8 @@ impl DemandPagedMap {
     }
 }
 
-/// Whether the spare area of `page` still names `lpn` as owner. If not, the page was erased and reused since it was
-/// reported as invalid.
+/// Whether the spare area of the data page at `page` still names `lpn` as owner. If not, the page was erased and reused
+/// since it was reported as invalid.
 pub(crate) fn does_oob_name<N: Nand>(io: &mut Store<N>, page: Ppn, lpn: Lpn) -> Result<bool> {
     let found = io.read_spare_if_readable(page, Cause::Translation)?;
     Ok(found.is_some_and(|oob| oob.kind == PageKind::Data && oob.owner == lpn.0))
@@ -734,10 +740,10 @@ impl Mapping for DemandPagedMap {
         self.is_lazy()
     }
 
-    /// Deallocates the logical pages of one translation page, in two writes of that page. The first write puts the
-    /// locations that only RAM knows into the table, so that a recovery that compares versions finds them; the second
-    /// removes the deallocated entries. The first write includes all dirty entries of the translation page, also those
-    /// outside the range, because a version must contain every older change.
+    /// Deallocates logical pages whose map entries are on one translation page, in two writes of that page. The first
+    /// write puts the locations that only RAM knows into the table, so that a recovery that compares versions finds
+    /// them; the second removes the deallocated entries. The first write includes all dirty entries of the translation
+    /// page, also those outside the range, because a version must contain every older change.
     fn trim_in_one_translation_page<N: Nand>(
         &mut self,
         io: &mut Store<N>,
@@ -811,10 +817,10 @@ impl Mapping for DemandPagedMap {
         })
     }
 
-    /// Clears the flag "an earlier version is still counted as valid" of the map entry of a logical page, because that
-    /// version is about to be erased. If it were reported as invalid after the erase, the report would hit a page that
-    /// was written there since. An entry that a recovery left uncertain keeps its flag, because more than one earlier
-    /// version may be unidentified, and the spare area is read before any of them is reported.
+    /// Clears the flag of the map entry of a logical page that an earlier version is still counted as valid, because
+    /// that version is about to be erased. If it were reported as invalid after the erase, the report would hit a page
+    /// that was written there since. An entry that a recovery left uncertain keeps its flag, because more than one
+    /// earlier version may be unidentified, and the spare area is read before any of them is reported.
     fn clear_superseded(&mut self, lpn: Lpn) {
         if let Some(slot) = self.cache.find_slot(lpn)
             && !self.cache.entry(slot).is_uncertain

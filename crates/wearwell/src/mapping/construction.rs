@@ -9,12 +9,12 @@ use crate::address::{Address, Lpn, Unit};
 use crate::tables::DenseTable;
 use crate::tables::prefetch::pull_into_cache;
 
-/// Log2 of the map entries per part of [`ConstructionMap`]: 4 MiB, large enough that freeing a part returns its memory
-/// to the operating system.
+/// Binary logarithm of the number of map entries per part of [`ConstructionMap`]. A part has 4 MiB, large enough that
+/// freeing it returns the memory to the operating system.
 const PART_LOG2: u32 = 20;
 
-/// The whole L2P map in RAM while a device is built in a known state: the location of each logical page, in parts, each
-/// of which is freed as soon as its translation pages are written.
+/// The whole L2P map in RAM while the initial state of a drive is constructed (pages are placed without executing
+/// writes). The locations are in parts, each of which is freed as soon as its translation pages are written.
 #[derive(Clone, Debug)]
 pub(super) struct ConstructionMap {
     parts: Vec<DenseTable<u32>>,
@@ -51,8 +51,8 @@ impl ConstructionMap {
         pull_into_cache(lpns.iter().map(|&lpn| self.get(lpn).0.into()));
     }
 
-    /// Frees the last part of the L2P map in RAM that lies entirely before `lpn`: its logical pages will not be
-    /// accessed again.
+    /// Frees the last part of the L2P map in RAM that lies entirely before `lpn`; the logical pages of this part will
+    /// not be accessed again.
     pub(super) fn free_parts_before(&mut self, lpn: Lpn) {
         let (part, _) = Self::split(lpn);
         if let Some(before) = part.checked_sub(1) {

@@ -24,7 +24,8 @@ use crate::tables::{ChainedIndex, ChainedSlots};
 /// Number that means "no slot" in the cache of map entries.
 pub(super) const NO_SLOT: CacheSlot = CacheSlot::MAX;
 
-/// Index in `CachedEntry::places` of the LRU queue by last use; [`BY_CHANGE`] is that of the queue by last change.
+/// Index, in [`CachedEntry::places`], of the position in the LRU queue by last use; [`BY_CHANGE`] is the index for the
+/// queue by last change.
 const BY_USE: usize = 0;
 const BY_CHANGE: usize = 1;
 
@@ -46,11 +47,11 @@ pub(super) struct CachedEntry {
     places: [QueuePosition; 2],
     /// Whether the map entry is dirty: the table on flash holds another location for this logical page.
     pub(super) is_dirty: bool,
-    /// Whether the location in the table on flash is that of an earlier version of the logical page that was not
+    /// Whether the table on flash still holds the location of an earlier version of the logical page that was not
     /// reported as invalid yet (an unidentified invalid page).
     pub(super) hides_unidentified_page: bool,
-    /// Whether a recovery made this map entry, so that it is unknown whether the earlier version of the page was
-    /// reported as invalid before the power loss.
+    /// Whether a recovery created this map entry, so that it is unknown whether the earlier version of the logical page
+    /// was reported as invalid before the power loss.
     pub(super) is_uncertain: bool,
 }
 
@@ -67,7 +68,7 @@ pub(super) struct EntryCache {
     by_page: Divider,
     /// First cache slot in the list of dirty entries of each translation page; [`NO_SLOT`] if the page has none.
     dirty_heads: Vec<u32>,
-    /// Number of a translation page: all before it have no dirty entry in the cache.
+    /// Number of a translation page; all translation pages with smaller numbers have no dirty entry in the cache.
     first_maybe_dirty_page: u32,
     hidden_pages: u32,
 }
@@ -87,7 +88,8 @@ impl CachedEntry {
     }
 }
 
-/// The cached map entries, as one of the two [`LruQueue`] queues accesses them: it stores its position in each entry.
+/// The cached map entries with their positions in one of the two [`LruQueue`] queues, by number `ORDER` ([`BY_USE`] or
+/// [`BY_CHANGE`]).
 struct Ordered<'a, const ORDER: usize>(&'a mut [CachedEntry]);
 
 impl<const ORDER: usize> QueuePositions for Ordered<'_, ORDER> {
@@ -117,7 +119,7 @@ impl ChainedSlots for Vec<CachedEntry> {
 }
 
 impl EntryCache {
-    /// Creates an empty cache of map entries with a hash index for about `entries` entries before it grows.
+    /// Creates an empty cache of map entries. Its hash index has room for `entries` entries before it grows.
     pub(super) fn new(entries: u32, translation_pages: u32, entries_per_page: u32) -> Self {
         Self {
             slots: Vec::new(),
@@ -144,8 +146,8 @@ impl EntryCache {
         self.changes.len()
     }
 
-    /// Returns the number of cached map entries with [`CachedEntry::hides_unidentified_page`] set: for each, an invalid
-    /// page is still counted as valid.
+    /// Returns the number of cached map entries with [`CachedEntry::hides_unidentified_page`] set: for each, one
+    /// invalid flash page is still counted as valid.
     #[inline]
     pub(super) fn unidentified_pages(&self) -> u32 {
         self.hidden_pages
@@ -186,7 +188,7 @@ impl EntryCache {
         &self.slots[slot as usize]
     }
 
-    /// Records a use of a cached map entry, which becomes the most recently used one.
+    /// Records a use of the map entry in cache slot `slot`, which becomes the most recently used one.
     #[inline]
     pub(super) fn touch(&mut self, slot: CacheSlot) {
         self.recency.touch(&mut Ordered::<BY_USE>(&mut self.slots), slot);
@@ -198,7 +200,7 @@ impl EntryCache {
     }
 
     /// Inserts into the cache a dirty map entry of a logical page that is not cached. `hides_unidentified_page`: an
-    /// earlier version of the page is still counted as valid.
+    /// earlier version of the logical page is still counted as valid.
     pub(super) fn insert_dirty(&mut self, lpn: Lpn, unit: Unit, hides_unidentified_page: bool) -> CacheSlot {
         self.hidden_pages += u32::from(hides_unidentified_page);
         let slot = self.add(CachedEntry {
@@ -227,7 +229,7 @@ impl EntryCache {
         (self.slots.len() - 1) as CacheSlot
     }
 
-    /// Returns the cache slot of the least recently used map entry.
+    /// Returns the cache slot of the least recently used map entry; `None` if the cache is empty.
     #[inline]
     pub(super) fn least_recently_used(&self) -> Option<CacheSlot> {
         self.recency.oldest()
@@ -243,8 +245,8 @@ impl EntryCache {
         self.free_slots.push(slot);
     }
 
-    /// Assigns a new location to a cached map entry, which becomes dirty and the most recently changed one. Returns the
-    /// old location and whether the entry was clean.
+    /// Assigns the new location `unit` to a cached map entry, which becomes dirty and the most recently changed one.
+    /// Returns the old location and whether the entry was clean.
     #[inline]
     pub(super) fn set_unit(&mut self, slot: CacheSlot, unit: Unit) -> (Unit, bool) {
         let entry = &mut self.slots[slot as usize];
@@ -271,8 +273,8 @@ impl EntryCache {
         self.changes.push(&mut Ordered::<BY_CHANGE>(&mut self.slots), slot);
     }
 
-    /// Sets or clears the flag of a map entry "an earlier version of the page is still counted as valid", and updates
-    /// the count of entries with this flag.
+    /// Sets or clears the flag of a cached map entry that an earlier version of its logical page is still counted as
+    /// valid, and updates the number of entries with this flag.
     pub(super) fn set_hides_unidentified_page(&mut self, slot: CacheSlot, hides: bool) {
         let entry = &mut self.slots[slot as usize];
         self.hidden_pages -= u32::from(entry.hides_unidentified_page);
@@ -299,8 +301,8 @@ impl EntryCache {
         })
     }
 
-    /// Returns the first translation page that has a dirty entry in the cache. O(1) amortised over a write-back of all
-    /// pages.
+    /// Returns the number of the first translation page that has a dirty entry in the cache; `None` if there is none.
+    /// O(1), amortised over a write-back of all pages.
     pub(super) fn first_dirty_page(&mut self) -> Option<u32> {
         let pages = self.dirty_heads.len() as u32;
         let found =
@@ -327,19 +329,19 @@ impl EntryCache {
         self.changes.skip_obsolete_positions(&Ordered::<BY_CHANGE>(&mut self.slots));
     }
 
-    /// Returns the cache slot of the dirty map entry whose last change is longest ago.
+    /// Returns the cache slot of the dirty map entry whose last change is longest ago; `None` if no entry is dirty.
     pub(super) fn least_recently_changed(&self) -> Option<CacheSlot> {
         self.changes.oldest()
     }
 
-    /// Returns the cache slot of the dirty map entry whose last change is longest ago, if it is unchanged since the
-    /// last checkpoint of the map (early write of entries that are dirty for long).
+    /// Returns the cache slot of the dirty map entry whose last change is longest ago, if that change was before the
+    /// last checkpoint of the map (early write of entries that are dirty for long); otherwise `None`.
     pub(super) fn oldest_change_before_mark(&self) -> Option<CacheSlot> {
         self.changes.oldest_if_before_mark()
     }
 
-    /// Ends a checkpoint of the map: marks that all changes of map entries so far were before it. The next checkpoint
-    /// writes the entries that are dirty and unchanged since.
+    /// Ends a checkpoint of the map: sets the mark after all changes of map entries so far. The next checkpoint writes
+    /// the entries that are then still dirty and unchanged since the mark.
     pub(super) fn end_checkpoint(&mut self) {
         self.changes.set_mark(&mut Ordered::<BY_CHANGE>(&mut self.slots));
     }

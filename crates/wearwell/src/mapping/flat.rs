@@ -20,7 +20,8 @@ pub struct RamMap {
     mirror: Option<Mirror>,
 }
 
-/// Copy of an L2P table in NVRAM: word `first_word + lpn` holds the location of `lpn` plus one; 0 = unmapped.
+/// Copy of an L2P table in NVRAM: the 8-byte word `first_word + lpn` holds the location of `lpn` plus one, or 0 if
+/// `lpn` is unmapped.
 #[derive(Clone, Debug)]
 struct Mirror {
     first_word: usize,
@@ -49,8 +50,8 @@ impl RamMap {
         Ok(Self { mirror: Some(Mirror { first_word, moved_lpns: Vec::new() }), ..Self::new(pages) })
     }
 
-    /// Loads the L2P table from its copy in NVRAM. `is_place` returns whether a number is a possible location on this
-    /// device.
+    /// Loads the L2P table in RAM from its copy in NVRAM, after a power loss. `is_place` tells whether a number is a
+    /// possible location on this device.
     ///
     /// # Errors
     /// [`Error::Damaged`] if a word holds an impossible location.
@@ -97,16 +98,16 @@ impl RamMap {
         self.mirror.is_some()
     }
 
-    /// Sets in the L2P table the location of each of `lpns` to the one at the same index of `units`, and leaves the old
-    /// location there. Only for a table without a copy in NVRAM.
+    /// Exchanges the locations `units` with those of `lpns` in the L2P table: each logical page gets the location at
+    /// its index, and `units` then holds the old locations. Only for a table without a copy in NVRAM.
     #[inline]
     pub(crate) fn exchange_units(&mut self, lpns: &[Lpn], units: &mut [Unit]) {
         let places = lpns.iter().zip(units).map(|(lpn, unit)| (lpn.index(), &mut unit.0));
         self.table.exchange_each(places);
     }
 
-    /// Sets the location of `lpn` in the L2P table in RAM only (`None` = unmapped). For recovery and for devices that
-    /// are built in a known state.
+    /// Sets the location of `lpn` in the L2P table in RAM only, not in NVRAM (`None` = unmapped). For recovery and for
+    /// drives whose initial state is constructed.
     pub fn set(&mut self, lpn: Lpn, ppn: Option<Unit>) {
         self.table.set(lpn.index(), ppn.unwrap_or(Unit::NONE).0);
     }

@@ -45,8 +45,8 @@ const RECORD_BYTES: usize = 8;
 /// Bytes of the header of a page of the map's journal: its serial number (8), and the first serial number that is not
 /// merged with the translation pages yet (8).
 const HEADER_BYTES: usize = 16;
-/// Pages of the map's journal beyond [`JournalOptions::max_pages`], kept for those that the capacitor writes at a power
-/// loss while a merge is due.
+/// Number of pages of the map's journal beyond [`JournalOptions::max_pages`], kept for the pages that the capacitor
+/// writes if power is lost while a merge is due.
 const CAPACITOR_PAGES: u32 = 2;
 
 /// Length of the journal of an L2P map on flash.
@@ -59,17 +59,18 @@ pub struct JournalOptions {
 /// Counts of an L2P map's journal on flash: records, pages and merges.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct JournalCounts {
-    /// Changes of the L2P map that were recorded in its journal.
+    /// Number of changes of the L2P map that were recorded in its journal.
     pub records: u64,
-    /// Pages of the map's journal that were written.
+    /// Number of pages of the map's journal that were written.
     pub written_pages: u64,
-    /// Merges of the map's journal with the translation pages that were completed.
+    /// Number of completed merges of the map's journal with the translation pages.
     pub merges: u64,
-    /// Translation pages written by merges of the map's journal.
+    /// Number of translation pages that merges of the map's journal wrote.
     pub merged_pages: u64,
 }
 
-/// A record of the map's journal: a logical page and its new location; [`Unit::NONE`] = deallocated.
+/// A record of the map's journal: a logical page and its new location; [`Unit::NONE`] if the logical page was
+/// deallocated.
 type Record = (Lpn, Unit);
 
 /// Decoded content of a page of the map's journal.
@@ -82,8 +83,8 @@ struct JournalPage {
 /// Progress of a merge of the map's journal with the translation pages.
 #[derive(Clone, Copy, Debug)]
 struct Merge {
-    /// First translation page that the merge of the journal has not visited; those before it are written if they had
-    /// dirty entries.
+    /// Number of the first translation page that the merge of the journal has not visited yet. Of those before it, all
+    /// that had dirty entries are written.
     next_page: u32,
     /// Serial number after the last journal page that the merge makes obsolete.
     end: u64,
@@ -97,15 +98,16 @@ struct Journal {
     page_bytes: usize,
     /// Journal records of map changes that are not on flash yet, oldest first.
     buffer: Vec<Record>,
-    /// PPN of each live page of the map's journal, at index serial number modulo length; [`Ppn::NONE`] if unused.
+    /// PPN of each live page of the map's journal, at the index serial number modulo length; [`Ppn::NONE`] if there is
+    /// none.
     places: Vec<Ppn>,
-    /// Serial number of the oldest page of the map's journal that is not merged with the translation pages yet (the
-    /// horizon).
+    /// Serial number of the oldest page of the map's journal whose records are not merged with the translation pages
+    /// yet (the horizon).
     horizon: u64,
-    /// Serial number of the next page of the map's journal.
+    /// Serial number that the next page of the map's journal will get.
     next: u64,
-    /// The horizon (serial number of the first journal page not merged with the translation pages yet) that the header
-    /// of the newest journal page on flash holds.
+    /// Horizon (serial number of the first journal page that is not merged with the translation pages yet) as the
+    /// newest journal page on flash states it.
     written_horizon: u64,
     merge: Option<Merge>,
     counts: JournalCounts,
@@ -157,7 +159,7 @@ impl Journal {
     }
 
     /// Returns the merge of the map's journal that is in progress, or a new one if the journal has reached its maximum
-    /// length.
+    /// length; `None` if no merge is due.
     fn due_merge(&self) -> Option<Merge> {
         let is_due = self.live_pages() >= u64::from(self.options.max_pages);
         self.merge.or_else(|| is_due.then_some(Merge { next_page: 0, end: self.next }))
@@ -206,8 +208,8 @@ impl Journal {
     }
 
     /// Adopts the live pages of the map's journal that recovery found and returns their records, oldest first. `found`
-    /// is indexed as [`Journal::places`]. `newest` is the journal page that was written last: its horizon (the first
-    /// serial number not merged) tells which others are live.
+    /// has the PPN of each page by serial number modulo length. `newest` is the journal page that was written last; the
+    /// horizon in it (the first serial number not merged) tells which pages are live.
     fn adopt<N: Nand>(&mut self, io: &mut Store<N>, found: &[Ppn], newest: Ppn) -> Result<Vec<Record>> {
         let mut bytes = vec![0; self.page_bytes];
         io.read(newest, &mut bytes, Cause::Recovery)?;
@@ -265,7 +267,7 @@ impl JournalledMap {
         &mut self.cached
     }
 
-    /// Records, pages and merges of the map's journal since the counts were last cleared.
+    /// Returns the numbers of records, pages and merges of the map's journal since the counts were last cleared.
     pub fn counts(&self) -> JournalCounts {
         self.journal.counts
     }
@@ -276,7 +278,7 @@ impl JournalledMap {
     }
 
     /// Drops everything that the L2P map and its journal hold in RAM, as a loss of power does. The counts of the
-    /// journal stay.
+    /// journal are kept.
     pub(crate) fn drop_ram_state(&mut self) {
         self.cached.drop_ram_state();
         let (page_bytes, options) = (self.journal.page_bytes as u32, self.journal.options);
@@ -307,7 +309,7 @@ impl JournalledMap {
         Ok(last.into_iter().collect())
     }
 
-    /// PPNs of the live pages of the map's journal.
+    /// Returns the PPNs of the live pages of the map's journal.
     pub(crate) fn live_journal_pages(&self) -> impl Iterator<Item = Ppn> {
         self.journal.places.iter().copied().filter(|place| place.to_option().is_some())
     }
@@ -316,8 +318,8 @@ impl JournalledMap {
         self.cached.metadata_pages() as u32
     }
 
-    /// Writes one translation page of a merge of the map's journal. If none is left, ends the merge and returns
-    /// `false`.
+    /// Writes the next translation page of a merge of the map's journal. If none with dirty entries is left, ends the
+    /// merge and returns `false`.
     fn merge_step<N: Nand>(&mut self, io: &mut Store<N>, merge: Merge) -> Result<bool> {
         io.flash_ops.record_metadata_reason(MetadataReason::JournalMerge);
         if let Some(id) = self.cached.synchronise_from(io, merge.next_page)? {

@@ -29,38 +29,38 @@ use crate::error::Result;
 use crate::nand::Nand;
 use crate::store::Store;
 
-/// Logical-to-physical map of a device: the operations that every implementation provides.
+/// Logical-to-physical map (L2P) of a device.
 pub trait Mapping {
-    /// Returns the location of `lpn`, `None` if it is unmapped. May read translation pages, and write some to make room
-    /// in the map's cache.
+    /// Returns the location (flash page or chunk member) of `lpn`, `None` if it is unmapped. May read translation
+    /// pages, and may write some to make room in the map's cache.
     ///
     /// # Errors
     /// Any error of the flash.
     fn lookup<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Option<Unit>>;
 
-    /// Returns the location of `lpn`, `None` if it is unmapped, but writes no flash page and caches no entry, unlike
-    /// [`Mapping::lookup`]. For reads on a device that is full.
+    /// Returns the location of `lpn`, `None` if it is unmapped. Unlike [`Mapping::lookup`], writes no flash page and
+    /// caches no entry, so it also works on a device that is full.
     ///
     /// # Errors
     /// Any error of the flash.
     fn peek<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Option<Unit>>;
 
-    /// Maps `lpn` to the location `new` (`None` = deallocated) and returns the old location. A lazy map
+    /// Maps `lpn` to the location `new` (`None` deallocates it) and returns the old location. A lazy map
     /// ([`Mapping::identifies_invalid_pages_late`]) may not know the old location yet; it returns `None` then.
     ///
     /// # Errors
     /// Any error of the flash; the mapping is unchanged then.
     fn update<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, new: Option<Unit>) -> Result<Option<Unit>>;
 
-    /// Whether the map is lazy: it finds the old location of an overwritten page only when it writes the translation
-    /// page, not at the update. With such a map pages are deallocated by [`Mapping::trim_in_one_translation_page`], and
-    /// GC queries [`Mapping::is_superseded`] before it moves a page.
+    /// Whether the map is lazy: it learns which page an overwrite made invalid only when it writes the translation
+    /// page, not at the update. With a lazy map, [`Mapping::trim_in_one_translation_page`] deallocates pages, and GC
+    /// queries [`Mapping::is_superseded`] before it moves a page.
     fn identifies_invalid_pages_late(&self) -> bool {
         false
     }
 
-    /// Deallocates logical pages from `first` to at most `last`, in one step that covers one translation page. Returns
-    /// the last page deallocated, or `None` if the step has to be repeated. Appends at most
+    /// Deallocates the logical pages from `first` to `last` whose map entries are on the translation page of `first`.
+    /// Returns the last logical page deallocated, or `None` if this step has to be repeated. Appends at most
     /// [`Mapping::pages_per_update`] pages.
     ///
     /// # Errors
@@ -74,22 +74,22 @@ pub trait Mapping {
         Ok(Some(last))
     }
 
-    /// Whether the page at `ppn`, whose spare area names `lpn` as owner, is an earlier version that the L2P map has not
-    /// reported as invalid yet. Only a lazy map has such pages.
+    /// Whether the page at `ppn`, whose spare area names `lpn` as owner, is an earlier version of `lpn` that the L2P
+    /// map has not reported as invalid yet. Only a lazy map has such pages.
     fn is_superseded(&self, _: Lpn, _: Ppn) -> bool {
         false
     }
 
-    /// Informs a lazy map that an earlier version of `lpn` is about to be erased, so that the map does not report it as
-    /// invalid later.
+    /// Informs a lazy map that the block with an earlier version of `lpn` is about to be erased, so that the map does
+    /// not report that version as invalid later.
     fn clear_superseded(&mut self, _: Lpn) {}
 
     /// Records in the L2P map that GC moved the page of `lpn` to `new`. Causes no flash operation.
     fn relocate(&mut self, lpn: Lpn, new: Unit);
 
-    /// Records in the L2P map that GC moved the pages of `lpns` to `new`, in the same order. The map entries are at
-    /// random addresses in memory, so all are prefetched first and their cache misses overlap. A lazy map needs no
-    /// prefetch: GC has just queried it for these pages.
+    /// Records in the L2P map that GC moved the pages of `lpns` to the PPNs `new`, which have the same order. Map
+    /// entries are at random addresses in memory, so all are prefetched first and their cache misses overlap. A lazy
+    /// map needs no prefetch: GC has just queried it for these pages.
     fn relocate_all(&mut self, lpns: &[Lpn], new: &[Ppn]) {
         if !self.identifies_invalid_pages_late() {
             self.prefetch(lpns);
@@ -97,8 +97,8 @@ pub trait Mapping {
         lpns.iter().zip(new).for_each(|(&lpn, &new)| self.relocate(lpn, new.into()));
     }
 
-    /// Makes the moves that [`Mapping::relocate`] recorded durable, if the L2P map keeps a copy of itself in NVRAM.
-    /// Must be called before an erase, and before any other operation that depends on the new locations being durable.
+    /// Makes the moves that [`Mapping::relocate`] recorded durable, if the L2P map keeps its entries in NVRAM. Must be
+    /// called before an erase, and before any other operation that needs the new locations to be durable.
     ///
     /// # Errors
     /// Power loss.
@@ -106,14 +106,14 @@ pub trait Mapping {
         Ok(())
     }
 
-    /// Whether the NVRAM of the L2P map has room for only a few more moved pages, so that translation pages should be
-    /// written before the next collection by GC.
+    /// Whether the NVRAM of the L2P map has room for the entries of only a few more moved pages, so that translation
+    /// pages should be written before GC collects the next block.
     fn is_nvram_nearly_full(&self) -> bool {
         false
     }
 
-    /// Prefetches into the processor's cache the map entries of `lpns`, which are about to be relocated, so that the
-    /// memory accesses overlap.
+    /// Prefetches into the processor's cache the map entries of `lpns`, which are about to be relocated, so that their
+    /// cache misses overlap.
     fn prefetch(&self, lpns: &[Lpn]);
 
     /// Whether `ppn` holds the current version of the map's metadata page `id` (a translation page, for example).
@@ -122,8 +122,8 @@ pub trait Mapping {
     /// Records that GC moved the map's metadata page `id` to `new`.
     fn relocate_metadata_page(&mut self, id: u32, new: Ppn);
 
-    /// Does deferred work of the L2P map (evictions, checkpoints, journal) until one metadata page is written; returns
-    /// `false` if no work is left.
+    /// Executes deferred work of the L2P map (evictions, checkpoints, journal) until one metadata page is written;
+    /// returns `false` if no work is left.
     ///
     /// # Errors
     /// Any error of the flash.
@@ -172,8 +172,8 @@ macro_rules! delegate {
 }
 
 impl AnyMapping {
-    /// Returns the location of `lpn` if the L2P map knows it without a flash read, `None` otherwise. A map on flash
-    /// knows the cached entries; the entry that the last update changed is always among them.
+    /// Returns the location of `lpn` if the L2P map knows it without a flash read; `None` if not, or if `lpn` is
+    /// unmapped. A map on flash knows the cached entries; the entry that the last update changed is always among them.
     #[inline]
     pub(crate) fn lookup_in_ram(&self, lpn: Lpn) -> Option<Unit> {
         match self {
@@ -183,7 +183,7 @@ impl AnyMapping {
         }
     }
 
-    /// Returns the L2P map's table on flash and its cache of entries; `None` for a map in RAM.
+    /// Returns the demand-paged map (table on flash, cache of entries in RAM); `None` if the whole L2P table is in RAM.
     pub fn as_demand_paged(&self) -> Option<&DemandPagedMap> {
         match self {
             Self::Flat(_) => None,

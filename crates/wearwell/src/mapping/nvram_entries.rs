@@ -23,15 +23,15 @@ use crate::store::Store;
 /// Number that means "no word" of NVRAM.
 const NONE: u32 = u32::MAX;
 
-/// Returns the number of NVRAM words reserved for the map entries that collections by GC make dirty, where up to
-/// `entries_per_page` logical pages may refer to each page of a block: enough for two collections in the worst case and
-/// some usual ones.
+/// Returns the number of NVRAM words reserved for the map entries that GC makes dirty when it moves pages. Up to
+/// `entries_per_page` logical pages may refer to each page of a block. The words suffice for two collected blocks in
+/// this worst case, and for six more with one logical page per page.
 fn words_for_moves(geometry: &Geometry, entries_per_page: u32) -> u64 {
     u64::from(geometry.block_pages()) * (2 * u64::from(entries_per_page) + 6)
 }
 
-/// Returns the maximum number of NVRAM words (8 bytes each, one map entry) for the dirty entries of a map with these
-/// options.
+/// Returns the number of NVRAM words (8 bytes each, one map entry) that a demand-paged map with these options needs for
+/// its dirty entries.
 pub(crate) fn nvram_words_needed(
     options: &CachedOptions,
     geometry: &Geometry,
@@ -50,15 +50,15 @@ pub(super) struct NvramEntries {
     /// NVRAM word of the map entry in each cache slot; [`NONE`] if the entry has none.
     word_of: Vec<u32>,
     vacant: Vec<u32>,
-    /// Minimum number of free NVRAM words for dirty map entries: with fewer, translation pages have to be written.
+    /// Number of free NVRAM words for dirty map entries below which translation pages have to be written.
     min_vacant_words: u32,
     /// Logical pages that GC moved and whose words in NVRAM still hold the old location.
     pub(super) moved_lpns: Vec<Lpn>,
 }
 
 impl NvramEntries {
-    /// Creates the RAM state for dirty map entries in `nvram_words_needed` NVRAM words from `first_word` on, all free.
-    /// A recovery reads their old content with [`NvramEntries::stored_entries`].
+    /// Creates the RAM state for dirty map entries in `words` NVRAM words from `first_word` on, all of which count as
+    /// free. A recovery reads their content with [`NvramEntries::stored_entries`].
     ///
     /// # Errors
     /// [`Error::InvalidOptions`] if the medium has too little NVRAM.
@@ -97,7 +97,8 @@ impl NvramEntries {
         self.moved_lpns.clear();
     }
 
-    /// Returns the dirty map entries in all NVRAM words, each with the number of its word; `None` for a free word.
+    /// Returns the content of all NVRAM words for dirty map entries, as (number of the word, entry); the entry is
+    /// `None` for a free word.
     pub(super) fn stored_entries<'a, N: Nand>(
         &self,
         io: &'a Store<N>,
@@ -113,8 +114,8 @@ impl NvramEntries {
         (self.vacant.len() as u32) < self.min_vacant_words
     }
 
-    /// Stores the location of `lpn` in the NVRAM word of its map entry, or in a free word if it has none. `slot` is the
-    /// entry's cache slot.
+    /// Stores the location `unit` of `lpn` in the NVRAM word of its map entry, or in a free word if the entry has none.
+    /// `slot` is the entry's cache slot.
     ///
     /// # Errors
     /// Power loss; [`Error::Full`] if no word is vacant.
@@ -152,8 +153,8 @@ impl NvramEntries {
         Ok(())
     }
 
-    /// Assigns the NVRAM word `word` to the map entry in cache slot `slot`. A recovery calls
-    /// [`NvramEntries::rebuild_free_list`] after the last word, to find the free ones.
+    /// Assigns the NVRAM word `word` to the map entry in cache slot `slot`. After the last assignment, a recovery calls
+    /// [`NvramEntries::rebuild_free_list`] to find the free words.
     pub(super) fn assign_word(&mut self, slot: u32, word: u32) {
         if self.word_of.len() <= slot as usize {
             self.word_of.resize(slot as usize + 1, NONE);

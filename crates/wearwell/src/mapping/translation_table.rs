@@ -20,7 +20,7 @@ use crate::operation::Cause;
 use crate::store::{Store, Stream};
 use crate::tables::LruList;
 
-/// Bytes of an entry of a translation page, and of a PPN in a node of the directory of translation pages.
+/// Bytes of a map entry on a translation page, and of a PPN in a node of the directory of translation pages.
 pub(super) const TABLE_ENTRY_BYTES: u32 = 4;
 
 /// Where the directory (the PPNs of the translation pages) is kept.
@@ -37,9 +37,9 @@ pub enum DirectoryPart {
     },
 }
 
-/// Inner nodes of the tree on flash that holds the PPNs of the translation pages. The simulation takes the PPNs
-/// themselves from `TranslationTable::directory`, so a node costs it four bytes per PPN once, cached or not. A PPN that
-/// a controller would not have in RAM is used only after the read that fetches its node.
+/// Inner nodes of the directory tree on flash, which hold the PPNs of the translation pages. The simulation takes the
+/// PPNs themselves from `TranslationTable::directory`, so a node costs the simulation four bytes per PPN, cached or
+/// not. A PPN that a controller would not have in RAM is used only after the read that fetches its node.
 #[derive(Clone, Debug)]
 struct Nodes {
     capacity: u32,
@@ -59,8 +59,8 @@ pub(super) struct TranslationTable {
     directory: Vec<Ppn>,
     nodes: Option<Nodes>,
     page_bytes: u32,
-    /// Map entries of the translation page that was loaded last, as (index in the page, value); see
-    /// [`TranslationTable::load_entries`].
+    /// Map entries of the translation page that was loaded last, as (index in the page, value); only those that the
+    /// last [`TranslationTable::load_entries`] requested.
     words: Vec<PageWord>,
 }
 
@@ -100,13 +100,13 @@ impl TranslationTable {
         self.directory.len() as u32
     }
 
-    /// Returns the number of translation pages and directory nodes of the whole L2P table.
+    /// Returns the number of translation pages and directory nodes of the whole L2P table on flash.
     pub(super) fn metadata_pages(&self) -> u64 {
         self.directory.len() as u64 + self.nodes.as_ref().map_or(0, |nodes| nodes.places.len() as u64)
     }
 
-    /// Returns the maximum number of pages that one write of a translation page appends: the page itself, and a
-    /// directory node that has to be evicted.
+    /// Returns the maximum number of pages that one write of a translation page appends: the translation page, and a
+    /// directory node that is evicted from the cache.
     pub(super) fn pages_per_write(&self) -> u32 {
         1 + u32::from(self.nodes.is_some())
     }
@@ -147,7 +147,7 @@ impl TranslationTable {
         }
     }
 
-    /// Returns the map entry of `lpn` on translation page `id` as a word to be read: its index in the page, and no
+    /// Returns the word to be read for the map entry of `lpn` on translation page `id`: the index in the page, with no
     /// value yet.
     #[inline]
     pub(super) fn word_of(&self, id: u32, lpn: Lpn) -> PageWord {
@@ -160,7 +160,7 @@ impl TranslationTable {
         Unit(self.words[k].value)
     }
 
-    /// Returns the map entries loaded from a translation page, to be changed.
+    /// Returns the map entries loaded from a translation page, for mutable access.
     #[inline]
     pub(super) fn loaded_words_mut(&mut self) -> &mut [PageWord] {
         &mut self.words
@@ -173,9 +173,9 @@ impl TranslationTable {
         self.words[k].value = unit.0;
     }
 
-    /// Writes a new version of translation page `id`, which was loaded last: the loaded entries as they are now, all
-    /// others unchanged, and `note` (a sequence number for recovery) in the spare area if there is one. The old version
-    /// is retained for recovery or discarded.
+    /// Writes a new version of translation page `id`, whose entries were loaded last. The loaded entries are written as
+    /// they are in RAM, all others unchanged, and `note` (a sequence number for recovery) in the spare area if there is
+    /// one. The old version is retained for recovery or discarded.
     pub(super) fn write_translation_page<N: Nand>(
         &mut self,
         io: &mut Store<N>,
@@ -215,8 +215,8 @@ impl TranslationTable {
         ]
     }
 
-    /// Returns the bytes of the first version of a translation page, with spare area if `has_note`: the loaded entries
-    /// are mapped, all others unmapped.
+    /// Returns the bytes of the first version of a translation page, with a spare area if `has_note`: the loaded
+    /// entries are mapped, all others unmapped.
     fn first_version(&self, has_note: bool) -> Vec<u8> {
         let note_bytes = if has_note { SPARE_NOTE_BYTES } else { 0 };
         let mut page = vec![0xff; self.page_bytes as usize + note_bytes];
@@ -226,8 +226,8 @@ impl TranslationTable {
         page
     }
 
-    /// Makes sure that RAM holds the directory node with the PPN of translation page `id`: reads it from flash if it is
-    /// not cached.
+    /// Makes sure that RAM holds the directory node with the PPN of translation page `id`: if the node is not cached,
+    /// reads it from flash.
     #[inline]
     fn fetch_node<N: Nand>(&mut self, io: &mut Store<N>, id: u32, cause: Cause) -> Result<()> {
         if self.nodes.is_none() { Ok(()) } else { self.fetch_node_of_tree(io, id, cause) }
@@ -283,7 +283,8 @@ impl TranslationTable {
         Ok(())
     }
 
-    /// Writes one changed node of the directory of translation pages to flash; returns `false` if no node is changed.
+    /// Writes to flash one node of the directory of translation pages that was changed since it was last written;
+    /// returns `false` if there is none.
     pub(super) fn write_tree_node<N: Nand>(&mut self, io: &mut Store<N>, cause: Cause) -> Result<bool> {
         let changed = self.nodes.as_ref().and_then(|nodes| nodes.changed.iter().position(|&changed| changed));
         match changed {
@@ -329,7 +330,8 @@ impl TranslationTable {
         self.directory[id as usize].to_option()
     }
 
-    /// Bytes of controller RAM for the directory of translation pages, with the name of this structure in reports.
+    /// Returns the bytes of controller RAM of the directory of translation pages, after the name of this structure in
+    /// reports.
     pub(super) fn ram_bytes(&self) -> (&'static str, u64) {
         match &self.nodes {
             None => ("global mapping directory", self.directory.len() as u64 * 4),

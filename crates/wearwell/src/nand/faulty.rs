@@ -10,11 +10,11 @@ use crate::data::Content;
 /// Probabilities with which programs and erases of a medium fail, and a bound on the number of failures.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct FaultPlan {
-    /// Probability that a page program fails; the page is then consumed and unreadable.
+    /// Probability that a page program fails. The page is then unreadable, and cannot be programmed again.
     pub program_failure_probability: f64,
-    /// Probability that a block erase fails; the block then keeps its content and has to be retired.
+    /// Probability that a block erase fails. The block then keeps its content and has to be retired.
     pub erase_failure_probability: f64,
-    /// Maximum number of program and erase failures, so that a device of bounded spare space survives the plan.
+    /// Maximum number of program and erase failures together, so that a device with limited spare space survives them.
     pub max_failures: u32,
 }
 

@@ -6,13 +6,13 @@
 
 use crate::tables::DenseTable;
 
-/// Log2 of the number of frames (page buffers) in the largest table of frames.
+/// Log2 of the number of frames (each is memory for one page) in the largest table of frames.
 const LARGEST_LOG2: u32 = 12;
 
 /// Number of a frame (memory for the bytes of one page).
 pub(super) type Frame = u32;
 
-/// Frames: pieces of memory of equal size for the bytes of one page each, with a list of the free ones.
+/// Pool of frames: pieces of memory of equal size for the bytes of one page each, with a list of the free ones.
 #[derive(Clone, Debug)]
 pub(super) struct FramePool {
     frame_bytes: usize,
@@ -61,9 +61,9 @@ impl FramePool {
     }
 }
 
-/// Returns the table of a frame (memory for the bytes of one page) and its index there. Tables have 1, 2, 4 frames and
-/// so on up to the largest size, which all further ones have. Computed without a branch, because the size of the table
-/// is as random as the frame.
+/// Returns the index of the table that contains a frame (memory for the bytes of one page), and the frame's index in
+/// that table. Tables have 1, 2, 4 frames and so on up to the largest size, which all further tables have. Computed
+/// without a branch, because the size of the table is as random as the frame.
 #[inline]
 fn place_of(frame: Frame) -> (usize, usize) {
     let counted = frame + 1;

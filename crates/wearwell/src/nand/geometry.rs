@@ -12,21 +12,21 @@ use crate::address::{BlockId, PlaneId, Ppn};
 /// code trusts that the fields are consistent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Geometry {
-    /// Channels of the device.
+    /// Number of channels of the device.
     pub channels: u32,
-    /// Dies (LUNs) on each channel.
+    /// Number of dies (LUNs) on each channel.
     pub dies_per_channel: u32,
-    /// Planes in each die.
+    /// Number of planes in each die.
     pub planes_per_die: u32,
-    /// Physical blocks in each plane, factory-bad ones included.
+    /// Number of physical blocks in each plane, factory-bad ones included.
     pub blocks_per_plane: u32,
-    /// Pages in each physical block.
+    /// Number of pages in each physical block.
     pub pages_per_block: u32,
-    /// Data bytes of a page: a power of two from 512 to 65536.
+    /// Number of data bytes of a page: a power of two from 512 to 65536.
     pub page_bytes: u32,
-    /// Spare (OOB) bytes of a page.
+    /// Number of spare (OOB) bytes of a page.
     pub spare_bytes: u32,
-    /// Planes that form one superblock; 1 = plain blocks. Divides the number of planes.
+    /// Number of planes that form one superblock; 1 means plain blocks. Must divide the number of planes of the device.
     pub superblock_planes: u32,
 }
 
@@ -43,7 +43,7 @@ pub enum GeometryError {
         /// Name of the geometry field that is zero.
         field: &'static str,
     },
-    /// The page size is out of range.
+    /// The page size is not a power of two from 512 to 65536 bytes.
     #[error("geometry: page_bytes is {page_bytes}; it must be a power of two from 512 to 65536")]
     PageBytes {
         /// Page size that was rejected, bytes.
@@ -149,7 +149,7 @@ impl Geometry {
         self.channels * self.dies_per_channel
     }
 
-    /// Returns the number of allocation pools: sets of planes that share their blocks or superblocks.
+    /// Returns the number of allocation pools of the device: sets of planes that share their blocks or superblocks.
     pub fn pools(&self) -> u32 {
         self.planes() / self.superblock_planes
     }
@@ -171,7 +171,7 @@ impl Geometry {
         self.planes() as u64 * self.blocks_per_plane as u64 * self.pages_per_block as u64
     }
 
-    /// Returns the physical bytes of the device.
+    /// Returns the number of data bytes of all physical pages of the device.
     pub fn physical_bytes(&self) -> u64 {
         self.pages() * self.page_bytes as u64
     }
@@ -182,24 +182,24 @@ impl Geometry {
         Ppn(block.0 * self.block_pages())
     }
 
-    /// Returns the allocation pool (set of planes that share their blocks) of a block.
+    /// Returns the number of the allocation pool (set of planes that share blocks) to which a block belongs.
     #[inline]
     pub fn pool_of(&self, block: BlockId) -> u32 {
         block.0 % self.pools()
     }
 
-    /// Returns the plane that holds page `offset` of `block`.
+    /// Returns the number of the plane that holds page `offset` of `block`.
     #[inline]
     pub fn plane_of(&self, block: BlockId, offset: u32) -> PlaneId {
         PlaneId(self.pool_of(block) * self.superblock_planes + offset % self.superblock_planes)
     }
 
-    /// Returns the die of a plane, numbered over the whole device.
+    /// Returns the number of the die that contains a plane. Dies are numbered over the whole device.
     pub fn die_of(&self, plane: PlaneId) -> u32 {
         plane.0 / self.planes_per_die
     }
 
-    /// Returns the channel of a plane.
+    /// Returns the number of the channel to which a plane is connected.
     pub fn channel_of(&self, plane: PlaneId) -> u32 {
         self.die_of(plane) / self.dies_per_channel
     }

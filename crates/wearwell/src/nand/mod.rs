@@ -101,8 +101,8 @@ pub use sim::{RetainedFields, SimNand, WearFailure, WearLimit};
 use crate::address::{BlockId, Lpn, Ppn};
 use crate::data::{Content, Descriptor, Fingerprint};
 
-/// Kind of content of a flash page, which also determines the meaning of the owner in its OOB. A block holds pages of
-/// one kind, in addition to its own head and tail pages, which describe it.
+/// Kind of content of a flash page, which also determines the meaning of the owner in the page's OOB. All pages of a
+/// block have one kind, except its head and tail pages, which describe the block.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum PageKind {
     /// Host data; the OOB owner is the LPN for which the page was written.
@@ -114,27 +114,27 @@ pub enum PageKind {
     Delta,
     /// A flash page with logical pages that were compressed together as one chunk; the OOB owner is the chunk number.
     Chunk,
-    /// A page of the log of remaps on flash (a remap changes the L2P map without a program); the OOB owner is the
-    /// page's number in the log.
+    /// A page of the log of remaps on flash (reverse map: a remap changes the L2P map without a program). The OOB owner
+    /// is the number of the page in the log.
     RemapLog,
     /// A page of the metadata on flash that records which pages are valid; the OOB owner is the number of the bitmap
     /// page, log page or run.
     Validity,
     /// First page of a block, which describes the block: kind of its pages, time of opening, erase count. The OOB owner
-    /// is the number of that kind of page.
+    /// is the number of that kind.
     Head,
-    /// One of the last pages of a block, which together list the OOB of its pages. The OOB owner is the number of the
-    /// tail page in its block. The OOB generation is the sequence number of the head, so that a tail is matched with
-    /// the head of the same life of the block (between two erases).
+    /// One of the last pages of a block, which together list the OOB of all its pages. The OOB owner is the number of
+    /// the tail page within the block. The OOB generation is the sequence number of the block's head page, so that a
+    /// tail page is matched with the head written after the same erase.
     Tail,
 }
 
 impl PageKind {
-    /// Kinds of pages that can fill a block, in the order of their numbers in the block's head page.
+    /// Kinds of pages that can fill a block. The order gives the numbers by which head pages store them.
     pub(crate) const BLOCK_KINDS: [Self; 6] =
         [Self::Data, Self::Translation, Self::Delta, Self::Chunk, Self::RemapLog, Self::Validity];
 
-    /// Returns the number that the head page of a block stores for this kind of page.
+    /// Returns the number by which the head page of a block stores this kind of page.
     pub(crate) fn code(self) -> u32 {
         Self::BLOCK_KINDS
             .iter()
@@ -142,12 +142,12 @@ impl PageKind {
             .expect("a block consists of pages of this kind") as u32
     }
 
-    /// Returns the kind of page that has this number in a block's head page.
+    /// Returns the kind of page that a block's head page stores as this number; `None` if the number is unknown.
     pub(crate) fn from_code(number: u32) -> Option<Self> {
         Self::BLOCK_KINDS.get(number as usize).copied()
     }
 
-    /// All kinds of pages, those that describe their block last.
+    /// All kinds of pages. The kinds that describe their block (head, tail) are last.
     pub const ALL: [Self; 8] = [
         Self::Data,
         Self::Translation,
@@ -159,7 +159,7 @@ impl PageKind {
         Self::Tail,
     ];
 
-    /// Returns the name of the kind: lower case, words joined by `-`.
+    /// Returns the name of the kind of page: lower case, words joined by `-`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Data => "data",
@@ -179,8 +179,8 @@ impl PageKind {
         matches!(self, PageKind::Head | PageKind::Tail)
     }
 
-    /// Whether pages of this kind hold several logical pages each, as deltas or compressed together, with a list of
-    /// them.
+    /// Whether a page of this kind holds the data of several logical pages (as deltas, or compressed together), with a
+    /// list of these pages.
     #[inline]
     pub fn is_packed(self) -> bool {
         matches!(self, PageKind::Delta | PageKind::Chunk)
@@ -210,8 +210,8 @@ pub struct Oob {
     /// Sequence number of the program that wrote the page, counted over the life of the device: of two pages with the
     /// same owner, the one with the greater number is newer.
     pub sequence: u64,
-    /// Sequence number of the program that first wrote the page's content; GC copies keep it, whereas each has its own
-    /// `sequence`.
+    /// Sequence number of the program that first wrote the page's content. GC copies of the page keep it, whereas each
+    /// has a `sequence` of its own.
     pub generation: u64,
     /// Fingerprint (hash) of the page's content.
     pub fingerprint: Fingerprint,
@@ -221,7 +221,7 @@ pub struct Oob {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NandError {
-    /// A page program failed; the page is consumed and its block should be retired.
+    /// A page program failed. The page cannot be programmed again before an erase, and its block should be retired.
     #[error("program of flash page {0} failed; its block has to be retired")]
     ProgramFailed(Ppn),
     /// A block erase failed; the block is unusable from now on.
@@ -230,15 +230,15 @@ pub enum NandError {
     /// The page cannot be read: torn by a power cut or damaged beyond correction.
     #[error("flash page {0} is uncorrectable: its data cannot be read")]
     Uncorrectable(Ppn),
-    /// Power is lost; every operation fails until the device is recovered.
+    /// Power is lost. Every operation fails until power is restored and the device is recovered.
     #[error("power is lost: recover the device before further requests")]
     PowerLost,
 }
 
-/// Four bytes of a page or its spare area as a little-endian number, with their index.
+/// Four bytes of a page or its spare area as a little-endian number, with their position.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PageWord {
-    /// Index of the four bytes in the page, counted in words of four bytes; the spare area follows the page.
+    /// Position of the four bytes in the page, in words of four bytes. The spare area follows the page.
     pub index: u32,
     /// The four bytes as a little-endian number.
     pub value: u32,
@@ -253,7 +253,7 @@ impl PageWord {
         Self { index, value: u32::from_le_bytes(value) }
     }
 
-    /// Writes this word of four bytes into `bytes`, the content of a page, and returns the word that was there before.
+    /// Writes this word of four bytes into `bytes`, the content of a page. Returns the word that was there before.
     #[inline]
     #[expect(clippy::return_self_not_must_use, reason = "most callers only put the word there")]
     pub fn exchange_in(self, bytes: &mut [u8]) -> Self {
@@ -270,28 +270,28 @@ impl PageWord {
     }
 }
 
-/// Pages that the flash medium shall copy into consecutive pages of one block, as GC does.
+/// Request to the flash medium to copy pages into consecutive pages of one block, as GC does.
 #[derive(Clone, Copy, Debug)]
 pub struct CopyRun<'a> {
     /// Source pages of the copy, all in one block, ascending.
     pub source_pages: &'a [Ppn],
-    /// Logical page to be stored as owner in the OOB of each copy.
+    /// Logical page to be stored as owner in the OOB of each page that is programmed.
     pub owners: &'a [Lpn],
-    /// First destination page of the copies; the others follow it in the block.
+    /// Page into which the first source page is copied. The other copies follow it in the block.
     pub first_destination: Ppn,
-    /// Sequence number of the first copied page; the numbers of the others follow it.
+    /// Sequence number of the program of the first copy. The numbers of the other copies follow it.
     pub sequence: u64,
 }
 
-/// Host pages to be programmed into consecutive pages of an open block, without content: only their owners (LPNs) are
+/// Request to program host pages into consecutive pages of an open block, without content: only their owners (LPNs) are
 /// kept.
 #[derive(Clone, Copy, Debug)]
 pub struct ProgramRun<'a> {
-    /// Logical page to be stored as owner in the OOB of each page programmed.
+    /// Logical page to be stored as owner in the OOB of each page that is programmed.
     pub owners: &'a [Lpn],
-    /// First page to be programmed; the others follow it in the block.
+    /// First page to be programmed. The others follow it in the block.
     pub first_page: Ppn,
-    /// Sequence number of the first page programmed; the numbers of the others follow it.
+    /// Sequence number of the program of the first page. The numbers of the others follow it.
     pub sequence: u64,
 }
 
@@ -306,13 +306,13 @@ impl ProgramRun<'_> {
     }
 }
 
-/// A flash medium, with the operations and rules of real NAND flash.
+/// A flash medium with the operations and rules of real NAND flash, possibly with NVRAM.
 pub trait Nand {
     /// Returns the geometry of the flash medium.
     fn geometry(&self) -> &Geometry;
 
-    /// Programs the next page of an open block. If `content` is bytes, it is one page, optionally followed by the bytes
-    /// of the FTL for the spare area. O(1).
+    /// Programs the next page of an open block. If `content` has bytes, they are one whole page, optionally followed by
+    /// what the FTL stores in the spare area. O(1).
     ///
     /// # Errors
     /// [`NandError::ProgramFailed`], [`NandError::PowerLost`].
@@ -335,8 +335,8 @@ pub trait Nand {
     /// [`NandError::Uncorrectable`] for a torn page, [`NandError::PowerLost`].
     fn read_spare(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError>;
 
-    /// Returns the pages in use that were programmed as lost (every read of them fails), without a flash operation; a
-    /// recovery puts them into a table in RAM.
+    /// Returns the programmed pages that were programmed as lost, so that every read of them fails. Performs no flash
+    /// operation. A recovery puts the pages into a table in RAM.
     fn lost_pages(&self) -> Vec<Ppn> {
         Vec::new()
     }
@@ -349,8 +349,8 @@ pub trait Nand {
     /// [`NandError::Uncorrectable`], [`NandError::PowerLost`].
     fn read(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError>;
 
-    /// Reads several pages, without spare areas, into consecutive page-sized parts of `into`. Returns how many reads
-    /// succeeded, and the error that ended them, if any.
+    /// Reads several pages, without spare areas, into consecutive page-sized parts of `into`. Stops at the first error.
+    /// Returns the number of reads that succeeded, and the error, if any.
     fn read_pages(&mut self, pages: &[Ppn], into: &mut [u8]) -> (usize, Result<(), NandError>) {
         let parts = into.chunks_exact_mut(self.geometry().page_bytes as usize);
         for (k, (&ppn, part)) in pages.iter().zip(parts).enumerate() {
@@ -392,13 +392,13 @@ pub trait Nand {
     }
 
     /// Fills in 4-byte words of metadata pages that are about to be read, if the medium holds the bytes in memory. Used
-    /// only to prefetch: it is no flash read, and the values must not influence any result. The first argument lists
-    /// pages, each with its number of words; the second has the words of all pages one after the other, none in a spare
-    /// area.
+    /// only to prefetch: no flash read is counted, and the values must not influence any result. The first argument
+    /// lists pages, each with its number of words. The second has the words of all pages one after the other, none in a
+    /// spare area.
     fn peek_words(&self, _: &[(Ppn, usize)], _: &mut [PageWord]) {}
 
-    /// Programs a metadata page that equals the page `base` except for `words` (four bytes each). `base` was read
-    /// before and is still readable; the words have different indices. One program, as [`Nand::program`].
+    /// Programs a metadata page that equals the page `base` except for `words` (four bytes each, at different
+    /// positions). `base` was read before and is still readable. Costs one program, as [`Nand::program`].
     ///
     /// # Errors
     /// As [`Nand::program`].
@@ -423,8 +423,8 @@ pub trait Nand {
         vec![0; (self.geometry().page_bytes + self.geometry().spare_bytes) as usize]
     }
 
-    /// Programs consecutive pages of an open block. Returns how many programs succeeded, and the error that ended them,
-    /// if any.
+    /// Programs consecutive pages of an open block. Stops at the first error. Returns the number of programs that
+    /// succeeded, and the error, if any.
     fn program_run(&mut self, run: ProgramRun<'_>) -> (usize, Result<(), NandError>) {
         let nothing = Content::Descriptor(Descriptor::of_fingerprint(Fingerprint::default()));
         for (k, (ppn, oob)) in run.pages().enumerate() {
@@ -436,9 +436,9 @@ pub trait Nand {
         (run.owners.len(), Ok(()))
     }
 
-    /// Reads each source page and programs it at its destination: `run.from.len()` reads and programs. Returns how many
-    /// copies succeeded, and the error that ended them, if any. `page` is a buffer for a page and its spare area, for
-    /// media that keep bytes.
+    /// Reads each source page and programs it at its destination: one read and one program per page of `run`. Stops at
+    /// the first error. Returns the number of copies that succeeded, and the error, if any. `page` is a buffer for a
+    /// page and its spare area, for media that keep bytes.
     fn copy(&mut self, run: CopyRun<'_>, page: &mut [u8]) -> (usize, Result<(), NandError>) {
         for (k, (&from, &owner)) in run.source_pages.iter().zip(run.owners).enumerate() {
             let copied = self.read(from, page).and_then(|oob| {
@@ -457,14 +457,15 @@ pub trait Nand {
         (run.source_pages.len(), Ok(()))
     }
 
-    /// Reads the spare area of a page of a good block in any state and returns its OOB; `None` if the page is erased.
+    /// Reads the spare area of a page of a good block, whether the page is erased or programmed. Returns its OOB;
+    /// `None` if the page is erased.
     ///
     /// # Errors
     /// [`NandError::Uncorrectable`] for a torn page, [`NandError::PowerLost`].
     fn probe(&mut self, ppn: Ppn) -> Result<Option<Oob>, NandError>;
 
-    /// Removes from the list `pages`, all of one good block, those that are erased or whose spare areas are unreadable.
-    /// Costs a read of each spare area.
+    /// Removes from the list `pages`, all of one good block, those that are erased or have unreadable spare areas.
+    /// Costs one read of each spare area.
     ///
     /// # Errors
     /// [`NandError::PowerLost`].
@@ -481,19 +482,18 @@ pub trait Nand {
         outcome
     }
 
-    /// Erases a block. O(1), plus the page bytes that a simulation has to free. Whether an erase also makes earlier
-    /// operations durable is returned by [`Nand::syncs_at_erase`].
+    /// Erases a block. O(1), plus the page bytes that a simulation has to free. [`Nand::syncs_at_erase`] tells whether
+    /// an erase also makes earlier operations durable.
     ///
     /// # Errors
     /// [`NandError::EraseFailed`], [`NandError::PowerLost`].
     fn erase(&mut self, block: BlockId) -> Result<(), NandError>;
 
-    /// Condemns a block after a failed program: records it in the bad-block table, which survives loss of power. From
-    /// now on the block can be read, but neither programmed nor erased. Once it holds no valid page any more it is
-    /// marked bad.
+    /// Condemns a block after a failed program, in the bad-block table, which survives loss of power. From then on the
+    /// block can be read, but neither programmed nor erased. Once it holds no valid page it is marked bad.
     fn condemn(&mut self, block: BlockId);
 
-    /// Whether a program in the block failed ([`Nand::condemn`]) and the block is not marked bad yet.
+    /// Whether the block was condemned after a failed program ([`Nand::condemn`]) and is not marked bad yet.
     fn is_condemned(&self, block: BlockId) -> bool;
 
     /// Marks a block as bad for ever (grown bad block).
@@ -511,19 +511,19 @@ pub trait Nand {
     /// Whether the medium keeps the bytes of host data pages, so that they can be read back.
     fn keeps_bytes(&self) -> bool;
 
-    /// Whether the medium keeps the bytes of pages of this kind: of metadata always, of host data if it keeps those
-    /// ([`Nand::keeps_bytes`]). A simulation may keep those of packed pages (deltas, chunks) alone
+    /// Whether the medium keeps the bytes of pages of this kind. It always keeps those of metadata; those of host data
+    /// only if [`Nand::keeps_bytes`]. A simulation may keep those of packed pages (deltas, chunks) alone
     /// ([`RetainedFields::packed`]).
     fn keeps_bytes_of(&self, kind: PageKind) -> bool {
         self.keeps_bytes() || !kind.is_host_data()
     }
 
-    /// Allows a simulation to drop the bytes of these metadata pages, because they will not be read again; it panics if
-    /// they are read from then on.
+    /// Allows a simulation to drop the bytes of these metadata pages, because the FTL will not read them again. The
+    /// simulation panics if it does.
     fn drop_metadata_bytes(&mut self, _: &[Ppn]) {}
 
-    /// Returns the owner in the OOB of a programmed page, without a flash operation. For tables that a controller keeps
-    /// in RAM, where their cost is counted, and for audits.
+    /// Returns the owner in the OOB of a programmed page, without a flash operation. Used for tables that a controller
+    /// keeps in RAM, where their cost is counted, and for audits.
     fn owner(&self, ppn: Ppn) -> u32;
 
     /// Appends to `into` the owners in the OOBs of several programmed pages, without a flash operation.
@@ -531,24 +531,25 @@ pub trait Nand {
         into.extend(pages.iter().map(|&ppn| Lpn(self.owner(ppn))));
     }
 
-    /// Prefetches the memory that a simulation accesses to copy the pages of `block` and to erase it, so that its cache
-    /// misses overlap. No flash operation.
+    /// Prefetches the memory that a simulation accesses to copy the pages of the block and to erase the block, so that
+    /// its cache misses overlap. Performs no flash operation.
     fn prefetch_block(&self, _: BlockId) {}
 
     /// Returns the fingerprint in the OOB of a programmed page, without a flash operation; the default fingerprint if
     /// the medium keeps none.
     fn fingerprint(&self, ppn: Ppn) -> Fingerprint;
 
-    /// Returns the non-volatile RAM of the medium, in its atomic units of 8 bytes; empty if it has none.
+    /// Returns the content of the medium's non-volatile RAM, in atomic units of 8 bytes; empty if the medium has none.
     fn nvram(&self) -> &[u64];
 
-    /// Stores 8 bytes of NVRAM atomically: after a loss of power either all of them are stored or none.
+    /// Stores the 8 bytes with index `index` of NVRAM atomically: after a loss of power either all of them are stored
+    /// or none.
     ///
     /// # Errors
     /// [`NandError::PowerLost`].
     fn store_nvram_word(&mut self, index: usize, word: u64) -> Result<(), NandError>;
 
-    /// Makes every operation so far durable, on a medium that buffers writes (in the page cache of the server machine).
+    /// Makes all operations so far durable, on a medium that buffers writes (in the page cache of the server machine).
     /// Flash itself needs nothing. If power is lost between two syncs, NVRAM may be as it was at the earlier sync while
     /// the flash has later programs.
     ///
@@ -558,7 +559,7 @@ pub trait Nand {
         Ok(())
     }
 
-    /// Orders operations of the medium: those after this call become durable only after all that preceded it.
+    /// Orders operations of the medium: operations after this call become durable only after all operations before it.
     ///
     /// # Errors
     /// [`NandError::PowerLost`].
@@ -566,27 +567,28 @@ pub trait Nand {
         self.sync()
     }
 
-    /// Whether an erase also orders operations, as [`Nand::fence`]: no later operation becomes durable before the erase
-    /// and everything that preceded it. If not, the medium itself makes sure that programs of the erased block become
-    /// durable after the erase.
+    /// Whether an erase also orders operations, as [`Nand::fence`] does: no later operation becomes durable before the
+    /// erase and everything that preceded it. If not, the medium itself makes sure that later programs of the erased
+    /// block become durable after the erase.
     fn syncs_at_erase(&self) -> bool {
         true
     }
 }
 
-/// Removes the spare area from the bytes of a page if it is all zero, which means that nothing was stored there.
+/// Returns the bytes of a page without its spare area if that is all zero, because then the FTL stored nothing there;
+/// otherwise all bytes.
 fn without_blank_spare(bytes: &[u8], page_bytes: usize) -> &[u8] {
     let (page, spare) = bytes.split_at(page_bytes);
     if spare.iter().all(|&byte| byte == 0) { page } else { bytes }
 }
 
-/// A flash medium that can be put, by simulation, into the states that a power cut or a failure leaves.
+/// A flash medium that tests can put into the states that a power cut or a failed operation leaves.
 pub trait Fragile: Nand {
-    /// Consumes the page at `ppn`, the next one of its block, and leaves it unreadable, as an interrupted or failed
-    /// program does.
+    /// Marks the page at `ppn`, the next one of its block, as programmed but unreadable, as an interrupted or failed
+    /// program leaves it.
     fn tear_program(&mut self, ppn: Ppn);
-    /// Leaves the block unreadable and unprogrammable until it is erased again, as an interrupted erase does.
+    /// Makes the block unreadable and unprogrammable until it is erased again, as an interrupted erase leaves it.
     fn tear_erase(&mut self, block: BlockId);
-    /// Makes the data of a programmed page uncorrectable; its spare area stays readable.
+    /// Makes the data of a programmed page uncorrectable. The spare area of the page stays readable.
     fn make_uncorrectable(&mut self, ppn: Ppn);
 }

@@ -19,20 +19,22 @@ pub(super) struct SequenceNumbers {
     pub(super) generation: u64,
 }
 
-/// Bit in the stored difference between a page's sequence number and the base of its block: the page is a copy whose
-/// generation (number of the program that first wrote the content) is not kept.
+/// Bit in the stored difference between a page's sequence number and that of its block. If set, the page is a GC copy
+/// whose generation (number of the program that first wrote the content) is not kept.
 const COPY: u32 = 1 << 31;
-/// Value of a stored difference of sequence numbers that does not fit: the numbers of the page are in the map `far`.
+/// Value in place of a difference of sequence numbers that is too large to be stored. The numbers of such a page are in
+/// a map, in full.
 const FAR: u32 = COPY - 1;
 
 /// Sequence numbers and generations (numbers of the programs that first wrote the content) of all pages.
 #[derive(Clone, Debug)]
 pub(super) struct PageSequenceNumbers {
-    /// Base sequence number of each block: not greater than the sequence numbers of its pages.
+    /// For each block, the sequence number to which those of its pages are stored as differences: that of the block's
+    /// first page.
     base: Vec<u64>,
     since_base: DenseTable<u32>,
-    /// Sequence number of each page minus its generation (number of the program that first wrote the content); empty if
-    /// generations of host data are not kept.
+    /// For each page, its sequence number minus its generation (number of the program that first wrote the content).
+    /// Empty if generations of host data are not kept.
     age: DenseTable<u32>,
     far: FxHashMap<u32, SequenceNumbers>,
 }
@@ -96,7 +98,7 @@ impl PageSequenceNumbers {
         SequenceNumbers { sequence, generation }
     }
 
-    /// Drops the sequence numbers of pages whose block is erased.
+    /// Drops the stored sequence numbers of these pages, because their block is erased.
     pub(super) fn drop_pages(&mut self, pages: impl Iterator<Item = u32>) {
         if !self.far.is_empty() {
             pages.for_each(|ppn| _ = self.far.remove(&ppn));

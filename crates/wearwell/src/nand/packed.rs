@@ -1,8 +1,8 @@
 //! Bytes of packed pages (deltas, chunks) in a simulation that keeps no bytes of host data.
 //!
 //! Recovery reads in such pages which logical pages they hold. The rest of their bytes are contents of which a
-//! simulation knows only the sizes: zeros. So the words of a page that are not zero are kept, and no others: a page of a
-//! chunk takes about 100 bytes instead of thousands. The price is one look at every word of a page that is programmed.
+//! simulation knows only the sizes: zeros. So only the words of a page that are not zero are kept: a page of a chunk
+//! takes about 100 bytes instead of thousands. The price is one look at every word of a page that is programmed.
 //!
 //! The pages of a block are programmed in order and dropped together, so a block has one list of words, to which its
 //! pages are appended. Blocks of other pages take no memory.
@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 use super::payloads::PageLocation;
 use crate::address::BlockId;
 
-/// Bytes of a word, the unit in which zeros are left out.
+/// Bytes of a word, the unit in which zeros of packed pages (deltas, chunks) are left out.
 const WORD_BYTES: usize = 8;
 
 /// A word of a packed page that is not zero, with its index in the page (the spare area follows the page).
@@ -22,11 +22,11 @@ struct PackedWord {
     bytes: [u8; WORD_BYTES],
 }
 
-/// The kept words of the packed pages of one block, one page after the other.
+/// Stored words of the packed pages (deltas, chunks) of one block, one page after the other.
 #[derive(Clone, Debug, Default)]
 struct PackedBlock {
     words: Vec<PackedWord>,
-    /// Number of words up to the end of each packed page, by offset in the block.
+    /// For each packed page, by its offset in the block, the number of stored words up to the end of the page.
     ends: Vec<u32>,
 }
 
@@ -45,14 +45,14 @@ impl PackedBlock {
     }
 }
 
-/// Bytes of packed pages (deltas, chunks), without their zeros.
+/// Bytes of all packed pages (deltas, chunks) of the device, stored without their zeros.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PackedPages {
     blocks: FxHashMap<u32, PackedBlock>,
 }
 
 impl PackedPages {
-    /// Stores the bytes of a packed page that is programmed, its spare area included.
+    /// Stores the bytes of a packed page (deltas, chunk) that is being programmed, its spare area included.
     pub(super) fn store(&mut self, page: PageLocation, bytes: &[u8]) {
         let (words, rest) = bytes.as_chunks();
         let mut last = [0; WORD_BYTES];
@@ -63,18 +63,19 @@ impl PackedPages {
         self.blocks.entry(page.block).or_default().append(page.offset, words);
     }
 
-    /// Stores a packed page that is programmed as a copy of `from`.
+    /// Stores a packed page (deltas, chunk) that is being programmed as a copy of page `from`.
     pub(super) fn copy(&mut self, page: PageLocation, from: PageLocation) {
         let Some(words) = self.words(from).map(<[PackedWord]>::to_vec) else { return };
         self.blocks.entry(page.block).or_default().append(page.offset, words.into_iter());
     }
 
-    /// Whether the bytes of this page are kept.
+    /// Whether the bytes of this packed page (deltas, chunk) are stored.
     pub(super) fn has_bytes(&self, page: PageLocation) -> bool {
         self.words(page).is_some()
     }
 
-    /// Copies the bytes of a packed page into `into`, with zeros behind them; `false` if they are not kept.
+    /// Copies the stored bytes of a packed page (deltas, chunk), followed by zeros, into `into`. Returns `false` if no
+    /// bytes are stored for the page.
     pub(super) fn read(&self, page: PageLocation, into: &mut [u8]) -> bool {
         let Some(words) = self.words(page) else { return false };
         into.fill(0);
@@ -85,7 +86,7 @@ impl PackedPages {
         true
     }
 
-    /// Drops the bytes of all pages of a block that is erased.
+    /// Drops the stored bytes of all packed pages of a block, because the block is erased.
     pub(super) fn drop_block(&mut self, block: BlockId) {
         self.blocks.remove(&block.0);
     }
@@ -104,7 +105,8 @@ mod tests {
         PageLocation { ppn: Ppn(8 * block + offset), block, offset }
     }
 
-    /// Returns the bytes of a page and its spare area of 60 bytes, zeros but for some.
+    /// Returns the bytes of a page and its spare area of 60 bytes: zeros, except for the bytes listed in `set` (offset
+    /// and value).
     fn page(set: &[(usize, u8)]) -> Vec<u8> {
         let mut bytes = vec![0; 512 + 60];
         for &(at, byte) in set {

@@ -22,25 +22,26 @@ use crate::tables::prefetch::{PREFETCHED_PAGES, PREFETCHED_WRITES, pull_into_cac
 
 type Slot = u32;
 
-/// Number that means "none" among the stored page versions: for a page without bytes, a block without such pages, or a
-/// version without a newer one.
+/// Number that means "none" where page versions refer to each other: a page without bytes, a block without such pages,
+/// or a version without a newer one.
 const NONE: u32 = 0;
 
-/// Number of 4-byte words at the beginning of the spare area that each version of a page keeps in its own record, not
-/// as a difference.
+/// Number of 4-byte words at the beginning of the spare area that each stored version of a page keeps in its own record
+/// instead of as differences.
 const HEAD_WORDS: usize = 2;
 
 #[derive(Clone, Copy, Debug)]
 struct Version {
-    /// Frame (memory for one page) with the bytes of this version in full, if it is the newest.
+    /// Frame (memory for one page) with the bytes of this page version in full. Valid only for the newest version.
     frame: Frame,
-    /// Record (by slot number) of the newer version of the page that was made from this one and took over its bytes;
-    /// [`NONE`] for the newest.
+    /// Slot number of the newer version of the page, which was made from this one and took over its bytes; [`NONE`] for
+    /// the newest version.
     newer: Slot,
-    /// Index in `lists` of the 4-byte words in which this page version differs from the newer one; [`NONE`] for the
-    /// newest.
+    /// Index of the list of 4-byte words in which this page version differs from the newer one; [`NONE`] for the newest
+    /// version.
     words: u32,
-    /// Number of flash pages with this version's content, plus older versions stored as differences from it.
+    /// Number of flash pages that have this version as content, plus the number of older versions that are stored as
+    /// differences from it.
     users: u32,
     /// First words of the spare area of this page version, which replace those in the frame (the memory with the bytes
     /// of the newest version).
@@ -53,27 +54,28 @@ impl Version {
     }
 }
 
-/// Bytes of the pages of the simulated flash: for each page, which stored version holds its content, and the versions,
-/// in full or as differences from a newer version.
+/// Bytes of the pages of the simulated flash. Several versions of a metadata page share memory: the newest is stored in
+/// full, older ones as differences from a newer one.
 #[derive(Clone, Debug)]
 pub(super) struct PagePayloads {
     block_pages: u32,
     /// Number of 4-byte words of a page without its spare area.
     page_words: u32,
-    /// Number of the row of `rows` for each block that has pages with bytes; [`NONE`] for the other blocks.
+    /// For each block that has pages with bytes, the number of the table row with the versions of its pages; [`NONE`]
+    /// for the other blocks.
     row_of: DenseTable<u32>,
-    /// For each page of a block, the record in `versions` with its content; the pages of a block are one row, and the
-    /// rows follow one another. The first row belongs to no block.
+    /// For each page, the slot number of the version with its content. The pages of a block are one row, and the rows
+    /// follow one another. The first row belongs to no block.
     rows: Vec<Slot>,
     free_rows: Vec<u32>,
-    /// Records of the stored page versions; the index is the slot number of the record, and record 0 is not used.
+    /// Records of the stored page versions, by slot number. Slot 0 is not used.
     versions: Vec<Version>,
     free_slots: Vec<Slot>,
     /// Lists of the 4-byte words in which older page versions differ from newer ones, one list per older version.
     /// Unused lists are empty; list 0 is never used.
     lists: Vec<Vec<PageWord>>,
     free_lists: Vec<u32>,
-    /// Memory with the bytes of page and spare area of each newest version; zeros where nothing was programmed.
+    /// Memory with the bytes of each newest page version, spare area included; zeros where nothing was programmed.
     frames: FramePool,
 }
 
@@ -94,12 +96,12 @@ impl PagePayloads {
         }
     }
 
-    /// Whether bytes are kept for the flash page.
+    /// Whether the simulated flash holds bytes for the page.
     pub(super) fn has_bytes(&self, page: PageLocation) -> bool {
         self.slot(page) != NONE
     }
 
-    /// Stores the bytes of a flash page that is programmed.
+    /// Stores the bytes of a flash page that is being programmed.
     pub(super) fn store(&mut self, page: PageLocation, bytes: &[u8]) {
         let frame = self.frames.allocate();
         copy_padded(bytes, self.frames.get_mut(frame));
@@ -108,8 +110,8 @@ impl PagePayloads {
         self.set(page, slot);
     }
 
-    /// Stores a flash page that is programmed as a copy of `from`, by sharing the stored bytes of `from` if there are
-    /// any.
+    /// Stores a flash page that is being programmed as a copy of page `from`. The copy shares the stored bytes of
+    /// `from`, if there are any.
     pub(super) fn store_copy(&mut self, page: PageLocation, from: PageLocation) {
         let slot = self.slot(from);
         if slot != NONE {
@@ -118,7 +120,8 @@ impl PagePayloads {
         }
     }
 
-    /// Stores a flash page that is programmed with the content of `base` except for `words` (four bytes each).
+    /// Stores a flash page that is being programmed with the content of page `base` except for `words` (four bytes
+    /// each).
     #[inline]
     pub(super) fn store_changed(&mut self, page: PageLocation, base: PageLocation, words: &[PageWord]) {
         let old = self.slot(base);
@@ -149,8 +152,8 @@ impl PagePayloads {
         self.set(page, new);
     }
 
-    /// Stores a flash page that is programmed with the content of `base` except for `words`, if `base` is not the
-    /// newest version: its bytes are assembled and stored separately.
+    /// Stores a flash page that is being programmed with the content of `base` except for `words`, where `base` is not
+    /// the newest version of its page. The bytes are assembled and stored in full.
     #[cold]
     fn put_separately(&mut self, page: PageLocation, base: Slot, words: &[PageWord]) {
         let frame = self.frames.allocate();
@@ -174,8 +177,9 @@ impl PagePayloads {
         slot != NONE
     }
 
-    /// Passes the stored bytes of a flash page, without its spare area, to the function `look`; returns `false` if the
-    /// page has none. `scratch` is a buffer of one page, used if the bytes have to be assembled.
+    /// Passes the stored bytes of a flash page, without its spare area, to the function `look`. Returns `false` if the
+    /// page has none. `scratch` is a buffer of one page, which is used if the bytes have to be assembled from
+    /// differences.
     pub(super) fn inspect_page(
         &self,
         page: PageLocation,
@@ -194,8 +198,8 @@ impl PagePayloads {
         true
     }
 
-    /// Fills in the values of `words` (four bytes each) of a flash page; returns `false` if the page has no stored
-    /// bytes.
+    /// Fills in the values of the 4-byte `words` from the stored bytes of a flash page. Returns `false` if the page has
+    /// none.
     #[inline]
     pub(super) fn read_words(&self, page: PageLocation, words: &mut [PageWord]) -> bool {
         let slot = self.slot(page);
@@ -231,7 +235,7 @@ impl PagePayloads {
         }
     }
 
-    /// Drops the stored bytes of these flash pages, which will not be read again.
+    /// Drops the stored bytes of these flash pages, because they will not be read again.
     pub(super) fn drop_bytes(&mut self, pages: &[PageLocation]) {
         for pages in pages.chunks(PREFETCHED_WRITES) {
             let slots: ArrayVec<Slot, PREFETCHED_WRITES> =
@@ -252,7 +256,7 @@ impl PagePayloads {
         }
     }
 
-    /// Drops the stored bytes of all pages of a block that is erased.
+    /// Drops the stored bytes of all pages of a block, because the block is erased.
     pub(super) fn drop_block(&mut self, block: BlockId) {
         let row = self.row_of.get(block.index());
         if row == NONE {
@@ -332,8 +336,8 @@ impl PagePayloads {
         (self.versions.len() - 1) as Slot
     }
 
-    /// Removes one user (a page, or an older version) of a stored page version. A version without users is dropped, and
-    /// with it one user of the newer version.
+    /// Removes one user (a flash page, or an older version) from a stored page version. A version without users is
+    /// dropped, which removes one user from the newer version.
     fn release(&mut self, mut slot: Slot) {
         while slot != NONE {
             let version = self.version_mut(slot);
@@ -370,7 +374,7 @@ impl PagePayloads {
         }
     }
 
-    /// Returns the first 4-byte words of the spare area from the bytes of a page.
+    /// Returns, from the bytes of a page, the first 4-byte words of its spare area; zeros if `bytes` ends before.
     fn head_in(&self, bytes: &[u8]) -> [u32; HEAD_WORDS] {
         let word = |index: u32| {
             let at = (self.page_words + index) as usize * size_of::<u32>();
@@ -383,7 +387,7 @@ impl PagePayloads {
         std::array::from_fn(|k| word(k as u32))
     }
 
-    /// Returns the bytes of a stored page version in full; `None` if it is not the newest and so only stored as
+    /// Returns the bytes of a page version in full; `None` if it is not the newest version and so is stored as
     /// differences.
     #[inline]
     fn newest_bytes(&self, slot: Slot) -> Option<&[u8]> {
@@ -408,8 +412,8 @@ impl PagePayloads {
     }
 }
 
-/// Returns the index of a 4-byte word among those at the beginning of the spare area that a version keeps in its own
-/// record; `None` if it is another word.
+/// Returns the index of a 4-byte word of a page among the first words of the spare area, which each version keeps in
+/// its own record; `None` if the word is not one of these.
 #[inline]
 fn place_in_head(index: u32, page_words: u32) -> Option<usize> {
     index.checked_sub(page_words).map(|at| at as usize).filter(|&at| at < HEAD_WORDS)

@@ -1,8 +1,8 @@
 //! Loss of power at a chosen flash operation, for tests of recovery.
 //!
-//! Counts programs, erases and 8-byte stores of NVRAM. At operation `cut_at` the chosen outcome determines what the
+//! Counts programs, erases and 8-byte stores of NVRAM. At a given operation the chosen outcome determines what the
 //! flash holds. From then on every operation returns [`NandError::PowerLost`] until [`PowerCut::restore_power`].
-//! Running a scenario with `cut_at` = 0, 1, 2, ... visits every state that a loss of power can leave.
+//! Running a scenario with a cut at operation 0, 1, 2, ... visits every state that a loss of power can leave.
 
 use super::{Fragile, Nand, NandError, Oob, PageWord};
 use crate::address::{BlockId, Ppn};
@@ -13,9 +13,10 @@ use crate::data::Content;
 pub enum CutOutcome {
     /// The interrupted operation had no effect.
     Before,
-    /// The interrupted program left its page unreadable, or the interrupted erase left its block to be erased again.
+    /// The interrupted program left its page unreadable, or the interrupted erase left its block unusable until it is
+    /// erased again.
     Torn,
-    /// The interrupted operation was completed, but its completion was not reported.
+    /// The interrupted operation was completed, but the error [`NandError::PowerLost`] was returned.
     AfterUnacknowledged,
 }
 
@@ -24,7 +25,7 @@ impl CutOutcome {
     pub const ALL: [CutOutcome; 3] = [CutOutcome::Before, CutOutcome::Torn, CutOutcome::AfterUnacknowledged];
 }
 
-/// Wrapper around a flash medium that cuts power at the n-th program, erase or NVRAM store.
+/// Wrapper around a flash medium that cuts power at a chosen program, erase or NVRAM store.
 #[derive(Clone, Debug)]
 pub struct PowerCut<N> {
     inner: N,
@@ -35,43 +36,43 @@ pub struct PowerCut<N> {
 }
 
 impl<N: Fragile> PowerCut<N> {
-    /// Wraps the flash medium `inner`; power is cut at operation number `cut_at`, counted from 0. `None` never cuts and
-    /// only counts.
+    /// Wraps the flash medium `inner`. Power is cut at the program, erase or NVRAM store with number `cut_at`, counted
+    /// from 0. With `None` power is never cut, and operations are only counted.
     pub fn new(inner: N, cut_at: Option<u64>, outcome: CutOutcome) -> Self {
         Self { inner, cut_at, outcome, operations: 0, lost: false }
     }
 
-    /// Returns the number of programs, erases and NVRAM stores since creation or since power was last restored.
+    /// Returns the number of programs, erases and NVRAM stores since power was last restored, or since creation.
     pub fn operations_since_restore(&self) -> u64 {
         self.operations
     }
 
-    /// Whether power is lost now, so that every operation fails.
+    /// Whether power is lost at present, so that every operation fails.
     pub fn is_power_lost(&self) -> bool {
         self.lost
     }
 
-    /// Schedules a power cut, with this outcome, at the program, erase or NVRAM store number `operations` from now,
-    /// counted from 0.
+    /// Schedules a power cut after `operations` further programs, erases and NVRAM stores: the next one is interrupted,
+    /// with this outcome.
     pub fn cut_after(&mut self, operations: u64, outcome: CutOutcome) {
         self.cut_at = Some(self.operations + operations);
         self.outcome = outcome;
     }
 
-    /// Cuts power now, between two operations of the flash.
+    /// Cuts power at once, between two flash operations.
     pub fn cut_now(&mut self) {
         self.lost = true;
     }
 
-    /// Restores power and starts to count operations again from 0; the next cut is at operation number `cut_at`, or
-    /// never if that is `None`.
+    /// Restores power and counts operations from 0 again. The next cut is at the program, erase or NVRAM store with
+    /// number `cut_at`; never if that is `None`.
     pub fn restore_power(&mut self, cut_at: Option<u64>) {
         self.lost = false;
         self.operations = 0;
         self.cut_at = cut_at;
     }
 
-    /// The wrapped flash medium, for queries of its own type.
+    /// Returns a reference to the wrapped flash medium, for queries that only its type offers.
     pub fn inner(&self) -> &N {
         &self.inner
     }
@@ -81,7 +82,7 @@ impl<N: Fragile> PowerCut<N> {
         self.inner
     }
 
-    /// Counts a program, erase or NVRAM store; returns whether power is cut at this one.
+    /// Counts a program, erase or NVRAM store. Returns whether power is cut at this operation.
     fn count(&mut self) -> Result<bool, NandError> {
         if self.lost {
             return Err(NandError::PowerLost);

@@ -5,27 +5,27 @@
 
 use super::{FlashTiming, Geometry};
 
-/// A flash device with a name: geometry, timing, endurance and spare space, with their source.
+/// A named flash device: geometry, timing, endurance and spare space, with the source of the figures.
 #[derive(Clone, PartialEq, Debug)]
 pub struct DevicePreset {
     /// Name by which the device is selected on the command line.
     pub name: &'static str,
-    /// One sentence: what the device is and where the figures for it come from.
+    /// One sentence that says what the device is and where its figures come from.
     pub source: &'static str,
     /// Geometry of the device.
     pub geometry: Geometry,
     /// Datasheet timing of the device's flash.
     pub timing: FlashTiming,
-    /// Program/erase cycles for which a block of the device is rated.
+    /// Number of program/erase cycles for which a block of the device is rated.
     pub endurance_cycles: u32,
-    /// Share of spare space with which the device is sold: (physical - logical) / logical.
+    /// Over-provisioning with which the device is sold: (physical - logical) / logical pages.
     pub over_provisioning: f64,
-    /// Share of free blocks below which garbage collection starts.
+    /// Share of blocks that must be free; with fewer, garbage collection starts.
     pub gc_free_share: f64,
 }
 
-/// Returns a device geometry without superblocks. `counts`: channels, dies per channel, planes per die, blocks per
-/// plane, pages per block.
+/// Returns a device geometry without superblocks. `counts` has the number of channels, dies per channel, planes per
+/// die, blocks per plane and pages per block.
 fn layout(counts: [u32; 5], page_bytes: u32, spare_bytes: u32) -> Geometry {
     let [channels, dies_per_channel, planes_per_die, blocks_per_plane, pages_per_block] = counts;
     Geometry {
@@ -50,7 +50,7 @@ fn timing(read_us: u64, program_us: u64, erase_us: u64, channel_mb_per_s: u64) -
     }
 }
 
-/// Returns all named devices.
+/// Returns all named devices: those of the papers, two drives of today, and those for measurements.
 pub fn all_presets() -> Vec<DevicePreset> {
     let mut devices = papers();
     devices.extend(modern());
@@ -58,7 +58,7 @@ pub fn all_presets() -> Vec<DevicePreset> {
     devices
 }
 
-/// Returns the device of that name, if there is one.
+/// Returns the device preset with this name; `None` if there is none.
 pub fn preset_by_name(name: &str) -> Option<DevicePreset> {
     all_presets().into_iter().find(|device| device.name == name)
 }
@@ -142,7 +142,7 @@ fn modern() -> Vec<DevicePreset> {
 }
 
 /// Returns the devices that serve for measurements only: those of one plane and one pool, for which write amplification
-/// has closed forms, and the benchmark device.
+/// has closed formulas, and the benchmark device.
 fn laboratory() -> Vec<DevicePreset> {
     [("lab-8g", 1 << 14, "8 GiB"), ("lab-64g", 1 << 17, "64 GiB"), ("lab-512g", 1 << 20, "512 GiB"), ("lab-2t", 1 << 22, "2 TiB")]
         .into_iter()

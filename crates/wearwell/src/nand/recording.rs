@@ -7,13 +7,13 @@ use crate::data::Content;
 /// An operation in the log of a recorded flash medium.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecordedOp {
-    /// Program of a page, with the owner in its OOB.
+    /// Program of this page, with the owner in its OOB.
     Program(Ppn, u32),
-    /// Erase of a block.
+    /// Erase of this block.
     Erase(BlockId),
 }
 
-/// Wrapper around a flash medium that logs programs and erases.
+/// Wrapper around a flash medium that keeps a log of its programs and erases.
 #[derive(Clone, Debug)]
 pub struct Recording<N> {
     inner: N,
@@ -26,7 +26,7 @@ impl<N: Nand> Recording<N> {
         Self { inner, log: Vec::new() }
     }
 
-    /// Programs and erases of the medium so far, in order.
+    /// Returns the programs and erases of the medium so far, in order.
     pub fn recorded_ops(&self) -> &[RecordedOp] {
         &self.log
     }

@@ -22,7 +22,7 @@ use crate::divide::Divider;
 use crate::tables::DenseTable;
 use crate::tables::prefetch::{PREFETCHED_PAGES, pull_into_cache};
 
-/// What the simulated flash keeps of each data page in addition to its owner.
+/// Choice of what the simulated flash keeps of each data page in addition to its owner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a kind of memory that a medium can do without")]
 pub struct RetainedFields {
@@ -37,19 +37,19 @@ pub struct RetainedFields {
     pub fingerprint: bool,
     /// Whether the bytes of data pages are kept.
     pub bytes: bool,
-    /// Whether packed pages (deltas, chunks) keep their bytes although data pages do not, zeros left out (10 bytes for
-    /// every 8 that are not all zero, about 100 per page): needed by a recovery that reads from them which logical
-    /// pages they hold.
+    /// Whether packed pages (deltas, chunks) keep their bytes, zeros left out, although data pages do not. A recovery
+    /// that reads from packed pages which logical pages they hold needs them. Memory: 10 bytes for every 8 that are not
+    /// all zero, about 100 per page.
     pub packed: bool,
 }
 
 impl RetainedFields {
-    /// Keeps everything of each data page: for a device that can be read back and recovered.
+    /// Selection of everything that can be kept of a data page, for a device that can be read back and recovered.
     pub const ALL: Self =
         Self { sequence: true, generation: true, fingerprint: true, bytes: true, packed: true };
 }
 
-/// Simulated flash medium. Memory: 4 bytes per page, plus what [`RetainedFields`] selects.
+/// Simulated flash medium. Memory: 4 bytes per page, plus what is selected by [`RetainedFields`].
 #[derive(Clone, Debug)]
 pub struct SimNand {
     geometry: Geometry,
@@ -62,7 +62,7 @@ pub struct SimNand {
     payloads: PagePayloads,
     /// Bytes of packed pages (deltas, chunks), if those of data pages are not kept.
     packed: PackedPages,
-    /// Pages that cannot be read, by PPN, with the reason: few.
+    /// Pages that cannot be read, by PPN, with the reason. They are few.
     damaged: FxHashMap<u32, Damage>,
     retain: RetainedFields,
     /// Whether only the owner of each data page is kept (runs that only count operations), so that programs of data
@@ -71,8 +71,8 @@ pub struct SimNand {
     nvram: Vec<u64>,
     /// Wear limit of each block; empty if wear is counted but blocks never fail from it.
     limits: Vec<WearLimit>,
-    /// Which pages of each block are its head and tail pages (they describe the block); empty until the first of them
-    /// is programmed.
+    /// For each block, which of its pages are head and tail pages, which describe the block; empty until the first such
+    /// page is programmed.
     description_pages: Vec<BlockDescriptionPages>,
 }
 
@@ -80,8 +80,8 @@ pub struct SimNand {
 #[derive(Clone, Copy, Debug, Default)]
 struct BlockDescriptionPages {
     has_head: bool,
-    /// Number of tail pages (list of the block's OOBs) programmed in the block. No other page of the block is
-    /// programmed after them.
+    /// Number of tail pages (list of the block's OOBs) programmed in the block. They are the last pages programmed in a
+    /// block.
     tail_pages: u16,
     /// Offset in the block of its first tail page (list of the block's OOBs).
     tail_from: u16,
@@ -98,7 +98,7 @@ impl BlockDescriptionPages {
     }
 }
 
-/// State of a block of the simulated flash. Eight bytes, so that a program touches one cache line of these rows.
+/// State of a block of the simulated flash. Eight bytes, so that a program touches one cache line of these states.
 #[derive(Clone, Copy, Debug)]
 struct BlockRow {
     erases: u32,
@@ -117,9 +117,9 @@ const OWNERS_PER_LINE: usize = 16;
 enum Damage {
     /// The program of the page was torn: data and spare area are unreadable.
     Torn,
-    /// The data of the page became uncorrectable; the spare area is readable.
+    /// The data of the page became uncorrectable. The spare area is readable.
     Data,
-    /// The page was programmed as lost: its data is unreadable by intention.
+    /// The page was programmed as lost: every read of its data fails by intention.
     Lost,
 }
 
@@ -128,7 +128,7 @@ enum BlockHealth {
     Good,
     /// An erase of the block was interrupted: the block is unusable until it is erased again.
     HalfErased,
-    /// The block has had its last erase cycle: the next program fails.
+    /// The block has reached its wear limit: its last erase succeeded, and the next program fails.
     WornOut,
     /// A program in the block failed: the block can be read, but neither programmed nor erased.
     Condemned,
@@ -149,7 +149,7 @@ pub enum WearFailure {
 pub struct WearLimit {
     /// Number of erases of the block that succeed before the failure.
     pub erase_cycles: u32,
-    /// Operation (erase or program) that fails at the end of the block's life.
+    /// Operation (erase or program) that fails when the block has reached its wear limit.
     pub failing_operation: WearFailure,
 }
 
@@ -178,8 +178,8 @@ impl SimNand {
         }
     }
 
-    /// Makes every block fail its next erase after `cycles` erases. Without this, wear is counted but blocks never
-    /// fail.
+    /// Sets a wear limit for all blocks: after `cycles` erases the next erase of a block fails. Without limits, wear is
+    /// counted but blocks never fail.
     #[must_use]
     pub fn with_endurance(mut self, cycles: u32) -> Self {
         self.set_wear_limits(vec![
@@ -224,18 +224,18 @@ impl SimNand {
         self.retain
     }
 
-    /// Whether the bytes of a page are kept by the simulated flash and can be read.
+    /// Whether the simulated flash keeps bytes of this page that can be read.
     pub fn has_bytes(&self, ppn: Ppn) -> bool {
         self.payloads.has_bytes(self.place(ppn)) || self.packed.has_bytes(self.place(ppn))
     }
 
-    /// Copies the kept bytes of a page, followed by zeros, into `into`; `false` if none are kept.
+    /// Copies the kept bytes of a page, followed by zeros, into `into`. Returns `false` if no bytes are kept.
     #[inline]
     fn read_bytes(&self, place: PageLocation, into: &mut [u8]) -> bool {
         self.payloads.read(place, into) || self.packed.read(place, into)
     }
 
-    /// Whether the bytes of pages of this kind are stored without their zeros.
+    /// Whether the simulated flash stores the bytes of pages of this kind without their zeros.
     #[inline]
     fn packs_bytes_of(&self, kind: PageKind) -> bool {
         self.retain.packed && !self.retain.bytes && kind.is_packed()
@@ -258,7 +258,8 @@ impl SimNand {
         self.programmed_place(ppn).block as usize
     }
 
-    /// Returns block and offset of a page; panics unless the page is programmed and its block is not bad.
+    /// Returns the location (block and offset) of a page. Panics unless the page is programmed and its block is not
+    /// bad.
     #[inline]
     fn programmed_place(&self, ppn: Ppn) -> PageLocation {
         let place = self.place(ppn);
@@ -291,7 +292,8 @@ impl SimNand {
         of_page.or(self.blocks[block].kind).expect("a readable page gave its block a kind")
     }
 
-    /// Records that page `offset` of a block is its head page or one of its tail pages, which describe the block.
+    /// Records that page `offset` of a block is its head page or one of its tail pages, depending on `kind`. Head and
+    /// tail pages describe the block.
     fn describe(&mut self, block: usize, offset: u32, kind: PageKind) {
         self.description_pages.resize(self.blocks.len(), BlockDescriptionPages::default());
         let description_pages = &mut self.description_pages[block];
@@ -313,7 +315,8 @@ impl SimNand {
         if damaged { Err(NandError::Uncorrectable(ppn)) } else { Ok(()) }
     }
 
-    /// Returns an error if the spare area of a page cannot be read (torn program or interrupted erase).
+    /// Returns an error if the spare area of a page cannot be read, because its program was torn or the erase of its
+    /// block was interrupted.
     #[inline]
     fn spare_readable(&self, ppn: Ppn, block: usize) -> Result<(), NandError> {
         let damaged = self.blocks[block].health == BlockHealth::HalfErased
@@ -340,8 +343,8 @@ impl SimNand {
         Ok(())
     }
 
-    /// Handles a program that the simulated flash does not accept. In a worn-out block, the first page fails and is
-    /// consumed; every other reason is a bug of the FTL and panics.
+    /// Handles a program that the simulated flash does not accept. In a worn-out block, the program of the first page
+    /// fails and the page is used up. Every other reason is a bug of the FTL and panics.
     #[cold]
     fn refuse_program(&mut self, first: PageLocation, count: u32) -> Result<(), NandError> {
         let PageLocation { ppn, block, offset } = first;

@@ -11,8 +11,9 @@
 //!   price: a sequence number per translation page in RAM during recovery.
 //! - *Earlier versions met on the way back* are reported invalid again. If a page was written and overwritten between
 //!   two synchronisations, it never was in a translation page, and reports of it have no other trace (requirement G32).
-//! - *A page whose spare area still names X may be X's current page*, if its block was erased and X was written to the
-//!   same place again. The paper compares only the spare area; here the place is also compared with the newest one.
+//! - *A page whose spare area still names logical page X may be X's current page*, if its block was erased and X was
+//!   written to the same flash page again. The paper compares only the spare area. Here the page is also compared with
+//!   the newest page of X.
 //!
 //! Several blocks receive data at the same time here (one per stream and pool), so the newest pages are not in the
 //! blocks that were opened last. The blocks of one stream in one pool are filled one after the other, so the first page
@@ -38,11 +39,11 @@ use crate::validity::{AnyValidity, RamBitmap, Validity};
 /// Number of flash operations of one recovery step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RecoveryStepCost {
-    /// Spare areas that the recovery step read alone, without the data of their page.
+    /// Number of spare areas that the recovery step read alone, without the data of their page.
     pub spare_reads: u64,
-    /// Pages that the recovery step read with their data.
+    /// Number of pages that the recovery step read with their data.
     pub page_reads: u64,
-    /// Pages that the recovery step programmed.
+    /// Number of pages that the recovery step programmed.
     pub programs: u64,
 }
 
@@ -108,20 +109,22 @@ struct Version {
     ppn: Ppn,
 }
 
-/// Result of steps 1 to 3 of recovery: what the first pages of all blocks, and the spare areas of metadata pages,
-/// reveal.
+/// Result of steps 1 to 3 of recovery: the blocks and pages found by reading the first page of every block and the
+/// spare areas of all metadata pages.
 #[derive(Default)]
 struct Survey {
     data: Vec<DataBlock>,
     metadata: Vec<(BlockId, PageKind)>,
-    /// Versions of each translation page (and tree node of the map), oldest first, by page number.
+    /// Versions of each translation page (and tree node of the map) that recovery found, by page number; oldest version
+    /// first.
     versions: BTreeMap<u32, Vec<Version>>,
     validity_pages: Vec<(Ppn, Oob)>,
 }
 
 impl Survey {
-    /// Returns for each block the sequence number of the last program before the block was opened for data; `u64::MAX`
-    /// if it holds no data. A table, because it is queried once per entry of a validity log.
+    /// Returns for each block, by block number, the sequence number of the last program before the block was opened for
+    /// data; `u64::MAX` if the block holds no data. The result is a table, because it is queried once per entry of a
+    /// validity log.
     fn opened_at(&self, blocks: u32) -> Vec<u64> {
         let mut opened_at = vec![u64::MAX; blocks as usize];
         for data in &self.data {
@@ -138,26 +141,29 @@ impl Survey {
 /// Map changes and invalid pages that recovery finds in the newest data pages.
 #[derive(Default)]
 struct Changes {
-    /// Map entries that the translation pages on flash do not contain yet, newest first.
+    /// Map entries (newest first) that recovery found in data pages and that the translation pages on flash do not
+    /// contain yet.
     entries: Vec<(Lpn, Ppn)>,
-    /// PPNs of invalid pages: earlier versions of logical pages of which a newer version has been found.
+    /// PPNs of invalid pages: earlier versions of logical pages of which recovery has found a newer version, and torn
+    /// pages.
     superseded: Vec<Ppn>,
 }
 
-/// An element of the heap by which recovery visits pages backwards in time: the next page of a block, or the bound of a
-/// block that was not read yet.
+/// Element of the heap by which recovery visits data pages backwards in time: the next page of a block that is being
+/// read, or the upper bound of sequence numbers of a block that was not read yet.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Backward {
     sequence: u64,
-    /// Number of pages of the block still to be visited, this one included; `None` if the block was not read yet.
+    /// Number of pages of the block still to be visited, the current page included; `None` if the block was not read
+    /// yet.
     pages_left: Option<u32>,
     index: usize,
 }
 
 impl<N: Nand> Ftl<N> {
-    /// Recovers a lazy map (which learns late which pages are invalid) from flash alone (GeckoRec), as described in
-    /// this module's documentation. `synchronises`: whether recovered changes are written before the device accepts
-    /// requests.
+    /// Recovers a device with a lazy map (which identifies invalid pages late) from flash alone (GeckoRec), as
+    /// described in this module's documentation. If `synchronises`, recovered map entries are written to translation
+    /// pages before the device accepts requests.
     pub(super) fn rebuild_backward(&mut self, synchronises: bool) -> Result<RecoverySteps> {
         self.has_recovered = true;
         let mut steps = RecoverySteps::default();
@@ -175,8 +181,8 @@ impl<N: Nand> Ftl<N> {
         Ok(steps)
     }
 
-    /// Recovers after a battery has written all dirty state to flash: directories from the spare areas of metadata
-    /// pages, page validity from its pages, valid counts from page validity.
+    /// Recovers a device whose battery has written all dirty state to flash: rebuilds the directories from the spare
+    /// areas of metadata pages, page validity from its pages, and the valid counts of blocks from page validity.
     pub(super) fn rebuild_directories(&mut self) -> Result<RecoverySteps> {
         let mut steps = RecoverySteps::default();
         let survey = self.survey(&mut steps)?;
@@ -189,7 +195,7 @@ impl<N: Nand> Ftl<N> {
         Ok(steps)
     }
 
-    /// Loads the validity bitmap that the battery saved, and sets the valid counts of blocks from it.
+    /// Loads the validity bitmap that the battery saved to flash, and sets the valid counts of blocks from the bitmap.
     fn load_bitmap(&mut self, survey: &Survey) -> Result<()> {
         self.validity = AnyValidity::Ram(RamBitmap::load(&mut self.store, &survey.validity_pages)?);
         let block_pages = self.store.geometry().block_pages();
@@ -201,8 +207,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Executes steps 1 to 3 of recovery: restores block states, the directory of the map, and page validity as stored
-    /// on flash.
+    /// Executes steps 1 to 3 of recovery: restores block states, the directory of translation pages, and page validity
+    /// as far as it is stored on flash.
     fn survey(&mut self, steps: &mut RecoverySteps) -> Result<Survey> {
         let mut survey = Survey::default();
         self.store.drop_ram_state();
@@ -222,14 +228,15 @@ impl<N: Nand> Ftl<N> {
         Ok(survey)
     }
 
-    /// Executes step 5 of recovery: restores the valid counts of blocks, and with them the choice of GC victims.
+    /// Executes step 5 of recovery: restores the valid counts of blocks, and the state of the victim policy that
+    /// depends on these counts.
     fn restore_victims(&mut self, steps: &mut RecoverySteps) -> Result<()> {
         self.count_step_cost(&mut steps.recount_valid_pages, Self::restore_counts)?;
         self.set_victim_policy(self.collector.options.policy);
         Ok(())
     }
 
-    /// Runs a step of recovery and adds its flash operations to `cost`.
+    /// Runs a step of recovery, and adds the flash operations that the step executes to `cost`.
     pub(super) fn count_step_cost(
         &mut self,
         cost: &mut RecoveryStepCost,
@@ -248,8 +255,8 @@ impl<N: Nand> Ftl<N> {
         outcome
     }
 
-    /// Executes step 1 of recovery: reads the first page of every block. Free blocks and data blocks are registered
-    /// here, blocks of metadata when their pages are read.
+    /// Executes step 1 of recovery: reads the first page of every block. Registers free blocks and data blocks with the
+    /// block table; blocks of metadata are registered when their pages are read.
     fn survey_blocks(&mut self, survey: &mut Survey) -> Result<()> {
         let mut damaged = Vec::new();
         for block in (0..self.store.geometry().blocks()).map(BlockId) {
@@ -277,8 +284,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Finds out what kind of pages `block` holds if its first page is unreadable, because its erase or its first
-    /// program was interrupted. A block without a readable page is erased.
+    /// Determines the kind of pages in `block`, whose first page is unreadable because its program or the block's erase
+    /// was interrupted. Erases the block if none of its pages is readable.
     fn survey_damaged(&mut self, block: BlockId, survey: &mut Survey) -> Result<()> {
         let mut first_readable = None;
         self.scan_block(block, &mut |_, oob| first_readable = first_readable.or(Some(oob)))?;
@@ -290,8 +297,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Executes steps 2 and 3 of recovery for one kind of metadata (translation or validity pages): reads the spare
-    /// areas of all its pages.
+    /// Executes steps 2 and 3 of recovery for the metadata pages of one kind (translation or validity pages): reads the
+    /// spare areas of all pages of this kind.
     fn survey_metadata(&mut self, survey: &mut Survey, kind: PageKind) -> Result<()> {
         let of_kind: Vec<BlockId> =
             survey.metadata.iter().filter(|&&(_, found)| found == kind).map(|&(block, _)| block).collect();
@@ -308,8 +315,8 @@ impl<N: Nand> Ftl<N> {
                 }
             }
         }
-        // A copy that GC made of a version has the same generation: of equal ones the page with the greatest PPN is
-        // taken.
+        // A copy that GC made of a version has the same generation as the version. Of pages with equal generation, the
+        // one with the greatest PPN is taken.
         survey.versions.values_mut().for_each(|versions| versions.sort_by_key(|v| (v.generation, v.ppn)));
         Ok(())
     }
@@ -324,8 +331,8 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Counts as valid those of `pages` (validity pages on flash) that the validity store, just recovered from them,
-    /// still uses.
+    /// Counts as valid, in the block table, those pages of the validity store on flash that the store still uses.
+    /// `pages` are all validity pages that recovery found, from which the store was just rebuilt.
     pub(super) fn adopt_validity_pages(&mut self, pages: &[(Ppn, Oob)]) {
         for &(ppn, oob) in pages {
             if self.validity.owns_metadata_page(oob.owner, ppn) {
@@ -334,8 +341,8 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Executes steps 6 and 7 of recovery: visits the newest data pages, newest first, back to the sequence number up
-    /// to which no map change can have been lost.
+    /// Executes steps 6 and 7 of recovery: reads the spare areas of data pages, newest page first, and collects map
+    /// changes. Stops at the sequence number up to which flash holds all map changes.
     fn read_backward(&mut self, survey: &Survey, changes: &mut Changes) -> Result<()> {
         let until = self.changes_durable_until(survey)?;
         let mut heap: BinaryHeap<Backward> = (0..survey.data.len())
@@ -360,9 +367,9 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Returns the sequence number up to which all map changes are on flash, and so are the reports that the replaced
-    /// page versions are invalid. It is read from the newest translation page that was written before the validity
-    /// buffer was last written, or from the newest of all if page validity is rebuilt from the map.
+    /// Returns the sequence number up to which flash holds all map changes, and all reports that replaced page versions
+    /// are invalid. The number is stored in the newest translation page that was written before the validity buffer was
+    /// last written, or in the newest of all translation pages if page validity is rebuilt from the map.
     fn changes_durable_until(&mut self, survey: &Survey) -> Result<u64> {
         let AnyMapping::Cached(cached) = &mut self.mapping else { unreachable!("the map is on flash") };
         let pages = cached.translation_pages();
@@ -378,8 +385,8 @@ impl<N: Nand> Ftl<N> {
         Ok(until)
     }
 
-    /// Returns the last readable page among the first `left` pages of a block, as the next element of the backward
-    /// scan. Torn pages belong to no logical page and are recorded as superseded.
+    /// Returns the last readable page among the first `left` pages of a data block, as the next element of the backward
+    /// scan; `None` if no page is readable. Torn pages belong to no logical page and are recorded as superseded.
     fn step_back(
         &mut self,
         first: Ppn,
@@ -401,9 +408,9 @@ impl<N: Nand> Ftl<N> {
         Ok(None)
     }
 
-    /// Registers a data block with the block table. The last block of a stream in a pool (set of planes) may be open,
-    /// and a block may have been closed early by a failed program. Of these, a binary search finds how many pages are
-    /// programmed; all other blocks are full.
+    /// Registers a data block with the block table. Most data blocks are full. The last block of a stream in a pool
+    /// (set of planes) may be open, and a failed program may have closed a block early: of these blocks, a binary
+    /// search finds the number of programmed pages.
     fn adopt_data(&mut self, data: &mut DataBlock) -> Result<()> {
         let first = self.store.geometry().first_page(data.block);
         data.programmed = self.store.geometry().block_pages();
@@ -434,7 +441,8 @@ impl<N: Nand> Ftl<N> {
         Ok(0)
     }
 
-    /// Returns the number of programmed pages in the block that begins at `first` and has at least one programmed page.
+    /// Returns the number of programmed pages in the block whose first page is `first`. At least one page must be
+    /// programmed.
     fn programmed_pages(&mut self, first: Ppn) -> Result<u32> {
         let (mut low, mut high) = (1, self.store.geometry().block_pages());
         if self.collector.options.wear.dual_pool_gap_erases > 0
@@ -449,7 +457,7 @@ impl<N: Nand> Ftl<N> {
         Ok(low)
     }
 
-    /// Whether the physical page `ppn` was programmed, even if torn.
+    /// Returns whether the physical page `ppn` was programmed; torn pages count as programmed.
     fn was_programmed(&mut self, ppn: Ppn) -> Result<bool> {
         match self.store.probe_spare(ppn) {
             Ok(found) => Ok(found.is_some()),
@@ -481,12 +489,12 @@ impl<N: Nand> Ftl<N> {
 
     fn restore_changes(&mut self, changes: &Changes) {
         let AnyMapping::Cached(cached) = &mut self.mapping else { unreachable!("the map is on flash") };
-        // The newest change is restored last, so that it is evicted last from the cache.
+        // The newest change is restored last, so that the cache evicts it last.
         changes.entries.iter().rev().for_each(|&(lpn, ppn)| cached.restore_change(lpn, ppn.into()));
     }
 
-    /// Executes step 4 of recovery: restores the reports that were lost with the RAM buffer of the validity store, of
-    /// pages invalidated and blocks opened since the buffer was last written.
+    /// Executes step 4 of recovery: restores the reports that were lost with the RAM buffer of the validity store. They
+    /// are the reports of pages invalidated and of blocks opened since the buffer was last written to flash.
     fn restore_buffer(&mut self, survey: &Survey, changes: &Changes) -> Result<()> {
         if !self.validity.is_on_flash() {
             return Ok(());
@@ -505,7 +513,7 @@ impl<N: Nand> Ftl<N> {
             if id < cached.translation_pages() && newer < versions.len() {
                 let versions = &versions[newer.saturating_sub(1)..];
                 self.compare_versions(id, versions, &current)?;
-                // If power is lost again before the buffer is written, these versions are needed again.
+                // If power is lost again before the buffer is written, the next recovery needs these versions.
                 for pair in versions.windows(2) {
                     self.store.retain_again(pair[1].generation, pair[0].ppn);
                 }
@@ -514,8 +522,9 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Reports pages as invalid that one version of translation page `id` names and the next does not, if the page
-    /// still belongs to that logical page. `current` holds the restored map entries.
+    /// Compares consecutive versions of translation page `id`. Reports a page as invalid if one version names it, the
+    /// next version does not, and the OOB of the page still names the logical page. `current` holds the restored map
+    /// entries.
     fn compare_versions(&mut self, id: u32, versions: &[Version], current: &HashMap<Lpn, Ppn>) -> Result<()> {
         let mut page = vec![0; self.store.geometry().page_bytes as usize];
         let mut tables = Vec::new();
@@ -540,14 +549,14 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Executes step 5 of recovery: counts the valid pages per block, from page validity if that is on flash, otherwise
-    /// from the whole map.
+    /// Executes step 5 of recovery: counts the valid pages per block, from page validity if it is stored on flash,
+    /// otherwise from the whole map.
     fn restore_counts(&mut self) -> Result<()> {
         if self.validity.is_on_flash() { self.recount_valid_pages() } else { self.restore_bitmap() }
     }
 
-    /// Sets the valid count of every data block to its programmed pages that were not reported invalid. Reads the whole
-    /// validity store.
+    /// Sets the valid count of every data block to the number of its programmed pages that were not reported invalid.
+    /// Reads the whole validity store.
     pub(crate) fn recount_valid_pages(&mut self) -> Result<()> {
         let mut counts = self.store.programmed_and_valid_counts();
         for (&block, pages) in &mut counts {
@@ -570,8 +579,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Returns the number of readable pages in `block`, which was closed early by a failed program. The page whose
-    /// program failed, the last one, does not count.
+    /// Returns the number of readable pages in `block`, which a failed program closed early. The last page, whose
+    /// program failed, does not count.
     fn readable_pages(&mut self, block: BlockId) -> Result<u32> {
         let first = self.store.geometry().first_page(block);
         let programmed = self.programmed_pages(first)?;
@@ -582,9 +591,9 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Rebuilds page validity in RAM from all entries of the map on flash and of the cache. Invalid pages that the map
-    /// on flash still names, although restored entries replace them, count as valid until the translation page is
-    /// written (unidentified invalid pages).
+    /// Rebuilds page validity in RAM from the entries of the map on flash and of the map cache. A page that the map on
+    /// flash still names, although a restored cache entry replaces it, counts as valid until the translation page is
+    /// written (an unidentified invalid page).
     fn restore_bitmap(&mut self) -> Result<()> {
         self.validity = AnyValidity::Ram(RamBitmap::new(self.store.geometry().pages()));
         let mut page = vec![0; self.store.geometry().page_bytes as usize];
@@ -606,9 +615,9 @@ impl<N: Nand> Ftl<N> {
     }
 }
 
-/// Marks `ppn`, which the map on flash names for `lpn`, as valid if it is current. Also if a restored entry replaces it
-/// but the page still belongs to `lpn`: then it is an unidentified invalid page (counted as valid until the translation
-/// page is written).
+/// Marks the page `ppn`, which the map on flash names for `lpn`, as valid if it is the current page of `lpn`. Also
+/// marks it if a restored entry replaces it but its OOB still names `lpn`: then it is an unidentified invalid page,
+/// which counts as valid until the translation page is written.
 fn adopt_page<N: Nand>(
     store: &mut crate::store::Store<N>,
     validity: &mut AnyValidity,
@@ -629,8 +638,8 @@ fn data_block(block: BlockId, first: &Oob) -> DataBlock {
     DataBlock { block, first_sequence: first.sequence, stream, bound: u64::MAX, programmed: 0 }
 }
 
-/// Sets the upper bounds of the sequence numbers in data blocks: the first page of a block is newer than every page of
-/// the previous block of its stream in the pool (set of planes).
+/// Sets an upper bound of the sequence numbers in each data block: the first page of a block is newer than every page
+/// of the previous block that its stream filled in the pool (set of planes).
 fn bound_blocks(blocks: &mut [DataBlock], pool_of: impl Fn(BlockId) -> u32) {
     blocks.sort_by_key(|data| (pool_of(data.block), data.stream as usize, data.first_sequence));
     for k in 1..blocks.len() {

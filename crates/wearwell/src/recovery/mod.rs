@@ -24,25 +24,25 @@ mod survey;
 pub use backward::{RecoveryStepCost, RecoverySteps};
 pub(crate) use survey::FoundPage;
 
-/// Costs and result of a recovery after power loss.
+/// Cost and result of a recovery after power loss.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RecoveryReport {
-    /// Pages and spare areas that recovery read, those read on battery power included.
+    /// Number of pages and spare areas that recovery read, reads on battery power included.
     pub page_and_spare_reads: u64,
-    /// Blocks that recovery erased again because their erase was interrupted.
+    /// Number of blocks that recovery erased again because power was lost during their erase.
     pub repeated_erases: u64,
-    /// Pages programmed on battery power to save RAM contents.
+    /// Number of pages programmed on battery power to save RAM contents.
     pub battery_programs: u64,
-    /// Map pages read on battery power in order to update them; also counted in `page_and_spare_reads`.
+    /// Number of map pages read on battery power in order to update them; also counted in `page_and_spare_reads`.
     pub battery_reads: u64,
     /// Number of logical pages mapped after recovery; 0 if the map survived in RAM or remains on flash.
     pub mapped_pages: u64,
-    /// Flash operations of the single steps of recovery, for designs whose recovery has steps.
+    /// Flash operations of each step of recovery; zero for designs whose recovery is not divided into steps.
     pub steps: RecoverySteps,
 }
 
-/// For each owner (LPN or metadata page number) the newest version of its page that recovery has found so far, with its
-/// sequence number.
+/// Newest version of the page of each owner (LPN or metadata page number) that recovery has found so far: its PPN and
+/// sequence number, by owner.
 pub(crate) struct NewestVersions {
     pub(crate) places: Vec<Ppn>,
     sequence: Vec<u64>,
@@ -57,8 +57,8 @@ impl NewestVersions {
         self.learn(page.owner, ppn, page.sequence);
     }
 
-    /// Records that the page of `owner` (LPN or metadata page number) is at `place` since `sequence`, if nothing newer
-    /// is known. [`Ppn::NONE`] records that the owner has had no page since then.
+    /// Records that the page of `owner` (LPN or metadata page number) is at `place` since `sequence`, unless a version
+    /// with a larger sequence number is known. [`Ppn::NONE`] records that the owner has had no page since `sequence`.
     fn learn(&mut self, owner: u32, place: Ppn, sequence: u64) {
         let owner = owner as usize;
         if sequence > self.sequence[owner] {
@@ -67,9 +67,9 @@ impl NewestVersions {
     }
 }
 
-/// Applies reverse-map entries (records of binds and trims) to `newest`, the newest versions found in page OOBs.
-/// Returns for each logical page whether its physical page comes from an entry. `programmed` holds the sequence number
-/// of each data page, by PPN.
+/// Applies reverse-map entries (records of binds and trims) to `newest`, which holds the newest versions found in page
+/// OOBs. Returns for each logical page whether its physical page is taken from a reverse-map entry. `programmed` holds
+/// the sequence number of each data page, by PPN.
 pub(crate) fn apply_reverse_map_entries(
     newest: &mut NewestVersions,
     entries: &[ReverseMapEntry],
@@ -94,7 +94,7 @@ pub(crate) fn apply_reverse_map_entries(
 }
 
 impl<N: Nand> Ftl<N> {
-    /// Recovers the device after power has returned. May be called again if power is lost during recovery.
+    /// Recovers the device after power has returned. May be called again if power is lost during the recovery.
     ///
     /// # Errors
     /// Power loss; a full device, if the battery has to write.
@@ -128,8 +128,8 @@ impl<N: Nand> Ftl<N> {
         Ok(report)
     }
 
-    /// Recovers a device whose RAM survived the power loss: brings RAM in line with the flash, and loads the best dead
-    /// pages into the fingerprint store (index of dead pages), which is empty.
+    /// Recovers a device whose RAM survived the power loss: corrects RAM where it differs from the flash, and loads the
+    /// dead pages most worth reviving into the fingerprint store (the index of dead pages), which starts empty.
     fn resume(&mut self) -> Result<()> {
         self.store.reconcile_with_flash()?;
         if self.validity.is_on_flash() {
@@ -152,8 +152,9 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Writes RAM contents that are not on flash yet to flash on battery power; the writes are counted like any others.
-    /// Done once: if power fails again during recovery, RAM holds nothing new, and what was saved is still on flash.
+    /// Writes RAM contents that are not on flash yet to flash on battery power; these writes are counted like any
+    /// others. Does so only once: if power fails again during recovery, RAM holds nothing new, and what was saved is
+    /// still on flash.
     fn save_on_battery(&mut self) -> Result<()> {
         if !self.battery_has_saved {
             self.write_back_on_battery()?;
@@ -165,16 +166,16 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Whether the battery saves the bitmap of page validity in addition to the L2P map (DFTL, as GeckoFTL describes
-    /// it). It does if validity is in RAM and no content mechanism has state of its own. To restore such state,
-    /// recovery has to scan all spare areas, which also rebuilds the bitmap.
+    /// Returns whether the battery saves the bitmap of page validity in addition to the L2P map (DFTL, as GeckoFTL
+    /// describes it). This is so if page validity is in RAM and no content mechanism keeps state of its own. To restore
+    /// state of content mechanisms, recovery has to scan all spare areas, which also rebuilds the bitmap.
     pub(crate) fn battery_saves_bitmap(&self) -> bool {
         let by_battery = self.persistence == Persistence::BatteryFlush;
         by_battery && !self.validity.is_on_flash() && !self.places_by_content()
     }
 
-    /// Saves the bitmap of page validity to flash. First makes room for its pages and writes the map, because garbage
-    /// collection changes both.
+    /// Saves the bitmap of page validity to flash. Before that, makes room for the bitmap's pages and writes the map,
+    /// because garbage collection changes both map and bitmap.
     fn save_bitmap(&mut self) -> Result<()> {
         self.require_room_for_metadata(Stream::Validity, RamBitmap::saved_pages(self.store.geometry()))?;
         while self.mapping.has_unwritten_changes() {
@@ -199,9 +200,9 @@ impl<N: Nand> Ftl<N> {
         self.write_back()
     }
 
-    /// Corrects map and page validity for a page whose program was interrupted by power loss, but reached the flash,
-    /// unknown to RAM. Such a data page would count as valid until invalidated, and such a translation page would be
-    /// taken for the newest version.
+    /// Corrects map and page validity for a page that was completely programmed although power was lost during its
+    /// program, so that RAM does not know it. Such a data page would count as valid, and such a translation page would
+    /// be taken for the newest version.
     fn discard_interrupted_page(&mut self, kind: PageKind, page: Ppn) -> Result<()> {
         match kind {
             PageKind::Data => self.validity.invalidate(page),
@@ -246,9 +247,9 @@ impl<N: Nand> Ftl<N> {
         Ok(self.mark_valid_pages(data.places.into_iter().filter_map(Address::to_option)))
     }
 
-    /// Rebuilds map and sharing state from the OOB of every page and from the entries of the reverse map, ordered by
-    /// one sequence number. An entry is valid if the page that it names was programmed before the entry and still
-    /// exists.
+    /// Rebuilds map and sharing state from the OOB of every page and from the entries of the reverse map, in the order
+    /// of their sequence numbers. A reverse-map entry is valid if the page that it names still exists and was
+    /// programmed before the entry was recorded.
     fn rebuild_from_pages_and_entries(&mut self, steps: &mut RecoverySteps) -> Result<u64> {
         let mut newest = NewestVersions::new(self.logical_pages as usize);
         let mut programmed = vec![0; self.store.geometry().pages() as usize];
@@ -286,8 +287,8 @@ impl<N: Nand> Ftl<N> {
         Ok(mapped)
     }
 
-    /// Sets map, reference counts, bind marks (LPNs that need a reverse-map entry) and page validity from the newest
-    /// versions that recovery found; returns the number of mapped pages.
+    /// Sets map, reference counts, page validity and bind marks (LPNs that need a reverse-map entry) from the newest
+    /// versions that recovery found. Returns the number of mapped pages.
     fn adopt_shared(&mut self, newest: &NewestVersions, bound: &[bool]) -> u64 {
         self.validity = AnyValidity::Ram(RamBitmap::new(self.store.geometry().pages()));
         let Self { mapping, sharing, validity, store, .. } = self;
@@ -369,8 +370,8 @@ impl<N: Nand> Ftl<N> {
         Ok(mapped)
     }
 
-    /// Applies the journal of a map on flash during recovery: the physical pages that it names replace those of the
-    /// translation pages and become dirty cache entries.
+    /// Replays the journal of a map on flash during recovery. The physical pages that the journal names replace those
+    /// of the translation pages, and become dirty cache entries.
     fn replay_journal(&mut self, found: &[Ppn], data: &mut Vec<(Lpn, Ppn)>) -> Result<()> {
         let AnyMapping::Journalled(map) = &mut self.mapping else { return Ok(()) };
         let newer = map.replay_journal(&mut self.store, found)?;
@@ -390,7 +391,7 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Rebuilds page validity from the physical pages of all mapped logical pages, and returns their number.
+    /// Marks the physical pages `places` of all mapped logical pages as valid, and returns their number.
     pub(crate) fn mark_valid_pages(&mut self, places: impl Iterator<Item = Ppn>) -> u64 {
         self.validity = AnyValidity::Ram(RamBitmap::new(self.store.geometry().pages()));
         let mut mapped = 0;
@@ -429,7 +430,7 @@ mod tests {
         delta_area_share: 1.0,
     };
 
-    /// Returns designs that find in pages of deltas and chunks which logical pages are in them.
+    /// Returns designs whose recovery reads pages of deltas and chunks to learn which logical pages these hold.
     fn packing_designs() -> Vec<(&'static str, Parts)> {
         let (gc, cache) = (GcOptions::default(), CachedOptions::of_entries(32));
         let dedup = DedupOptions { capacity_entries: None, verify_on_hit: true };
@@ -465,8 +466,8 @@ mod tests {
         SimNand::new(geometry, retain).with_nvram(nvram_bytes)
     }
 
-    /// Executes request `number` of a load that repeats some contents, writes others as descriptors, and writes few
-    /// pages often.
+    /// Executes request `number` of a workload that repeats some contents, writes other contents as descriptors, and
+    /// writes a few pages often.
     fn execute(ftl: &mut Ftl<SimNand>, held: &mut [Option<Fingerprint>], number: u64) {
         let draw = mix_bits(number);
         let lpn = if draw.is_multiple_of(4) { draw >> 8 } else { (draw >> 8) % 24 } % u64::from(LOGICAL);

@@ -31,21 +31,21 @@ use crate::store::BlockState;
 use crate::tables::PageSet;
 use crate::validity::{AnyValidity, RamBitmap, Validity};
 
-/// Pages that recovery found in the scan of all OOBs, by kind.
+/// Pages that recovery found by reading the OOB of every flash page, by kind.
 struct ScannedPages {
     data: PageSet,
-    /// Newest version of each translation page that the scan found: sequence number and PPN, by translation page
+    /// Newest version of each translation page that the scan found: sequence number and PPN, keyed by translation page
     /// number.
     translation: BTreeMap<u32, (u64, Ppn)>,
-    /// PPNs of the pages of the validity store that the scan found on flash.
+    /// PPNs of the pages of the validity store that the scan found.
     validity: Vec<Ppn>,
-    /// Pages that hold deltas: sequence number and PPN.
+    /// Sequence number and PPN of each page that holds deltas.
     deltas: Vec<(u64, Ppn)>,
-    /// Pages of compressed chunks: sequence number, PPN, chunk number.
+    /// Sequence number, PPN and chunk number of each page of a compressed chunk.
     chunks: Vec<(u64, Ppn, u32)>,
 }
 
-/// Physical page (PPN) of each logical page in a set.
+/// Physical page (PPN) of each logical page; logical pages without one have no entry.
 type PageOfLpn = HashMap<Lpn, Ppn, FxBuildHasher>;
 
 impl<N: Nand> Ftl<N> {
@@ -75,7 +75,7 @@ impl<N: Nand> Ftl<N> {
         Ok(mapped)
     }
 
-    /// Restores the validity store on flash during recovery, from `pages`, its pages that the scan found.
+    /// Restores the validity store on flash from `pages`, the validity pages that recovery found by its scan.
     fn reload_validity(&mut self, pages: &[Ppn]) -> Result<()> {
         let mut found = Vec::with_capacity(pages.len());
         for &ppn in pages {
@@ -88,8 +88,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Returns for each block the sequence number of the last program before the block was opened for data; `u64::MAX`
-    /// if it holds no data.
+    /// Returns for each block, by block number, the sequence number of the last program before the block was opened for
+    /// data; `u64::MAX` if the block holds no data.
     fn opened_for_data(&self) -> Vec<u64> {
         let blocks = self.store.blocks();
         let is_in_use = |block| matches!(blocks.state(block), BlockState::Open | BlockState::Closed);
@@ -98,8 +98,8 @@ impl<N: Nand> Ftl<N> {
         (0..blocks.len()).map(BlockId).map(opened_at).collect()
     }
 
-    /// Corrects the page validity stored on flash by what follows from the recovered map: blocks opened, pages
-    /// invalidated and pages revived since the validity buffer was last written.
+    /// Corrects the page validity stored on flash to `derived`, the validity that follows from the recovered map:
+    /// reports blocks opened, pages invalidated and pages revived since the validity buffer was last written.
     fn correct_validity(&mut self, derived: &AnyValidity) -> Result<()> {
         let since = self.validity.durable_until_sequence();
         for (block, opened_at) in (0..).map(BlockId).zip(self.opened_for_data()) {
@@ -146,7 +146,7 @@ impl<N: Nand> Ftl<N> {
                 *newest = (*newest).max((page.sequence, ppn));
             }
             PageKind::Validity => scanned.validity.push(ppn),
-            // Pages of these kinds are no part of such a design; garbage collection will erase them.
+            // Designs with the map in NVRAM have no pages of these kinds; garbage collection will erase them.
             PageKind::RemapLog | PageKind::Head | PageKind::Tail => {}
         })?;
         Ok(scanned)
@@ -178,8 +178,8 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Calls `visit` for all mapped logical pages in order, each with its unit (physical page or member of a compressed
-    /// chunk). Reads the whole map if it is on flash.
+    /// Calls `visit` for every mapped logical page in the order of LPNs, with its unit (physical page or member of a
+    /// compressed chunk). Reads the whole map if it is on flash.
     fn for_each_mapped(&mut self, mut visit: impl FnMut(&mut Self, Lpn, Unit) -> Result<()>) -> Result<()> {
         if let AnyMapping::Flat(_) = &self.mapping {
             return (0..self.logical_pages).map(Lpn).try_for_each(|lpn| {
@@ -195,8 +195,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Returns the mapped logical pages of the translation page `id`, with their units (physical page or member of a
-    /// compressed chunk): as on flash or, if newer, as the map entries in RAM.
+    /// Returns the mapped logical pages of the translation page `id`, each with its unit (physical page or member of a
+    /// compressed chunk). A map entry in RAM replaces the entry on flash, because it is newer.
     fn mapped_in(&mut self, id: u32) -> Result<Vec<(Lpn, Unit)>> {
         let Self { mapping, store, .. } = self;
         let cached = mapping.as_demand_paged().expect("only a map on flash has translation pages");
@@ -209,7 +209,8 @@ impl<N: Nand> Ftl<N> {
         Ok(mapped.filter(|(_, unit)| unit.to_option().is_some()).collect())
     }
 
-    /// Rebuilds the directory of the compressed chunks to which the map refers, from the spare areas of chunk pages.
+    /// Rebuilds the directory of the compressed chunks to which the map refers, from the spare areas of the chunk pages
+    /// `pages`.
     fn rebuild_chunks(&mut self, pages: &[(u64, Ppn, u32)]) -> Result<()> {
         if self.chunks.is_none() {
             return Ok(());
@@ -247,8 +248,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Rebuilds page validity, reference counts and referrers for all mapped logical pages. Returns their number and,
-    /// for deltas, the base page of each (the physical page to which it is mapped).
+    /// Rebuilds page validity, reference counts and referrers of all mapped logical pages. Returns the number of mapped
+    /// logical pages and, if the design has deltas, the physical page of each, which is its base page.
     fn adopt_mapped(&mut self, data: &PageSet) -> Result<(u64, PageOfLpn)> {
         let (mut mapped, mut bases) = (0, PageOfLpn::default());
         let mut members = std::collections::BTreeSet::new();
@@ -268,7 +269,8 @@ impl<N: Nand> Ftl<N> {
         Ok((mapped, bases))
     }
 
-    /// Marks the physical page `ppn` as valid; `false` if it already was, because another logical page is mapped to it.
+    /// Marks the physical page `ppn` as valid. Returns `false` if it was valid already, because another logical page is
+    /// mapped to it.
     fn adopt_page(&mut self, ppn: Ppn) -> bool {
         if self.validity.is_valid(ppn) {
             return false;

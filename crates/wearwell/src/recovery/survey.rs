@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::nand::{Nand, NandError, Oob, PageKind};
 use crate::store::{FoundBlock, HeadPage, HeadReadResult};
 
-/// OOB fields that recovery uses of a readable page: kind, owner and sequence number.
+/// OOB fields of a readable page that recovery uses: kind, owner and sequence number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FoundPage {
     pub(crate) kind: PageKind,
@@ -28,14 +28,14 @@ impl From<Oob> for FoundPage {
 }
 
 impl<N: Nand> Ftl<N> {
-    /// Sets which pages later recoveries of the device read: the spare area of every page, or head and tail pages. A
-    /// device without head and tail pages can only be scanned. Both methods find the same state.
+    /// Sets which pages each later recovery of the device reads: the spare area of every page, or head and tail pages.
+    /// A device without head and tail pages supports only the first. Recovery finds the same state either way.
     pub fn set_block_survey(&mut self, survey: BlockSurvey) {
         self.survey = survey;
     }
 
-    /// Reports every page of data or metadata on the medium to `page`, registers the state of every block, and erases
-    /// blocks again that are unreadable.
+    /// Calls `page` for every readable page of data or metadata on the medium, registers the state of every block, and
+    /// erases blocks without a readable page again.
     pub(crate) fn survey_pages(
         &mut self,
         steps: &mut RecoverySteps,
@@ -96,7 +96,8 @@ impl<N: Nand> Ftl<N> {
         (0..).map(BlockId).zip(found).try_for_each(|(block, found)| self.adopt_found(block, found))
     }
 
-    /// Reports to `page` the pages of a block as its tail pages list them; `None` if the block has no complete tail.
+    /// Calls `page` for every page that the tail pages of a block list; returns `None` if the block has no complete
+    /// tail.
     fn read_described(
         &mut self,
         head: &HeadPage,
@@ -134,8 +135,7 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Reads the OOB of the pages of a block, up to the first erased page, and reports those that are readable to
-    /// `page`.
+    /// Reads the OOB of the pages of `block`, up to the first erased page, and calls `page` for each readable one.
     pub(super) fn scan_block(
         &mut self,
         block: BlockId,

@@ -28,12 +28,12 @@ pub enum ReferenceCountForm {
     Sparse,
 }
 
-/// Reference counts: for each unit (a physical page or member of a compressed chunk), the number of logical pages
-/// mapped to it beyond the first.
+/// Reference counts: for each unit (a physical page or a member of a compressed chunk), the number of logical pages
+/// mapped to it, less the first.
 #[derive(Clone, Debug)]
 pub struct ReferenceCounts {
-    /// Referrers (logical pages mapped to it) of each physical page beyond the first, in four bits, two pages per byte;
-    /// empty in the sparse form.
+    /// Number of referrers (logical pages mapped to it) of each physical page beyond the first, four bits per page, two
+    /// pages per byte; empty in the sparse form.
     dense: DenseTable<u8>,
     sparse: HashMap<Unit, u8, FxBuildHasher>,
     pages: u32,
@@ -78,7 +78,8 @@ impl ReferenceCounts {
         self.set(unit, self.referrers_beyond_first(unit) + 1);
     }
 
-    /// Counts one logical page less that is mapped to `unit`; returns `true` if another still is.
+    /// Counts one logical page less that is mapped to `unit`; returns `true` if another logical page is still mapped to
+    /// it.
     #[inline]
     pub fn decrement(&mut self, unit: Unit) -> bool {
         let extra = self.referrers_beyond_first(unit);
@@ -88,8 +89,8 @@ impl ReferenceCounts {
         extra > 0
     }
 
-    /// Moves the reference count of the unit (physical page or member of a compressed chunk) `from` to `to`, after GC
-    /// moved the content.
+    /// Moves the reference count of the unit (physical page or chunk member) `from` to the unit `to`, after GC moved
+    /// the content.
     #[inline]
     pub fn relocate(&mut self, from: Unit, to: Unit) {
         let extra = self.referrers_beyond_first(from);
@@ -117,8 +118,8 @@ impl ReferenceCounts {
         self.sparse.clear();
     }
 
-    /// Bytes of controller RAM that the reference counts take: half a byte per physical page in the dense form, about
-    /// six per shared unit in the sparse form.
+    /// Returns the bytes of controller RAM that the reference counts take: half a byte per physical page in the dense
+    /// form, about six bytes per shared unit in the sparse form.
     pub fn ram_bytes(&self) -> u64 {
         self.dense.len() as u64 + 6 * self.sparse.len() as u64
     }

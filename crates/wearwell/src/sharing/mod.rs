@@ -56,20 +56,20 @@ impl SharingDesign {
 pub(crate) struct Sharing {
     pub(crate) reference_counts: ReferenceCounts,
     pub(crate) reverse_map: AnyReverseMap,
-    /// Logical pages that are mapped by a reverse-map entry (the paper's LR bitmap), indexed by LPN.
+    /// Logical pages that are mapped by a reverse-map entry (the LR bitmap of Remap-SSD), indexed by LPN.
     bound: PageSet,
     pub(crate) content_index: Option<ContentIndex>,
     /// Whether deduplication is on, so that host writes are served by hits in the content index (hash table of stored
     /// contents).
     pub(crate) is_deduplication_on: bool,
     pub(crate) design: SharingDesign,
-    /// Lower bound of the sequence numbers at which the blocks in use were opened, and so of those of all pages in
-    /// them. A bound that is too low only keeps tombstones (records of trims) longer.
+    /// Lower bound of the sequence numbers at which the blocks in use were opened: all pages in use are newer. A bound
+    /// that is too low only keeps tombstones (records of trims) longer.
     oldest_evidence: u64,
-    /// Reverse-map entries of the current GC victim; the vector is kept between collections so that it is not allocated
-    /// anew.
+    /// Reverse-map entries of the current GC victim. The vector is kept between collections so that it need not be
+    /// allocated again.
     pub(crate) victim_entries: Vec<ReverseMapEntry>,
-    /// Whether the reverse map has room to record the `entries` of the GC victim again.
+    /// Whether the reverse map has room to record [`Sharing::victim_entries`], the entries of the GC victim, once more.
     pub(crate) can_record_victim_entries: bool,
 }
 
@@ -92,8 +92,8 @@ impl Sharing {
         })
     }
 
-    /// Whether this design can bind logical pages to stored content (map them without a program); `false` if it has no
-    /// reverse map beyond the OOB.
+    /// Whether this design can bind logical pages to stored content (map them without a program). `false` if the OOB
+    /// alone tells which logical page a page belongs to.
     pub(crate) fn can_bind(&self) -> bool {
         self.design.reverse_map != ReverseMapPart::OobOnly
     }
@@ -103,8 +103,9 @@ impl Sharing {
         self.bound.contains(Ppn(lpn.0))
     }
 
-    /// Reads the entries of the sharing tables that overwriting `lpns` will need, which are mapped to `units` with
-    /// `contents` now, so that their cache misses overlap ([`crate::tables::prefetch`]).
+    /// Prefetches the entries of the sharing tables that overwriting `lpns` will access, so that their cache misses
+    /// overlap ([`crate::tables::prefetch`]). `units` and `contents` are the present locations and contents of these
+    /// logical pages.
     pub(crate) fn prefetch(&self, lpns: &[Lpn], units: &[Unit], contents: &[Fingerprint]) {
         pull_into_cache(lpns.iter().map(|&lpn| self.is_bound(lpn).into()));
         pull_into_cache(units.iter().map(|&unit| self.reference_counts.referrers_beyond_first(unit).into()));
@@ -117,7 +118,7 @@ impl Sharing {
         self.bound.insert(Ppn(lpn.0));
     }
 
-    /// Whether the reverse map has room for one more entry of the host; see [`ReverseMap::admit_entry`].
+    /// Whether the reverse map has room for one more entry from a host request; see [`ReverseMap::admit_entry`].
     pub(crate) fn admit_entry<N: Nand>(&mut self, mapping: &AnyMapping, io: &mut Store<N>) -> Result<bool> {
         let Self { reverse_map: reverse, bound, oldest_evidence, .. } = self;
         reverse.admit_entry(io, &|entry| entry_liveness(mapping, bound, *oldest_evidence, entry))
@@ -200,9 +201,9 @@ impl Sharing {
         Ok(())
     }
 
-    /// Returns one logical page that is mapped to `ppn`, a page of the block whose reverse-map entries are loaded: its
-    /// OOB owner if that owner still refers to it (fewer entries than referrers), otherwise the first logical page with
-    /// an entry.
+    /// Returns any logical page that is mapped to `ppn`, a page of the GC victim. It is the owner in the OOB if that
+    /// logical page still refers to `ppn` (there are fewer reverse-map entries than referrers), otherwise the first
+    /// logical page with an entry.
     pub(crate) fn any_referrer(&self, ppn: Ppn, spare_owner: Lpn) -> Lpn {
         let from = self.victim_entries.partition_point(|entry| entry.place.is_none_or(|place| place < ppn));
         let binders = self.victim_entries[from..].iter().take_while(|entry| entry.place == Some(ppn));
@@ -217,8 +218,8 @@ impl Sharing {
         }
     }
 
-    /// Removes the bound mark of `lpn`, if it has one, because `lpn` is no longer mapped to `place`; marks the
-    /// reverse-map entry that mapped it as superseded.
+    /// Removes the mark of `lpn` as bound (mapped without a program), if it has the mark, because `lpn` is no longer
+    /// mapped to `place`. Marks the reverse-map entry of that bind as superseded.
     pub(crate) fn clear_bound<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, place: Unit) {
         if self.bound.remove(Ppn(lpn.0)) {
             self.reverse_map.mark_superseded(io, lpn, Ppn(place.0));
@@ -234,16 +235,16 @@ impl Sharing {
         }
     }
 
-    /// Replaces the reverse map by an empty one, after a power loss in which its contents in RAM were lost.
+    /// Replaces the reverse map by an empty one, after a power loss in which its entries in RAM were lost.
     pub(crate) fn forget_binders<N: Nand>(&mut self, store: &Store<N>) -> Result<()> {
         self.reverse_map =
             AnyReverseMap::with_entries(self.design.reverse_map, self.design.entry_form(), store)?;
         Ok(())
     }
 
-    /// Adds a referrer that recovery found: `lpn` is mapped to `unit` (physical page or member of a compressed chunk),
-    /// which `writer` wrote. `is_first` if recovery found no other referrer of `unit` before. Returns `false` if this
-    /// design cannot have produced that state.
+    /// Adds a referrer that recovery found: `lpn` is mapped to `unit` (physical page or chunk member), which was
+    /// written for the logical page `writer`. `is_first`: recovery found no other referrer of `unit` before. Returns
+    /// `false` if this design cannot have produced that state.
     pub(crate) fn adopt_referrer<N: Nand>(
         &mut self,
         mapping: &AnyMapping,
@@ -281,9 +282,9 @@ impl Sharing {
     }
 }
 
-/// Returns which meanings of a reverse-map entry (bind, tombstone) still hold. Only flat maps are queried, because a
-/// look-up must not cause flash operations. A map on flash is combined with the ideal reverse map only, which holds
-/// current binds and nothing else.
+/// Returns which meanings of a reverse-map entry still hold: its bind, its tombstone (record of a trim), both or
+/// neither. Only an L2P map in RAM is queried, because a look-up must not cause flash operations. A map on flash is
+/// combined with the ideal reverse map only, whose entries are all current binds.
 pub(crate) fn entry_liveness(
     mapping: &AnyMapping,
     bound: &PageSet,

@@ -63,18 +63,19 @@ pub enum TieBreak {
     Oldest,
 }
 
-/// Difference between the valid count of the last GC victim and the limit for the candidate lists: blocks with greater
-/// counts are not listed.
+/// Margin for the lists of GC candidates, in valid pages: after each choice of a victim, the lists are cut to blocks
+/// with at most this many more valid pages than the victim.
 const SLACK: u16 = 2;
 
 #[derive(Clone, Debug, Default)]
 struct Candidates {
     lists: Vec<VecDeque<BlockId>>,
-    /// Maximum valid count of the blocks on the lists of GC candidates.
+    /// Maximum number of valid pages of a block on the lists of GC candidates.
     limit: u16,
-    /// Number (valid count) of a list of GC candidates: all lists with smaller numbers are empty.
+    /// Smallest valid count whose list of GC candidates may hold a block: the lists of smaller valid counts are empty.
     lowest: u16,
-    /// Valid counts whose lists of GC candidates are still in the order of block numbers, as a scan found the blocks.
+    /// Valid counts whose lists of GC candidates a scan has filled: these lists are in the order of block numbers, not
+    /// in the order in which the counts fell.
     unsorted: Range<u16>,
     entries: u32,
 }
@@ -90,8 +91,8 @@ impl Candidates {
         self.entries += 1;
     }
 
-    /// Lowers the maximum valid count of GC candidates, never raises it: blocks with counts between the old limit and a
-    /// higher one are not on the lists.
+    /// Lowers the maximum valid count of the blocks on the lists of GC candidates to `limit`, and drops the longer
+    /// lists. A `limit` above the present one is ignored: blocks with valid counts between the two are not listed.
     fn tighten(&mut self, limit: u16) {
         if limit >= self.limit {
             return;
@@ -109,16 +110,17 @@ impl Candidates {
     }
 }
 
-/// Number of blocks that a scan for GC candidates skips together if none of them has few valid pages.
+/// Number of consecutive blocks that a scan for GC candidates skips at once if none of them has few valid pages.
 const CHUNK: usize = 64;
 
-/// Returns the valid page count of each closed block; `u16::MAX` for any other block, which is more than a block can
-/// have.
+/// Returns for each block its valid page count if it is closed, otherwise `u16::MAX`, which is more pages than a block
+/// can have.
 fn counts(state: &[BlockState], valid: &[u16]) -> impl Iterator<Item = u16> {
     state.iter().zip(valid).map(|(&state, &valid)| if state == BlockState::Closed { valid } else { u16::MAX })
 }
 
-/// State, kind, valid count and age of every block: 12 bytes per block plus a few per candidate of garbage collection.
+/// State, kind of pages, valid count and age of every block. Memory of the simulation: 20 bytes per block, and a few
+/// bytes per GC candidate.
 #[derive(Clone, Debug)]
 pub struct BlockTable {
     block_pages: u16,
@@ -130,18 +132,18 @@ pub struct BlockTable {
     opened_at: Vec<u64>,
     closed_at: Vec<u64>,
     candidates: Vec<Candidates>,
-    /// Upper bound of the maximum valid counts of GC candidates in all pools (sets of planes): one comparison with it
-    /// suffices for nearly every discarded page.
+    /// Upper bound, over all pools (sets of planes), of the valid counts of the blocks on the lists of GC candidates.
+    /// One comparison with this bound shows for nearly every discarded page that the lists do not change.
     highest_limit: u16,
     ties: TieBreak,
     /// Whether metadata blocks become candidates of garbage collection only when they have no valid page.
     excludes_nonempty_metadata: bool,
     metadata_blocks: u32,
-    /// Per pool (set of planes), blocks with the sequence numbers of their closing, in the order in which they were
-    /// closed, for FIFO cleaning; empty unless tracked.
+    /// For each pool (set of planes), its closed blocks in the order in which they were closed, each with the sequence
+    /// number at which it was closed. For FIFO cleaning; empty unless this order is tracked.
     closing_order: Vec<VecDeque<(BlockId, u64)>>,
-    /// Blocks with the sequence numbers of their opening, earliest first, including obsolete entries of blocks reopened
-    /// since; built at the first call of [`BlockTable::oldest_opening_sequence`].
+    /// Blocks with the sequence numbers at which they were opened, the earliest first. Entries of blocks that were
+    /// freed or reopened since are obsolete. Built at the first call of [`BlockTable::oldest_opening_sequence`].
     opening_order: Option<BinaryHeap<Reverse<(u64, BlockId)>>>,
 }
 
@@ -166,7 +168,7 @@ impl BlockTable {
         }
     }
 
-    /// Returns the number of blocks of the device.
+    /// Returns the number of FTL blocks of the device, bad ones included.
     pub fn len(&self) -> u32 {
         self.state.len() as u32
     }
@@ -205,13 +207,14 @@ impl BlockTable {
         self.kind[block.index()]
     }
 
-    /// Returns the number of valid pages of a block.
+    /// Returns the number of valid pages of a block; with a lazy L2P map it is an upper bound.
     #[inline]
     pub fn valid_pages(&self, block: BlockId) -> u32 {
         self.valid[block.index()] as u32
     }
 
-    /// Returns the sequence number of the program that closed the block.
+    /// Returns the last sequence number (of a page program or reverse-map entry) that was in use when the block was
+    /// closed.
     pub fn closed_at_sequence(&self, block: BlockId) -> u64 {
         self.closed_at[block.index()]
     }
@@ -221,8 +224,9 @@ impl BlockTable {
         self.opened_at[block.index()]
     }
 
-    /// Returns the sequence number at which the oldest block in use was opened: no page on flash is older. The first
-    /// call costs O(blocks), later ones O(log blocks) for each block that was opened since.
+    /// Returns the smallest sequence number at which a block in use was opened; `u64::MAX` if no block is in use. No
+    /// page of a block in use is older. The first call costs O(blocks), later ones O(log blocks) for each block that
+    /// was opened since.
     pub fn oldest_opening_sequence(&mut self) -> u64 {
         let mut order = self.opening_order.take().unwrap_or_else(|| self.opened_in_order());
         while order.peek().is_some_and(|&Reverse((opened, block))| !self.is_in_use_since(block, opened)) {
@@ -264,15 +268,15 @@ impl BlockTable {
         self.metadata_blocks += u32::from(!kind.is_host_data());
         if let Some(order) = &mut self.opening_order {
             order.push(Reverse((sequence, block)));
-            // Stale entries accumulate after that of a block that is never collected: drop the order, to be rebuilt
-            // when needed.
+            // Obsolete entries accumulate after the entry of a block that is never collected. So the order is dropped
+            // here and rebuilt when it is needed.
             if order.len() > 2 * self.state.len() {
                 self.opening_order = None;
             }
         }
     }
 
-    /// Sets which of several blocks with equally few valid pages GC chooses. To be set before any block is closed.
+    /// Sets which of several blocks with equally few valid pages GC chooses. Must be called before any block is closed.
     pub(crate) fn set_tie_break(&mut self, ties: TieBreak) {
         self.ties = ties;
     }
@@ -291,8 +295,8 @@ impl BlockTable {
         self.metadata_blocks
     }
 
-    /// Returns the closed metadata block in `pool` (set of planes) with the fewest valid pages; `None` if none has an
-    /// invalid page. O(blocks of the pool).
+    /// Returns the closed metadata block in `pool` (set of planes) with the fewest valid pages; `None` if all pages of
+    /// all such blocks are valid. O(blocks of the pool).
     pub fn emptiest_metadata(&self, pool: u32) -> Option<BlockId> {
         self.blocks_of_pool(pool)
             .filter(|&b| self.state(b) == BlockState::Closed && !self.kind(b).is_host_data())
@@ -300,8 +304,8 @@ impl BlockTable {
             .min_by_key(|&b| self.valid[b.index()])
     }
 
-    /// Whether the block is closed and may be collected by GC: a metadata block may be excluded until it has no valid
-    /// page.
+    /// Whether GC may collect the block: it is closed and, if [`BlockTable::exclude_nonempty_metadata`] is set, holds
+    /// host data or no valid page.
     #[inline]
     pub(crate) fn is_candidate(&self, block: BlockId) -> bool {
         self.state[block.index()] == BlockState::Closed
@@ -320,7 +324,7 @@ impl BlockTable {
         }
     }
 
-    /// Starts or stops tracking the order in which blocks are closed, for FIFO cleaning.
+    /// Starts (`track`) or stops tracking the order in which blocks are closed, for FIFO cleaning.
     pub(crate) fn track_closing_order(&mut self, track: bool) {
         self.closing_order.clear();
         for pool in (0..self.pools).filter(|_| track) {
@@ -330,8 +334,8 @@ impl BlockTable {
         }
     }
 
-    /// Returns the closed block of `pool` (set of planes) that was closed first; `None` if the order is not tracked.
-    /// Amortised O(1).
+    /// Returns the block of `pool` (set of planes) that was closed earliest, for FIFO cleaning; `None` if no block is
+    /// closed or the order of closing is not tracked. Amortised O(1).
     pub fn oldest_closed(&mut self, pool: u32) -> Option<BlockId> {
         let Self { closing_order, state, closed_at, .. } = self;
         let order = closing_order.get_mut(pool as usize)?;
@@ -357,7 +361,7 @@ impl BlockTable {
         self.valid[block.index()] += count as u16;
     }
 
-    /// Sets the valid page count of a block to what recovery found.
+    /// Sets the valid page count of a block to the number that recovery found.
     pub(super) fn set_valid_pages(&mut self, block: BlockId, valid: u32) {
         self.valid[block.index()] = valid as u16;
         self.index(block);
@@ -393,7 +397,7 @@ impl BlockTable {
         }
         let candidates = &mut self.candidates[pool as usize];
         candidates.push(block, valid);
-        // Blocks whose counts rise and fall leave stale entries on the lists; a rescan bounds these.
+        // Blocks whose valid counts rise and fall leave obsolete entries on the lists; a rebuild bounds their number.
         if candidates.entries > 4 * (self.state.len() as u32 / self.pools) + 64 {
             self.rescan(pool);
         }
@@ -420,9 +424,9 @@ impl BlockTable {
         }
     }
 
-    /// Returns the fewest valid pages of a GC candidate in the pool (set of planes). Under skew this is needed every
-    /// few victims, so the loops over a device of one pool are written for vector instructions: a simulated life of
-    /// zipf writes takes 0.7 of the time of plain loops.
+    /// Returns the smallest number of valid pages of any GC candidate in the pool (set of planes); `None` if there is
+    /// no candidate. Under skewed writes this is needed every few victims, so the loops over a device of one pool are
+    /// written for vector instructions: a simulated life of zipf writes takes 0.7 of the time of plain loops.
     fn least_count(&self, pool: u32) -> Option<u16> {
         if self.pools > 1 || self.excludes_nonempty_metadata {
             let candidates = self.blocks_of_pool(pool).filter(|&block| self.is_candidate(block));
@@ -493,8 +497,8 @@ impl BlockTable {
         None
     }
 
-    /// Returns the closed blocks of `pool` (set of planes), fewest valid pages first, then in order of closing. O(n log
-    /// n) in the blocks of the pool.
+    /// Returns the closed blocks of `pool` (set of planes), sorted by number of valid pages, then by order of closing.
+    /// O(n log n) in the blocks of the pool.
     pub fn closed_by_valid(&self, pool: u32) -> Vec<BlockId> {
         let mut closed: Vec<BlockId> =
             self.blocks_of_pool(pool).filter(|&b| self.state(b) == BlockState::Closed).collect();
@@ -502,15 +506,16 @@ impl BlockTable {
         closed
     }
 
-    /// Returns the number of blocks in each [`BlockState`], in the order of its variants, counted block by block. For
-    /// audits.
+    /// Returns the number of blocks in each [`BlockState`], in the order of [`BlockState::ALL`], by counting all
+    /// blocks. For audits.
     pub fn blocks_by_state(&self) -> [u32; 5] {
         let mut census = [0; 5];
         self.state.iter().for_each(|&state| census[state as usize] += 1);
         census
     }
 
-    /// Bytes of controller RAM for the states of blocks: per block two for the valid count and one for state and kind.
+    /// Returns the bytes of controller RAM for the states of blocks: per block two for the valid count and one for
+    /// state and kind.
     pub fn ram_bytes(&self) -> u64 {
         3 * self.state.len() as u64
     }
@@ -520,7 +525,8 @@ impl BlockTable {
 mod tests {
     use super::*;
 
-    /// Returns a table of blocks in which blocks 0, 1 and 2 were closed in this order, all with all pages valid.
+    /// Returns a block table in which blocks 0, 1 and 2 of 8 pages were closed in this order, all pages valid, and
+    /// block 3 is free.
     fn equal_blocks(ties: TieBreak) -> BlockTable {
         let mut table = BlockTable::new(4, 8, 1);
         table.set_tie_break(ties);

@@ -12,20 +12,20 @@ use crate::operation::{Cause, FlashOp, OpKind};
 pub struct PageCopies<'a> {
     /// Pages that GC copies, all in one block, ascending.
     pub source_pages: &'a [Ppn],
-    /// Owner of each page in `from`, for the OOB of its copy: the LPN, or the metadata page number.
+    /// Owner of each page in `source_pages`, for the OOB of its copy: the LPN, or the metadata page number.
     pub owners: &'a [Lpn],
 }
 
 impl<N: Nand> Store<N> {
-    /// Copies pages of one block to the open block of the write stream `stream` in `pool` (set of planes) and appends
-    /// the PPNs of the copies to `places`. The source pages stay counted as valid. On an error `places` holds the
-    /// copies made before it.
+    /// Copies pages of one block to the open block of the write stream `stream` in `pool` (set of planes), and appends
+    /// the PPNs of the copies to `places`. The source pages still count as valid afterwards. On an error `places` holds
+    /// the copies that were made before.
     ///
     /// The copy of a page that cannot be read is programmed as lost (`lost.rs`).
     ///
     /// # Errors
-    /// As [`Store::append`]. Also an uncorrectable page, if the spare area of a source is unreadable, which never
-    /// happens to a valid page.
+    /// Those of [`Store::append`]. Also an uncorrectable page, if the spare area of a source page is unreadable, which
+    /// never happens to a valid page.
     pub fn copy_pages(
         &mut self,
         pages: PageCopies<'_>,
@@ -50,8 +50,8 @@ impl<N: Nand> Store<N> {
         Ok(())
     }
 
-    /// Copies pages to the open block at `index`, which has room for them, up to a failed program; returns the number
-    /// of copies and appends their PPNs to `places`.
+    /// Copies pages to the open block at `index`, which has room for all of them, until a program fails. Appends the
+    /// PPNs of the copies to `places` and returns their number.
     fn copy_run(
         &mut self,
         pages: PageCopies<'_>,
@@ -98,7 +98,8 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Adds copies to the list of flash operations for the timing model: as a single entry if all are within one plane.
+    /// Adds `count` page copies to the list of flash operations for the timing model: as a single operation if source
+    /// and destination are in one plane.
     fn note_copies(&mut self, from: &[Ppn], to: Ppn, count: usize, cause: Cause) {
         if !self.flash_ops.is_collecting_ops() || count == 0 {
             return;
@@ -137,7 +138,7 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Returns the plane of the first page of the block that holds `ppn`.
+    /// Returns the plane that holds the first page of the block of `ppn`.
     fn first_plane(&self, ppn: Ppn) -> PlaneId {
         self.geometry.plane_of(self.block_of(ppn), 0)
     }

@@ -54,7 +54,7 @@ impl FreeBlockQueue {
         }
     }
 
-    /// Removes this block from the free blocks of its pool (set of planes); returns `false` if it is not among them. In
+    /// Removes `block` from the free blocks of its pool (set of planes); returns `false` if it is not among them. In
     /// FIFO order the search starts at the block that was erased last.
     pub(super) fn remove(&mut self, block: BlockId, erase_count: u32) -> bool {
         match self {
@@ -66,8 +66,8 @@ impl FreeBlockQueue {
         }
     }
 
-    /// Removes the block to open next from the free blocks of a pool (set of planes), and returns it. `worn`: the most
-    /// worn one, if the blocks are ordered by wear.
+    /// Removes from the free blocks of a pool (set of planes) the one to open next, and returns it; `None` if no block
+    /// is free. If the blocks are ordered by wear, it is the most worn one for `worn`, otherwise the least worn one.
     pub(super) fn take_next(&mut self, worn: bool) -> Option<BlockId> {
         match self {
             Self::Fifo(queue) => queue.pop_front(),

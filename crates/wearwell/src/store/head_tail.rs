@@ -29,7 +29,7 @@ use crate::operation::{Cause, OpKind};
 pub const TAIL_ENTRY_BYTES: u32 = 12;
 /// Minimum number of data pages in a block: with a single one, collecting a block would free nothing.
 const LEAST_DATA_PAGES: u32 = 2;
-/// Owner that a tail page (at the end of a block, list of its pages) states for a page that cannot be read; no page of
+/// Value of the owner field in a tail page (list of the pages of a block) for a page that cannot be read; no page of
 /// data or metadata has this owner.
 const NO_OWNER: u32 = u32::MAX;
 
@@ -46,8 +46,8 @@ impl HeadTailLayout {
     /// Number of head pages of a block; the head page describes the block.
     pub const HEAD_PAGES: u32 = 1;
 
-    /// Returns the division of a block into head page, data pages and as few tail pages as can list owner and sequence
-    /// number of all data pages.
+    /// Returns the division of a block into head page, data pages and tail pages. There are as few tail pages as can
+    /// list owner and sequence number of all data pages.
     ///
     /// # Errors
     /// [`Error::InvalidOptions`] if fewer than two data pages are left.
@@ -67,11 +67,12 @@ impl HeadTailLayout {
     }
 }
 
-/// Content of a block's head page, which describes the block. In bytes: `opened`, `block`, `kind`, `erases`.
+/// Content of a block's head page, which describes the block. Layout: sequence number of the opening (8 bytes), then
+/// block number, kind of pages and erase count (4 bytes each).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct HeadPage {
     pub(crate) block: BlockId,
-    /// Kind of data that the pages of the block hold, from its head page.
+    /// Kind of the pages of the block between head and tail pages.
     pub(crate) kind: PageKind,
     /// Sequence number of the program of the block's head page itself: the time at which the block was opened.
     pub(crate) opened_sequence: u64,
@@ -148,8 +149,8 @@ impl<N: Nand> Store<N> {
         self.head_tail
     }
 
-    /// Bytes of controller RAM for the contents of tail pages (lists of a block's pages) that are not written yet, of
-    /// open blocks and of full ones; `None` if blocks have no tails.
+    /// Returns the bytes of controller RAM for the contents of tail pages (lists of a block's pages) that are not
+    /// written yet, of open blocks and of full ones; `None` if blocks have no tail pages.
     pub(crate) fn tail_ram_bytes(&self) -> Option<u64> {
         let blocks = self.open_blocks().count() + self.without_tail.len();
         self.head_tail.map(|parts| blocks as u64 * u64::from(parts.data_pages) * u64::from(TAIL_ENTRY_BYTES))
@@ -179,8 +180,8 @@ impl<N: Nand> Store<N> {
         Ok(is_programmed)
     }
 
-    /// Programs the missing tail pages (lists of a block's pages) of full blocks. A block whose last page failed gets
-    /// none, because it will be retired.
+    /// Programs the tail pages (lists of a block's pages) of all full blocks that lack them. A block in which a program
+    /// failed gets none, because it will be retired.
     pub(super) fn write_tails(&mut self) -> Result<()> {
         while let Some(block) = self.without_tail.pop() {
             if !self.nand.is_condemned(block) {
@@ -221,8 +222,8 @@ impl<N: Nand> Store<N> {
         Ok(())
     }
 
-    /// Returns the OOB of a page whose block has no tail pages (list of its OOBs) yet; `None` if it is unreadable. A
-    /// controller keeps these OOBs in RAM until the tail is written, so this is no flash operation.
+    /// Returns the OOB of a page whose block has no tail pages (lists of its OOBs) yet; `None` if the OOB is
+    /// unreadable. A controller keeps these OOBs in RAM until the tail is written, so this is no flash operation.
     fn probe_page(&mut self, ppn: Ppn) -> Result<Option<Oob>> {
         match self.nand.probe(ppn) {
             Ok(found) => Ok(found),
@@ -231,7 +232,7 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Programs a head or tail page, which describe a block; returns `false` if the program failed.
+    /// Programs a head or tail page (description of a block); returns `false` if the program failed.
     fn program_description(&mut self, ppn: Ppn, oob: Oob, page: &[u8]) -> Result<bool> {
         let outcome = self.nand.program(ppn, oob, Content::Bytes(page));
         self.stats.programs[Cause::BlockMetadata as usize] += 1;
@@ -265,7 +266,7 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Reads, during recovery, the head page of a good block, which describes the block: one page read.
+    /// Reads, during recovery, the head page (description) of a block that is not bad. Costs one page read.
     pub(crate) fn read_head(&mut self, block: BlockId) -> Result<HeadReadResult> {
         let ppn = self.geometry.first_page(block);
         let Some(oob) = self.read_description(ppn)? else { return Ok(HeadReadResult::Erased) };
@@ -273,9 +274,9 @@ impl<N: Nand> Store<N> {
         Ok(head.filter(|head| head.block == block).map_or(HeadReadResult::Unreadable, HeadReadResult::Intact))
     }
 
-    /// Reads, during recovery, the tail pages of a block, which list owner and sequence number of its pages. Reads one
-    /// page per tail page, or only the first if there is no tail. Returns `None` if the tail is incomplete, or does not
-    /// belong to `head` because the block was erased since.
+    /// Reads, during recovery, the tail pages of a block, which list owner and sequence number of its data pages. Costs
+    /// one page read per tail page, up to the first that is missing. Returns `None` if a tail page is missing or
+    /// unreadable, or if the tail does not belong to `head` because it is from before the last erase.
     pub(crate) fn read_tail(&mut self, head: &HeadPage) -> Result<Option<TailPages>> {
         let Some(HeadTailLayout { data_pages, tail_pages }) = self.head_tail else { return Ok(None) };
         let first = self.first_data_page(head.block);
@@ -304,8 +305,8 @@ impl<N: Nand> Store<N> {
         Ok(Some(tail))
     }
 
-    /// Reads into `self.page` a page that may be a head or tail page, which describe their block. Returns `None` if it
-    /// is erased, `Some(None)` if it cannot be read or is of another kind. Always counts as one page read.
+    /// Reads into `self.page` a page that may be a head or tail page (description of its block). Returns `None` if the
+    /// page is erased, `Some(None)` if it cannot be read or is of another kind. Always counts as one page read.
     #[expect(clippy::option_option, reason = "erased and unreadable are two answers of one read")]
     fn read_description(&mut self, ppn: Ppn) -> Result<Option<Option<Oob>>> {
         self.stats.reads[Cause::Recovery as usize] += 1;
@@ -343,7 +344,8 @@ mod tests {
         }
     }
 
-    /// Example of the paper (section 5.1): 16 blocks of 1,024 pages of 4 KiB have a tail of 48 pages, 0.3 %.
+    /// Example of the paper (Remap-SSD, section 5.1): superblocks of 16 blocks of 1,024 pages of 4 KiB have a tail of
+    /// 48 pages, 0.3 %.
     #[test]
     fn the_papers_superblock_has_a_tail_of_48_pages() {
         let parts = HeadTailLayout::of_geometry(&geometry(16, 1024, 4096)).expect("it fits");

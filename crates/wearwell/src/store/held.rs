@@ -1,22 +1,22 @@
 //! Retained old versions of translation pages, which a recovery will compare with the newer ones (GeckoFTL, appendix
 //! C.2.2).
 //!
-//! They count as valid until the invalid pages that a comparison would find are recorded durably elsewhere, so that
-//! their blocks are not erased.
+//! The retained versions count as valid pages, so that their blocks are not erased, until the invalid pages that a
+//! comparison would find are recorded durably elsewhere.
 
 use super::Store;
 use crate::address::{BlockId, Ppn};
 use crate::nand::Nand;
 
 impl<N: Nand> Store<N> {
-    /// Starts retaining old versions of translation pages until [`Store::release_retained`]: a recovery compares them
-    /// with the newer ones (GeckoFTL, appendix C.2.2).
+    /// Makes the store retain old versions of translation pages until [`Store::release_retained`] discards them: a
+    /// recovery compares them with the newer versions (GeckoFTL, appendix C.2.2).
     pub(crate) fn retain_translation_versions(&mut self) {
         self.holds = true;
     }
 
-    /// Retains an old version of a translation page if a recovery may need it, otherwise discards it. A retained
-    /// version counts as valid, so that its block is not erased.
+    /// Retains an old version of a translation page if [`Store::retain_translation_versions`] was called, otherwise
+    /// discards it. A retained version counts as a valid page, so that its block is not erased.
     pub(crate) fn retain_or_discard(&mut self, ppn: Ppn) {
         if self.holds {
             self.held.push_back((self.sequence, ppn));
@@ -30,20 +30,22 @@ impl<N: Nand> Store<N> {
         self.held.len()
     }
 
-    /// Returns the retained old versions of translation pages in a block: usually none. O(versions retained).
+    /// Returns the PPNs of the retained old versions of translation pages in `block`; usually there are none.
+    /// O(versions retained).
     pub(crate) fn retained_pages_in(&self, block: BlockId) -> Vec<Ppn> {
         let places = self.held.iter().map(|&(_, ppn)| ppn);
         places.filter(|&ppn| self.block_of(ppn) == block).collect()
     }
 
-    /// Records that GC moved the retained old version of a translation page at `from`; returns whether there is one.
+    /// Records that GC moved the retained old version of a translation page from `from` to `to`. Returns `false` if no
+    /// version is retained at `from`.
     pub(crate) fn move_retained(&mut self, from: Ppn, to: Ppn) -> bool {
         let held = self.held.iter_mut().find(|(_, held)| *held == from);
         held.map(|(_, place)| *place = to).is_some()
     }
 
-    /// Discards the retained old versions of translation pages that were replaced by a program with number `sequence`
-    /// or a smaller one.
+    /// Discards the retained old versions of translation pages whose newer version was programmed with a sequence
+    /// number of at most `sequence`.
     #[inline]
     pub(crate) fn release_retained(&mut self, sequence: u64) {
         if self.held.front().is_some_and(|&(replaced, _)| replaced <= sequence) {

@@ -6,24 +6,24 @@ use crate::address::{BlockId, Ppn};
 use crate::nand::Nand;
 use crate::stats::Stats;
 
-/// Baseline for an audit of the operation counters: state of the medium when the counting began, and counts that were
-/// cleared since.
+/// Baseline for an audit of the operation counters: erase counts and programmed pages of the medium when counting
+/// began, and the sums of the counters that were cleared since.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CounterAudit {
-    /// Page programs that were counted before the counters were cleared; the next two fields hold erases and retired
-    /// blocks.
+    /// Number of page programs that were counted before the counters were last cleared; the next two fields hold erases
+    /// and retired blocks.
     pub(super) programs: u64,
     pub(super) erases: u64,
     pub(super) retired_blocks: u64,
     /// Sum of the erase counts of all blocks when the store was created and counting began; the next field holds the
-    /// programmed pages. A medium may hold data then.
+    /// number of programmed pages at that time, because a medium may hold data then.
     pub(super) initial_erases: u64,
     pub(super) initial_programs: u64,
-    /// Programs and erases that were counted although a loss of power interrupted or prevented them.
+    /// Number of programs and erases that were counted although a loss of power interrupted or prevented them.
     pub(super) interrupted: u64,
-    /// Tail pages (lists of a block's OOBs) that were never written, because their block was erased first.
+    /// Number of tail pages (lists of a block's OOBs) that were never written, because their block was erased first.
     pub(super) unwritten_tails: u64,
-    /// Whether a recovery took place, which may have closed blocks that were not full.
+    /// Whether a recovery took place since counting began; it may have closed blocks that were not full.
     pub(super) has_recovered: bool,
 }
 
@@ -37,9 +37,10 @@ impl<N: Nand> Store<N> {
         self.stats = Stats::default();
     }
 
-    /// Checks the counters of flash operations against the medium: every counted program is a programmed page or was
-    /// erased since, and every counted erase is in the erase count of a block. After failures, power
-    /// cuts or blocks closed early, the counters are only compared with lower and upper bounds.
+    /// Checks the counters of flash operations against the medium: every counted program must be a programmed page or
+    /// one that was erased since, and every counted erase must be in the erase count of a block. After failures, power
+    /// cuts or blocks closed early, only lower and upper bounds are checked. Returns the first difference as a
+    /// sentence.
     pub(crate) fn check_counters(&mut self) -> Result<(), String> {
         let CounterAudit {
             programs,
@@ -86,7 +87,7 @@ impl<N: Nand> Store<N> {
         (0..self.geometry.blocks()).map(|block| self.programmed(BlockId(block))).sum()
     }
 
-    /// Returns the number of pages of a block that are programmed, readable or not. Counts as no flash operation.
+    /// Returns the number of programmed pages of a block, unreadable ones included, without a flash operation.
     fn programmed(&mut self, block: BlockId) -> u64 {
         if self.nand.is_bad(block) {
             return 0;

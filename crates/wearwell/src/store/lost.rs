@@ -23,13 +23,13 @@ impl<N: Nand> Store<N> {
         !self.unreadable.is_empty() && self.unreadable.contains(&ppn)
     }
 
-    /// Pages in use that are known to be unreadable, in no particular order.
+    /// Returns the pages in use that are known to be unreadable, in no particular order.
     pub fn unreadable_pages(&self) -> impl Iterator<Item = Ppn> + '_ {
         self.unreadable.iter().copied()
     }
 
-    /// Handles a failed read of `ppn` and returns the error. If the page is uncorrectable, the read is counted and the
-    /// page is recorded as unreadable.
+    /// Handles a failed read of `ppn` and returns the error for the caller. If the page is uncorrectable, the read is
+    /// counted and the page is recorded as unreadable.
     #[cold]
     pub(super) fn note_read_failure(&mut self, ppn: Ppn, error: NandError, cause: Cause) -> Error {
         if matches!(error, NandError::Uncorrectable(_)) {
@@ -40,7 +40,8 @@ impl<N: Nand> Store<N> {
         error.into()
     }
 
-    /// Records that the data of a page in use cannot be read, for callers that read the medium directly.
+    /// Records that the data of the page in use at `ppn` cannot be read, for callers that read the medium without the
+    /// store.
     pub fn report_unreadable(&mut self, ppn: Ppn) {
         self.note_unreadable(ppn);
     }
@@ -57,7 +58,7 @@ impl<N: Nand> Store<N> {
         std::mem::take(&mut self.found_unreadable)
     }
 
-    /// Drops the records of unreadable pages in a block that is erased or retired.
+    /// Removes the pages of `block`, which is erased or retired, from the list of unreadable pages.
     pub(super) fn forget_unreadable(&mut self, block: BlockId) {
         if !self.unreadable.is_empty() {
             let (first, pages) = (self.geometry.first_page(block).0, self.geometry.block_pages());
@@ -65,14 +66,15 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Restores, in a recovery, the list of unreadable pages that the medium still knows: those that were programmed as
-    /// lost.
+    /// Replaces, in a recovery, the list of unreadable pages by those that the medium knows: the pages that were
+    /// programmed as lost.
     pub(super) fn reload_unreadable(&mut self) {
         self.unreadable = self.nand.lost_pages().into_iter().collect();
     }
 
-    /// Programs the next page of the write stream `stream` in `pool` (set of planes) as lost (every read of it fails),
-    /// and counts it as valid. Apart from the content as [`Store::append`].
+    /// Programs the next page of the write stream `stream` in `pool` (set of planes) as lost (every read of its data
+    /// fails), counts it as valid and returns its PPN. A failed program is repeated in another block, as by
+    /// [`Store::append`].
     ///
     /// # Errors
     /// As [`Store::append`].
@@ -93,8 +95,9 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Copies, for GC, a page whose data cannot be read: the copy is programmed as lost, so that every read of it
-    /// fails. Returns the number of copies made: 0 if the program failed, otherwise 1.
+    /// Copies, for GC, a page whose data cannot be read: the copy is programmed as lost, so that every read of its data
+    /// fails. Appends the PPN of the copy to `places`. Returns the number of copies made: 0 if the program failed,
+    /// otherwise 1.
     #[cold]
     pub(super) fn copy_unreadable_page(
         &mut self,
@@ -122,7 +125,8 @@ impl<N: Nand> Store<N> {
         Ok(usize::from(place.is_some()))
     }
 
-    /// Reads what the FTL stored in the spare area of a page whose data cannot be read.
+    /// Reads into `into` the bytes that the FTL stored in the spare area of a page whose data cannot be read. Returns
+    /// the OOB of the page.
     ///
     /// # Errors
     /// [`NandError::Uncorrectable`] if the spare area is unreadable too, power loss.

@@ -71,7 +71,7 @@ pub enum Stream {
     Delta,
     /// The stream of pages that hold several logical pages compressed together.
     Chunk,
-    /// The stream of pages of the log on flash of remaps, which change the L2P map without a program.
+    /// The stream of log pages on flash that record remaps (changes of the L2P map without a program).
     RemapLog,
     /// The stream of metadata pages that record which pages are valid.
     Validity,
@@ -91,7 +91,7 @@ impl Stream {
         Stream::Validity,
     ];
 
-    /// Returns the name of the stream: lower case, words joined by `-`.
+    /// Returns the name of the stream of writes for reports: lower case, words joined by `-`.
     pub const fn name(self) -> &'static str {
         match self {
             Stream::Host => "host",
@@ -139,7 +139,8 @@ pub struct Store<N> {
     pools: u32,
     blocks: BlockTable,
     free: Vec<FreeBlockQueue>,
-    /// Open block of each stream of writes in each pool (set of planes), at index `stream * pools + pool`.
+    /// Open block of each stream of writes in each pool (set of planes), at index `stream * pools + pool`;
+    /// [`Frontier::NONE`] if there is none.
     frontiers: Vec<Frontier>,
     /// Partly filled blocks that were set aside: each is filled on when the open block of the same write stream and
     /// pool (set of planes) is full (`parked.rs`).
@@ -152,8 +153,8 @@ pub struct Store<N> {
     /// Old versions of translation pages retained for a recovery, oldest first, each with the sequence number of the
     /// program that replaced it.
     held: VecDeque<(u64, Ppn)>,
-    /// Pages whose program was interrupted by a loss of power: they may be on flash, but no caller was returned their
-    /// PPN.
+    /// Pages whose program was interrupted by a loss of power: they may be programmed, but no caller has received their
+    /// PPNs.
     interrupted: Vec<Ppn>,
     /// Pages in use that are known to be unreadable: a read failed, or they were programmed as lost, so that every read
     /// of them fails.
@@ -178,8 +179,8 @@ pub struct Store<N> {
 }
 
 impl<N: Nand> Store<N> {
-    /// Creates a block manager over a medium whose good blocks are all erased. `order`: in which order free blocks are
-    /// opened.
+    /// Creates a block manager over a medium whose good blocks are all erased. Free blocks are opened in the order
+    /// `order`.
     pub fn new(nand: N, order: FreeBlockOrder) -> Self {
         Self::with_head_tail_layout(nand, order, None)
     }
@@ -254,17 +255,17 @@ impl<N: Nand> Store<N> {
         &self.nand
     }
 
-    /// Returns the flash medium, to be changed, for example to inject faults and power cuts.
+    /// Returns the flash medium for mutable access, for example to inject faults and power cuts.
     pub fn nand_mut(&mut self) -> &mut N {
         &mut self.nand
     }
 
-    /// Returns the flash medium and drops what the FTL's block manager holds in RAM.
+    /// Returns the flash medium and drops the block manager, with everything that it holds in RAM.
     pub fn into_nand(self) -> N {
         self.nand
     }
 
-    /// States and valid counts of all blocks.
+    /// Returns the table with the state and valid count of each block.
     pub fn blocks(&self) -> &BlockTable {
         &self.blocks
     }
@@ -313,13 +314,13 @@ impl<N: Nand> Store<N> {
         self.free.iter().map(FreeBlockQueue::len).sum()
     }
 
-    /// Returns the error of a device without a free block.
+    /// Returns [`Error::Full`] with the number of free blocks of the device, for a request that finds no free block.
     pub(crate) fn device_full_error(&self) -> Error {
         Error::Full { free_blocks: self.total_free_blocks() }
     }
 
-    /// Returns the number of pages in all open blocks that are not programmed yet. Included are blocks that were set
-    /// aside partly filled (parked), to be filled on later.
+    /// Returns the number of unprogrammed pages of all open blocks. Blocks that were set aside partly filled (parked)
+    /// are included.
     pub fn open_pages_left(&self) -> u64 {
         self.frontiers.iter().chain(&self.parked).map(|f| f.left as u64).sum()
     }
@@ -338,9 +339,9 @@ impl<N: Nand> Store<N> {
         self.open_block_pages_left(stream, pool) + spare_blocks * self.data_pages()
     }
 
-    /// Whether `pages` pages of a stream of writes can be appended without using the blocks reserved for garbage
-    /// collection, each in the pool (set of planes) that [`Store::pool_with_most_free_blocks`] then returns. O(1) if
-    /// they fit the stream's only open block, as is usual; O(pools) if room is short.
+    /// Whether `pages` pages of a stream of writes can be appended without using the free blocks reserved for garbage
+    /// collection, if each page goes to the pool (set of planes) that [`Store::pool_with_most_free_blocks`] then
+    /// returns. O(1) if they fit the stream's only open block, as is usual; O(pools) if room is short.
     #[inline]
     pub(crate) fn has_room_for_pages(&self, stream: Stream, pages: u32) -> bool {
         self.fits_open_block(stream, pages) || self.has_room_anywhere(stream, pages)
@@ -361,20 +362,21 @@ impl<N: Nand> Store<N> {
         })
     }
 
-    /// Returns the pool (set of planes) for the write stream's next page, and advances to the next one: successive
-    /// calls visit all pools.
+    /// Returns the pool (set of planes) for the write stream's next page, and makes the following pool the next one:
+    /// successive calls visit all pools in turn.
     #[inline]
     pub fn advance_pool(&mut self, stream: Stream) -> u32 {
         self.turns.advance(stream)
     }
 
-    /// Sets the order in which successive pages visit the pools (sets of planes), from now on.
+    /// Sets the order in which, from this call on, successive pages of every stream of writes visit the pools (sets of
+    /// planes).
     pub fn set_striping(&mut self, striping: Striping) {
         self.turns.set_striping(striping, &self.geometry);
     }
 
-    /// Undoes one [`Store::advance_pool`], because its page is not written: the write stream's next page is for `pool`
-    /// (set of planes) again.
+    /// Undoes one [`Store::advance_pool`] that returned `pool` (set of planes), because the page is not written after
+    /// all: the write stream's next page goes to `pool`.
     #[inline]
     pub(crate) fn restore_next_pool(&mut self, stream: Stream, pool: u32) {
         self.turns.return_pool(stream, pool);
@@ -386,9 +388,8 @@ impl<N: Nand> Store<N> {
         self.turns.next_pool(stream)
     }
 
-    /// Returns the pool (set of planes) for the write stream's next page by free space: of the pools where the stream
-    /// has an open block, the one with the most free blocks; if it has none, of all pools. O(1) for a stream that has
-    /// one open block.
+    /// Returns the pool (set of planes) with the most free blocks, for the write stream's next page: of the pools in
+    /// which the stream has an open block, or of all pools if it has none. O(1) for a stream with one open block.
     pub fn pool_with_most_free_blocks(&self, stream: Stream) -> u32 {
         let free_and_first = |&pool: &u32| (self.free_blocks(pool), u32::MAX - pool);
         let richest = match self.open_pools[stream as usize].as_slice() {
@@ -419,8 +420,8 @@ impl<N: Nand> Store<N> {
     /// Programs the next page of the write stream `stream` in `pool` (set of planes) and counts it as valid. Returns
     /// its PPN.
     ///
-    /// A failed program consumes the page and closes its block (GC will empty it, then it is retired); the program is
-    /// repeated in a new block.
+    /// A failed program uses up the page and closes its block, which GC will empty and retire. The page is then
+    /// programmed in a new block.
     ///
     /// # Errors
     /// [`Error::Full`] if the pool has no block left, power loss.
@@ -443,8 +444,8 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Appends, as [`Store::append`], a metadata page that equals the page `base` except for `words` of four bytes
-    /// ([`Nand::program_changed`]).
+    /// Appends a metadata page to the write stream `stream`. The page equals the page at `base` except for `words` of
+    /// four bytes ([`Nand::program_changed`]). Returns its PPN. A failed program is repeated in a new block.
     ///
     /// # Errors
     /// As [`Store::append`].
@@ -469,10 +470,9 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Returns the index of the open block whose next page is to be programmed, and the OOB of that page. Opens a block
-    /// if needed. Programs of whole pages and of changed pages use this and [`Store::finish_program`]. A single loop
-    /// with the program as a closure would copy the content out of the closure, which measured 3.5 % of a write of
-    /// `geckoftl`.
+    /// Returns the index of the open block whose next page is to be programmed, and the OOB for that page. Opens a
+    /// block if needed. The caller programs the page and calls [`Store::finish_program`]. A single loop with the
+    /// program as a closure would copy the content out of the closure, which measured 3.5 % of a write of `geckoftl`.
     #[inline(always)]
     fn next_program(
         &mut self,
@@ -490,8 +490,8 @@ impl<N: Nand> Store<N> {
         Ok((index, Oob { kind: stream.kind(), owner, sequence, generation: sequence, fingerprint }))
     }
 
-    /// Counts a program of the next page of an open block (`index`) according to its outcome. Returns its PPN, or
-    /// `None` if the program failed and has to be repeated in another block.
+    /// Counts a program of the next page of the open block at `index` and handles its outcome. Returns the PPN of the
+    /// page, or `None` if the program failed and has to be repeated in another block.
     #[inline(always)]
     fn finish_program(
         &mut self,
@@ -513,7 +513,7 @@ impl<N: Nand> Store<N> {
     }
 
     /// Handles a failed program of the next page of the open block at `index`, and closes the block. Returns the error
-    /// if it is not a program failure, so that repeating the program in another block is pointless.
+    /// if repeating the program in another block is pointless, as after a loss of power.
     fn program_failed(&mut self, index: usize, error: NandError, cause: Cause) -> Result<()> {
         let Frontier { block, next, .. } = self.frontiers[index];
         self.stats.wasted_programs += u64::from(cause == Cause::Host);
@@ -527,7 +527,7 @@ impl<N: Nand> Store<N> {
         Err(error.into())
     }
 
-    /// Advances an open block by `count` programmed pages; closes the block if it is full.
+    /// Advances the next page of the open block at `index` by `count` programmed pages; closes the block if it is full.
     #[inline]
     fn advance(&mut self, index: usize, count: u32) {
         let frontier = &mut self.frontiers[index];
@@ -585,19 +585,20 @@ impl<N: Nand> Store<N> {
         self.set_frontier(index, Frontier { block, next, left: self.data_pages() });
     }
 
-    /// Starts recording the blocks that are opened for data, for [`Store::take_opened_block`].
+    /// Makes the store record the blocks that it opens for data, for [`Store::take_opened_block`].
     pub(crate) fn record_opened_blocks(&mut self) {
         self.opened = Some(Vec::new());
     }
 
-    /// Returns a block that was opened for data, once for each opening, and removes it from the list of recorded
-    /// openings; `None` if the list is empty.
+    /// Removes and returns one entry of the list of blocks that were opened for data, one entry for each opening;
+    /// `None` if the list is empty.
     #[inline]
     pub(crate) fn take_opened_block(&mut self) -> Option<BlockId> {
         self.opened.as_mut()?.pop()
     }
 
-    /// Opens a block for the next page of a stream of writes, if its open block is full or it has none.
+    /// Opens a block for the next page of a stream of writes, in the pool of [`Store::pool_with_most_free_blocks`], if
+    /// the stream has no open block there.
     pub(crate) fn open_block_ahead(&mut self, stream: Stream) -> Result<()> {
         let pool = self.pool_with_most_free_blocks(stream);
         if self.open_block_pages_left(stream, pool) > 0 { Ok(()) } else { self.open(stream, pool) }
@@ -634,33 +635,34 @@ impl<N: Nand> Store<N> {
         );
     }
 
-    /// Counts the page at `ppn` as no longer valid. O(1); one random access to the block's valid count.
+    /// Counts the page at `ppn` as invalid: lowers the valid count of its block. O(1), one random access.
     #[inline]
     pub fn discard(&mut self, ppn: Ppn) {
         let block = self.block_of(ppn);
         self.blocks.remove_valid_pages(block, 1);
     }
 
-    /// Counts `count` pages of a block as no longer valid.
+    /// Counts `count` valid pages of a block as invalid.
     pub(crate) fn discard_many(&mut self, block: BlockId, count: u32) {
         self.blocks.remove_valid_pages(block, count);
     }
 
-    /// Counts a metadata page as no longer valid, and allows the simulation to drop its bytes: the page will not be
+    /// Counts the metadata page at `ppn` as invalid, and allows the simulation to drop its bytes: the page will not be
     /// read again.
     pub fn discard_metadata(&mut self, ppn: Ppn) {
         self.nand.drop_metadata_bytes(&[ppn]);
         self.discard(ppn);
     }
 
-    /// Counts a discarded page as valid again; its block must not have been erased meanwhile.
+    /// Counts an invalid page as valid again; its block must not have been erased since it became invalid.
     #[inline]
     pub fn revive(&mut self, ppn: Ppn) {
         let block = self.block_of(ppn);
         self.blocks.add_valid_again(block);
     }
 
-    /// Reads the page at `ppn` and counts the read. `into` as in [`Nand::read`].
+    /// Reads the page at `ppn`, counts the read under `cause` and returns the OOB. `into` receives the bytes if the
+    /// medium keeps them ([`Nand::read`]); an empty buffer skips the data.
     ///
     /// # Errors
     /// Uncorrectable page, power loss.
@@ -681,8 +683,8 @@ impl<N: Nand> Store<N> {
         (done, outcome.map_err(|error| self.note_read_failure(pages[done], error, Cause::Host)))
     }
 
-    /// Reads a metadata page and passes its bytes to the function `look`, without a copy if the medium has them in
-    /// memory. `page` is a buffer of one page.
+    /// Reads a metadata page and passes its bytes to the function `look`, without copying them if the medium has them
+    /// in memory. Otherwise `page`, a buffer of one page, receives the bytes first.
     ///
     /// # Errors
     /// Uncorrectable page, power loss.
@@ -699,8 +701,8 @@ impl<N: Nand> Store<N> {
         Ok(())
     }
 
-    /// Reads a metadata page of which only some words of four bytes are needed, and fills in their values in `words`.
-    /// Counts as one page read.
+    /// Reads a metadata page and fills in the values of `words`, the words of four bytes that are needed. Counts as one
+    /// page read.
     ///
     /// # Errors
     /// Uncorrectable page, power loss.
@@ -772,13 +774,13 @@ impl<N: Nand> Store<N> {
         Ok(self.nand.store_nvram_word(index, word)?)
     }
 
-    /// Accounts for a scan of `bytes` bytes of NVRAM for which no GC victim waits (log cleaning, recovery). The words
-    /// themselves are read through [`Store::nvram`].
+    /// Counts and times a scan of `bytes` bytes of NVRAM for which no GC victim waits (log cleaning, recovery). The
+    /// caller reads the words themselves through [`Store::nvram`].
     pub fn charge_nvram_scan(&mut self, bytes: u64) {
         self.note_scan(None, bytes);
     }
 
-    /// Accounts for a scan of `bytes` bytes of NVRAM for the referrers of `victim` (the logical pages mapped to its
+    /// Counts and times a scan of `bytes` bytes of NVRAM for the referrers of `victim` (the logical pages mapped to its
     /// pages). In the timing model the victim's copies wait for the scan, and for the log pages that were read just
     /// before.
     pub fn charge_referrer_scan(&mut self, victim: BlockId, bytes: u64) {
@@ -799,7 +801,7 @@ impl<N: Nand> Store<N> {
         self.sequence
     }
 
-    /// Continues the sequence numbers of programs after `sequence`, because numbers up to it were used before the power
+    /// Makes the following sequence numbers greater than `sequence`, because numbers up to it were used before a power
     /// loss.
     pub(crate) fn continue_sequence_after(&mut self, sequence: u64) {
         self.sequence = self.sequence.max(sequence);
@@ -847,7 +849,8 @@ impl<N: Nand> Store<N> {
         self.stats.retired_blocks += 1;
     }
 
-    /// Retires a block without valid pages; its pool (set of planes) has one block fewer from now on.
+    /// Takes a block without valid pages out of use: its pool (set of planes) has one block less for the rest of its
+    /// life.
     fn lose_block(&mut self, block: BlockId) {
         self.blocks.retire(block);
         self.turns.lose_block(self.pool_of(block));
@@ -882,34 +885,35 @@ impl<N: Nand> Store<N> {
         match kind {
             OpKind::Read => self.flash_ops.record_event(|| FtlEvent::Read { ppn, cause, is_spare_only }),
             OpKind::Program => self.flash_ops.record_event(|| FtlEvent::Program { ppn, cause }),
-            // An erase lists an operation for each of its planes and is one event; the others have no single page.
+            // An erase adds an operation for each of its planes to the list, but is one event. Copies and scans have no
+            // single page.
             OpKind::Erase | OpKind::Copies | OpKind::Scan => {}
         }
     }
 
-    /// Records where the flash operation noted last takes place.
+    /// Adds to the list of flash operations the page, page kind and owner of the operation that was added last.
     #[cold]
     fn note_place(&mut self, kind: OpKind, ppn: Ppn) {
         let owner = if kind == OpKind::Erase { u32::MAX } else { self.nand.owner(ppn) };
         self.flash_ops.push_page(FlashOpPage { ppn, kind: self.blocks.kind(self.block_of(ppn)), owner });
     }
 
-    /// Returns the LPN that the OOB of the page names, without a flash operation.
+    /// Returns the LPN that the OOB of the page at `ppn` names, without a flash operation.
     #[inline]
     pub fn owner_in_oob(&self, ppn: Ppn) -> Lpn {
         Lpn(self.nand.owner(ppn))
     }
 
-    /// Returns the open blocks, each with the stream of writes that fills it. Included are blocks that were set aside
-    /// partly filled (parked), to be filled on later.
+    /// Returns the open blocks, each with the stream of writes that fills it. Blocks that were set aside partly filled
+    /// (parked) are included.
     pub(crate) fn open_streams(&self) -> impl Iterator<Item = (Stream, BlockId)> + '_ {
         let open = self.frontiers.iter().enumerate().chain(self.parked.iter().enumerate());
         let stream = |index: usize| Stream::ALL[index / self.pools as usize];
         open.filter(|(_, f)| f.left > 0).map(move |(index, f)| (stream(index), f.block))
     }
 
-    /// Returns the open blocks, each with the number of its programmed pages. Included are blocks that were set aside
-    /// partly filled (parked), to be filled on later. For audits.
+    /// Returns the open blocks, each with the number of its programmed pages. Blocks that were set aside partly filled
+    /// (parked) are included. For audits.
     pub(crate) fn open_blocks(&self) -> impl Iterator<Item = (BlockId, u32)> + '_ {
         let programmed = |f: &Frontier| f.next.0 - self.geometry.first_page(f.block).0;
         let open = self.frontiers.iter().chain(&self.parked);

@@ -11,15 +11,15 @@ use crate::error::Result;
 use crate::nand::Nand;
 
 impl<N: Nand> Store<N> {
-    /// Whether a partly filled block of the write stream is parked in the pool (set of planes): it was set aside, to be
-    /// filled on when the stream's open block is full.
+    /// Whether a partly filled block of the write stream is parked in the pool (set of planes): set aside, to be filled
+    /// when the block that the stream fills instead is full.
     pub(crate) fn has_parked_block(&self, stream: Stream, pool: u32) -> bool {
         self.parked[self.frontier_index(stream, pool)].left > 0
     }
 
     /// Opens the free block `block` for the next pages of the write stream `stream`, and parks the stream's open block
-    /// in the same pool (set of planes): it is filled on when `block` is full. If the head page of `block` cannot be
-    /// programmed, `block` is closed without data.
+    /// in the same pool (set of planes) until `block` is full. If the head page of `block` cannot be programmed,
+    /// `block` is closed without data.
     ///
     /// # Errors
     /// Power loss.
@@ -38,7 +38,7 @@ impl<N: Nand> Store<N> {
     }
 
     /// Removes and returns the block that was parked (set aside partly filled) for the write stream and pool (set of
-    /// planes) at `index`, which is filled on when the open block is closed; [`Frontier::NONE`] if none is parked.
+    /// planes) at `index` of the open blocks; [`Frontier::NONE`] if none is parked.
     pub(super) fn unpark_block(&mut self, index: usize) -> Frontier {
         std::mem::replace(&mut self.parked[index], Frontier::NONE)
     }

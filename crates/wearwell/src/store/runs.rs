@@ -13,8 +13,8 @@ use crate::operation::{Cause, OpKind};
 impl<N: Nand> Store<N> {
     /// Appends one page of host data for each LPN in `owners`, in order, each in the next pool (set of planes) in turn,
     /// and writes the PPNs to `places`. Stops before a block becomes full, or if a pool has at most `low_blocks` free
-    /// blocks. Returns the number of pages appended. After a failed program, which makes the next page need another
-    /// block, the outcome is `Ok` and fewer are appended.
+    /// blocks. Returns the number of pages appended. After a failed program this number is smaller and the outcome is
+    /// `Ok`: the next page needs another block.
     ///
     /// # Errors
     /// Power loss.
@@ -45,8 +45,8 @@ impl<N: Nand> Store<N> {
         (done, Ok(()))
     }
 
-    /// Programs the next pages of the open block of host data in `pool` (set of planes), which must have room for all
-    /// of them.
+    /// Programs the next pages of the open block of host data in `pool` (set of planes), one for each LPN in `owners`;
+    /// the block must have room for all. Returns the number of pages programmed.
     #[inline]
     fn program_run(&mut self, pool: u32, owners: &[Lpn]) -> (usize, Result<()>) {
         let index = self.frontier_index(Stream::Host, pool);

@@ -14,7 +14,7 @@ use crate::operation::Cause;
 pub(crate) struct FoundBlock {
     /// Kind of the block's pages; `None` for an erased block.
     pub(crate) kind: Option<PageKind>,
-    /// Number of pages of the block, from its beginning, that cannot be programmed any more.
+    /// Number of pages at the beginning of the block that cannot be programmed before the next erase.
     pub(crate) programmed_pages: u32,
     /// Smallest sequence number of the pages in the block.
     pub(crate) first_sequence: u64,
@@ -23,8 +23,8 @@ pub(crate) struct FoundBlock {
 }
 
 impl<N: Nand> Store<N> {
-    /// Drops everything that the FTL's block manager holds in RAM except the counters. Recovery then adopts the blocks
-    /// one by one.
+    /// Drops everything that the store (the FTL's block manager) holds in RAM except the counters. Recovery then adopts
+    /// the blocks one by one.
     pub(crate) fn drop_ram_state(&mut self) {
         self.blocks = BlockTable::new(self.geometry.blocks(), self.data_pages(), self.pools);
         self.free.iter_mut().for_each(FreeBlockQueue::clear);
@@ -41,9 +41,9 @@ impl<N: Nand> Store<N> {
         self.ledger.has_recovered = true;
     }
 
-    /// Enters a block, as recovery found it, into the tables in RAM. A partly programmed block becomes an open block
-    /// again if it is not condemned (a program in it failed) and a stream of writes of its kind has no open block in
-    /// the pool (set of planes). Otherwise it is closed as it is.
+    /// Enters a block in the state in which recovery found it into the tables in RAM. A partly programmed block becomes
+    /// an open block again if no program in it failed and a stream of writes of its kind has no open block in the pool
+    /// (set of planes). Otherwise it is closed with the pages that it has.
     pub(crate) fn adopt_block(&mut self, block: BlockId, found: FoundBlock) {
         self.sequence = self.sequence.max(found.last_sequence);
         let Some(kind) = found.kind else {
@@ -55,9 +55,9 @@ impl<N: Nand> Store<N> {
         self.resume(stream, block, kind, found);
     }
 
-    /// Enters a block, as recovery found it, into the tables in RAM as one of a given stream of writes. A partly
-    /// programmed block becomes the stream's open block again, unless it is condemned (a program in it failed) or the
-    /// stream already has an open block in the pool (set of planes). Otherwise it is closed as it is.
+    /// Enters a block of the given stream of writes, in the state in which recovery found it, into the tables in RAM. A
+    /// partly programmed block becomes the open block of the stream again, unless a program in it failed or the stream
+    /// already has an open block in the pool (set of planes). Then it is closed with the pages that it has.
     pub(crate) fn adopt_block_for_stream(&mut self, stream: Stream, block: BlockId, found: FoundBlock) {
         self.sequence = self.sequence.max(found.last_sequence);
         let is_free = self.open_block_pages_left(stream, self.pool_of(block)) == 0;
@@ -84,8 +84,8 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Assigns, in each pool (set of planes), the partly programmed block with more pages left to the stream of GC
-    /// copies and the other to the host stream: without a free block, GC can copy only there.
+    /// Exchanges, in each pool (set of planes), the open blocks of the host stream and of the stream of GC copies if
+    /// the host's has more pages left: without a free block, GC can copy only into its own open block.
     pub(crate) fn prefer_copies(&mut self) {
         for pool in 0..self.pools {
             let (host, copies) =
@@ -98,7 +98,8 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Erases a block in which recovery could read no page, so that it is free again, or retired if the erase fails.
+    /// Erases a block of which recovery could read no page. The block is free afterwards, or retired if the erase
+    /// fails.
     pub(crate) fn erase_unreadable(&mut self, block: BlockId) -> Result<()> {
         self.adopt_block(
             block,
@@ -111,8 +112,9 @@ impl<N: Nand> Store<N> {
         self.erase(block, Cause::Recovery)
     }
 
-    /// Returns, by block number, the number of programmed pages of each data block in use, twice: a recount of valid
-    /// pages after a recovery lowers the second number. A closed block counts as full.
+    /// Returns for each data block in use, by block number, the number of its programmed pages twice, as `(programmed,
+    /// valid)`: recovery lowers the second number to the valid pages that its recount finds. A closed block counts as
+    /// full.
     pub(crate) fn programmed_and_valid_counts(&self) -> FxHashMap<u32, (u32, u32)> {
         let open: FxHashMap<BlockId, u32> = self.open_blocks().collect();
         let in_use = |&block: &BlockId| {
@@ -124,19 +126,19 @@ impl<N: Nand> Store<N> {
         blocks.map(|block| (block.0, (pages(block), pages(block)))).collect()
     }
 
-    /// Sets the valid page count of a block to the result of a recount.
+    /// Sets the valid page count of a block to the result of a recount in recovery.
     pub(crate) fn set_valid_pages(&mut self, block: BlockId, valid: u32) {
         self.blocks.set_valid_pages(block, valid);
     }
 
-    /// Counts as valid a page that recovery found to be current.
+    /// Counts as valid the page at `ppn`, which recovery found to be needed.
     pub(crate) fn adopt_valid_page(&mut self, ppn: Ppn) {
         let block = self.block_of(ppn);
         self.blocks.add_valid_again(block);
     }
 
-    /// Reconciles RAM that survived a power cut with the flash: open blocks continue at their first page that is not
-    /// programmed, and interrupted erases are repeated.
+    /// Reconciles RAM that survived a power cut with the flash: the next page of each open block becomes its first
+    /// unprogrammed page, and interrupted erases are repeated.
     ///
     /// # Errors
     /// Power loss.
@@ -153,16 +155,16 @@ impl<N: Nand> Store<N> {
         Ok(())
     }
 
-    /// Returns the pages whose programs a power cut interrupted but that reached the flash, each with the kind of its
-    /// block, and clears the list.
+    /// Returns the pages whose program a power cut interrupted and that are not erased, each with the kind of its
+    /// block. Clears the list of interrupted programs.
     pub(crate) fn take_interrupted_pages(&mut self) -> Vec<(PageKind, Ppn)> {
         let mut pages = std::mem::take(&mut self.interrupted);
         pages.retain(|&ppn| self.nand.probe(ppn) != Ok(None));
         pages.into_iter().map(|ppn| (self.blocks.kind(self.block_of(ppn)), ppn)).collect()
     }
 
-    /// Moves the next page of the open block at `index` back over the pages that were not programmed: one of the
-    /// interrupted program, and one of each request that the host sent after the power cut.
+    /// Moves the next page of the open block at `index` back over pages that were counted as programmed and are not:
+    /// one for the interrupted program, and one for each request that the host sent after the power cut.
     fn reconcile_frontier(&mut self, index: usize) {
         let Frontier { block, mut next, mut left } = self.frontiers[index];
         if left == 0 {
@@ -176,8 +178,8 @@ impl<N: Nand> Store<N> {
         self.set_frontier(index, Frontier { block, next, left });
     }
 
-    /// Whether a block is good and its page numbers can be used. On a device of 2^32 pages, the last block contains the
-    /// number that is reserved for "none".
+    /// Whether a block is not bad and all its page numbers can be used. On a device of 2^32 pages, the last block
+    /// contains the number that is reserved for "none".
     fn is_usable(&self, block: BlockId) -> bool {
         let holds_none = self.geometry.first_page(block).0.checked_add(self.geometry.block_pages()).is_none();
         !holds_none && !self.nand.is_bad(block)

@@ -30,7 +30,8 @@ struct PoolStride {
     /// Distance, in pool numbers, from the pool (set of planes) of one page to the pool of the next page; with channels
     /// first, that pool is on the next channel.
     step: u32,
-    /// Number of pools (sets of planes) per die: the step to the next die, when all channels were visited.
+    /// Number of pools (sets of planes) per die: the distance to the next die, which follows when all channels were
+    /// visited.
     die_pools: u32,
 }
 
@@ -47,8 +48,8 @@ impl PoolStride {
         }
     }
 
-    /// Returns the pool (set of planes) that follows a pool on the last channel. `beyond`: by how many pool numbers
-    /// `step` led past the last pool.
+    /// Returns the pool (set of planes) that follows a pool on the last channel, where a step leads past the last pool.
+    /// `beyond` is the pool number that the step leads to, less the number of pools.
     fn wrapped(self, beyond: u32) -> u32 {
         match beyond + self.die_pools {
             next if next < self.step => next,
@@ -71,7 +72,8 @@ pub(super) struct PoolRotation {
     /// the pool's lost blocks whenever the pool is due for a page, and decreases by the pool's initial number of blocks
     /// when the pool is skipped.
     skip_debt: Vec<u32>,
-    /// Whether any pool (set of planes) has lost a block; if not, the pool of the next page is found by one addition.
+    /// Whether any pool (set of planes) has lost a block to retirement; if not, one addition finds the pool of the next
+    /// page.
     any_lost: bool,
 }
 
@@ -112,8 +114,8 @@ impl PoolRotation {
         self.next[stream as usize]
     }
 
-    /// Returns the pool (set of planes) for the write stream's next page and advances to the pool of the following
-    /// page.
+    /// Returns the pool (set of planes) for the write stream's next page, and advances to the pool of the page after
+    /// that.
     #[inline]
     pub(super) fn advance(&mut self, stream: Stream) -> u32 {
         let pool = self.next[stream as usize];
@@ -133,7 +135,7 @@ impl PoolRotation {
         if next < self.pools { next } else { self.stride.wrapped(next - self.pools) }
     }
 
-    /// Returns the next pool (set of planes), after `pool`, that is not skipped in this round because of its lost
+    /// Returns the first pool (set of planes) after `pool` that is not skipped in this round on account of its lost
     /// blocks.
     #[cold]
     fn next_pool_with_room(&mut self, stream: Stream, pool: u32) -> u32 {

@@ -20,7 +20,7 @@ pub(crate) trait TableInteger: Copy {
     type Bytes: Copy;
     /// Views bytes of memory as integers of this type.
     fn words(bytes: &[u8]) -> &[Self::Bytes];
-    /// Views bytes of memory as integers of this type that can be changed.
+    /// Views bytes of memory as integers of this type, for mutable access.
     fn words_mut(bytes: &mut [u8]) -> &mut [Self::Bytes];
     fn load(bytes: Self::Bytes) -> Self;
     fn store(self) -> Self::Bytes;
@@ -51,7 +51,7 @@ macro_rules! word {
 }
 word!(u8, u32, u64);
 
-/// Size in bytes from which a table of integers gets a memory mapping of its own.
+/// Minimum size in bytes of a table of integers that gets a memory mapping of its own; smaller tables are on the heap.
 const MAPPED_BYTES: usize = 1 << 20;
 
 /// Memory of a table of integers: on the heap if small, otherwise a mapping of its own.
@@ -131,8 +131,8 @@ impl<W: TableInteger> DenseTable<W> {
         W::load(self.words()[index])
     }
 
-    /// Returns the integers at `indices` of the array, in their order; resolves the array's memory only once for all.
-    /// Panics beyond the end.
+    /// Returns the integers at `indices` of the array, in their order. Checks only once whether the array is on the
+    /// heap or in a mapping. Panics beyond the end.
     #[inline]
     pub(crate) fn get_each(&self, indices: impl Iterator<Item = usize>) -> impl Iterator<Item = W> {
         let words = self.words();
@@ -158,7 +158,7 @@ impl<W: TableInteger> DenseTable<W> {
         W::load(std::mem::replace(&mut self.words_mut()[index], value.store()))
     }
 
-    /// Exchanges each given integer with the one at its index of the array, in order. Panics beyond the end.
+    /// Exchanges each given integer with the integer at its index of the array, in order. Panics beyond the end.
     #[inline]
     pub(crate) fn exchange_each<'a>(&mut self, values: impl Iterator<Item = (usize, &'a mut W)>)
     where
@@ -187,7 +187,7 @@ impl<W: TableInteger> DenseTable<W> {
 }
 
 impl DenseTable<u64> {
-    /// Searches the array from `first` on, and from its beginning after its end, for an integer for which `is_it`
+    /// Searches the array from index `first` to its end, then from its beginning, for an integer for which `is_it`
     /// returns true; returns its index. Such an integer must exist.
     #[inline]
     pub(crate) fn position_around(&self, first: usize, is_it: impl Fn(u64) -> bool) -> usize {
@@ -210,7 +210,7 @@ impl DenseTable<u8> {
         self.memory.bytes()
     }
 
-    /// Returns all bytes of the array, to be changed.
+    /// Returns all bytes of the array, for mutable access.
     #[inline]
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         self.memory.bytes_mut()

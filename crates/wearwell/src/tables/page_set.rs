@@ -31,7 +31,8 @@ fn parts(first: Ppn, count: u32) -> impl Iterator<Item = MaskedWord> {
     })
 }
 
-/// Calls `found` for the pages whose bits are set in `word`, the 64-bit word at index `at` of the bitmap, in order.
+/// Calls `found` in order for the pages whose bits are set in `word`, the 64-bit word at index `at` of a page set's
+/// bitmap.
 #[inline]
 fn each_page(at: usize, mut word: u64, mut found: impl FnMut(Ppn)) {
     while word != 0 {
@@ -46,7 +47,7 @@ impl PageSet {
         Self { words: DenseTable::zeroed(physical_pages.div_ceil(64) as usize) }
     }
 
-    /// Creates an empty set of flash pages for a device of as many pages as this set covers.
+    /// Creates an empty set of flash pages for as many pages as this set covers.
     pub(crate) fn empty_of_same_size(&self) -> Self {
         Self { words: DenseTable::zeroed(self.words.len()) }
     }
@@ -67,7 +68,7 @@ impl PageSet {
         self.insert_new(ppn);
     }
 
-    /// Inserts a flash page into the set; returns whether it was not in the set before.
+    /// Inserts a flash page into the set; returns `true` if the page was not in the set before.
     #[inline]
     pub(crate) fn insert_new(&mut self, ppn: Ppn) -> bool {
         let (at, bit) = (ppn.index() / 64, 1 << (ppn.0 % 64));
@@ -76,7 +77,7 @@ impl PageSet {
         word & bit == 0
     }
 
-    /// Removes a flash page from the set; returns whether it was in the set.
+    /// Removes a flash page from the set; returns `true` if the page was in the set.
     #[inline]
     pub(crate) fn remove(&mut self, ppn: Ppn) -> bool {
         let (at, bit) = (ppn.index() / 64, 1 << (ppn.0 % 64));
@@ -95,20 +96,21 @@ impl PageSet {
         parts(first, count).for_each(|part| self.words.set(part.at, self.words.get(part.at) & !part.mask));
     }
 
-    /// Whether none of `count` pages from `first` on is in the set. O(count / 64).
+    /// Whether none of the `count` flash pages from `first` on is in the set. O(count / 64).
     pub(crate) fn is_disjoint(&self, first: Ppn, count: u32) -> bool {
         parts(first, count).all(|part| self.words.get(part.at) & part.mask == 0)
     }
 
-    /// Appends to `out` those of `count` pages from `first` on that are in the set, in order. O(count / 64 + found).
+    /// Appends to `out` those of the `count` flash pages from `first` on that are in the set, in order. O(count / 64 +
+    /// found).
     pub(crate) fn append_members(&self, first: Ppn, count: u32, out: &mut Vec<Ppn>) {
         for part in parts(first, count) {
             each_page(part.at, self.words.get(part.at) & part.mask, |ppn| out.push(ppn));
         }
     }
 
-    /// Calls `leaves` for those of the `count` pages from `first` on that are in the set, and removes a page from the
-    /// set if `leaves` returns true. O(count / 64 + calls).
+    /// Calls `leaves` for those of the `count` flash pages from `first` on that are in the set, in order, and removes
+    /// each page for which `leaves` returns true. O(count / 64 + calls).
     pub(crate) fn remove_if(&mut self, first: Ppn, count: u32, mut leaves: impl FnMut(Ppn) -> bool) {
         for part in parts(first, count) {
             let mut word = self.words.get(part.at);
@@ -122,8 +124,8 @@ impl PageSet {
         (0..self.words.len()).map(|at| self.words.get(at).count_ones() as u64).sum()
     }
 
-    /// Copies the bitmap of a page set, from byte `from` on, into `page`, with zeros beyond the end of the bitmap.
-    /// `from` and the length of `page` are multiples of 8 bytes.
+    /// Copies the bitmap of the page set into `page`, from byte `from` of the bitmap on, with zeros beyond the end of
+    /// the bitmap. `from` and the length of `page` are multiples of 8 bytes.
     pub(crate) fn copy_bitmap_to(&self, from: usize, page: &mut [u8]) {
         for (at, bytes) in (from / 8..).zip(page.chunks_exact_mut(8)) {
             let word = if at < self.words.len() { self.words.get(at) } else { 0 };
@@ -131,8 +133,8 @@ impl PageSet {
         }
     }
 
-    /// Sets the bitmap of a page set, from byte `from` on, to the bytes that [`PageSet::copy_bitmap_to`] wrote into
-    /// `page`.
+    /// Restores a part of the page set's bitmap, from byte `from` of the bitmap on, from the bytes that
+    /// [`PageSet::copy_bitmap_to`] wrote into `page`.
     pub(crate) fn copy_bitmap_from(&mut self, from: usize, page: &[u8]) {
         let words =
             page.chunks_exact(8).map(|bytes| u64::from_le_bytes(bytes.try_into().expect("eight bytes")));
@@ -141,7 +143,7 @@ impl PageSet {
         }
     }
 
-    /// Bytes of memory for the bitmap of the page set.
+    /// Returns the bytes of memory that the bitmap of the page set takes.
     pub(crate) fn memory_bytes(&self) -> u64 {
         self.words.len() as u64 * 8
     }

@@ -33,7 +33,8 @@ impl LruList {
         self.len
     }
 
-    /// Returns the least recently used slot of the LRU list: the one that was pushed or touched longest ago.
+    /// Returns the least recently used slot of the LRU list: the one that was pushed or touched longest ago; `None` if
+    /// the list is empty.
     #[inline]
     pub(crate) fn oldest(&self) -> Option<u32> {
         some(self.oldest)

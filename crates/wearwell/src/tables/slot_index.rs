@@ -12,18 +12,18 @@ const NIL: u32 = u32::MAX;
 /// Minimum number of hash chains of an index.
 const SMALLEST: usize = 8;
 
-/// Hashes a key by Fibonacci hashing: the upper bits of its product with a large odd number, which depend on all bits
-/// of the key and spread consecutive keys evenly. Drops the lower `shift` bits of the product.
+/// Hashes a key by Fibonacci hashing and drops the lower `shift` bits of the 64-bit product with a large odd number.
+/// The upper bits that remain depend on all bits of the key and spread consecutive keys evenly.
 #[inline]
 pub(crate) fn hash_key(key: u64, shift: u32) -> usize {
     (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> shift) as usize
 }
 
-/// Container of the slots (numbered table entries) of a [`ChainedIndex`] hash index, which stores the key and the chain
-/// link of each slot.
+/// Container of the slots (numbered table entries) of a hash index ([`ChainedIndex`]); stores the key of each slot and
+/// its link to the next slot of the hash chain.
 pub(crate) trait ChainedSlots {
     fn key_of(&self, slot: u32) -> u32;
-    /// Returns the slot (numbered table entry) after this one in its hash chain; `u32::MAX` at the end.
+    /// Returns the slot (numbered table entry) that follows `slot` in its hash chain; `u32::MAX` at the end.
     fn next_in_chain(&self, slot: u32) -> u32;
     fn set_next_in_chain(&mut self, slot: u32, next: u32);
 }
@@ -71,8 +71,8 @@ impl ChainedIndex {
         None
     }
 
-    /// Prefetches what looking up `keys` in the hash index will access (see [`crate::tables::prefetch`]). `count`:
-    /// number of slots in the container.
+    /// Prefetches what looking up `keys` in the hash index will access (see [`crate::tables::prefetch`]). `count` is
+    /// the number of slots in the container.
     #[inline]
     pub(crate) fn prefetch(
         &self,
@@ -87,7 +87,8 @@ impl ChainedIndex {
         pull_into_cache(heads.map(|head| slots.next_in_chain(head.min(last as u32)).into()));
     }
 
-    /// Inserts a slot into the hash index, at the head of the chain of its key; no other slot may have this key.
+    /// Inserts a slot into the hash index, at the head of the chain of its key. No other slot in the index may have
+    /// this key.
     #[inline]
     pub(crate) fn insert(&mut self, slots: &mut impl ChainedSlots, slot: u32) {
         self.link(slots, slot);
@@ -180,7 +181,7 @@ impl SlotIndex {
         self.chains.find(&self.nodes, key)
     }
 
-    /// Inserts `key` for `slot` into the hash index. The slot must have no key, and no other slot this key.
+    /// Inserts `key` into the hash index, to be found at `slot`. The slot must have no key, and no other slot this key.
     #[inline]
     pub(crate) fn insert(&mut self, key: u32, slot: u32) {
         if self.nodes.len() <= slot as usize {
@@ -190,7 +191,7 @@ impl SlotIndex {
         self.chains.insert(&mut self.nodes, slot);
     }
 
-    /// Removes a key from the hash index; returns the slot that held it.
+    /// Removes a key from the hash index; returns the slot that held the key, `None` if the key is not in the index.
     #[inline]
     pub(crate) fn remove(&mut self, key: u32) -> Option<u32> {
         let slot = self.find(key)?;

@@ -19,29 +19,29 @@ use super::trace::TimingObserver;
 use super::{FlashTiming, FreeBlocksPerArray, TimingOptions};
 use crate::operation::OpKind;
 
-/// Number of the queue, in an array (die or plane), of host reads with priority.
+/// Index, among the queues of an array (die or plane), of the queue of host reads with priority.
 pub(super) const READ_QUEUE: u8 = 0;
-/// Number of the queue, in an array (die or plane), of host writes. It also holds host reads without priority, and
-/// background work that does not yield to host work.
+/// Index, among the queues of an array (die or plane), of the queue of host writes. Host reads without priority, and
+/// background work that does not yield to host work, are in this queue too.
 pub(super) const WRITE_QUEUE: u8 = 1;
-/// Number of the queue, in an array (die or plane), of background work that yields to host work.
+/// Index, among the queues of an array (die or plane), of the queue of background work that yields to host work.
 pub(super) const BACKGROUND_QUEUE: u8 = 2;
 
-/// Value of `FlashArray::busy_since_ns` for an array (die or plane) that is idle.
+/// Value of the start time `FlashArray::busy_since_ns` that marks an array (die or plane) as idle.
 pub(super) const NOT_BUSY: u64 = u64::MAX;
 
-/// Operations that an array (die or plane) executes together: the first `count` of a queue. More than one only with
-/// multi-plane operations.
+/// Operations that an array (die or plane) executes together: the first `op_count` entries of one of its queues. More
+/// than one only with multi-plane operations.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OpGroup {
     pub(super) kind: OpKind,
     pub(super) queue: u8,
-    /// Number of operations in the multi-plane group that the array executes; 0 means that it executes none.
+    /// Number of operations in the multi-plane group that the array executes; 0 means that the array executes none.
     pub(super) op_count: u8,
-    /// Index of the operation in the multi-plane group that transfers data or waits to transfer; equals `count` in the
-    /// array phase (tPROG or tBERS).
+    /// Index, in the multi-plane group, of the operation that transfers data or waits for the channel. Equals
+    /// `op_count` during the array phase (tPROG or tBERS).
     pub(super) transfer_index: u8,
-    /// Time on the channel of the operation at `cursor`, nanoseconds.
+    /// Time on the channel of operation number `transfer_index` of the group, nanoseconds.
     pub(super) transfer_ns: u32,
 }
 
@@ -55,8 +55,8 @@ impl OpGroup {
     }
 }
 
-/// Steps of a series of copies (alternate reads and programs) that the array has taken before the simulated time
-/// reached them. If a host operation arrives that must be served first, the steps are undone.
+/// Which steps of a series of copies (alternate reads and programs) the array has taken before the simulated time
+/// reached them. If a host operation arrives that must be served before a step, the step is undone.
 #[derive(Clone, Copy, Debug, Default)]
 struct StepsAhead {
     /// Whether the array has stepped from a read of the series of copies to its program ahead of the simulated time.
@@ -73,23 +73,23 @@ pub(super) struct FlashArray {
     pub(super) suspended_group: OpGroup,
     pub(super) queues: [OpQueue; 3],
     ahead: StepsAhead,
-    /// Number of background operations that may be queued on the array (die or plane) before they have priority over
-    /// host writes; 0 while a scan of NVRAM waits for this array.
+    /// Number of queued background operations beyond which the array (die or plane) serves them before host writes. 0
+    /// while a scan of NVRAM waits for this array.
     backlog_bound_ops: u32,
     free_blocks: Option<FreeBlocksPerArray>,
-    /// Pages that GC has gained on the array, or will have gained when its queue is finished, and that host writes have
-    /// not yet programmed.
+    /// Number of erased pages that the background work on the array gains (pages of erased blocks, minus pages that GC
+    /// copies program), queued work included, minus those that host writes have programmed since.
     gained_pages: i64,
-    /// Whether, while too many background operations are queued, they are served before all host reads instead of
-    /// alternating with them.
+    /// Whether background operations beyond the backlog bound are served before all host reads instead of alternating
+    /// with them ([`TimingOptions::gc_holds_reads`]).
     holds_reads: bool,
-    /// Whether the operation that the array started or resumed last was a host read with priority.
+    /// Whether the operation that the array last started or resumed was a host read with priority.
     read_was_last: bool,
-    /// Number of background operations served so far before the waiting host write, so that erases keep pace with
-    /// writes ([`FreeBlocksPerArray`]).
+    /// Number of background operations that were served while the next host write was waiting, so that erases keep pace
+    /// with writes ([`FreeBlocksPerArray`]).
     background_ops_before_write: u32,
     pub(super) channel: u32,
-    /// Number of suspensions so far of the program or erase that runs or is suspended.
+    /// Number of times that the running or suspended program or erase has been suspended so far.
     pub(super) suspension_count: u32,
     /// Whether the running operation must not be suspended for host reads, because the backlog of background work was
     /// too large when it started.
@@ -127,8 +127,8 @@ impl FlashArray {
         }
     }
 
-    /// Returns the number of background operations queued on the array that have not started, and the number of erases
-    /// among them.
+    /// Returns the number of background operations queued on the array that have not started, and how many of them are
+    /// erases.
     #[inline(always)]
     fn backlog(&self) -> (u32, u32) {
         let at_work =
@@ -155,7 +155,7 @@ impl FlashArray {
         index
     }
 
-    /// Makes the first `count` operations of a queue the group of operations that the array executes together.
+    /// Makes the first `count` operations of a queue the group that the array runs. Schedules no event.
     #[inline(always)]
     fn run(&mut self, queue: u8, count: u8) {
         let &QueuedOp { kind, transfer_ns, .. } = self.queues[queue as usize].front();
@@ -163,14 +163,14 @@ impl FlashArray {
         self.running_group = OpGroup { kind, queue, op_count: count, transfer_index: 0, transfer_ns };
     }
 
-    /// Returns the time on the channel of operation number `member` of the running multi-plane group, nanoseconds. The
-    /// operation must still be queued.
+    /// Returns the channel time of operation number `member` of the running multi-plane group, nanoseconds. The
+    /// operation must still be in its queue.
     fn transfer_of(&self, member: u8) -> u32 {
         self.queues[self.running_group.queue as usize].entry_at(u32::from(member)).transfer_ns
     }
 
-    /// Takes the next operation of the multi-plane group that this die (or plane) is executing. In a group of reads,
-    /// the pages are transferred one after the other, so the next read then uses the channel. `PLAIN` devices have no
+    /// Removes the first operation of the running multi-plane group from its queue and returns it. In a group of reads,
+    /// the next read then uses the channel, because pages are transferred one after the other. `PLAIN` devices have no
     /// group of more than one operation.
     #[inline(always)]
     pub(super) fn pop_member<const PLAIN: bool>(&mut self) -> QueuedOp {
@@ -183,17 +183,18 @@ impl FlashArray {
     }
 }
 
-/// State shared by all arrays (dies or planes): channels, clock, events, and the rules by which operations are served.
+/// State shared by all arrays (dies or planes): clock, events, channels, and the rules by which operations are served.
 #[derive(Clone, Debug)]
 pub(super) struct EngineState<T> {
-    /// Current position in the order of events: that of the event being handled, or of an arriving request.
+    /// Position in the order of simulated events that has been reached: that of the event being handled, or of an
+    /// arriving request.
     pub(super) current_moment: EventPosition,
     pub(super) events: EventQueue,
     pub(super) channels: Vec<Channel>,
     pub(super) completed_ops: u64,
     pub(super) flash: FlashTiming,
     pub(super) options: TimingOptions,
-    /// What records single operations, if the engine is traced.
+    /// Recorder of single operations, if the engine is traced.
     pub(super) observer: T,
 }
 
@@ -207,8 +208,8 @@ impl<T> EngineState<T> {
 
 // Choice of the next operation.
 impl FlashArray {
-    /// Starts the next operation of an array (die or plane) that runs none; if nothing is queued, the array becomes
-    /// idle.
+    /// Starts the next operation of an array (die or plane) that runs none, or resumes a suspended one. If nothing is
+    /// queued, the array becomes idle.
     #[inline(always)]
     pub(super) fn start_next<const PLAIN: bool>(
         &mut self,
@@ -230,22 +231,23 @@ impl FlashArray {
         }
     }
 
-    /// Whether the array serves a host read next although background work is urgent. Background work and reads
-    /// alternate then, because reads need no free block.
+    /// Whether the array serves a host read next although background work is urgent. The two then alternate, because
+    /// reads need no free block.
     #[inline(always)]
     fn is_turn_of_reads(&self) -> bool {
         !self.read_was_last && !self.queues[READ_QUEUE as usize].is_empty() && !self.is_holding_reads()
     }
 
-    /// Whether the array now serves background work before host reads: too much of it is queued, on a device that then
-    /// delays reads ([`TimingOptions::gc_holds_reads`]). A lack of free blocks never delays reads.
+    /// Whether the array serves background work before host reads at this moment. It does so only with
+    /// [`TimingOptions::gc_holds_reads`], while more background operations are queued than the bound allows. A lack of
+    /// free blocks never delays reads.
     #[inline(always)]
     fn is_holding_reads(&self) -> bool {
         self.holds_reads && self.backlog().0 > self.backlog_bound_ops
     }
 
-    /// Whether the array serves background work before host writes: too much of it is queued, or host writes have no
-    /// erased page.
+    /// Whether the array serves background work before host writes, because too much of it is queued, or because there
+    /// is no erased page for host writes.
     #[inline(always)]
     fn serves_background_first<const PLAIN: bool>(&self) -> bool {
         let (ops, erases) = self.backlog_between_ops::<PLAIN>();
@@ -336,7 +338,7 @@ impl FlashArray {
         }
     }
 
-    /// Begins the array phase (tPROG or tBERS) of the running program or erase.
+    /// Starts the array phase (tPROG or tBERS) of the running program or erase, by scheduling its end.
     #[inline(always)]
     fn start_phase<const PLAIN: bool>(
         &mut self,
@@ -355,7 +357,8 @@ impl FlashArray {
         events.set_array_event(index, ends_as, end);
     }
 
-    /// Requests the channel for the data transfer of the running operation: it starts now, or waits in a queue.
+    /// Requests the channel for the data transfer of the running operation. The transfer starts at once, is booked, or
+    /// waits in a queue of the channel.
     #[inline(always)]
     pub(super) fn request_channel<const PLAIN: bool>(
         &mut self,
@@ -411,8 +414,8 @@ impl FlashArray {
 
 // Transfers of a plain array, whose times are known when they are requested.
 impl FlashArray {
-    /// Handles the end of tR. If the program of the page and the next read of the same series of copies follow, all of
-    /// them are scheduled at once.
+    /// Handles the end of tR of a page read. If the read belongs to a series of copies whose program and next read
+    /// follow (unless a host operation arrives), all of them are scheduled at once.
     #[inline(always)]
     pub(super) fn finish_sensing<const PLAIN: bool>(
         &mut self,
@@ -430,8 +433,8 @@ impl FlashArray {
         }
     }
 
-    /// Books both channel transfers of a page copy whose page has been sensed (tR ended), and schedules the end of the
-    /// next read.
+    /// Books both channel transfers of a page copy whose page has been sensed (tR ended), and schedules the end of tR
+    /// of the next read.
     #[inline(always)]
     fn copy_page(&mut self, index: u32, shared: &mut EngineState<impl TimingObserver>) {
         let (moment, ns) = (shared.current_moment, u64::from(self.running_group.transfer_ns));
@@ -445,7 +448,7 @@ impl FlashArray {
         shared.events.set_array_event(index, EventClass::ReadSensed, begins_at + ns + program_ns + read_ns);
     }
 
-    /// Books the running operation's channel transfer and schedules the event that follows it.
+    /// Books the channel transfer of the running operation and schedules the event that follows the transfer.
     #[inline(always)]
     fn book_transfer(&mut self, index: u32, shared: &mut EngineState<impl TimingObserver>) {
         let (moment, ns) = (shared.current_moment, u64::from(self.running_group.transfer_ns));
@@ -464,8 +467,8 @@ impl FlashArray {
         }
     }
 
-    /// Schedules the event that follows a program whose transfer ends at `start`: the end of the program, or directly
-    /// the end of the next read if the series of copies continues.
+    /// Schedules the event that follows a program whose transfer ends at `start`: the end of the program or, if a
+    /// series of copies continues, directly the end of tR of the next read.
     #[inline(always)]
     fn program_from(&mut self, start: u64, index: u32, shared: &mut EngineState<impl TimingObserver>) {
         let end = start + shared.flash.program_ns;
@@ -478,8 +481,8 @@ impl FlashArray {
         }
     }
 
-    /// Whether, unless a host operation arrives, the next `steps` operations of the array belong to the same series of
-    /// copies.
+    /// Whether the next `steps` operations of the array belong to the series of copies that it executes, unless a host
+    /// operation arrives.
     #[inline(always)]
     fn stays_in_series_for(&self, steps: u32) -> bool {
         let [reads, writes, background] = &self.queues;
@@ -492,16 +495,16 @@ impl FlashArray {
             }
     }
 
-    /// Whether so many background operations are queued that the next `steps` operations are background work even if
-    /// host writes arrive (and even if reads arrive, on devices that delay reads). Lack of free blocks is not
-    /// considered, because arriving copies can end it.
+    /// Whether, even after `steps` further background operations, more are queued than the bound allows. The next
+    /// `steps` operations are then background work even if host writes arrive (and even if reads arrive, on devices
+    /// that delay reads). Lack of free blocks is not considered, because arriving copies can end it.
     #[inline(always)]
     fn has_backlog_beyond(&self, steps: u32) -> bool {
         self.queues[BACKGROUND_QUEUE as usize].op_count() - steps > self.backlog_bound_ops
     }
 
-    /// Advances the array to the next operation of a series of copies before the simulated time has reached it. Nothing
-    /// waits for the operation that ends.
+    /// Advances the array to the next operation of a series of copies before the simulated time has reached it. No
+    /// operation or request waits for the operation that ends.
     #[inline(always)]
     fn pass(&mut self, shared: &mut EngineState<impl TimingObserver>) {
         self.queues[BACKGROUND_QUEUE as usize].pop();
@@ -516,9 +519,9 @@ impl FlashArray {
         self.running_group.kind = self.queues[BACKGROUND_QUEUE as usize].front().kind;
     }
 
-    /// Lets the array serve background work before host writes (and before reads, on a device that delays reads),
-    /// because a scan of NVRAM waits for it. If reads cannot precede it either, steps of copies that were taken ahead
-    /// of the simulated time become certain.
+    /// Makes the array serve background work before host writes (and before reads, on a device that delays reads),
+    /// because a scan of NVRAM waits for it. On such a device, steps of copies that were taken ahead of the simulated
+    /// time become certain.
     pub(super) fn prioritise_background(&mut self) {
         self.backlog_bound_ops = 0;
         if self.holds_reads {
@@ -532,15 +535,15 @@ impl FlashArray {
         self.backlog_bound_ops = options.gc_backlog_ops;
     }
 
-    /// Confirms the steps of a series of copies that the array took ahead of the simulated time, which has now reached
-    /// them.
+    /// Confirms the steps of a series of copies that the array took ahead of the simulated time, because the time has
+    /// reached them.
     #[inline(always)]
     pub(super) fn arrive_at_event(&mut self) {
         self.ahead = StepsAhead::default();
     }
 
-    /// Undoes those steps of a series of copies, taken ahead of the simulated time, that come after a host operation
-    /// just queued.
+    /// Undoes those steps of a series of copies, taken ahead of the simulated time, that come after the host operation
+    /// that has just been queued.
     #[inline(always)]
     pub(super) fn undo_steps_after_arrival(
         &mut self,
@@ -610,7 +613,7 @@ impl FlashArray {
     }
 
     /// Handles the start of an array phase (tPROG or tBERS) while host reads wait: suspends the operation, or schedules
-    /// its end.
+    /// the end of the phase.
     pub(super) fn phase_started(&mut self, index: u32, shared: &mut EngineState<impl TimingObserver>) {
         let max_per_op = shared.options.suspension.map_or(0, |suspend| suspend.max_per_op);
         if self.may_suspend(max_per_op, shared) {
@@ -620,13 +623,13 @@ impl FlashArray {
         }
     }
 
-    /// Returns the class of the event that ends the array phase of the running program or erase.
+    /// Returns the class of the event that ends the array phase (tPROG or tBERS) of the running program or erase.
     fn end_of_phase(&self) -> EventClass {
         if self.running_group.kind == OpKind::Erase { EventClass::Erased } else { EventClass::Programmed }
     }
 
-    /// Whether the array's running operation may be suspended for host reads. Only in its array phase (tPROG or tBERS);
-    /// before that, [`Self::start_transfer`] tries the suspension again.
+    /// Whether the array's running operation may be suspended for a waiting host read. Only a program or erase in its
+    /// array phase (tPROG or tBERS) may; before that phase, [`Self::start_transfer`] tries the suspension again.
     fn may_suspend(&self, max_per_op: u32, shared: &EngineState<impl TimingObserver>) -> bool {
         self.is_in_array_phase()
             && self.phase_end_ns != shared.now_ns()
@@ -636,8 +639,8 @@ impl FlashArray {
             && !self.is_holding_reads()
     }
 
-    /// Whether the running program or erase has all its data: its array phase (tPROG or tBERS) has begun, or begins at
-    /// a known time.
+    /// Whether the running operation is a program or erase that has all its data. Its array phase (tPROG or tBERS) has
+    /// begun, or begins at a known time.
     pub(super) fn is_in_array_phase(&self) -> bool {
         let running = self.running_group;
         running.is_present() && running.kind != OpKind::Read && running.transfer_index == running.op_count
@@ -674,8 +677,8 @@ impl FlashArray {
     }
 }
 
-/// Returns the size of the multi-plane group at the front of a queue: adjacent operations of one kind on different
-/// planes.
+/// Returns the size of the multi-plane group at the front of a queue: the number of adjacent operations of one kind on
+/// different planes.
 fn group_size(queue: &OpQueue) -> u8 {
     let kind = queue.front().kind;
     let (mut planes, mut size) = (0_u64, 0);

@@ -27,13 +27,13 @@ use std::collections::VecDeque;
 use super::FlashTiming;
 use super::event_queue::{EventClass, EventQueue, NON_TIME_KEY_BITS, event_key, last_key_at, time_of_key};
 
-/// State of one channel: its bookings and the arrays (dies or planes) that wait for it.
+/// State of one channel: its booked transfers, and the arrays (dies or planes) that wait for it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Channel {
-    /// End of the last transfer on the channel that was granted or booked, nanoseconds.
+    /// End of the last transfer that was granted or booked on the channel, nanoseconds.
     pub(super) free_at_ns: u64,
     pub(super) busy_ns: u64,
-    /// Whether an event [`EventClass::ChannelFree`] is pending: new transfers then join the queue of the channel.
+    /// Whether an event [`EventClass::ChannelFree`] is pending. New transfers then join a queue of the channel.
     pub(super) is_contended: bool,
     /// Arrays (dies or planes) that wait for a transfer with priority on the channel, in order of request.
     pub(super) urgent_arrays: VecDeque<u32>,
@@ -41,14 +41,14 @@ pub(super) struct Channel {
     pub(super) waiting_arrays: VecDeque<u32>,
     /// Number of the channel's first array (die or plane), a multiple of eight.
     first: u32,
-    /// Bookings of the channel's arrays (dies or planes), eight arrays per element.
+    /// Booked channel transfers of the channel's arrays (dies or planes), eight arrays per element.
     lanes: Vec<Lanes>,
-    /// Upper bound of the times at which second transfers of copies are requested (`requested_at`), over all arrays of
-    /// the channel.
+    /// Upper bound, over all arrays of the channel, of the event keys at which the second transfers of page copies are
+    /// requested.
     last_requested: u64,
 }
 
-/// Bookings of channel transfers by eight arrays (dies or planes) of one channel.
+/// Channel transfers booked by eight arrays (dies or planes) of one channel.
 #[derive(Clone, Copy, Debug, Default)]
 struct Lanes {
     /// For each of the eight arrays the event key (time, class, position among the eight) at which the second transfer
@@ -61,8 +61,7 @@ struct Lanes {
     urgent: [bool; 8],
 }
 
-/// A position in the order of simulated events: by time, then by event class, then by number of the array (die or
-/// plane).
+/// A position in the order of simulated events: time, then event class, then number of the array (die or plane).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct EventPosition {
     key: u64,
@@ -76,7 +75,8 @@ impl EventPosition {
         Self { key: event_key(class, time), subject }
     }
 
-    /// Returns the position of a request that arrives at `time`: after all events of that time.
+    /// Returns the position, in the order of simulated events, of a request that arrives at `time`: after all events of
+    /// that time.
     #[inline(always)]
     pub(super) fn of_arrival(time: u64) -> Self {
         Self { key: last_key_at(time), subject: u32::MAX }
@@ -88,8 +88,9 @@ impl EventPosition {
         time_of_key(self.key)
     }
 
-    /// Returns the greatest event key, position bits included, that the arrays of group `eight` (eight arrays) can have
-    /// up to this moment. Among events of one time and class, smaller array numbers come first.
+    /// Returns the greatest event key that an array in group number `eight` of eight arrays can have at or before this
+    /// position. The key includes the array's position in the group; among events of one time and class, smaller array
+    /// numbers come first.
     #[inline(always)]
     fn last_key_of(self, eight: u32) -> u64 {
         match (self.subject / 8).cmp(&eight) {
@@ -106,15 +107,15 @@ impl Channel {
         Self { first, lanes: vec![Lanes::default(); arrays.div_ceil(8)], ..Self::default() }
     }
 
-    /// Returns the index in `lanes` of the group of eight to which an array (die or plane) belongs, and the array's
-    /// position in it.
+    /// Returns where the bookings of an array (die or plane) are: the index of its group of eight, and its position in
+    /// the group.
     #[inline(always)]
     fn lane_of(&self, array: u32) -> (usize, usize) {
         ((array - self.first) as usize / 8, array as usize % 8)
     }
 
-    /// Postpones by `ns` nanoseconds the channel transfers that are booked but not yet requested, and returns their
-    /// total duration, nanoseconds.
+    /// Postpones by `ns` nanoseconds all booked channel transfers that are requested only after `moment`. Returns the
+    /// total duration of these transfers, nanoseconds.
     #[inline(always)]
     fn overtake(&self, ns: u64, moment: EventPosition, events: &mut EventQueue) -> u64 {
         if self.last_requested < moment.key {
@@ -129,8 +130,8 @@ impl Channel {
         later_ns
     }
 
-    /// Makes room on the channel for a transfer of `ns` nanoseconds after all transfers requested so far; returns its
-    /// start.
+    /// Reserves `ns` nanoseconds on the channel for a transfer, after all transfers that have been requested so far.
+    /// Returns the start of the transfer.
     #[inline(always)]
     fn make_room(&mut self, ns: u64, moment: EventPosition, events: &mut EventQueue) -> u64 {
         let later_ns = self.overtake(ns, moment, events);
@@ -140,8 +141,8 @@ impl Channel {
         begins_at
     }
 
-    /// Books a channel transfer of `ns` nanoseconds for an array (die or plane) that requests it now; returns its
-    /// start.
+    /// Books a channel transfer of `ns` nanoseconds for an array (die or plane) that requests it at `moment`. Returns
+    /// the start of the transfer.
     #[inline(always)]
     pub(super) fn book_transfer(
         &mut self,
@@ -156,8 +157,8 @@ impl Channel {
         begins_at
     }
 
-    /// Books both channel transfers of a page copy, `ns` nanoseconds each. The first is requested now, the second will
-    /// be requested when the first ends. Returns the start of the second.
+    /// Books both channel transfers of a page copy, `ns` nanoseconds each. The first is requested at once, the second
+    /// will be requested when the first ends. Returns the start of the second.
     #[inline(always)]
     pub(super) fn book_copy_transfers(
         &mut self,
@@ -178,8 +179,8 @@ impl Channel {
         begins_at
     }
 
-    /// Withdraws the second channel transfer of an array's page copy, which was booked but not yet requested. Returns
-    /// the time at which it would have been requested; `None` if it has been requested.
+    /// Withdraws the second channel transfer of an array's page copy, if the transfer has been booked but not
+    /// requested. Returns the time at which it would have been requested; `None` if it has been requested already.
     pub(super) fn withdraw_second_transfer(
         &mut self,
         array: u32,
@@ -201,8 +202,8 @@ impl Channel {
         Some(time_of_key(requested_at))
     }
 
-    /// Books a channel transfer of `ns` nanoseconds for a host read with priority, before all other transfers that have
-    /// not begun; returns its start.
+    /// Books a channel transfer of `ns` nanoseconds for a host read with priority. It precedes all other transfers that
+    /// have not begun, which are postponed. Returns the start of the transfer.
     pub(super) fn book_urgent_transfer(
         &mut self,
         array: u32,

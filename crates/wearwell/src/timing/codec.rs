@@ -9,7 +9,8 @@
 //! The price of this simple model: a write whose delta does not fit the temp buffer commits the buffer before its own
 //! delta is computed, not after. The sum of the phases is unchanged.
 
-/// For each unit that encodes and decodes deltas, the time from which it is free. Without units no request waits.
+/// Units of the controller that encode and decode deltas: for each, the time from which it is free. Without units no
+/// request waits.
 #[derive(Clone, Debug)]
 pub(super) struct CodecUnits {
     free_at_ns: Vec<u64>,
@@ -20,8 +21,8 @@ impl CodecUnits {
         Self { free_at_ns: vec![0; units] }
     }
 
-    /// Books `work_ns` nanoseconds of delta encoding or decoding, from `ready_ns` on, at the unit that becomes free
-    /// first; returns the waiting time, nanoseconds.
+    /// Books `work_ns` nanoseconds of delta encoding or decoding, from `ready_ns` on, at the codec unit that becomes
+    /// free first. Returns the time that the work waits for the unit, nanoseconds.
     pub(super) fn book_work(&mut self, ready_ns: u64, work_ns: u64) -> u64 {
         if work_ns == 0 {
             return 0;

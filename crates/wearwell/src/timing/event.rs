@@ -8,11 +8,11 @@
 //!   with priority first. A group transfers page by page and requests the channel for each page.
 //! - An array that becomes free takes its next operation from its queues: host reads, then host writes, then background
 //!   work (see [`TimingOptions`] for the variants).
-//! - An operation with a predecessor (`after`) joins its queue when the predecessor ends. If both belong in the same
-//!   queue, it joins at once, because the queue keeps the order (so a collection copies page by page). Multi-plane
-//!   groups could break that order, so with `multi_plane` it always waits.
-//! - A scan holds back the background operations after it in its list, except those with `after`. When it ends, they
-//!   join their queues in order ([`super::scans`]).
+//! - An operation with a predecessor joins its queue when the predecessor ends. If both belong in the same queue, it
+//!   joins at once, because the queue keeps the order (so a collection copies page by page). Multi-plane groups could
+//!   break that order, so with `multi_plane` it always waits.
+//! - A scan holds back the background operations after it in its list, except those with a predecessor. When it ends,
+//!   they join their queues in order ([`super::scans`]).
 //! - At each event, all operations that became ready are queued before any starts. Then arrays start operations: first
 //!   the array that became free, then the others in the order in which they received work that they can start.
 //! - A host read that arrives during the array phase of a program or erase suspends it. A read that arrives during the
@@ -59,7 +59,7 @@ use super::trace::TimingObserver;
 use super::{ControllerWork, FlashTiming, Layout, RequestKind, TimingOptions};
 use crate::operation::{FlashOp, OpKind};
 
-/// Returns the list of operations with each batch of copies replaced by its reads and programs.
+/// Returns the list of operations with each batch of copies replaced by single reads and programs.
 pub(super) fn expand_copies(ops: &[FlashOp]) -> Vec<FlashOp> {
     let (mut single, mut places) = (Vec::new(), Vec::<usize>::with_capacity(ops.len()));
     for op in ops {
@@ -77,7 +77,7 @@ pub(super) fn expand_copies(ops: &[FlashOp]) -> Vec<FlashOp> {
     single
 }
 
-/// Where the engine stores an operation of the list that it is admitting to its queues.
+/// Where the engine stores an operation of a list while it admits the list to the queues.
 #[derive(Clone, Copy, Debug)]
 enum OpDestination {
     /// The operation is in a queue of an array (die or plane), at position `index`.
@@ -91,28 +91,29 @@ enum OpDestination {
     Scan,
 }
 
-/// A host request that has not been answered, or whose flash operations have not completed.
+/// A host request that has not been answered, or that has unfinished flash operations.
 #[derive(Clone, Copy, Debug)]
 struct Request {
     arrival: u64,
     number: u64,
-    /// Controller time between the end of the request's flash operations and its answer, nanoseconds.
+    /// Controller time between the end of the request's flash operations and the answer to the host, nanoseconds.
     overhead: u64,
-    /// Part of `overhead` for which a codec unit (encoder and decoder of deltas) is needed, nanoseconds.
+    /// Part of the request's controller time during which the request needs a codec unit (encoder and decoder of
+    /// deltas), nanoseconds.
     codec_ns: u64,
-    /// Number of flash operations and NVRAM scans that the request waits for and that have not completed (for a flush
-    /// also of earlier writes).
+    /// Number of unfinished flash operations and NVRAM scans for which the request waits. For a flush, unfinished
+    /// earlier writes count too.
     pending: u32,
-    /// Number of the request's blocking operations (foreground GC) that have not completed.
+    /// Number of the request's unfinished foreground-GC operations, which its own operations wait for.
     blockers: u32,
-    /// Head of the linked list of the request's operations that are held back until its blocking operations (foreground
-    /// GC) have completed, latest first.
+    /// Head of the linked list of the request's operations that are held back until its foreground GC has finished,
+    /// latest first.
     held: u32,
     kind: RequestKind,
     acknowledged: bool,
 }
 
-/// A flush that waits for the writes that arrived before it and are not yet programmed.
+/// A flush request that waits until the writes that arrived before it are programmed.
 #[derive(Clone, Copy, Debug)]
 struct WaitingFlush {
     slot: u32,
@@ -128,13 +129,13 @@ pub(super) struct EventEngine<T> {
     /// Number of the last NVRAM scan in the list of operations being admitted, which holds back the background
     /// operations after it.
     preceding_scan: Option<u32>,
-    /// Whether the device supports neither suspension nor multi-plane operations, which allows a faster path: see
-    /// [`super::array`].
+    /// Whether the device supports neither suspension nor multi-plane operations. The engine then takes a faster path:
+    /// see [`super::array`].
     plain: bool,
     shared: EngineState<T>,
     /// Arrays (dies or planes) of the device, a multiple of eight per channel, of which the last may be unused.
     arrays: Vec<FlashArray>,
-    /// Numbers of the arrays (dies or planes) that exist; other array numbers only fill groups of eight.
+    /// Numbers of the arrays (dies or planes) that exist. The other array numbers only fill up groups of eight.
     real_arrays: Vec<u32>,
     waiters: WaitingOps,
     codec: CodecUnits,
@@ -142,16 +143,16 @@ pub(super) struct EventEngine<T> {
     free_requests: Vec<u32>,
     /// Number of writes acknowledged but not yet programmed.
     buffered: usize,
-    /// Host writes that wait for a place in the write buffer.
+    /// Slot numbers of host writes that wait for a place in the write buffer.
     unbuffered: VecDeque<u32>,
     /// Flush requests that wait for earlier writes to be programmed.
     flushes: Vec<WaitingFlush>,
-    /// For each operation of the list being admitted, where it is stored.
+    /// For each operation of the list being admitted so far, where the engine has stored it.
     listed: Vec<OpDestination>,
-    /// For each operation of the list being admitted: whether it must not block host operations (foreground GC),
-    /// because it is an operation of the host or waits, directly or indirectly, for one.
+    /// For each operation of the list being admitted, whether it must not block host operations as foreground GC does,
+    /// because it is an operation of the host, or waits, directly or indirectly, for one.
     follows_host: Vec<bool>,
-    /// Arrays (dies or planes) that received work at the event being handled.
+    /// Arrays (dies or planes) that received work during the event being handled, and may start it.
     woken: Vec<u32>,
     ledger: LatencyRecords,
     outstanding: usize,
@@ -298,14 +299,15 @@ impl<T: TimingObserver> EventEngine<T> {
 
 // The clock and the event loop.
 impl<T: TimingObserver> EventEngine<T> {
-    /// Whether arrays run their operations one by one to their end and act ahead of the clock. A traced engine never
-    /// does: each step is observed when it happens.
+    /// Whether arrays run operations one by one to their end, and take steps ahead of the simulated time. A traced
+    /// engine never does, because each step is observed when it happens.
     #[inline(always)]
     fn is_plain(&self) -> bool {
         !T::RECORDS_STEPS && self.plain
     }
 
-    /// Handles all events up to and including time `to`: operations that end at the time of an arrival end before it.
+    /// Handles all simulated events up to and including time `to`. So operations that end at the arrival time of a
+    /// request end before it.
     #[inline(always)]
     fn advance(&mut self, to: u64) {
         if self.shared.events.may_be_due(to) {
@@ -324,7 +326,7 @@ impl<T: TimingObserver> EventEngine<T> {
         }
     }
 
-    /// Handles simulated events until a host request completes; one must be outstanding.
+    /// Handles simulated events until a host request completes. At least one request must be outstanding.
     fn run_until_request_completes<const PLAIN: bool>(&mut self) {
         let before = self.outstanding;
         while self.outstanding == before {
@@ -404,7 +406,7 @@ impl<T: TimingObserver> EventEngine<T> {
         self.preceding_scan = None;
     }
 
-    /// Queues a batch of page copies that no request waits for as one queue entry.
+    /// Queues a batch of page copies, for which no request waits, as one queue entry.
     fn admit_copies(&mut self, copies: &FlashOp) -> OpDestination {
         let array = self.layout.planes[copies.plane.index()].array;
         let queue = self.queue_of(OpKind::Read, true);
@@ -412,7 +414,8 @@ impl<T: TimingObserver> EventEngine<T> {
         self.enqueue_after_scan(op, array, queue)
     }
 
-    /// Queues a background operation, or holds it back until the NVRAM scan before it in its list ends.
+    /// Queues a background operation. If an NVRAM scan precedes the operation in its list, the operation is held back
+    /// until the scan ends.
     #[inline(always)]
     fn enqueue_after_scan(&mut self, op: QueuedOp, array: u32, queue: u8) -> OpDestination {
         match self.preceding_scan {
@@ -457,7 +460,7 @@ impl<T: TimingObserver> EventEngine<T> {
         self.enqueue(op, array, queue)
     }
 
-    /// Admits an operation that waits for the one `back` positions earlier in the list (its predecessor).
+    /// Admits an operation that must wait for its predecessor, the operation `back` positions earlier in the list.
     #[inline(always)]
     fn admit_after(&mut self, back: u16, mut waiter: WaitingOp) -> OpDestination {
         let predecessor = self.listed[self.listed.len() - back as usize];
@@ -481,7 +484,7 @@ impl<T: TimingObserver> EventEngine<T> {
         OpDestination::Waiting(id)
     }
 
-    /// Returns the head of the linked list of operations that wait for the operation `listed`.
+    /// Returns the head of the linked list of operations that wait for an operation of the list being admitted.
     fn waiters_of(&mut self, listed: OpDestination) -> &mut u32 {
         match listed {
             OpDestination::Queued { array, queue, index } => {
@@ -524,8 +527,8 @@ impl<T: TimingObserver> EventEngine<T> {
         }
     }
 
-    /// Adds an operation to the counts of its host request; returns whether it must be held back until the request's
-    /// foreground GC has finished.
+    /// Adds an operation to the counts of its host request. Returns whether the operation must be held back until the
+    /// request's foreground GC has finished.
     #[inline(always)]
     fn count(&mut self, op: QueuedOp) -> bool {
         let request = &mut self.requests[op.request_or_more as usize];
@@ -537,8 +540,8 @@ impl<T: TimingObserver> EventEngine<T> {
         false
     }
 
-    /// Marks the operations of a list that must not block the host's operations (foreground GC): the host's own, and
-    /// background operations with one of these as predecessor, which would wait for themselves. If the list has no
+    /// Marks the operations of a list that must not block host operations as foreground GC does: those of the host, and
+    /// background operations that have one of these as predecessor and would wait for themselves. If the list has no
     /// operation of the host, all are marked.
     fn mark_followers(&mut self, ops: &[FlashOp]) {
         // With foreground GC the reads of a log block the host, as do the copies that wait for them.
@@ -553,8 +556,8 @@ impl<T: TimingObserver> EventEngine<T> {
         }
     }
 
-    /// Appends an operation that can start to its queue. Notes its array (die or plane) for [`Self::wake_all`] if the
-    /// array may start it, or suspend another for it.
+    /// Appends an operation that need not wait for another to a queue of its array (die or plane). Notes the array for
+    /// [`Self::wake_all`] if it may start the operation, or suspend another for it.
     #[inline(always)]
     fn enqueue(&mut self, op: QueuedOp, array_index: u32, queue: u8) -> OpDestination {
         let is_plain = self.is_plain();
@@ -573,7 +576,8 @@ impl<T: TimingObserver> EventEngine<T> {
         OpDestination::Queued { array: array_index, queue, index }
     }
 
-    /// Queues the operations of a linked list that were held back. The list was built latest first.
+    /// Queues the operations of a linked list that were held back, in the order in which they were added. The head of
+    /// the list is the latest.
     fn release(&mut self, list: u32) {
         let mut id = self.waiters.reverse_list(list);
         while id != END_OF_LIST {
@@ -588,7 +592,7 @@ impl<T: TimingObserver> EventEngine<T> {
         }
     }
 
-    /// Lets the arrays (dies or planes) that received work start operations, or suspend what they run.
+    /// Makes the arrays (dies or planes) that received work start operations, or suspend running ones.
     #[inline(always)]
     fn wake_all(&mut self) {
         if !self.woken.is_empty() {
@@ -616,8 +620,7 @@ impl<T: TimingObserver> EventEngine<T> {
 
 // NVRAM scans.
 impl<T: TimingObserver> EventEngine<T> {
-    /// Admits a scan of NVRAM. It waits for the flash reads of the mapping log among the operations before it in the
-    /// list.
+    /// Admits a scan of NVRAM. The scan waits for those flash reads of the reverse-map log that precede it in the list.
     #[inline(never)]
     fn admit_scan(&mut self, scan: &FlashOp, before: &[FlashOp], request: Option<u32>) -> OpDestination {
         let arrays = self.layout.arrays_of_block(scan.plane);
@@ -634,7 +637,7 @@ impl<T: TimingObserver> EventEngine<T> {
         OpDestination::Scan
     }
 
-    /// Makes a scan of NVRAM wait for the operation `predecessor`.
+    /// Makes a scan of NVRAM wait until the operation `predecessor` has completed.
     fn let_scan_wait(&mut self, scan: u32, predecessor: OpDestination) {
         let next = *self.waiters_of(predecessor);
         let id = self.waiters.insert(WaitingOp {
@@ -655,15 +658,15 @@ impl<T: TimingObserver> EventEngine<T> {
         OpDestination::HeldByScan { id, array, queue }
     }
 
-    /// Reduces by one the number of operations that scan `scan` of NVRAM waits for, and advances the scan.
+    /// Notes that one of the operations for which a scan of NVRAM waits has completed, and starts the scan if it can.
     #[inline(never)]
     fn scan_predecessor_done(&mut self, scan: u32) {
         self.scans.get_mut(scan).pending_ops -= 1;
         self.advance_scan(scan);
     }
 
-    /// If an NVRAM scan is the next for its arrays (dies or planes): makes it wait for the background work queued
-    /// there, or books it on the NVRAM if there is none.
+    /// Advances an NVRAM scan, if it is the next one for its arrays (dies or planes): makes it wait for the background
+    /// work queued there, or books it on the NVRAM if there is none.
     fn advance_scan(&mut self, number: u32) {
         if !self.scans.can_book(number) {
             return;
@@ -694,8 +697,8 @@ impl<T: TimingObserver> EventEngine<T> {
         self.shared.events.push_scan_end(number, end);
     }
 
-    /// Handles the end of a scan of NVRAM: queues the operations that it held back, and advances the next scan for the
-    /// same arrays (dies or planes).
+    /// Handles the end of a scan of NVRAM: queues the operations that the scan held back, and advances the next scan
+    /// for the same arrays (dies or planes).
     #[inline(never)]
     fn scan_ended(&mut self, number: u32) {
         let NvramScan { victim_arrays: arrays, request_slot: request, first_held_op: held, .. } =
@@ -713,7 +716,7 @@ impl<T: TimingObserver> EventEngine<T> {
 
 // Events of arrays and channels.
 impl<T: TimingObserver> EventEngine<T> {
-    /// Handles the end of tPROG or tBERS of a multi-plane group: all its operations complete.
+    /// Handles the end of tPROG or tBERS of a multi-plane group: completes all operations of the group.
     fn group_ended(&mut self, index: u32) {
         for _ in 1..self.arrays[index as usize].running_group.op_count {
             let op = self.arrays[index as usize].pop_member::<false>();
@@ -725,8 +728,9 @@ impl<T: TimingObserver> EventEngine<T> {
         self.last_ended::<false>(index);
     }
 
-    /// Handles the end of a channel transfer of array `index`: of a page read, of a page to program that is not the
-    /// last of its multi-plane group, or of the last one if a host read waits to suspend the program.
+    /// Handles the end of a channel transfer of array `index`: of a page that was read, of a page to be programmed with
+    /// further pages of its multi-plane group to follow, or of the last page to be programmed if a host read waits to
+    /// suspend the program.
     fn transferred(&mut self, index: u32) {
         let array = &mut self.arrays[index as usize];
         if array.running_group.kind == OpKind::Read && array.running_group.op_count == 1 {
@@ -748,7 +752,8 @@ impl<T: TimingObserver> EventEngine<T> {
         self.wake_all();
     }
 
-    /// Completes the last operation that the array (die or plane) runs; the array then starts its next operation.
+    /// Completes the last operation of the group that the array (die or plane) runs; the array then starts its next
+    /// operation.
     #[inline(always)]
     fn last_ended<const PLAIN: bool>(&mut self, index: u32) {
         let array = &mut self.arrays[index as usize];
@@ -846,8 +851,8 @@ impl<T: TimingObserver> EventEngine<T> {
         kind == RequestKind::Write && self.shared.options.buffered_writes > 0
     }
 
-    /// Puts a host write that has to be programmed into the write buffer, which acknowledges it, or lets it wait for a
-    /// place in the buffer.
+    /// Puts a host write that has to be programmed into the write buffer and acknowledges it. If the buffer is full,
+    /// the write waits for a place.
     fn buffer(&mut self, slot: u32) {
         if self.buffered < self.shared.options.buffered_writes {
             self.buffered += 1;
@@ -857,8 +862,8 @@ impl<T: TimingObserver> EventEngine<T> {
         }
     }
 
-    /// Makes a flush request wait for all earlier writes that are not programmed, in the write buffer or waiting for a
-    /// place in it.
+    /// Makes a flush request wait for all earlier writes that are not programmed, whether in the write buffer or
+    /// waiting for a place in it.
     fn wait_for_writes(&mut self, slot: u32) {
         let writes = (self.buffered + self.unbuffered.len()) as u32;
         if writes > 0 {
@@ -868,7 +873,8 @@ impl<T: TimingObserver> EventEngine<T> {
         }
     }
 
-    /// Handles the end of the program of write `number`: each later flush request waits for one write less.
+    /// Handles the end of the program of write `number`: reduces by one the number of writes for which each later flush
+    /// request waits.
     #[cold]
     fn release_flushes(&mut self, number: u64) {
         for k in 0..self.flushes.len() {
@@ -880,8 +886,8 @@ impl<T: TimingObserver> EventEngine<T> {
         self.flushes.retain(|flush| flush.writes > 0);
     }
 
-    /// Handles the completion of all flash operations that a host request waited for: answers it, or frees its place in
-    /// the write buffer.
+    /// Handles the completion of all flash operations for which a host request waited. Answers the request, or frees
+    /// its place in the write buffer if it is a buffered write.
     #[inline(always)]
     fn flash_done(&mut self, slot: u32) {
         let Request { kind, acknowledged, number, .. } = self.requests[slot as usize];
@@ -900,7 +906,7 @@ impl<T: TimingObserver> EventEngine<T> {
         }
     }
 
-    /// Answers a host request, after the controller overhead and the wait for a codec unit.
+    /// Answers a host request after its controller overhead, and after its wait for a codec unit if it needs one.
     #[inline(always)]
     fn acknowledge(&mut self, slot: u32) {
         match self.requests[slot as usize].overhead {

@@ -29,30 +29,30 @@ use super::FlashTiming;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(super) enum EventClass {
-    /// A channel becomes free and a transfer waits for it. Subject: channel.
+    /// A channel for which a transfer waits becomes free. The subject is the channel.
     ChannelFree,
-    /// End of tR (array read) of a page. Subject: array (die or plane).
+    /// End of tR (array read) of a page. The subject is the array (die or plane).
     ReadSensed,
-    /// End of a channel transfer after which the array (die or plane) must act. Subject: array.
+    /// End of a channel transfer after which the array (die or plane) must act. The subject is the array.
     Transferred,
-    /// End of tPROG of a program. Subject: array (die or plane).
+    /// End of tPROG of a program. The subject is the array (die or plane).
     Programmed,
-    /// End of tBERS of an erase. Subject: array (die or plane).
+    /// End of tBERS of an erase. The subject is the array (die or plane).
     Erased,
-    /// End of the controller overhead of a request: it is answered. Subject: request.
+    /// End of the controller overhead of a request, which is then answered. The subject is the request.
     Acknowledged,
-    /// End of a scan of NVRAM. Subject: scan.
+    /// End of a scan of NVRAM. The subject is the scan.
     Scanned,
 }
 
 impl EventClass {
-    /// Whether events of this class are about an array (die or plane).
+    /// Whether events of this class concern an array (die or plane).
     #[inline(always)]
     pub(super) fn is_of_array(self) -> bool {
         matches!(self, Self::ReadSensed | Self::Transferred | Self::Programmed | Self::Erased)
     }
 
-    /// Returns the event class that the key of an array's (die's or plane's) event encodes.
+    /// Returns the class that is encoded in the key of an event of an array (die or plane).
     #[inline(always)]
     fn of_key(key: u64) -> Self {
         match key >> 3 & 3 {
@@ -64,7 +64,7 @@ impl EventClass {
     }
 }
 
-/// One event of the timing simulation: time, class, and what it concerns.
+/// One event of the timing simulation: time, class, and the array, channel, request or scan that it concerns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct TimingEvent {
     /// Time of the event, nanoseconds.
@@ -74,7 +74,7 @@ pub(super) struct TimingEvent {
     pub(super) subject_number: u32,
 }
 
-/// Bit added to the number of a scan of NVRAM, to distinguish it from the number of a request.
+/// Bit that is set in the number of an NVRAM scan where numbers of requests and scans are stored together.
 const SCAN_BIT: u32 = 1 << 31;
 
 /// Number of low bits in an event key that do not encode the time: the event class and the position in a group of eight
@@ -84,12 +84,12 @@ pub(super) const NON_TIME_KEY_BITS: u32 = 5;
 /// Latest possible time of an event, in nanoseconds: 18 years.
 const LATEST: u64 = (1 << (64 - NON_TIME_KEY_BITS)) - 2;
 
-/// Latest possible arrival of a request, in nanoseconds: half of [`LATEST`], so that the events it causes have a time,
-/// too.
+/// Latest possible arrival time of a request, nanoseconds: half of the latest event time, so that the events that the
+/// request causes can be represented.
 pub(super) const MAX_ARRIVAL_NS: u64 = LATEST / 2;
 
-/// Returns the key of the event of an array (die or plane): time, class, and three zero bits for the position in a
-/// group of eight. Keys compare as the events do. For classes that do not concern arrays only the time is encoded.
+/// Returns the key of an event of an array (die or plane): time, class, and three zero bits for the position in a group
+/// of eight. Keys sort in the order of the events. For classes that do not concern arrays only the time is encoded.
 #[inline(always)]
 pub(super) fn event_key(class: EventClass, time: u64) -> u64 {
     time << NON_TIME_KEY_BITS | (class as u64).wrapping_sub(EventClass::ReadSensed as u64) << 3 & 0x1f
@@ -116,7 +116,8 @@ struct EightKeys([u64; 8]);
 impl EightKeys {
     const EMPTY: Self = Self([u64::MAX; 8]);
 
-    /// Returns the least of eight event keys, computed as a tree: few dependent steps and no branch.
+    /// Returns the least of eight event keys. The minimum is computed as a tree, with few dependent steps and no
+    /// branch.
     #[inline(always)]
     fn least(&self) -> u64 {
         let four: [u64; 4] = std::array::from_fn(|k| self.0[2 * k].min(self.0[2 * k + 1]));
@@ -128,9 +129,10 @@ impl EightKeys {
 #[derive(Clone, Debug)]
 struct KeyGroup {
     eights: [EightKeys; 8],
-    /// Least event key (time and class) in each of the eight groups of eight.
+    /// Least event key (time and class) in each of the eight groups of eight arrays or channels.
     least_keys_of_eights: [u64; 8],
-    /// Least event key in each of the eight groups of eight, with the number of the group in place of the position.
+    /// Least event key in each of the eight groups of eight arrays or channels, with the number of the group in the
+    /// position bits of the key.
     least_keys_with_group: EightKeys,
 }
 
@@ -142,7 +144,7 @@ impl KeyGroup {
     };
 
     /// Sets the key (time and class) of the next event of an array or channel. Returns whether the least key in its
-    /// group of eight changed, which is rare, because only one key of eight is the least.
+    /// group of eight changed. That is rare, because only one key of eight is the least.
     #[inline(always)]
     fn set(&mut self, member: usize, key: u64) -> bool {
         let (eight, place) = (member / 8 % 8, member % 8);
@@ -160,7 +162,7 @@ impl KeyGroup {
         false
     }
 
-    /// Recomputes the least event key in one of the eight groups of eight.
+    /// Recomputes the least event key in group `eight` of the eight groups of eight arrays or channels.
     #[inline(always)]
     fn find_least(&mut self, eight: usize) {
         let least = self.eights[eight].least();
@@ -169,13 +171,13 @@ impl KeyGroup {
     }
 }
 
-/// Finds the earliest of many events: the array or channel with the least event key.
+/// Search structure for the earliest of many events: finds the array or channel with the least event key.
 #[derive(Clone, Debug)]
 struct Tournament {
     groups: Vec<KeyGroup>,
     /// Least event key of all arrays or channels; the position bits of the key are undefined.
     least: u64,
-    /// Number of the array or channel with the earliest event, stored so that it is known before the event is handled.
+    /// Number of the array or channel with the earliest event. Stored so that it is known before that event is handled.
     first: u32,
 }
 
@@ -213,8 +215,8 @@ impl Tournament {
         &mut self.groups[eight / 8].eights[eight % 8].0
     }
 
-    /// Recomputes the least event key in group `eight` (eight arrays or channels), if the key that was the least has
-    /// been increased.
+    /// Recomputes the least event key of group `eight` (eight arrays or channels) after keys of the group were
+    /// increased, if the least key was among them.
     #[inline(always)]
     fn look_at(&mut self, eight: usize) {
         let (group, eight) = (&mut self.groups[eight / 8], eight % 8);
@@ -235,25 +237,26 @@ impl Tournament {
     }
 }
 
-/// Returns the index of the group of 64 with the earliest event; the first one if several are equal.
+/// Returns the index of the group of 64 arrays or channels with the earliest event; the first such group if several are
+/// equal.
 #[inline(never)]
 fn first_of(groups: &[KeyGroup]) -> usize {
     let keys = groups.iter().map(|group| group.least_keys_with_group.least() & !7);
     keys.enumerate().min_by_key(|&(_, key)| key).map_or(0, |(index, _)| index)
 }
 
-/// All pending events of the timing simulation; the earliest is known at any time.
+/// All pending events of the timing simulation. The earliest is found without a search.
 #[derive(Clone, Debug)]
 pub(super) struct EventQueue {
-    /// Next event of each array (die or plane), with the earliest one known.
+    /// Next event of each array (die or plane).
     arrays: Tournament,
-    /// For each channel for which a transfer waits, the time at which it becomes free.
+    /// Time at which each channel becomes free for which a transfer waits.
     channels: Tournament,
     /// Times at which the controller answers requests, and ends of NVRAM scans, each with the number of the request or
-    /// scan; both are rare.
+    /// scan. Both are rare.
     answers: BinaryHeap<Reverse<(u64, u32)>>,
-    /// Least key of those die events that come after the next event of a channel, answer or scan. Die events with a
-    /// smaller key are next.
+    /// Least key that an event of an array can have without preceding the next event of a channel, answer or scan.
+    /// Events of arrays with smaller keys are handled first.
     next_aside_key: u64,
 }
 
@@ -267,28 +270,28 @@ impl EventQueue {
         }
     }
 
-    /// Sets the next event of an array (die or plane); replaces its current one, if any.
+    /// Sets the next event of an array (die or plane), which replaces the array's current one, if any.
     #[inline(always)]
     pub(super) fn set_array_event(&mut self, array: u32, class: EventClass, time: u64) {
         self.arrays.set(array, event_key(class, time));
     }
 
-    /// Returns the time of the next event of an array (die or plane), which must exist, nanoseconds.
+    /// Returns the time of the next event of an array (die or plane), nanoseconds. The event must exist.
     #[inline(always)]
     pub(super) fn due_ns(&self, array: u32) -> u64 {
         time_of_key(self.arrays.key(array))
     }
 
-    /// Postpones the next event of an array (die or plane) by `ns` nanoseconds, or advances it if negative; the event
-    /// must exist.
+    /// Postpones the next event of an array (die or plane) by `ns` nanoseconds, or moves it forward in time if `ns` is
+    /// negative. The event must exist.
     #[inline(always)]
     pub(super) fn postpone(&mut self, array: u32, ns: i64) {
         self.arrays.set(array, self.arrays.key(array).wrapping_add_signed(ns << NON_TIME_KEY_BITS));
     }
 
-    /// Postpones by `ns` nanoseconds the next events of those of eight arrays whose channel transfer is requested after
-    /// `last`, and returns the total duration of these transfers, nanoseconds. Computed without branches, because it is
-    /// unpredictable which arrays are concerned.
+    /// Postpones by `ns` nanoseconds the next event of each of eight arrays whose channel transfer is requested after
+    /// the position with key `last`. Returns the total duration of these transfers, nanoseconds. Computed without
+    /// branches, because it is unpredictable which arrays are concerned.
     #[inline(always)]
     pub(super) fn postpone_later_transfers(
         &mut self,
@@ -309,8 +312,8 @@ impl EventQueue {
         sum_ns
     }
 
-    /// Returns for eight arrays (dies or planes) the start of the channel transfer that precedes their next event; 0 if
-    /// there is none.
+    /// Returns, for each of eight arrays (dies or planes), the start of the channel transfer that precedes the array's
+    /// next event, nanoseconds; 0 if there is none.
     #[inline(always)]
     pub(super) fn transfers_begin_at(&self, eight: usize, ns: &[u64; 8], flash: &FlashTiming) -> [u64; 8] {
         let behind_ns = [flash.program_ns + flash.read_ns, 0, flash.program_ns, u64::MAX];
@@ -338,21 +341,21 @@ impl EventQueue {
         self.push_answer(scan | SCAN_BIT, time);
     }
 
-    /// Recomputes the least key of an array's event that comes after the next channel event, answer or scan. At equal
-    /// times channel events precede all array events, and answers follow them.
+    /// Recomputes the least key that an event of an array can have without preceding the next event of a channel,
+    /// answer or scan. At equal times, channel events precede all array events, and answers follow them.
     fn update_aside_key(&mut self) {
         let answer = self.answers.peek().map_or(u64::MAX, |answer| (answer.0.0 + 1) << NON_TIME_KEY_BITS);
         let free = time_of_key(self.channels.least) << NON_TIME_KEY_BITS;
         self.next_aside_key = answer.min(free);
     }
 
-    /// Whether an event of the queue may be due at `limit` or before; false only if none is.
+    /// Whether an event may be due at time `limit` or before. `false` is certain, `true` is not.
     #[inline(always)]
     pub(super) fn may_be_due(&self, limit: u64) -> bool {
         self.arrays.least.min(self.next_aside_key) <= (limit.min(LATEST) + 1) << NON_TIME_KEY_BITS
     }
 
-    /// Removes and returns the next event of the simulation, if it is due at `limit` or before.
+    /// Removes and returns the earliest event of the simulation, if it is due at time `limit` or before.
     #[inline(always)]
     pub(super) fn pop_until(&mut self, limit: u64) -> Option<TimingEvent> {
         let least = self.arrays.least;

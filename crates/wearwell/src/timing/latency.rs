@@ -61,7 +61,7 @@ impl LatencySummary {
     }
 }
 
-/// Exact sum and maximum of the latencies of one request kind, which the bins of a histogram only approximate.
+/// Exact sum and maximum of the latencies of one request kind; a histogram only approximates them.
 #[derive(Clone, Copy, Debug, Default)]
 struct Total {
     sum_ns: u128,
@@ -83,7 +83,8 @@ pub(super) struct LatencyRecords {
     totals: [Total; RequestKind::COUNT],
     completions: Option<Vec<Completion>>,
     submitted: u64,
-    /// Time of the run with [`super::TimingMode::None`], nanoseconds; the other engines have their own clocks.
+    /// Simulated time if timing is off ([`super::TimingMode::None`]), nanoseconds; the other engines have clocks of
+    /// their own.
     pub(super) now_ns: u64,
 }
 
@@ -99,14 +100,14 @@ impl LatencyRecords {
         }
     }
 
-    /// Returns the number for a newly submitted host request: 0, 1, 2, ..
+    /// Returns the number of the next submitted host request: 0, 1, 2, ..
     #[inline]
     pub(super) fn next_request_number(&mut self) -> u64 {
         self.submitted += 1;
         self.submitted - 1
     }
 
-    /// Records a request that completes when it arrives (timing is off), and returns its number.
+    /// Records a request that completes at its arrival, because timing is off. Returns the number of the request.
     pub(super) fn record_untimed(&mut self, kind: RequestKind, arrival_ns: u64) -> u64 {
         self.now_ns = self.now_ns.max(arrival_ns);
         let number = self.next_request_number();

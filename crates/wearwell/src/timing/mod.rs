@@ -25,7 +25,7 @@
 //! The search for them is one [`OpKind::Scan`](crate::operation::OpKind::Scan) in the list of operations:
 //!
 //! - Background operations listed after a scan start only when the scan has ended. An operation with a predecessor
-//!   (`after`) waits for that predecessor alone.
+//!   (`dependency_distance`) waits for that predecessor alone.
 //! - A scan starts after the flash reads of its own log, and after all earlier collections on the arrays (dies or
 //!   planes) of its victim: one victim is collected at a time. While a scan waits, background work has priority on
 //!   those arrays.
@@ -71,14 +71,15 @@ use crate::stats::FlashOpPage;
 pub enum RequestKind {
     /// Read: the host waits for data.
     Read,
-    /// Write: the host waits until the write is accepted by the buffer, or programmed if there is no buffer.
+    /// Write: the host waits until the device accepts the write in its buffer, or has programmed it if there is no
+    /// buffer.
     Write,
     /// Trim (deallocation): changes only metadata.
     Trim,
     /// Flush: the host waits until all earlier writes are durable.
     Flush,
-    /// Read of pages that were never written. The map alone answers it, so counting it as a read would lower read
-    /// latencies.
+    /// Read of pages that were never written. The map answers it without flash, so counting it as a read would lower
+    /// read latencies.
     UnwrittenRead,
 }
 
@@ -87,7 +88,7 @@ impl RequestKind {
     pub(crate) const COUNT: usize = 5;
 }
 
-/// Engine that computes times from flash operations.
+/// Choice of the engine that computes times from flash operations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum TimingMode {
     /// No timing: requests complete when they arrive.
@@ -121,19 +122,20 @@ pub struct TimingOptions {
     /// Whether background work starts only when no host work waits for the same array (die or plane). If false, it is
     /// queued with host writes in order of arrival.
     pub gc_yields: bool,
-    /// Bound on the background operations queued on one array (die or plane). Beyond it, background work is served
-    /// before host writes, and alternates with host reads that have priority.
+    /// Number of background operations queued on one array (die or plane) beyond which they are served before host
+    /// writes, and alternate with host reads that have priority.
     pub gc_backlog_ops: u32,
-    /// Free blocks that the FTL keeps per array (die or plane). They determine how urgent background work is. While the
-    /// array has no erased page, background work is served before host writes; while it has few, some background work
-    /// is served before each host write. This is needed because the FTL counts a block as free when it starts to
-    /// collect it, but its erase may be queued for long. `None` disables both rules.
+    /// Free blocks that the FTL keeps per array (die or plane), which determine how urgent background work is. While
+    /// the array has no erased page, background work is served before host writes. While it has few, some background
+    /// work is served before each host write. This is needed because the FTL counts a block as free when it starts to
+    /// collect it, but the erase may be queued for long. `None` disables both rules.
     pub free_blocks: Option<FreeBlocksPerArray>,
     /// Whether background operations in excess of `gc_backlog_ops` are served before host reads, too, and are not
     /// suspended. The collection of a large block then delays reads until it ends. No drive does this, because reads
     /// need no free block.
     pub gc_holds_reads: bool,
-    /// Foreground GC: the operations of a request start only after the background operations in its list have finished.
+    /// Whether GC is foreground GC: the operations of a request start only after the background operations in its list
+    /// have finished.
     pub blocking_gc: bool,
     /// Suspension of programs and erases for host reads; `None` if the flash cannot suspend. Needs `read_priority`.
     pub suspension: Option<SuspensionOptions>,
@@ -149,7 +151,7 @@ pub struct TimingOptions {
     /// Time in which a scan of NVRAM reads one line of [`NVRAM_LINE_BYTES`](crate::operation::NVRAM_LINE_BYTES),
     /// picoseconds.
     pub nvram_line_read_ps: u64,
-    /// Size of the write buffer, in writes: that many may be acknowledged before they are programmed. 0 means that a
+    /// Size of the write buffer: number of writes that may be acknowledged before they are programmed. 0 means that a
     /// write is acknowledged when it is programmed. When the buffer is full, each write whose flash operations finish
     /// lets one more write be acknowledged. A flush completes when all earlier writes are programmed.
     pub buffered_writes: usize,
@@ -178,25 +180,25 @@ impl FreeBlocksPerArray {
         i64::from(self.pages_per_block) * i64::from(self.blocks)
     }
 
-    /// Returns the number of pages of one array (die or plane) that still wait for an erase: the pages of all blocks
-    /// whose erase is queued, minus the pages that the queued GC copies will program. A copy is a read and a program,
-    /// so half of the queued operations other than erases are programs.
+    /// Returns the number of pages of one array (die or plane) that will be free only after queued erases: the pages of
+    /// all blocks whose erase is queued, minus the pages that the queued GC copies will program. A copy is a read and a
+    /// program, so half of the queued operations other than erases are programs.
     #[inline]
     fn pages_awaited(self, queued_ops: u32, queued_erases: u32) -> i64 {
         let to_program = i64::from((queued_ops - queued_erases).div_ceil(2));
         i64::from(self.pages_per_block) * i64::from(queued_erases) - to_program
     }
 
-    /// Whether an array (die or plane) has no erased page for host writes: the free blocks of the FTL, and the pages
-    /// that GC gained, all wait for their erase.
+    /// Whether an array (die or plane) has no erased page for host writes, because all free blocks of the FTL, and all
+    /// pages that GC gained, still wait for their erase.
     #[inline]
     fn are_used_up(self, queued_ops: u32, queued_erases: u32, gained_pages: i64) -> bool {
         self.pages_awaited(queued_ops, queued_erases) >= self.pages() + gained_pages
     }
 
-    /// Returns the number of background operations that an array (die or plane) serves before each host write. 0 while
-    /// at most half of the free blocks wait for their erase. Otherwise enough that half of the blocks are erased again
-    /// by the time host writes have used the pages that GC gained, and the next GC begins.
+    /// Returns the number of background operations that an array (die or plane) serves before each host write. It is 0
+    /// while at most half of the free blocks wait for their erase. Otherwise it is chosen so that half of the blocks
+    /// are erased again when host writes have used the pages that GC gained, and the next GC begins.
     #[inline]
     fn background_ops_per_write(self, queued_ops: u32, queued_erases: u32, gained_pages: i64) -> u32 {
         let awaited = self.pages_awaited(queued_ops, queued_erases);
@@ -234,11 +236,12 @@ impl Default for TimingOptions {
     }
 }
 
-/// Location of a plane: its array (its die, or the plane itself if planes are independent) and its number in the die.
+/// Location of a plane: number of its array (its die, or the plane itself if planes are independent), and number in the
+/// die.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     array: u32,
-    /// Number of the plane within its die, modulo 64, by which operations on different planes are recognised.
+    /// Number of the plane within its die, modulo 64. Operations on different planes are recognised by it.
     plane_in_die: u8,
 }
 
@@ -246,9 +249,9 @@ struct Place {
 /// independent.
 #[derive(Clone, Debug)]
 struct Layout {
-    /// Location of each plane: its array (die or plane) and its number in the die, by plane number.
+    /// For each plane, its array (die or plane) and its number in the die.
     planes: Vec<Place>,
-    /// Channel of each array (die or plane), by array number.
+    /// For each array (die or plane), the number of its channel.
     channel_of_array: Vec<u32>,
     channels: usize,
     /// Number of planes over which a block of the FTL extends: more than one for superblocks.
@@ -281,8 +284,9 @@ impl Layout {
         arrays
     }
 
-    /// Returns this layout with the arrays (dies or planes) renumbered so that each channel has a multiple of eight of
-    /// them, and the new number of each existing array. The event engine processes eight arrays of a channel at a time.
+    /// Returns this layout with the arrays (dies or planes) renumbered so that each channel has a multiple of eight
+    /// array numbers; also returns the new number of each existing array. The event engine processes eight arrays of a
+    /// channel at a time.
     fn padded_to_eights(&self) -> (Self, Vec<u32>) {
         let there_are = (self.arrays() / self.channels) as u32;
         let stride = there_are.next_multiple_of(8);
@@ -310,14 +314,14 @@ impl Layout {
 /// Times that the controller and NVRAM take for a request in addition to its flash operations, nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ControllerWork {
-    /// Controller work that several requests can do in parallel (hashing, encoding), nanoseconds. It delays only the
-    /// request itself.
+    /// Controller work of the request that can be done in parallel to that of other requests (hashing, encoding),
+    /// nanoseconds. Delays only this request.
     pub parallel_ns: u64,
     /// Time of the request's stores to NVRAM, nanoseconds. There is one NVRAM, so the stores wait for those of other
     /// requests and for a running scan.
     pub nvram_ns: u64,
-    /// Time to encode and decode the request's deltas, after its flash operations, nanoseconds. A part of `own_ns`. If
-    /// [`TimingOptions::codec_units`] is set, requests wait for a free codec unit.
+    /// Time to encode and decode the request's deltas, after its flash operations, nanoseconds. A part of
+    /// `parallel_ns`. If [`TimingOptions::codec_units`] is set, requests wait for a free codec unit.
     pub codec_ns: u64,
 }
 
@@ -333,15 +337,15 @@ enum Engine {
     None(Box<latency::LatencyRecords>),
     Timeline(Box<TimelineEngine>),
     Event(Box<EventEngine<NoObserver>>),
-    /// The event engine, which records single operations and takes every step as an event of its own.
+    /// The event engine with a recorder of single operations. Each step of an operation is an event of its own.
     Traced(Box<EventEngine<OpTracer>>),
 }
 
 impl Timing {
-    /// Creates an engine for a device that is idle at time 0.
+    /// Creates a timing engine for a device that is idle at time 0.
     ///
     /// # Panics
-    /// If `options.suspend` is set without `options.read_priority`.
+    /// If `options.suspension` is set without `options.read_priority`.
     pub fn new(mode: TimingMode, geometry: &Geometry, flash: FlashTiming, options: TimingOptions) -> Self {
         assert!(
             options.suspension.is_none() || options.read_priority,
@@ -361,19 +365,20 @@ impl Timing {
         Self { engine }
     }
 
-    /// Submits one host request with its flash operations, and returns its number: 0, 1, 2, .. in order of submission.
-    /// Latency is measured from `arrival_ns`. If that is in the past (the driver delayed the request), its operations
-    /// start now. Cost: O(operations).
+    /// Submits one host request with its flash operations. Returns the number of the request: 0, 1, 2, .. in order of
+    /// submission. Latency is measured from `arrival_ns`. If that time has passed (the driver delayed the request), the
+    /// operations start at the current time. Cost: O(operations).
     ///
     /// # Panics
-    /// If an operation's `after` refers to before the start of the list, or its plane is outside the geometry.
+    /// If the predecessor of an operation (`dependency_distance`) would be before the start of the list, or if the
+    /// operation's plane is outside the geometry.
     #[inline]
     pub fn submit(&mut self, kind: RequestKind, arrival_ns: u64, ops: &[FlashOp]) -> u64 {
         self.submit_with_work(kind, arrival_ns, ControllerWork::default(), ops)
     }
 
-    /// Submits a request as [`Timing::submit`] does, with controller work in addition. The work delays the completion
-    /// of the request, but occupies no flash.
+    /// Submits a host request as [`Timing::submit`] does, with controller work (`work`) in addition. The work delays
+    /// the completion of the request, but occupies no flash.
     #[inline]
     pub fn submit_with_work(
         &mut self,
@@ -431,9 +436,9 @@ impl Timing {
         }
     }
 
-    /// Advances time until no host request is outstanding, but at most to `to_ns`. Returns whether none is outstanding
-    /// then. [`Timing::now_ns`] is then the time of the last completion, if there was one: from then on the device is
-    /// idle.
+    /// Advances the simulated time until no host request is outstanding, but at most to `to_ns`. Returns whether no
+    /// request is outstanding then. In that case [`Timing::now_ns`] is the time of the last completion, if there was
+    /// one: from then on the device is idle.
     pub fn complete_until(&mut self, to_ns: u64) -> bool {
         match &mut self.engine {
             Engine::None(_) => true,
@@ -454,8 +459,7 @@ impl Timing {
         }
     }
 
-    /// Runs all flash operations, background work included, to completion, and returns the time of the last event,
-    /// nanoseconds.
+    /// Completes all flash operations, background work included. Returns the time of the last event, nanoseconds.
     pub fn run_to_completion(&mut self) -> u64 {
         match &mut self.engine {
             Engine::None(ledger) => ledger.now_ns,
@@ -465,19 +469,19 @@ impl Timing {
         }
     }
 
-    /// Returns the latency histogram of completed requests of one kind, nanoseconds. Summarise it with
+    /// Returns the histogram of the latencies, in nanoseconds, of completed requests of one kind. Summarise it with
     /// [`LatencySummary::of`].
     pub fn latency_histogram(&self, kind: RequestKind) -> &Histogram<u64> {
         self.ledger().histogram(kind)
     }
 
-    /// Returns count, mean, percentiles and maximum of the latencies of completed requests of one kind. Percentiles are
-    /// accurate to 0.1 %; mean and maximum are exact.
+    /// Returns number, mean, percentiles and maximum of the latencies of completed requests of one kind, in
+    /// nanoseconds. Percentiles are accurate to 0.1 %; mean and maximum are exact.
     pub fn latency_summary(&self, kind: RequestKind) -> LatencySummary {
         self.ledger().summary(kind)
     }
 
-    /// Returns the completions of requests since the last call, in order of completion time (timeline engine: of
+    /// Returns the requests that completed since the last call, in order of completion time (timeline engine: of
     /// submission). Empty unless [`TimingOptions::keep_completions`] is set.
     pub fn take_completions(&mut self) -> Vec<Completion> {
         match &mut self.engine {
@@ -488,16 +492,16 @@ impl Timing {
         }
     }
 
-    /// Sets the places of the flash operations that are submitted next, if the engine records single operations
-    /// ([`TimingOptions::records_trace`]).
+    /// Sets the flash pages on which the operations that are submitted next are executed. Does nothing unless the
+    /// engine records single operations ([`TimingOptions::records_trace`]).
     pub fn set_op_pages(&mut self, places: &[FlashOpPage]) {
         if let Engine::Traced(engine) = &mut self.engine {
             engine.observer_mut().set_op_pages(places);
         }
     }
 
-    /// Returns the flash operations and requests that ended since the last call, in order of their end; empty unless
-    /// [`TimingOptions::records_trace`] is set and the engine is [`TimingMode::Event`].
+    /// Returns the flash operations and host requests that ended since the last call, in order of their end. Empty
+    /// unless the engine is [`TimingMode::Event`] and [`TimingOptions::records_trace`] is set.
     pub fn take_trace(&mut self) -> TimingTrace {
         match &mut self.engine {
             Engine::Traced(engine) => engine.observer_mut().take_trace(),

@@ -3,7 +3,8 @@
 use super::TimingOptions;
 use crate::operation::FlashOp;
 
-/// Time from which the single NVRAM is free. Its stores and scans are served in the order in which they become ready.
+/// Timing of the single NVRAM: the time from which it is free. Its stores and scans are served in the order in which
+/// they become ready.
 #[derive(Clone, Debug)]
 pub(super) struct NvramTiming {
     free_at: u64,
@@ -15,18 +16,18 @@ impl NvramTiming {
         Self { free_at: 0, line_read_ps: options.nvram_line_read_ps }
     }
 
-    /// Books a scan of NVRAM that can begin at `ready`; returns the time when it ends, nanoseconds.
+    /// Books a scan of NVRAM that can begin at time `ready`. Returns the time when the scan ends, nanoseconds.
     pub(super) fn book_scan(&mut self, scan: &FlashOp, ready: u64) -> u64 {
         self.book(ready, self.scan_ns(scan))
     }
 
-    /// Returns the time that a scan of NVRAM takes, nanoseconds.
+    /// Returns how long a scan of NVRAM takes, nanoseconds.
     pub(super) fn scan_ns(&self, scan: &FlashOp) -> u64 {
         u64::from(scan.count).saturating_mul(self.line_read_ps) / 1000
     }
 
-    /// Books stores to NVRAM that take `ns` nanoseconds in all, for a request that starts at `now`; returns the time
-    /// from `now` until they end, nanoseconds.
+    /// Books stores to NVRAM that take `ns` nanoseconds in all, for a request that starts at time `now`. Returns the
+    /// time from `now` until the stores end, nanoseconds.
     #[inline]
     pub(super) fn book_stores(&mut self, now: u64, ns: u64) -> u64 {
         if ns == 0 { 0 } else { self.book(now, ns) - now }

@@ -15,7 +15,7 @@ use crate::operation::OpKind;
 /// End mark of the linked lists of flash operations that cannot be queued yet.
 pub(super) const END_OF_LIST: u32 = u32::MAX;
 
-/// Value of [`WaitingOp::queue`] by which a waiting entry is a scan of NVRAM instead of an operation.
+/// Value of [`WaitingOp::queue`] that marks the waiting entry as a scan of NVRAM instead of a flash operation.
 pub(super) const SCAN_WAITER: u8 = 3;
 
 /// How the completion of a flash operation affects the host request in whose list it is.
@@ -30,13 +30,14 @@ pub(super) enum OpRole {
     Blocking,
 }
 
-/// A queued flash operation, or a series of copies: alternate reads and programs that share one queue entry.
+/// Entry of a queue of an array: a flash operation, or a series of copies (alternate reads and programs).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct QueuedOp {
-    /// Head of the linked list of operations that wait for this operation, latest first.
+    /// Head of the linked list of operations that wait until this operation has completed, latest first.
     pub(super) first_waiter: u32,
-    /// Slot number of the host request that waits for this operation. For [`OpRole::Background`] instead the number of
-    /// operations that follow in the same queue entry, alternately programs and reads.
+    /// Slot number of the host request that waits for this operation. In background work ([`OpRole::Background`]), for
+    /// which no request waits, instead the number of further operations in this queue entry: alternate programs and
+    /// reads of a series of copies.
     pub(super) request_or_more: u32,
     /// Time of the operation's transfer on the channel, nanoseconds; saturates at 4.29 s.
     pub(super) transfer_ns: u32,
@@ -56,7 +57,7 @@ impl QueuedOp {
         plane: 0,
     };
 
-    /// Placeholder for the flash operation in a [`WaitingOp`] that is a scan of NVRAM instead.
+    /// Placeholder for the operation in a [`WaitingOp`] that stands for a scan of NVRAM.
     pub(super) const SCAN_PLACEHOLDER: Self = Self::EMPTY;
 
     /// Returns the queue entry for a series of background copies of `count` pages within one array: read, program,
@@ -71,7 +72,7 @@ impl QueuedOp {
         self.role == OpRole::Background && self.first_waiter == END_OF_LIST
     }
 
-    /// Returns the number of operations that follow in the same queue entry: more than 0 only for a series of copies
+    /// Returns the number of operations in this queue entry after the first. Greater than 0 only for a series of copies
     /// (alternate reads and programs).
     #[inline(always)]
     pub(super) fn further_ops(&self) -> u32 {
@@ -92,7 +93,7 @@ impl QueuedOp {
     }
 }
 
-/// Queue of flash operations of an array (die or plane), first in first out. The front entry is stored outside the ring
+/// First-in-first-out queue of flash operations of an array (die or plane). The front entry is stored outside the ring
 /// of the other entries, so that an array that works through a series of copies touches nothing but its own state.
 #[derive(Clone, Debug)]
 pub(super) struct OpQueue {
@@ -100,12 +101,12 @@ pub(super) struct OpQueue {
     front: QueuedOp,
     /// Number of entries in the queue, the front included. A series of copies (many operations) is one entry.
     len: u32,
-    /// Number of flash operations in all entries of the queue. A series of copies counts with all its operations that
-    /// are left.
+    /// Number of flash operations in all entries of the queue. A series of copies counts with all its remaining
+    /// operations.
     ops: u32,
     /// Number of erases among the queued operations.
     erases: u32,
-    /// Index, in the ring buffer, of the queue's second entry.
+    /// Index of the queue's second entry in the ring buffer.
     head: u32,
     /// Ring buffer of the queue entries after the front; the buffer's length is a power of two.
     ring: Vec<QueuedOp>,
@@ -211,16 +212,16 @@ impl OpQueue {
         op
     }
 
-    /// Removes a read and its program from the series of copies at the front of the queue, which must have further
-    /// operations.
+    /// Removes one page copy (a read and its program) from the series of copies at the front of the queue. The series
+    /// must have further operations.
     #[inline(always)]
     pub(super) fn pop_copy(&mut self) {
         self.ops -= 2;
         self.front.request_or_more -= 2;
     }
 
-    /// Puts the operation that the last [`Self::pop`] removed back to the front of the queue. It must be of a series of
-    /// copies (alternate reads and programs in one entry) that still has further operations.
+    /// Puts the operation that [`Self::pop`] removed last back to the front of the queue. The operation must belong to
+    /// a series of copies (alternate reads and programs in one entry) that still has further operations.
     pub(super) fn undo_pop(&mut self) {
         self.ops += 1;
         self.front.request_or_more += 1;
@@ -248,15 +249,16 @@ impl OpQueue {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WaitingOp {
     pub(super) op: QueuedOp,
-    /// Array (die or plane) whose queue the operation will join; number of the scan if `queue` is [`SCAN_WAITER`].
+    /// Number of the array (die or plane) whose queue the operation will join. If `queue` is [`SCAN_WAITER`], the
+    /// number of the NVRAM scan.
     pub(super) array: u32,
     pub(super) queue: u8,
-    /// Next element of the linked list in which this operation is: operations that wait for one operation, are held
-    /// back by one request or scan, or free slots of the slab.
+    /// Next element of the linked list to which this operation belongs. A list has the operations that wait for one
+    /// operation, request or scan, or the free slots of the slab.
     pub(super) next_waiter: u32,
 }
 
-/// Storage of flash operations that cannot be queued yet, in linked lists.
+/// Storage of flash operations that cannot be queued yet, as linked lists.
 #[derive(Clone, Debug)]
 pub(super) struct WaitingOps {
     waiters: Vec<WaitingOp>,
@@ -284,7 +286,7 @@ impl WaitingOps {
         waiter
     }
 
-    /// Returns the operation number `id` among those that cannot be queued yet.
+    /// Returns operation number `id` of those that cannot be queued yet.
     pub(super) fn op_mut(&mut self, id: u32) -> &mut QueuedOp {
         &mut self.waiters[id as usize].op
     }

@@ -11,23 +11,23 @@
 use super::op_queue::END_OF_LIST;
 use crate::operation::FlashOp;
 
-/// One scan of NVRAM that has not ended.
+/// One unfinished scan of NVRAM, by which GC searches for the referrers of a victim block.
 #[derive(Clone, Debug)]
 pub(super) struct NvramScan {
     pub(super) op: FlashOp,
     /// Arrays (dies or planes) that hold the victim block for which the scan searches.
     pub(super) victim_arrays: Vec<u32>,
-    /// Slot number of the host request that waits for the scan of NVRAM, or [`END_OF_LIST`].
+    /// Slot number of the host request that waits for the scan of NVRAM; [`END_OF_LIST`] if no request waits.
     pub(super) request_slot: u32,
-    /// Number of flash operations that have to complete before the scan's state is checked again.
+    /// Number of flash operations that have to complete before it is checked again whether the scan of NVRAM can start.
     pub(super) pending_ops: u32,
     /// Head of the linked list of operations held back until the scan of NVRAM ends, latest first.
     pub(super) first_held_op: u32,
-    /// Whether the scan has a booked time on the NVRAM.
+    /// Whether the scan has been given its time on the NVRAM.
     pub(super) is_booked: bool,
 }
 
-/// All NVRAM scans that have not ended.
+/// All unfinished scans of NVRAM.
 #[derive(Clone, Debug, Default)]
 pub(super) struct NvramScans {
     slots: Vec<Option<NvramScan>>,
@@ -67,8 +67,8 @@ impl NvramScans {
         self.slots[number as usize].take().expect("a scan ends once")
     }
 
-    /// Whether scan `number` of NVRAM waits for no flash operation, is not booked, and is the earliest for its arrays
-    /// (dies or planes).
+    /// Whether scan `number` of NVRAM can be given its time: no flash operation precedes it, it is not booked already,
+    /// and it is the earliest scan for its arrays (dies or planes).
     pub(super) fn can_book(&mut self, number: u32) -> bool {
         let &mut NvramScan { pending_ops: pending, is_booked, victim_arrays: ref arrays, .. } =
             self.get_mut(number);
@@ -76,7 +76,7 @@ impl NvramScans {
         pending == 0 && !is_booked && self.first_on_array(first_array) == Some(number)
     }
 
-    /// Returns the number of the earliest NVRAM scan for a victim block that begins on array `first_array`.
+    /// Returns the number of the earliest unfinished NVRAM scan whose victim block begins on array `first_array`.
     pub(super) fn first_on_array(&self, first_array: Option<u32>) -> Option<u32> {
         let is_there = |&&number: &&u32| {
             let scan = self.slots[number as usize].as_ref();

@@ -17,7 +17,8 @@ use super::{ControllerWork, FlashTiming, Layout, Place, RequestKind, TimingOptio
 use crate::address::PlaneId;
 use crate::operation::{FlashOp, OpKind};
 
-/// Timeline of an array (die or plane) or a channel: the time from which it is free. Bookings are served in order.
+/// Timeline of an array (die or plane) or of a channel: the time from which it is free. Bookings are served in their
+/// order.
 #[derive(Clone, Copy, Default, Debug)]
 struct FreeTime {
     free_at: u64,
@@ -25,8 +26,8 @@ struct FreeTime {
 }
 
 impl FreeTime {
-    /// Books `ns` nanoseconds on the timeline of an array or channel, from `ready` or from its next free time,
-    /// whichever is later. Returns the start.
+    /// Books an array or channel for `ns` nanoseconds, from time `ready` or from the time when it is free, whichever is
+    /// later. Returns the start.
     #[inline]
     fn book(&mut self, ready: u64, ns: u64) -> u64 {
         let start = self.free_at.max(ready);
@@ -35,7 +36,7 @@ impl FreeTime {
         start
     }
 
-    /// Books the array or channel of this timeline from `start` to `end`.
+    /// Books an array or channel from time `start` to time `end`, nanoseconds.
     #[inline]
     fn hold(&mut self, start: u64, end: u64) {
         self.free_at = end;
@@ -66,7 +67,8 @@ impl FreeTimes {
         }
     }
 
-    /// Books one flash operation on its array (die or plane) and channel, and returns its end.
+    /// Books one flash operation on its array (die or plane) and channel, from time `ready` on at the earliest. Returns
+    /// the time when the operation ends.
     #[inline]
     fn book(&mut self, op: &FlashOp, ready: u64) -> u64 {
         let FlashTiming { read_ns, program_ns, erase_ns, .. } = self.flash;
@@ -84,8 +86,8 @@ impl FreeTimes {
         end
     }
 
-    /// Returns the time at which everything ends that is booked on the planes of the superblock whose first plane is
-    /// `plane`.
+    /// Returns the time at which all operations have ended that are booked on the arrays of the block whose first plane
+    /// is `plane`.
     fn block_free_at(&self, plane: PlaneId) -> u64 {
         let arrays = self.layout.arrays_of_block(plane);
         arrays.into_iter().map(|array| self.arrays[array as usize].free_at).max().unwrap_or(0)
@@ -97,7 +99,7 @@ impl FreeTimes {
         (&mut self.arrays[array as usize], &mut self.channels[channel as usize])
     }
 
-    /// Books a series of page copies within one array (die or plane) and returns the end of the last. After the first
+    /// Books a series of page copies within one array (die or plane). Returns the end of the last copy. After the first
     /// copy all channel bookings end before those of the array, so the other copies do not wait and are booked at once.
     fn book_copies(&mut self, copies: &FlashOp, ready: u64) -> u64 {
         let [read, program] = copies.copy_read_and_program();
@@ -123,10 +125,10 @@ pub(super) struct TimelineEngine {
     blocking_gc: bool,
     controller_overhead_ns: u64,
     codec: CodecUnits,
-    /// End time of each flash operation of the request's list, nanoseconds.
+    /// End time of each flash operation of the list being booked, nanoseconds.
     ends: Vec<u64>,
-    /// Completion times of unfinished requests; past ones are removed only when a query needs it. `None` in open loop,
-    /// where there are no queries.
+    /// Completion times of unfinished requests. Times that have passed are removed only when a query needs it. `None`
+    /// in open loop, where there are no queries.
     unfinished: Option<UnfinishedRequests>,
     /// Latest completion time of all requests, nanoseconds.
     answered_at: u64,
@@ -181,7 +183,7 @@ impl TimelineEngine {
         self.book_all(ops);
     }
 
-    /// Returns the completion times of unfinished requests, after removing those that are past.
+    /// Removes the completion times that have passed, and returns those of unfinished requests.
     #[inline]
     fn unfinished(&mut self) -> &mut UnfinishedRequests {
         let unfinished = self.unfinished.as_mut().expect("in open loop nobody asks for unfinished requests");
@@ -189,8 +191,7 @@ impl TimelineEngine {
         unfinished
     }
 
-    /// Books a list of flash operations and returns the time when those that the host waits for have ended,
-    /// nanoseconds.
+    /// Books a list of flash operations. Returns the time when those for which the host waits have ended, nanoseconds.
     #[inline]
     fn book_all(&mut self, ops: &[FlashOp]) -> u64 {
         if let [op] = ops

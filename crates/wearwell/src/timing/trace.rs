@@ -23,40 +23,41 @@ use crate::stats::FlashOpPage;
 
 /// A period of simulated time: start and end, nanoseconds since the start of the run.
 type TimeSpan = (u64, u64);
-/// A queue: number of its array (die or plane), and its number on the array.
+/// Identity of a queue: number of its array (die or plane), and index of the queue among those of the array.
 type QueueId = (u32, u8);
 
-/// Receives what the event engine does, step by step.
+/// Observer that the event engine calls at each step of each flash operation.
 pub(super) trait TimingObserver: Clone + Debug {
-    /// Whether the steps are recorded; if not, all functions do nothing.
+    /// Whether the observer records steps. If not, all its functions do nothing.
     const RECORDS_STEPS: bool;
 
-    /// Creates the observer of an engine with this number of arrays.
+    /// Creates the observer of an event engine that has `arrays` arrays (dies or planes).
     fn of_arrays(arrays: usize) -> Self;
-    /// Called when a list of operations is submitted at `now`, for a request or in the background.
+    /// Called when a list of flash operations is submitted at time `now`: by the request with this number, or in the
+    /// background if it is `None`.
     fn ops_submitted(&mut self, _request: Option<u64>, _now: u64, _ops: &[FlashOp]) {}
     /// Called when the next flash operation of the submitted list is admitted: it will be queued, or held back.
     fn op_admitted(&mut self, _op: &FlashOp) {}
-    /// Called when the admitted or released operation joins a queue, as an entry of `count` operations.
+    /// Called when the flash operation that was admitted or released joins a queue, as an entry of `count` operations.
     fn op_queued(&mut self, _queue: QueueId, _count: u32) {}
-    /// Called when the admitted operation is held back under number `waiter`.
+    /// Called when the flash operation just admitted is held back, and waits under number `waiter`.
     fn op_held(&mut self, _waiter: u32) {}
-    /// Called before the operation held back under number `waiter` joins its queue.
+    /// Called before the flash operation that waits under number `waiter` joins its queue.
     fn op_released(&mut self, _waiter: u32) {}
     /// Called when the first `count` flash operations of an array's queue start (an array is a die, or a plane that
     /// works independently).
     fn ops_started(&mut self, _queue: QueueId, _count: u8, _now: u64) {}
-    /// Called when the operation `member` positions after the front of a queue has the channel for a period.
+    /// Called when the flash operation `member` positions after the front of a queue is given the channel for a period.
     fn op_transferred(&mut self, _queue: QueueId, _member: u8, _span: TimeSpan) {}
-    /// Called when the first `count` flash operations of an array's queue are suspended.
+    /// Called when the first `count` operations of an array's queue, a program or erase, are suspended for host reads.
     fn ops_suspended(&mut self, _queue: QueueId, _count: u8, _now: u64) {}
-    /// Called when the first `count` flash operations of an array's queue are resumed.
+    /// Called when the first `count` operations of an array's queue, a suspended program or erase, are resumed.
     fn ops_resumed(&mut self, _queue: QueueId, _count: u8, _now: u64) {}
     /// Called when the first flash operation of an array's queue ends and leaves the queue.
     fn op_ended(&mut self, _queue: QueueId, _now: u64) {}
     /// Called when a scan of NVRAM occupies the NVRAM for a period.
     fn nvram_scanned(&mut self, _span: TimeSpan) {}
-    /// Called when a request that arrived at the start of a period is answered at its end.
+    /// Called when a host request is answered. The period begins with its arrival and ends with the answer.
     fn request_answered(&mut self, _number: u64, _kind: RequestKind, _span: TimeSpan) {}
 }
 
@@ -72,28 +73,31 @@ impl TimingObserver for NoObserver {
     }
 }
 
-/// One flash operation that ran, with its times: nanoseconds since the start of the run.
+/// One flash operation that has ended, with its times in nanoseconds since the start of the run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TracedOp {
-    /// Number of the operation: 0, 1, 2, .. in order of submission, each copy of a batch as two.
+    /// Number of the flash operation: 0, 1, 2, .. in order of submission. Each copy of a batch counts as two.
     pub op_number: u64,
     /// The operation: a read, program or erase, its plane and its cause.
     pub op: FlashOp,
-    /// Where the operation took place; absent if the driver does not say
+    /// Page or block on which the flash operation was executed; absent unless the driver has supplied it
     /// ([`Timing::set_op_pages`](super::Timing::set_op_pages)).
     pub page: Option<FlashOpPage>,
-    /// Number of the request that caused the operation, whether or not it waits for it; absent for work that the device
-    /// started on its own.
+    /// Number of the host request that caused the flash operation, whether or not the request waits for it; absent for
+    /// work that the device started on its own.
     pub request_number: Option<u64>,
-    /// Time at which the operation was submitted.
+    /// Time at which the flash operation was submitted, nanoseconds since the start of the run.
     pub submitted_ns: u64,
-    /// Time from which the operation occupied its array (die or plane).
+    /// Time from which the flash operation occupied its array (die or plane), nanoseconds since the start of the run.
     pub start_ns: u64,
-    /// Time at which the operation ended. The operations of a multi-plane read end one after the other.
+    /// Time at which the flash operation ended, nanoseconds since the start of the run. The operations of a multi-plane
+    /// read end one after the other.
     pub end_ns: u64,
-    /// Start and end of the transfer on the channel; absent for an erase.
+    /// Start and end of the flash operation's transfer on the channel, nanoseconds since the start of the run; absent
+    /// for an erase.
     pub transfer_ns: Option<(u64, u64)>,
-    /// Start and end of each period in which the program or erase was suspended for host reads.
+    /// Start and end of each period in which the program or erase was suspended for host reads, nanoseconds since the
+    /// start of the run.
     pub suspended_ns: Vec<(u64, u64)>,
 }
 
@@ -110,12 +114,12 @@ pub struct TracedRequest {
     pub answered_ns: u64,
 }
 
-/// What ended since the trace was last taken, in order of time.
+/// Flash operations, host requests and NVRAM scans that ended since the trace was last taken.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct TimingTrace {
-    /// Flash operations that ended, in order of their end.
+    /// Flash operations that ended, in the order in which they ended.
     pub ops: Vec<TracedOp>,
-    /// Host requests that were answered, in order of their answer.
+    /// Host requests that were answered, in the order of their answers.
     pub requests: Vec<TracedRequest>,
     /// Start and end of each scan of NVRAM that was booked, nanoseconds since the start of the run.
     pub scans: Vec<(u64, u64)>,
@@ -124,34 +128,34 @@ pub struct TimingTrace {
 /// Observer of the event engine that records every flash operation.
 #[derive(Clone, Debug)]
 pub(super) struct OpTracer {
-    /// Operations that have not ended, by number.
+    /// Flash operations that have not ended, by operation number.
     unfinished: FxHashMap<u64, TracedOp>,
-    /// Numbers of the queued operations of each queue of each array (die or plane).
+    /// Numbers of the flash operations in each of the three queues of each array (die or plane).
     queues: Vec<[VecDeque<u64>; 3]>,
-    /// Numbers of the operations that are held back, by their place in the slab of waiters.
+    /// Numbers of the flash operations that are held back, by the number under which they wait.
     waiting: FxHashMap<u32, u64>,
-    /// Number of the operation that is being admitted or released.
+    /// Number of the flash operation that is being admitted or released.
     current: u64,
-    /// Number of the operation that is admitted next.
+    /// Number of the flash operation that will be admitted next.
     next: u64,
-    /// Number of operations submitted so far.
+    /// Number of flash operations submitted so far.
     submitted: u64,
     places: Vec<FlashOpPage>,
     done: TimingTrace,
 }
 
 impl OpTracer {
-    /// Sets the places of the operations that are submitted next.
+    /// Sets the pages on which the operations that are submitted next are executed, in their order.
     pub(super) fn set_op_pages(&mut self, places: &[FlashOpPage]) {
         places.clone_into(&mut self.places);
     }
 
-    /// Returns the operations, requests and scans that ended since the last call.
+    /// Returns the flash operations, host requests and NVRAM scans that ended since the last call.
     pub(super) fn take_trace(&mut self) -> TimingTrace {
         std::mem::take(&mut self.done)
     }
 
-    /// Calls `change` for the first `count` operations of a queue.
+    /// Calls `change` for each of the first `count` operations of a queue.
     fn of_front(&mut self, (array, queue): QueueId, count: u8, change: impl Fn(&mut TracedOp)) {
         for number in self.queues[array as usize][queue as usize].iter().take(usize::from(count)) {
             change(self.unfinished.get_mut(number).expect("a queued operation has not ended"));

@@ -6,10 +6,10 @@
 //! used up, the next ones are selected from that list by a partition without branches. The price is an occasional
 //! selection, and a shift of the sorted times if a request overtakes many.
 //!
-//! Invariant: no time in `rest` is before one in `front`.
+//! Invariant: no time in the unsorted list is before one in the sorted list.
 
-/// Minimum number of completion times that are moved from the unsorted to the sorted list together, if there are as
-/// many.
+/// Minimum number of completion times that are moved at once from the unsorted to the sorted list (all of them, if
+/// there are fewer).
 const FEWEST: usize = 64;
 
 /// Completion times of unfinished requests, the earliest ones sorted.
@@ -50,7 +50,7 @@ impl UnfinishedRequests {
         self.front.last().copied()
     }
 
-    /// Removes and returns the earliest completion time of an unfinished request, if it is not after `to`.
+    /// Removes and returns the earliest completion time of an unfinished request, if it is not later than time `to`.
     #[inline]
     pub(super) fn pop_until(&mut self, to: u64) -> Option<u64> {
         let first = self.earliest_completion().filter(|&first| first <= to)?;
@@ -58,8 +58,8 @@ impl UnfinishedRequests {
         Some(first)
     }
 
-    /// Moves the earliest completion times from the unsorted list `rest` to the sorted list `front`: an eighth of them,
-    /// so that a long list is not scanned too often.
+    /// Moves the earliest completion times from the unsorted to the sorted list. An eighth of the times is moved, so
+    /// that a long list is not scanned too often.
     fn select(&mut self) {
         let count = self.rest.len();
         let stay = count - (count / 8).max(FEWEST).min(count);

@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::nand::{Nand, Oob};
 use crate::store::Store;
 
-/// How a device records which of its data pages are valid.
+/// Choice of how a device records which of its data pages are valid, in RAM or on flash.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ValidityPart {
     /// Validity of data pages is a bitmap in RAM, one bit per page.
@@ -74,7 +74,8 @@ impl AnyValidity {
         })
     }
 
-    /// Returns the number of invalid pages that are recorded in the buffer in RAM before it is written to flash.
+    /// Returns the number of reported invalid pages after which the record of invalid pages writes its buffer in RAM to
+    /// flash; 1 if it has no buffer.
     #[inline]
     pub(crate) fn entries_per_flush(&self) -> u32 {
         match self {
@@ -96,11 +97,12 @@ impl AnyValidity {
         }
     }
 
-    /// Writes records of invalid pages to flash while a device is built in a known state, but as few pages as possible:
-    /// otherwise the same bitmap or log pages would be written again and again although GC does not run.
+    /// Executes deferred writes of the record of invalid pages while a device is built directly in a given state
+    /// (without executing host writes). A bitmap on flash is written only when many invalid pages wait for their bits,
+    /// so that its pages are not written again and again.
     pub(crate) fn write_deferred_in_construction<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
-        /// Number of waiting invalid pages (with bits that are not set in the bitmap on flash yet) from which on a
-        /// bitmap page is written with all that wait for it. Each write searches all waiting pages.
+        /// Minimum number of invalid pages, waiting in RAM for their bits in the bitmap on flash, at which a bitmap
+        /// page is written with the bits of all that wait for it. Each write searches all waiting pages.
         const WAITING: usize = 1 << 14;
         match self {
             Self::Ram(_) | Self::Gecko(_) => Ok(()),
@@ -110,8 +112,8 @@ impl AnyValidity {
         }
     }
 
-    /// Writes all records of invalid pages from RAM to flash, when the device is built; Logarithmic Gecko writes all of
-    /// them as one sorted run.
+    /// Writes all records of invalid pages from RAM to flash, at the end of the construction of a device. Logarithmic
+    /// Gecko writes all of them as one sorted run.
     pub(crate) fn finish_construction<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         if let Self::Bitmap(bitmap) = self {
             while bitmap.write_back(io)? {}
@@ -124,7 +126,8 @@ impl AnyValidity {
         Ok(())
     }
 
-    /// Whether an invalid page, or the opening of a block, is recorded only in RAM and not on flash.
+    /// Whether an invalid page, or the opening of a block, is recorded only in RAM and would be lost with it. Always
+    /// `false` for a bitmap in RAM.
     #[inline]
     pub(crate) fn has_unwritten(&self) -> bool {
         match self {
@@ -135,9 +138,9 @@ impl AnyValidity {
         }
     }
 
-    /// Writes the buffered records of invalid pages to flash, or requests the write, although they do not fill a page.
-    /// A page may be written even without new records, because it advances [`AnyValidity::durable_until_sequence`],
-    /// which recovery reads from flash.
+    /// Writes the buffered records of invalid pages to flash although they do not fill a page. Logarithmic Gecko only
+    /// requests the write. A page may be written even without new records, because it advances
+    /// [`AnyValidity::durable_until_sequence`], which recovery reads from flash.
     pub(crate) fn flush<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         match self {
             Self::Ram(_) => Ok(()),
@@ -169,8 +172,8 @@ impl AnyValidity {
         Ok(())
     }
 
-    /// Calls `each` with every block that has invalid pages and a bitmap of these. Reads each flash page of the record
-    /// of invalid pages at most once. Does nothing for a bitmap in RAM.
+    /// Calls `each` for every block that has invalid pages, with a bitmap of these pages. Reads each flash page of the
+    /// record of invalid pages at most once. Does nothing for a bitmap in RAM.
     pub(crate) fn for_each_invalid_block<N: Nand>(
         &mut self,
         io: &mut Store<N>,
@@ -264,12 +267,12 @@ impl AnyValidity {
         }
     }
 
-    /// Marks a page that was recorded as invalid as valid again, because its content was written again (recycling).
+    /// Marks an invalid page as valid again, because recycling reuses the page for a write with the same content.
     pub(crate) fn revive(&mut self, ppn: Ppn) {
         on_flash!(self, store => store.revive(ppn), in RAM bitmap => bitmap.mark_valid(ppn));
     }
 
-    /// Records the page as invalid: its data is obsolete.
+    /// Records that the data of the page is obsolete.
     #[inline]
     pub(crate) fn mark_invalid(&mut self, ppn: Ppn) {
         self.invalidate(ppn);
@@ -290,19 +293,18 @@ impl AnyValidity {
         }
     }
 
-    /// Whether the page is valid. Panics unless validity is a bitmap in RAM.
+    /// Whether the page is valid according to the bitmap in RAM. Panics if validity is recorded on flash.
     #[inline]
     pub(crate) fn is_valid(&self, ppn: Ppn) -> bool {
         self.ram().is_valid(ppn)
     }
 
-    /// Appends the valid pages among `count` pages from `first` on to `out`. Panics unless validity is a bitmap in RAM.
+    /// Appends to `out` the valid pages among `count` pages from `first` on. Panics if validity is recorded on flash.
     pub(crate) fn collect_valid(&self, first: Ppn, count: u32, out: &mut Vec<Ppn>) {
         self.ram().collect_valid(first, count, out);
     }
 
-    /// Returns the number of valid pages among `count` pages from `first` on. Panics unless validity is a bitmap in
-    /// RAM.
+    /// Returns the number of valid pages among `count` pages from `first` on. Panics if validity is recorded on flash.
     pub(crate) fn count_valid(&self, first: Ppn, count: u32) -> u32 {
         self.ram().count_valid(first, count)
     }

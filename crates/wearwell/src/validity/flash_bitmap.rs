@@ -38,14 +38,14 @@ use crate::nand::{Geometry, Nand, Oob};
 use crate::operation::Cause;
 use crate::store::{Store, Stream};
 
-/// Bytes of RAM for the PPN of each page of the validity bitmap on flash.
+/// Bytes of RAM per page of the validity bitmap on flash: the directory stores the PPN of each.
 const DIRECTORY_ENTRY_BYTES: u64 = 4;
 
 /// Options of the page validity bitmap on flash ([`FlashBitmap`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct BitmapOptions {
     /// Whether one write of a bitmap page sets the bits of all invalid pages that wait in RAM for this bitmap page. If
-    /// false, one write sets one bit, as in the papers' cost model.
+    /// false, one write sets one bit, which is the cost model of the papers (μ-FTL, `GeckoFTL`).
     pub batches_updates: bool,
 }
 
@@ -72,11 +72,11 @@ pub struct FlashBitmap {
     slots_per_page: u32,
     /// PPN of each page of the validity bitmap; [`Ppn::NONE`] if it was never written.
     directory: Vec<Ppn>,
-    /// Whether the bits on flash of each block (or part of a large block) are obsolete, because they are older than the
-    /// last opening of the block. They count as zeros then.
+    /// For each block (or part of a large block), whether its bits on flash are obsolete, because they are older than
+    /// the last opening of the block. Obsolete bits count as zeros.
     void: Vec<bool>,
-    /// Number of a bitmap page: all bitmap pages before it have no obsolete bits (of a block that was opened since they
-    /// were written).
+    /// Number of the bitmap page at which a search for obsolete bits (older than the last opening of their block)
+    /// starts. No bitmap page with a smaller number has any.
     void_from: u32,
     /// Invalid pages whose bits are not set on flash yet, oldest first.
     queue: VecDeque<Ppn>,
@@ -117,9 +117,9 @@ impl FlashBitmap {
         self.queue.len()
     }
 
-    /// Adopts, after a loss of RAM, the newest version on flash of each bitmap page. `pages` are all pages of the
-    /// validity bitmap that a scan found. No flash operation. What was only in RAM is lost: see
-    /// [`FlashBitmap::write_back`].
+    /// Finds, after a loss of RAM, the newest version on flash of each page of the validity bitmap. `pages` are all
+    /// pages of the bitmap that a scan of the flash found. Performs no flash operation. Reports that were only in RAM
+    /// are lost: see [`FlashBitmap::write_back`].
     pub fn recover(&mut self, pages: &[(Ppn, Oob)]) {
         let mut newest = vec![0; self.directory.len()];
         self.directory.fill(Ppn::NONE);
@@ -133,14 +133,14 @@ impl FlashBitmap {
         }
     }
 
-    /// Whether an invalid page, or the fact that a block's bits on flash are obsolete, is recorded only in RAM.
-    /// O(blocks) at worst.
+    /// Whether RAM holds changes of the validity bitmap that are not on flash: an invalid page, or the fact that a
+    /// block's bits are obsolete. O(blocks) at worst.
     pub fn has_unwritten(&self) -> bool {
         !self.queue.is_empty() || self.first_obsolete_page().is_some()
     }
 
-    /// Writes one bitmap page with changes that exist only in RAM (battery flush, shutdown), all of them; returns
-    /// `false` once all changes are on flash. One read and one program.
+    /// Writes one page of the validity bitmap with all of its changes that exist only in RAM. A battery does so when
+    /// power fails, and a shutdown does. Returns `false` once no page has such changes. Costs one read and one program.
     ///
     /// # Errors
     /// Any error of the flash; nothing is lost then.
@@ -154,8 +154,8 @@ impl FlashBitmap {
         Ok(unwritten.is_some())
     }
 
-    /// Calls `invalid` with each block that has invalid pages, and a bitmap of these pages: bit `k` is page `k`. Reads
-    /// every page of the validity bitmap on flash once.
+    /// Calls `invalid` for each block that has invalid pages, with a bitmap of these pages: bit `k` is page `k` of the
+    /// block. Reads every page of the validity bitmap on flash once.
     ///
     /// # Errors
     /// Any error of the flash.
@@ -206,16 +206,16 @@ impl FlashBitmap {
         first..(first + self.slots_per_page as usize).min(self.void.len())
     }
 
-    /// Returns the number of the first bitmap page on flash with obsolete bits (of a block opened since). A page that
-    /// was never written holds zeros and needs no write.
+    /// Returns the number of the first page of the validity bitmap on flash that has obsolete bits (older than the last
+    /// opening of their block). A bitmap page that was never written holds zeros and is not returned.
     fn first_obsolete_page(&self) -> Option<u32> {
         (self.void_from..self.bitmap_pages()).find(|&id| {
             self.directory[id as usize].to_option().is_some() && self.void[self.slots(id)].contains(&true)
         })
     }
 
-    /// Loads page `id` of the validity bitmap into `self.page`, with the obsolete bits (of blocks opened since) zeroed.
-    /// Costs one read, none if the page was never written.
+    /// Reads page `id` of the validity bitmap into the page buffer in RAM and zeroes its obsolete bits (older than the
+    /// last opening of their block). Costs one flash read, or none if the bitmap page was never written.
     fn load<N: Nand>(&mut self, io: &mut Store<N>, id: u32) -> Result<()> {
         let Some(place) = self.directory[id as usize].to_option() else {
             self.page.fill(0);
@@ -230,7 +230,8 @@ impl FlashBitmap {
         Ok(())
     }
 
-    /// Sets, in the loaded page `id` of the validity bitmap, the bits of all invalid pages that wait for it in RAM.
+    /// Sets, in the copy in RAM of page `id` of the validity bitmap, the bits of all invalid pages that wait for this
+    /// bitmap page.
     fn apply_waiting(&mut self, id: u32) {
         for &ppn in &self.queue {
             let place = self.place(ppn);
@@ -240,8 +241,9 @@ impl FlashBitmap {
         }
     }
 
-    /// Writes page `id` of the validity bitmap with the bits of all invalid pages that wait for it or, unless `all`,
-    /// with only the bit of the page that waits longest, which must belong to this bitmap page.
+    /// Writes page `id` of the validity bitmap. With `all`, the bits of all invalid pages that wait for this bitmap
+    /// page are set first. Without, only the bit of the page that waits longest is set, which must belong to this
+    /// bitmap page.
     fn write<N: Nand>(&mut self, io: &mut Store<N>, id: u32, all: bool) -> Result<()> {
         self.load(io, id)?;
         if all {
@@ -282,7 +284,8 @@ impl Validity for FlashBitmap {
         self.queue.push_back(ppn);
     }
 
-    /// Marks the bits of the block on flash as obsolete and drops its invalid pages that wait in RAM. O(waiting pages).
+    /// Marks the bits of the block on flash as obsolete and drops the block's invalid pages that wait in RAM. O(waiting
+    /// pages).
     fn block_opened(&mut self, block: BlockId) {
         let first = block.0 * self.slots_per_block;
         self.void[first as usize..(first + self.slots_per_block) as usize].fill(true);
@@ -290,8 +293,8 @@ impl Validity for FlashBitmap {
         self.queue.retain(|&ppn| self.divider.quotient(ppn.0) != block.0);
     }
 
-    /// Appends the valid pages of the block to `out`. Reads each bitmap page that has bits of the block which are not
-    /// obsolete: usually one.
+    /// Appends the valid pages of the block to `out`. Reads each page of the validity bitmap that has bits of the
+    /// block, usually one, unless the block's bits on flash are obsolete.
     fn live_pages<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId, out: &mut Vec<Ppn>) -> Result<()> {
         let pages = block.0 * self.block_pages..(block.0 + 1) * self.block_pages;
         for part in 0..self.slots_per_block {
@@ -309,8 +312,9 @@ impl Validity for FlashBitmap {
         Ok(())
     }
 
-    /// Sets on flash the bit of the invalid page that waits longest, with [`BitmapOptions::batches_updates`] also those
-    /// of the others that belong to the same bitmap page. One read and one program.
+    /// Sets, in the validity bitmap on flash, the bit of the invalid page that waits longest. With
+    /// [`BitmapOptions::batches_updates`] the bits of all waiting pages that belong to the same bitmap page are set
+    /// too. Costs one read and one program.
     fn write_deferred<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
         let Some(&oldest) = self.queue.front() else { return Ok(false) };
         io.flash_ops.record_metadata_reason(MetadataReason::ValidityBit);
@@ -337,8 +341,8 @@ impl Validity for FlashBitmap {
         self.directory.len() as u64 + 1
     }
 
-    /// Bytes of RAM for the validity bitmap on flash, by data structure. Invalid pages that wait for their bits to be
-    /// set, in practice one, are not listed.
+    /// Returns the bytes of RAM for the validity bitmap on flash, by data structure. Invalid pages that wait for their
+    /// bits to be set are not listed: in practice there is one.
     fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
         vec![
             ("validity bitmap directory", self.directory.len() as u64 * DIRECTORY_ENTRY_BYTES),
@@ -358,7 +362,7 @@ fn set_bit(page: &mut [u8], bit: u32) {
     page[bit as usize / 8] |= 1 << (bit % 8);
 }
 
-/// Zeroes `count` bits of a bitmap page from bit `first` on, whole bytes where possible.
+/// Zeroes `count` bits of a bitmap page, starting at bit `first`.
 fn clear_bits(page: &mut [u8], first: u32, count: u32) {
     let end = first + count;
     let mut bit = first;

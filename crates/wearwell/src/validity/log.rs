@@ -65,15 +65,15 @@ use crate::tables::PageSet;
 /// Number of the first page of the validity log. Page numbers wrap at 2^32; the start is close to the end so that every
 /// run of the program exercises that.
 const FIRST_NUMBER: u32 = u32::MAX - 63;
-/// Maximum number of pages of the validity log beyond its bound while a page is cleaned and written: see
-/// [`Validity::metadata_pages`].
+/// Maximum number of pages by which the validity log exceeds its limit while one of its pages is cleaned and another
+/// written; see [`Validity::metadata_pages`].
 const PAGES_IN_FLIGHT: u64 = 3;
 
 /// Options of the log of invalid pages on flash ([`ValidityLog`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ValidityLogOptions {
-    /// Number of physical pages minus logical pages of the device (D). The validity log is bounded to twice as many
-    /// entries.
+    /// Number of physical pages minus logical pages of the device (D). The number of entries of the validity log is
+    /// limited to twice this number.
     pub spare_pages: u64,
 }
 
@@ -82,11 +82,13 @@ pub struct ValidityLogOptions {
 pub struct ValidityLogCounts {
     /// Number of pages reported as invalid to the validity log.
     pub reports: u64,
-    /// Entries of the validity log that cleaning appended again because they were still in force.
+    /// Number of entries of the validity log that cleaning appended again, because their block was not opened since
+    /// they were made.
     pub reinserted_entries: u64,
-    /// Pages of the validity log that were written.
+    /// Number of flash pages written by the validity log.
     pub written_pages: u64,
-    /// Pages of the validity log that were cleaned (entries still in force appended again, the others dropped).
+    /// Number of pages of the validity log that were cleaned: entries in force were appended again, obsolete ones
+    /// dropped.
     pub cleaned_pages: u64,
 }
 
@@ -98,39 +100,39 @@ pub struct ValidityLog {
     block_pages: u32,
     divider: Divider,
     page_entries: u32,
-    /// Modulus of log page numbers in the positions of entries: a power of two greater than the length of the log in
-    /// pages.
+    /// Modulus of log page numbers in the positions of log entries: a power of two greater than the length of the log
+    /// in pages.
     ring: u32,
-    /// Position in the log of the newest entry (invalid page) of each block; [`END_OF_CHAIN`] if the block has none.
+    /// For each block, the position in the log of its newest entry (invalid page), the head of its chain;
+    /// [`END_OF_CHAIN`] if the block has none.
     heads: Vec<u32>,
-    /// Number of times that each block was opened for data, modulo 2^32: log entries from before the last opening are
+    /// For each block, how often it was opened for data, modulo 2^32. Log entries from before the last opening are
     /// obsolete.
     lives: Vec<u32>,
-    /// Number of each block's log entries in force (made since the block was opened), for [`ValidityLog::limit_pages`].
-    /// A controller has it in its table of valid counts.
+    /// For each block, the number of its log entries in force (made since the block was opened).
+    /// [`ValidityLog::limit_pages`] needs their sum. A controller has the counts in its table of valid counts.
     counts_in_force: Vec<u32>,
     in_force: u64,
-    /// PPNs of the validity log's pages, oldest first; the first `cleaned` of them will be discarded at the next flush
-    /// of the buffer.
+    /// PPNs of the validity log's pages, oldest first. Those that are cleaned come first; they are discarded when the
+    /// buffer is written next.
     directory: VecDeque<Ppn>,
     /// Number of the oldest page of the validity log, the first in `directory`.
     oldest: u32,
     cleaned: u32,
-    /// Number of entries already processed on the log page that is being cleaned. `moved`: whether the buffer holds an
-    /// entry of that page.
+    /// Number of entries already processed on the log page that is being cleaned.
     cursor: u32,
     moved: bool,
     cleaning: Vec<u8>,
-    /// Entries (invalid pages) of the next page of the validity log, in RAM.
+    /// Entries (invalid pages) that will be written as the next page of the validity log.
     buffer: Vec<LogEntry>,
-    /// Number of entries in `buffer` that are new reports of invalid pages; the others were moved from the log page
-    /// that is being cleaned.
+    /// Number of entries in `buffer` that are new reports of invalid pages. The other entries were appended again by
+    /// cleaning.
     buffered_reports: u32,
-    /// Invalid pages that were reported when the buffer of the log was full.
+    /// Invalid pages that were reported while the buffer of the log was full, oldest first.
     waiting: VecDeque<Ppn>,
     durable_until: u64,
     page: Vec<u8>,
-    /// Invalid pages that a recovery found in the validity log, so that the first scan after it need not read the log
+    /// Invalid pages that a recovery found in the validity log. They save the first scan after it from reading the log
     /// again. `None` once the log has changed.
     recovered: Option<PageSet>,
     counts: ValidityLogCounts,
@@ -188,18 +190,18 @@ impl ValidityLog {
         self.page_entries
     }
 
-    /// Returns the number of pages of the validity log on flash, including cleaned ones that are not discarded yet.
+    /// Returns the number of flash pages of the validity log, including cleaned pages that are not discarded yet.
     pub fn log_pages(&self) -> u32 {
         self.directory.len() as u32
     }
 
-    /// Returns the number of entries of the validity log in force: those that mark a page invalid whose block was not
-    /// opened again since. A page reported twice counts twice.
+    /// Returns the number of entries of the validity log in force: those whose block was not opened since they were
+    /// made. A page that was reported twice counts twice.
     pub fn live_entries(&self) -> u64 {
         self.in_force
     }
 
-    /// Counts of the validity log since they were last cleared.
+    /// Returns the counts of the validity log (reports, cleaned pages and others) since they were last cleared.
     pub fn counts(&self) -> ValidityLogCounts {
         self.counts
     }
@@ -284,8 +286,8 @@ impl ValidityLog {
         Ok(())
     }
 
-    /// Reads the validity log and returns the pages that its entries in force (made since the page's block was opened)
-    /// mark as invalid.
+    /// Reads the whole validity log and returns the pages that it records as invalid. Obsolete entries, made before
+    /// their block was opened, are ignored.
     fn read_all<N: Nand>(&mut self, io: &mut Store<N>) -> Result<PageSet> {
         let mut dead = PageSet::new(self.pages);
         for index in self.cleaned as usize..self.directory.len() {
@@ -296,16 +298,16 @@ impl ValidityLog {
         Ok(dead)
     }
 
-    /// Whether an invalid page is recorded in RAM only. Entries that cleaning appended to the buffer again do not
-    /// count, because their log page is kept until they are written. If they counted, a log that grows by partly filled
-    /// pages would be cleaned into the next page for ever.
+    /// Whether the log holds a report of an invalid page in RAM that is not on flash. Entries that cleaning appended to
+    /// the buffer again do not count, because their log page is kept until they are written. If they counted, a log
+    /// that grows by partly filled pages would be cleaned into the next page for ever.
     pub fn has_unwritten(&self) -> bool {
         self.buffered_reports > 0 || !self.waiting.is_empty()
     }
 
-    /// Writes the validity log's entries in RAM, one page per call, the last one not full; returns `false` once all are
-    /// on flash. Called at shutdown, and before blocks are erased from which a recovery would have to rebuild the
-    /// entries in RAM. [`Validity::write_deferred`] cleans the log.
+    /// Writes one page of the validity log with entries from RAM, even if they do not fill it. Returns `false` once all
+    /// entries are on flash. Called at shutdown, and before blocks are erased from which a recovery would have to
+    /// rebuild the entries. Does not clean the log; [`Validity::write_deferred`] does.
     ///
     /// # Errors
     /// Any error of the flash.
@@ -341,9 +343,9 @@ impl ValidityLog {
         self.recovered = None;
     }
 
-    /// Adopts, in a recovery, the entries of the validity log page in `self.page`, which was first programmed at
-    /// sequence number `flushed_at`. Pages and entries are read newest first, so the first entry of a block is the head
-    /// of its chain and gives the number of openings of the block.
+    /// Adopts, in a recovery, the entries of the validity log page in the page buffer, which was first programmed at
+    /// sequence number `flushed_at`. Pages and entries are read newest first, so the first entry found of a block is
+    /// the head of the block's chain, and gives the number of openings of the block.
     fn adopt_entries(
         &mut self,
         flushed_at: u64,
@@ -413,8 +415,8 @@ impl ValidityLog {
         (number & (self.ring - 1)) * self.page_entries + slot
     }
 
-    /// Returns the distance, in entries, of `position` in the log from the beginning of the oldest page that was not
-    /// cleaned, around the ring.
+    /// Returns the distance in the log, in entries and around the ring, from the first entry of the oldest page that
+    /// was not cleaned to `position`.
     fn age(&self, position: u32) -> u32 {
         let start = self.position(self.oldest.wrapping_add(self.cleaned), 0);
         if position >= start { position - start } else { position + (self.ring * self.page_entries - start) }
@@ -425,7 +427,7 @@ impl ValidityLog {
         self.log_pages() - self.cleaned
     }
 
-    /// Returns the number of uncleaned pages of the validity log above which the oldest page is cleaned.
+    /// Returns the number of uncleaned pages of the validity log beyond which its oldest page is cleaned.
     fn limit_pages(&self) -> u64 {
         (2 * self.in_force.max(self.options.spare_pages)).div_ceil(self.page_entries as u64)
     }
@@ -435,7 +437,8 @@ impl ValidityLog {
         self.buffer.len() == self.page_entries as usize
     }
 
-    /// Adds to the log's buffer an entry for the invalid page `ppn`, which becomes the head of its block's chain.
+    /// Adds an entry for the invalid page `ppn` to the buffer of the log. The entry becomes the head of the chain of
+    /// its block.
     #[inline]
     fn link(&mut self, ppn: Ppn) {
         let position = self.position(self.next_number(), self.buffer.len() as u32);
@@ -457,8 +460,8 @@ impl ValidityLog {
         self.link(ppn);
     }
 
-    /// Moves invalid pages that were reported when the log's buffer was full into the buffer, while it has room;
-    /// returns whether any was moved.
+    /// Moves reports that arrived while the log's buffer was full into the buffer, as far as it has room. Returns
+    /// whether any was moved.
     fn buffer_waiting_reports(&mut self) -> bool {
         let before = self.waiting.len();
         while !self.is_full()
@@ -469,8 +472,8 @@ impl ValidityLog {
         self.waiting.len() < before
     }
 
-    /// Writes the buffer as a page of the validity log and discards the log pages that were cleaned into it. Entries
-    /// that are no longer in force (their block was opened since) are left blank; no entry in force points to them.
+    /// Writes the buffer as a page of the validity log and discards the log pages that were cleaned into it. Obsolete
+    /// entries, whose block was opened since, are left blank; no chain leads to them.
     fn flush<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         let durable_until = if self.waiting.is_empty() { io.last_sequence() + 1 } else { self.durable_until };
         let oldest = self.oldest.wrapping_add(self.cleaned);
@@ -503,8 +506,8 @@ impl ValidityLog {
         io.discard(place);
     }
 
-    /// Cleans the oldest page of the validity log: appends to the buffer those of its entries that are still in force
-    /// (their block was not opened since), as many as the buffer holds. Reads the page once.
+    /// Cleans the oldest page of the validity log: appends its entries in force (whose block was not opened since) to
+    /// the buffer, as many as the buffer holds. A later call continues. Reads the page once.
     fn clean<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         self.recovered = None;
         if self.cursor == 0 {
@@ -536,8 +539,8 @@ impl ValidityLog {
         }
     }
 
-    /// Sets in `invalid` the bits of the pages of `block` that the block's chain of log entries names. Chain entries on
-    /// one log page follow each other, so each log page is read once.
+    /// Follows the block's chain of log entries and sets in `invalid` the bit of each page that an entry names. Entries
+    /// on one log page are adjacent in the chain, so each log page is read once.
     fn walk<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId, invalid: &mut [u64]) -> Result<()> {
         let on_flash = self.uncleaned_pages() * self.page_entries;
         let mut younger = on_flash + self.buffer.len() as u32;
@@ -568,8 +571,8 @@ impl ValidityLog {
 }
 
 impl Validity for ValidityLog {
-    /// Adds the invalid page to the log's buffer, or to the list `waiting` if the buffer is full. O(1), one random
-    /// access to the head of the block's chain.
+    /// Adds the invalid page to the log's buffer, or to a list of waiting pages if the buffer is full. O(1), one random
+    /// memory access (the head of the block's chain).
     #[inline]
     fn invalidate(&mut self, ppn: Ppn) {
         self.counts.reports += 1;
@@ -581,7 +584,7 @@ impl Validity for ValidityLog {
     }
 
     /// Makes all entries of the block in the validity log obsolete, because the block was opened for data. O(reports
-    /// that wait for room in the buffer).
+    /// that wait for the buffer).
     fn block_opened(&mut self, block: BlockId) {
         let index = block.index();
         self.lives[index] = self.lives[index].wrapping_add(1);
@@ -593,7 +596,7 @@ impl Validity for ValidityLog {
         self.waiting.retain(|&ppn| self.divider.quotient(ppn.0) != block.0);
     }
 
-    /// Appends the block's valid pages to `out`. Reads once each log page that the block's chain of entries touches.
+    /// Appends the block's valid pages to `out`. Reads each log page that has entries of the block's chain once.
     fn live_pages<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId, out: &mut Vec<Ppn>) -> Result<()> {
         let first = block.0 * self.block_pages;
         let mut invalid = vec![0; self.block_pages.div_ceil(64) as usize];
@@ -606,9 +609,9 @@ impl Validity for ValidityLog {
         Ok(())
     }
 
-    /// Writes the log's buffer to flash if it is full or two cleaned pages wait for it. Otherwise cleans while the log
-    /// exceeds its bound (one page read, none written). Otherwise moves waiting reports of invalid pages into the
-    /// buffer.
+    /// Executes one deferred step of the validity log. If the buffer is full, or two cleaned pages wait to be
+    /// discarded, the buffer is written to flash. Otherwise, if the log exceeds its limit, its oldest page is cleaned
+    /// (one page read, none written). Otherwise waiting reports of invalid pages are moved into the buffer.
     fn write_deferred<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
         // Two cleaned pages must not wait for one flush, or the log would exceed its maximum length: write early.
         if self.is_full() || self.cleaned > 1 {
@@ -652,9 +655,9 @@ impl Validity for ValidityLog {
         (2 * self.options.spare_pages).div_ceil(self.page_entries as u64) + PAGES_IN_FLIGHT
     }
 
-    /// Bytes of RAM of the validity log, by data structure. The buffer is three pages: the next page of the log, the
-    /// one being cleaned, the one that a query reads. Reports that arrived when the buffer was full, in practice one,
-    /// are not listed.
+    /// Returns the bytes of RAM of the validity log, by data structure. The buffer is three pages: the next page of the
+    /// log, the page being cleaned, and the page that a query reads. Reports that arrived when the buffer was full are
+    /// not listed: in practice there is one.
     fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
         vec![
             ("validity chain heads", self.heads.len() as u64 * 4),

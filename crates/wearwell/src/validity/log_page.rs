@@ -6,17 +6,17 @@
 
 use crate::address::{Address, Ppn};
 
-/// Bytes of an entry (invalid page) of the validity log, and of the head of a log page.
+/// Bytes of an entry of the validity log, which records one invalid page. The head of a log page has the same size.
 pub(super) const LOG_ENTRY_BYTES: usize = 12;
-/// Position in the validity log that ends a block's chain of entries.
+/// Value in place of a position in the validity log that marks the end of a block's chain of entries.
 pub(super) const END_OF_CHAIN: u32 = u32::MAX;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct LogEntry {
     /// The invalid page that the log entry records; [`Ppn::NONE`] for a blank entry.
     pub(super) invalid_page: Ppn,
-    /// How often the page's block had been opened when the log entry was made; the entry is obsolete after the next
-    /// opening.
+    /// How often the page's block had been opened when the log entry was made. The next opening makes the entry
+    /// obsolete.
     pub(super) block_openings: u32,
     /// Position in the log of the previous entry of the same block, or [`END_OF_CHAIN`].
     pub(super) previous_position: u32,
@@ -46,7 +46,8 @@ impl LogEntry {
 /// Head of a page of the validity log, in its first bytes.
 #[derive(Clone, Copy)]
 pub(super) struct LogPageHead {
-    /// Sequence number before which all reports of invalid pages are on flash once this log page is programmed.
+    /// Sequence number such that all invalid pages reported before it are recorded on flash once this log page is
+    /// programmed.
     pub(super) durable_until: u64,
     /// Number of the oldest page of the validity log once this page is programmed.
     pub(super) oldest_page: u32,

@@ -39,39 +39,42 @@ use crate::store::Store;
 
 /// Record of which data pages are invalid: the operations that every implementation provides, in RAM or on flash.
 pub trait Validity {
-    /// Records that the data of page `ppn` is obsolete. No flash operation: flash pages that must be written to record
-    /// it follow in [`Validity::write_deferred`].
+    /// Records that the data of page `ppn` is obsolete. Performs no flash operation: [`Validity::write_deferred`] later
+    /// writes the record to flash.
     fn invalidate(&mut self, ppn: Ppn);
 
-    /// Records that `block` was opened for data: all its pages count as valid until they are reported as invalid.
+    /// Records that `block` was opened for data. From then on all its pages count as valid until they are reported as
+    /// invalid.
     fn block_opened(&mut self, block: BlockId);
 
-    /// Appends to `out` the pages of `block`, ascending, that were not reported as invalid since the block was opened.
-    /// Pages not yet programmed are included.
+    /// Appends to `out`, in ascending order, the pages of `block` that were not reported as invalid since the block was
+    /// opened. Pages that are not programmed yet are included.
     ///
     /// # Errors
     /// Any error of the flash.
     fn live_pages<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId, out: &mut Vec<Ppn>) -> Result<()>;
 
-    /// Does one step of the deferred writes of the record of invalid pages, which appends at most one page; returns
-    /// `false` if there was nothing to do.
+    /// Executes one step of the flash writes that the record of invalid pages has deferred. A step appends at most one
+    /// flash page. Returns `false` if there was nothing to do.
     ///
     /// # Errors
     /// Any error of the flash.
     fn write_deferred<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool>;
 
-    /// Whether `ppn` is in use as a page of the record of invalid pages on flash; `id` is the owner in the page's OOB.
+    /// Whether flash page `ppn` holds a current part of the record of invalid pages on flash. `id` is the owner in the
+    /// page's OOB.
     fn owns_metadata_page(&self, id: u32, ppn: Ppn) -> bool;
 
-    /// Records that GC moved a page of the record of invalid pages on flash; `id` is the owner in the page's OOB.
+    /// Records that GC moved a flash page of the record of invalid pages from PPN `from` to PPN `to`. `id` is the owner
+    /// in the page's OOB.
     fn relocate_metadata_page(&mut self, id: u32, from: Ppn, to: Ppn);
 
     /// Returns the maximum number of pages that one [`Validity::write_deferred`] appends; 0 for a validity bitmap in
     /// RAM.
     fn pages_per_deferred_write(&self) -> u32;
 
-    /// Returns the maximum number of flash pages that the record of invalid pages occupies, including obsolete pages
-    /// that it still needs.
+    /// Returns the maximum number of flash pages that the record of invalid pages occupies. Pages that are being
+    /// replaced, and are still needed until then, are included.
     fn metadata_pages(&self) -> u64;
 
     /// Returns the bytes of controller RAM that the record of invalid pages needs, one pair of name and bytes per data

@@ -16,7 +16,7 @@ use crate::operation::Cause;
 use crate::store::{Store, Stream};
 use crate::tables::PageSet;
 
-/// Size up to which a table mostly stays in the second-level cache of a processor, bytes.
+/// Size, in bytes, up to which a table mostly stays in the second-level cache of a processor core.
 const CACHE_BYTES: u64 = 512 << 10;
 
 /// Bitmap in RAM with one bit per physical page: 1 = valid.
@@ -43,8 +43,8 @@ impl RamBitmap {
         assert!(self.valid.remove(ppn), "page {ppn} is invalidated twice");
     }
 
-    /// Returns whether the validity bitmap is larger than a processor core's private cache, so that prefetching its
-    /// words saves time.
+    /// Whether the validity bitmap in RAM is larger than the private cache of a processor core, so that prefetching
+    /// saves time.
     #[inline]
     pub(crate) fn exceeds_cache(&self) -> bool {
         self.valid.memory_bytes() > CACHE_BYTES
@@ -56,12 +56,12 @@ impl RamBitmap {
         self.valid.prefetch(pages);
     }
 
-    /// Marks `count` pages from `first` on as valid in the bitmap. O(count / 64).
+    /// Marks `count` pages from `first` on as valid in the validity bitmap in RAM. O(count / 64).
     pub fn mark_range_valid(&mut self, first: Ppn, count: u32) {
         self.valid.insert_range(first, count);
     }
 
-    /// Marks `count` pages from `first` on as invalid in the bitmap. O(count / 64).
+    /// Marks `count` pages from `first` on as invalid in the validity bitmap in RAM. O(count / 64).
     pub fn mark_range_invalid(&mut self, first: Ppn, count: u32) {
         self.valid.remove_range(first, count);
     }
@@ -72,24 +72,26 @@ impl RamBitmap {
         self.valid.contains(ppn)
     }
 
-    /// Appends the valid pages of `first .. first + count` to `out`, in order. O(count / 64 + found).
+    /// Appends to `out`, in ascending order, those of `count` pages from `first` on that are valid. O(count / 64 +
+    /// found).
     pub fn collect_valid(&self, first: Ppn, count: u32, out: &mut Vec<Ppn>) {
         self.valid.append_members(first, count, out);
     }
 
-    /// Returns the number of valid pages in `first .. first + count`, counted in the bitmap.
+    /// Returns how many of `count` pages from `first` on are valid in the bitmap in RAM.
     pub fn count_valid(&self, first: Ppn, count: u32) -> u32 {
         (first.0..first.0 + count).filter(|&ppn| self.is_valid(Ppn(ppn))).count() as u32
     }
 
-    /// Returns the number of flash pages that a copy of the validity bitmap takes when [`RamBitmap::save`] writes it.
+    /// Returns the number of flash pages of the copy of the validity bitmap that a battery writes at a loss of power
+    /// ([`RamBitmap::save`]).
     pub(crate) fn saved_pages(geometry: &Geometry) -> u32 {
         geometry.pages().div_ceil(8 * u64::from(geometry.page_bytes)) as u32
     }
 
-    /// Writes the whole validity bitmap from RAM to flash, as a battery does when power fails. There must be room for
-    /// [`RamBitmap::saved_pages`]. GC must not run before [`RamBitmap::load`], because the pages of the copy count as
-    /// invalid at once.
+    /// Writes the whole validity bitmap from RAM to flash, as a battery does when power fails. There must be free flash
+    /// pages for the copy ([`RamBitmap::saved_pages`]). GC must not run before [`RamBitmap::load`], because the flash
+    /// pages of the copy count as invalid at once.
     ///
     /// # Errors
     /// [`Error::Full`](crate::Error::Full) if a failed program used up the room.
@@ -115,8 +117,8 @@ impl RamBitmap {
         outcome
     }
 
-    /// Reads the copy of the validity bitmap that [`RamBitmap::save`] wrote last. `pages` are all validity pages that a
-    /// scan of the flash found. Costs one read per page of the copy.
+    /// Reads the newest copy of the validity bitmap from flash, as [`RamBitmap::save`] wrote it. `pages` are all
+    /// validity pages that a scan of the flash found. Costs one read per page of the copy.
     ///
     /// # Errors
     /// Any error of the flash.
@@ -140,7 +142,7 @@ impl RamBitmap {
         Ok(bitmap)
     }
 
-    /// Bytes of controller RAM for the validity bitmap.
+    /// Returns the bytes of controller RAM for the validity bitmap.
     pub fn ram_bytes(&self) -> u64 {
         self.valid.memory_bytes()
     }

@@ -21,13 +21,13 @@ use crate::store::Store;
 /// numbers.
 const ENTRY_BYTES: u64 = 8;
 
-/// Record of invalid pages on flash, with a set in RAM of the invalid pages that became valid again (revived by
-/// recycling).
+/// Record of invalid pages on flash, together with a set in RAM of its pages that recycling made valid again (revived
+/// pages).
 #[derive(Clone, Debug)]
 pub struct WithRevivedPages<V> {
     store: V,
     revived: BTreeSet<Ppn>,
-    /// Maximum number of revived pages (invalid pages that became valid again) at any time so far.
+    /// Largest number of revived pages (invalid pages that became valid again) that existed at the same time.
     most: usize,
     block_pages: u32,
 }
@@ -37,7 +37,7 @@ impl<V> WithRevivedPages<V> {
         Self { store, revived: BTreeSet::new(), most: 0, block_pages: geometry.block_pages() }
     }
 
-    /// Marks a page that was reported as invalid as valid again, in the set of revived pages in RAM.
+    /// Marks an invalid page as valid again, by adding it to the set of revived pages in RAM.
     pub(super) fn revive(&mut self, ppn: Ppn) {
         let is_new = self.revived.insert(ppn);
         assert!(is_new, "page {ppn} is revived though it is valid");
@@ -53,7 +53,7 @@ impl<V> WithRevivedPages<V> {
         Ppn(block.0 * self.block_pages)
     }
 
-    /// Returns the revived pages (invalid pages that became valid again) of a block, ascending.
+    /// Returns the revived pages (invalid pages that became valid again) of a block, in ascending order.
     fn revived_in(&self, block: BlockId) -> impl Iterator<Item = Ppn> {
         let first = self.first_page(block);
         self.revived.range(first..=Ppn(first.0 + (self.block_pages - 1))).copied()
@@ -75,8 +75,8 @@ impl<V> DerefMut for WithRevivedPages<V> {
 }
 
 impl<V: Validity> Validity for WithRevivedPages<V> {
-    /// Records the page as invalid on flash, or removes it from the set of revived pages (invalid pages that became
-    /// valid again) if it is in it: O(log revived pages).
+    /// Records that the page is invalid. If recycling had made it valid again, it is removed from the set of revived
+    /// pages in RAM; otherwise it is reported to the record on flash. O(log revived pages).
     #[inline]
     fn invalidate(&mut self, ppn: Ppn) {
         if self.revived.is_empty() || !self.revived.remove(&ppn) {

@@ -19,7 +19,7 @@ use wearwell::{Error, Ftl};
 use super::worlds::{World, worlds};
 use super::{BUFFERS, full_medium};
 
-/// A design to be tested: a name and a list of parts.
+/// A design that the tests run: its name, and the list of its parts.
 #[derive(Clone)]
 pub struct DesignUnderTest {
     pub name: &'static str,
@@ -27,22 +27,22 @@ pub struct DesignUnderTest {
 }
 
 impl DesignUnderTest {
-    /// Returns the number of distinct contents that tests write. Few, so that contents die and are written again; more
-    /// for designs with deduplication, so that they still store and collect pages.
+    /// Returns the number of distinct contents that tests write to this design: `few` contents, so that contents die
+    /// and are written again; more for designs with deduplication, so that they still store and collect pages.
     pub fn contents(&self, few: u16) -> u16 {
         let deduplicates = self.parts.content.sharing.is_some_and(|sharing| sharing.dedup.is_some());
         if deduplicates { 16 * few } else { few }
     }
 
-    /// Returns the content schemes that a test may switch on and off: those of mixtures. The designs of the papers
-    /// always run all their schemes.
+    /// Returns the content schemes that a test may switch on and off: those of mixtures. None for the designs of the
+    /// papers, which always run all their schemes.
     pub fn switched(&self) -> ContentSchemes {
         let is_mixture = self.name.starts_with("mixture");
         if is_mixture { ContentSchemes::of_design(&self.parts.content) } else { ContentSchemes::NONE }
     }
 
-    /// Whether a device of this world has at least one page for the host. Some mixtures need more blocks for themselves
-    /// than the smallest worlds have.
+    /// Returns whether a device of the design on this world (tiny device) has at least one page for the host. Some
+    /// mixtures need more blocks for metadata and open blocks than the smallest worlds have.
     ///
     /// # Panics
     /// If the parts of a mixture are refused for a reason other than space.
@@ -62,8 +62,8 @@ impl DesignUnderTest {
         worlds().into_iter().filter(|world| self.has_room(world)).collect()
     }
 
-    /// Whether acknowledged pages may be buffered in volatile RAM outside the write buffer, as staged deltas or in
-    /// incomplete chunks.
+    /// Returns whether the design may buffer acknowledged pages in volatile RAM outside the write buffer, as staged
+    /// deltas or in incomplete chunks.
     pub fn waits_in_ram(&self) -> bool {
         let content = &self.parts.content;
         self.parts.persistence == Persistence::NvramMap
@@ -71,7 +71,7 @@ impl DesignUnderTest {
     }
 }
 
-/// A reverse map of small segments, so that groups of segments grow, are compacted and are freed.
+/// Reverse map with small NVRAM segments, so that groups of segments grow, are compacted and are freed in short tests.
 const SEGMENTS: ReverseMapPart =
     ReverseMapPart::Segments { nvram_bytes: super::NVRAM_BYTES, segment_bytes: 64 };
 const SEGMENTS_OF_THREE: ReverseMapPart =
@@ -115,7 +115,7 @@ const BY_POOLS: WearOptions = WearOptions {
 };
 const BY_POOLS_AND_ORDER: WearOptions = WearOptions { dynamic_leveling: true, ..BY_POOLS };
 
-/// Changes a recycling design so that pages age fast, and some hits are refused.
+/// Changes a recycling design so that dead pages soon exceed the age limit, and some hits are refused.
 fn refreshing(parts: Parts) -> Parts {
     let mut parts = parts;
     let recycle = parts.content.recycle.as_mut().expect("the design recycles");
@@ -123,21 +123,21 @@ fn refreshing(parts: Parts) -> Parts {
     parts
 }
 
-/// Returns a recycling design whose fingerprint store holds `entries` entries (`None`: unbounded); so few that entries
-/// are evicted on tiny devices.
+/// Returns a recycling design whose fingerprint store holds `entries` entries (`None`: unbounded). Tests use so few
+/// that entries are evicted on tiny devices.
 fn recycling(victims: VictimPolicy, policy: StorePolicy, entries: Option<u32>, verify_on_hit: bool) -> Parts {
     let options = RecycleOptions { capacity_entries: entries, policy, ..RecycleOptions::default() };
     recyclable(collected_by(victims), RecycleDesign { options, verify_on_hit })
 }
 
-/// Changes a recycling design so that its history is that of the pages in its fingerprint store.
+/// Changes a recycling design so that its history contains only the dead pages that its fingerprint store holds.
 fn remembering_few(mut parts: Parts) -> Parts {
     let recycle = parts.content.recycle.as_mut().expect("the design recycles");
     recycle.options.history = HistoryScope::Store;
     parts
 }
 
-/// Returns the design `wearwell` with tables of a few entries, and contents compared byte by byte.
+/// Returns the design `wearwell` with tables of a few entries, and with contents compared byte by byte.
 fn composed() -> Parts {
     let content = remembering_few(recycling(RC_GC, StorePolicy::Probability, Some(6), true)).content;
     wearwell(
@@ -178,13 +178,13 @@ fn atomic(reverse_map: ReverseMapPart) -> Parts {
     remap(GcOptions::default(), sharing)
 }
 
-/// Changes a design so that every block has head and tail pages, from which it recovers.
+/// Changes a design so that every block has head and tail pages (which describe the block), and recovery reads them.
 fn head_tail(parts: Parts) -> Parts {
     Parts { survey: BlockSurvey::HeadTail, ..parts }
 }
 
-/// Returns a design with delta encoding: pages are hot after two accesses, accesses are counted for few pages, and cold
-/// pages are searched for every few writes.
+/// Returns a design with delta encoding for tiny devices: a page is hot after two accesses, accesses are counted for
+/// few pages, and the search for cold pages runs every few writes.
 fn delta_encoding(open_pages: u32, cache_entries: Option<u32>) -> Parts {
     let design = DeltaDesign {
         heat_entries: Some(24),
@@ -198,7 +198,7 @@ fn delta_encoding(open_pages: u32, cache_entries: Option<u32>) -> Parts {
     delta(gc, design, cache_entries.map(CachedOptions::of_entries))
 }
 
-/// Returns a design with delta encoding, the map on flash, and a journal that is merged when it has `pages` pages.
+/// Returns a design with delta encoding, the map on flash, and a map journal that is merged when it has `pages` pages.
 fn journalled(cache_entries: u32, pages: u32) -> Parts {
     let Parts { gc, content, .. } = delta_encoding(1, Some(cache_entries));
     let delta = content.delta.expect("it encodes deltas");
@@ -224,13 +224,13 @@ fn gecko(cache_entries: u32, size_ratio: u32, parts: u32, merge: MergeMode) -> P
     geckoftl(GcOptions::default(), GeckoFtlOptions { cache_entries, gecko })
 }
 
-/// Adds the elimination of silent writes to a design.
+/// Adds the elimination of silent writes (writes that change nothing) to a design.
 fn without_silent_writes(mut parts: Parts) -> Parts {
     parts.content.stateless_mechanisms = parts.content.stateless_mechanisms.with(SchemeKind::Silent);
     parts
 }
 
-/// Changes a design to its variant for devices without a battery.
+/// Changes a design to its variant that needs no battery.
 fn unpowered(parts: Parts) -> Parts {
     parts.without_battery().expect("its map can be in NVRAM")
 }
@@ -240,7 +240,7 @@ fn in_nvram(parts: Parts) -> Parts {
     Parts { persistence: Persistence::NvramMap, ..unpowered(parts) }
 }
 
-/// A content mechanism for mixtures: its name, and a function that adds it to the parts.
+/// A content mechanism of mixtures: its name, and a function that adds it to the parts of a design.
 type Mechanism = (&'static str, fn(&mut Parts));
 const MECHANISMS: [Mechanism; 5] = [
     ("recycle", |parts| {
@@ -255,7 +255,7 @@ const MECHANISMS: [Mechanism; 5] = [
     ("silent", |parts| *parts = without_silent_writes(parts.clone())),
 ];
 
-/// Names of the mixtures that are tested by default. Every two mechanisms are combined, with and without a third, and
+/// Names of the mixtures that are tested by default. They combine every two mechanisms, with and without a third, and
 /// every mechanism with every map and every kind of page validity.
 const COVER: [&str; 26] = [
     "mixture flat recycle+share",
@@ -302,8 +302,8 @@ fn validity_on_flash() -> [(&'static str, ValidityPart); 3] {
     ]
 }
 
-/// Returns all mixtures: two or more content mechanisms on each kind of map, with RAM on a battery, and without a
-/// battery where possible. With page validity on flash also mixtures of one mechanism or none.
+/// Returns all mixtures of parts: two or more content mechanisms on each kind of map, with a battery that keeps RAM,
+/// and without a battery where possible. With page validity on flash, also mixtures of one mechanism or none.
 fn mixtures() -> Vec<(&'static str, Parts)> {
     let mut mixtures = Vec::new();
     for chosen in 0..1 << MECHANISMS.len() {
@@ -337,35 +337,36 @@ fn mixtures() -> Vec<(&'static str, Parts)> {
     mixtures
 }
 
-/// Returns the prefix of the design names to be tested: `WEARWELL_DESIGN=delta cargo test` runs only designs whose name
-/// begins with `delta`, `WEARWELL_DESIGN=cover` the mixtures of [`COVER`]. For the development of a design, and for long
-/// runs of a few.
+/// Returns the prefix of the names of designs to be tested, from the environment: `WEARWELL_DESIGN=delta cargo test`
+/// runs only designs whose name begins with `delta`, `WEARWELL_DESIGN=cover` the mixtures of [`COVER`]. `None` selects
+/// all.
 pub fn family() -> Option<String> {
     std::env::var("WEARWELL_DESIGN").ok()
 }
 
-/// Whether a design of this name is to be tested.
+/// Returns whether `WEARWELL_DESIGN` selects the design `name` for this test run.
 fn is_asked_for(name: &str) -> bool {
     family().is_none_or(|family| name.starts_with(&family) || family == "cover" && COVER.contains(&name))
 }
 
-/// Whether long explorations are run in full: `WEARWELL_SOAK=1 cargo test`.
+/// Returns whether long explorations are run in full: `WEARWELL_SOAK=1 cargo test`.
 pub fn is_soak() -> bool {
     std::env::var_os("WEARWELL_SOAK").is_some()
 }
 
-/// Returns n, if one case in n of an exploration is to be run: `n`, or 1 if explorations are run in full.
+/// Returns the interval of the cases to be run in an exploration: one case in `n` by default, every case (1) if
+/// explorations are run in full.
 pub fn one_in(n: u64) -> u64 {
     if is_soak() { 1 } else { n }
 }
 
-/// Returns the write buffers with which case number `turn` of a test is run: all of them if explorations are run in full,
-/// otherwise one, and each in turn.
+/// Returns the write buffers with which case number `turn` of a test is run: all of them if explorations are run in
+/// full, otherwise one, in rotation over the cases.
 pub fn buffers_of(turn: u64) -> Vec<BufferOptions> {
     if is_soak() { BUFFERS.to_vec() } else { vec![BUFFERS[(turn % BUFFERS.len() as u64) as usize]] }
 }
 
-/// Returns all designs. A new design is added to every test by one line here.
+/// Returns all designs under test. One line in this function adds a new design to every test.
 pub fn designs() -> Vec<DesignUnderTest> {
     use ReferenceCountForm::{Dense, Sparse};
     let unbounded = StorePolicy::Probability;

@@ -1,5 +1,5 @@
-//! A device of the design `remap` that tests drive step by step: they know which block is collected, and can cut power
-//! at every program, erase and NVRAM store of a step.
+//! A device of the design `remap` that tests operate step by step. The tests know which block is collected, and can cut
+//! power at every program, erase and NVRAM store of a step.
 
 use wearwell::address::RemapMode::{self, Copy};
 use wearwell::address::{BlockId, Ppn};
@@ -19,15 +19,15 @@ use super::{FragileNand, audit, cuttable, flat_geometry};
 
 pub const PAGE_BYTES: u64 = 512;
 pub const LOGICAL: u32 = 20;
-/// Bytes of an NVRAM segment: a head and three entries.
+/// Bytes of an NVRAM segment of the reverse map: a head and three entries.
 pub const SEGMENT_BYTES: u32 = 64;
 
 pub fn segments(nvram_bytes: u64) -> ReverseMapPart {
     ReverseMapPart::Segments { nvram_bytes, segment_bytes: SEGMENT_BYTES }
 }
 
-/// Returns the reverse maps in NVRAM. The cases depend on the placement of blocks, which a log on flash would change,
-/// because it takes blocks of its own.
+/// Returns the reverse maps that are stored in NVRAM. Tests use them because their cases depend on the placement of
+/// blocks, and a reverse map on flash takes blocks of its own.
 pub fn durable() -> [ReverseMapPart; 2] {
     let nvram_bytes = 1536;
     [segments(nvram_bytes), ReverseMapPart::NvramLog { nvram_bytes }]
@@ -39,7 +39,8 @@ pub struct Drive {
     pub device: Device<FragileNand>,
 }
 
-/// Options of a [`Drive`]. The default has 14 blocks of four pages in one pool, and only binds pages on request.
+/// Options of a [`Drive`]. By default it has 14 blocks of four pages in one pool, and binds pages only by remap
+/// commands.
 #[derive(Clone)]
 pub struct Build {
     pub geometry: Geometry,
@@ -118,7 +119,7 @@ impl Drive {
         audit(&mut self.device);
     }
 
-    /// Reads a logical page and returns its content id; 0 if it holds nothing.
+    /// Reads the logical page `lpn` and returns its content id; 0 if nothing is stored.
     pub fn id(&mut self, lpn: u32) -> u8 {
         let mut page = [0xa5; PAGE_BYTES as usize];
         self.device.read(lpn as u64 * PAGE_BYTES, PAGE_BYTES, &mut page).expect("a healthy medium reads");
@@ -142,7 +143,7 @@ impl Drive {
         (0..store.blocks().len()).map(|block| store.nand().erase_count(BlockId(block))).collect()
     }
 
-    /// Collects one victim and returns its block; `None` if no page can be freed.
+    /// Collects one GC victim and returns its block; `None` if no page can be freed.
     pub fn collect(&mut self) -> Option<BlockId> {
         let before = self.wear();
         self.try_collect().expect("there is room").then(|| {
@@ -152,7 +153,7 @@ impl Drive {
         })
     }
 
-    /// Collects until no page can be freed; returns the victims in order.
+    /// Collects GC victims until no page can be freed; returns the victims in order.
     pub fn collect_all(&mut self) -> Vec<BlockId> {
         std::iter::from_fn(|| self.collect()).collect()
     }
@@ -163,7 +164,7 @@ impl Drive {
         audit(&mut self.device);
     }
 
-    /// Loses power and recovers the device; everything in RAM is lost.
+    /// Cuts power and recovers the device; everything in RAM is lost.
     pub fn lose_power(&mut self) {
         self.restore();
     }
@@ -181,7 +182,7 @@ impl Drive {
         self.device.ftl().stats().controller_work.nvram_written_bytes
     }
 
-    /// Returns the owners in the OOB of the block's programmed pages.
+    /// Returns the owners that the OOBs of the programmed pages in `block` name.
     pub fn owners(&mut self, block: u32) -> Vec<u32> {
         let nand = self.device.ftl_mut().store_mut().nand_mut();
         let pages = nand.geometry().block_pages();
@@ -189,7 +190,7 @@ impl Drive {
         pages.map_while(|ppn| nand.probe(ppn).ok().flatten()).map(|oob| oob.owner).collect()
     }
 
-    /// Zeroes the NVRAM segments of a block without the knowledge of the reverse map.
+    /// Zeroes the NVRAM segments of a block on the medium, without informing the reverse map.
     pub fn zero_segments_of(&mut self, block: u64) {
         const WORDS: usize = SEGMENT_BYTES as usize / 8;
         let nand = self.device.ftl_mut().store_mut().nand_mut();
@@ -213,8 +214,8 @@ impl Drive {
         (stats.demoted_saturated, stats.demoted_full)
     }
 
-    /// Fills the NVRAM with entries that supersede each other, until the reverse map has been compacted more than once:
-    /// maps page 19 to the flash pages of 17 and 18 in turn, which programs nothing.
+    /// Fills the NVRAM with reverse-map entries that supersede each other, until the reverse map has been compacted
+    /// more than once. Remaps page 19 to the flash pages of 17 and 18 in turn, which programs nothing.
     pub fn churn_entries(&mut self) {
         for k in 0..300 {
             self.remap(19, 17 + k % 2, Copy);
@@ -222,9 +223,9 @@ impl Drive {
     }
 }
 
-/// Executes `step` on copies of the device that `scene` prepares, with power cut at each of its programs, erases and
-/// NVRAM stores, and with each possible outcome of the interrupted operation. Calls `verify` after recovery, and again
-/// after a second power loss. Returns the number of cuts.
+/// Executes `step` on copies of the device that `scene` prepares, and cuts power at each program, erase and NVRAM store
+/// of the step, with each possible outcome of the interrupted operation. Calls `verify` after recovery, and again after
+/// a second power loss. Returns the number of cuts.
 pub fn at_every_cut(
     build: &Build,
     scene: impl Fn(&mut Drive),
@@ -255,7 +256,7 @@ pub fn at_every_cut(
     cuts
 }
 
-/// Writes contents 1 to 4 to pages 0 to 3, which fill block 0.
+/// Writes contents 1 to 4 to logical pages 0 to 3, which fill block 0.
 pub fn fill_block_0(drive: &mut Drive) {
     (0..4).for_each(|lpn| drive.write(lpn, 1 + lpn as u8));
     assert_eq!(drive.state(0), BlockState::Closed);

@@ -33,23 +33,23 @@ pub const BUFFERS: [BufferOptions; 3] = [
     BufferOptions { pages: 4, policy: BufferPolicy::Slru },
 ];
 
-/// Bytes of NVRAM for entries on the media under test: room for some tens of entries, so that it fills up and is
-/// compacted.
+/// Bytes of NVRAM for reverse-map entries on the media under test: room for some tens of entries, so that tests fill
+/// and compact the NVRAM.
 pub const NVRAM_BYTES: u64 = 1536;
 
-/// Returns the bytes of NVRAM of a medium under test: room for entries, for one page and its state (where a log on
-/// flash collects its entries), and for a copy of the map.
+/// Returns the bytes of NVRAM of a medium under test: room for reverse-map entries, for one page and its state (where a
+/// reverse map on flash collects its entries), and for a copy of the L2P map.
 pub fn nvram_bytes(geometry: &Geometry) -> u64 {
     NVRAM_BYTES.max(geometry.page_bytes as u64 + 8) + 8 * geometry.pages()
 }
 
-/// Returns a medium of the world's geometry that retains everything that it can retain.
+/// Returns a medium of the world's geometry that retains the bytes and all other fields of every page.
 pub fn full_medium(world: &World) -> SimNand {
     SimNand::new(world.geometry.clone(), RetainedFields::ALL).with_nvram(nvram_bytes(&world.geometry))
 }
 
-/// A medium whose power is cut or whose programs and erases fail. Tests of either use this one type, because the engine is
-/// compiled and optimised again for each type of medium.
+/// A medium whose power is cut, or whose programs and erases fail. All such tests use this one type, because the engine
+/// is compiled and optimised again for each type of medium.
 pub type FragileNand = PowerCut<Faulty<SimNand>>;
 
 /// Returns a medium whose power is cut at operation `cut_at`, and which never fails otherwise.
@@ -62,7 +62,7 @@ pub fn failing(medium: SimNand, plan: FaultPlan, seed: u64) -> FragileNand {
     PowerCut::new(Faulty::new(medium, plan, seed), None, CutOutcome::Before)
 }
 
-/// Returns a device of the world's logical size on `nand`.
+/// Returns a device with the logical size of the world (tiny device) on the medium `nand`.
 pub fn device<N: Nand>(world: &World, parts: &Parts, buffer: BufferOptions, nand: N) -> Device<N> {
     let logical = world.logical_pages(parts);
     Device::new(nand, logical, parts, DeviceOptions { buffer }).expect("a world fits every design")
@@ -74,9 +74,9 @@ pub fn roomy_device<N: Nand>(world: &World, parts: &Parts, buffer: BufferOptions
     Device::new(nand, logical, parts, DeviceOptions { buffer }).expect("it fits")
 }
 
-/// Returns how many failed blocks one pool of a [`roomy_device`] can tolerate. These are the blocks left after the
-/// logical pages, all metadata (it may be all in one pool), the blocks that the engine reserves, the host's open block
-/// and one spare block.
+/// Returns the number of failed blocks that one pool of a [`roomy_device`] tolerates. These are the blocks left after
+/// the logical pages, all metadata (which may be all in one pool), the blocks that the engine reserves, the host's open
+/// block and one spare block.
 pub fn affordable_failures(world: &World, parts: &Parts) -> u32 {
     let (per_pool, block_pages) = (world.geometry.blocks_per_plane, world.geometry.block_pages());
     let flawless = roomy_device(world, parts, BUFFERS[0], full_medium(world));
@@ -86,8 +86,8 @@ pub fn affordable_failures(world: &World, parts: &Parts) -> u32 {
     per_pool.saturating_sub(data + metadata + kept)
 }
 
-/// Fills a device of the largest possible logical size and overwrites it at random without trims: the least spare space
-/// that is possible.
+/// Fills a device of the largest possible logical size, and overwrites it at random without trims. This leaves the
+/// least possible spare space.
 pub fn fill_to_the_brim(parts: &Parts, geometry: &Geometry, what: &str) {
     let logical = largest_logical(geometry, parts);
     let nand = SimNand::new(geometry.clone(), parts.needed_sim_fields()).with_nvram(nvram_bytes(geometry));
@@ -105,7 +105,8 @@ pub fn fill_to_the_brim(parts: &Parts, geometry: &Geometry, what: &str) {
     }
 }
 
-/// Prints the position in a run if the test panics, so that a failed assertion deep in the engine can be reproduced.
+/// Prints design, world, seed and operation number of a run if the test panics, so that a failed assertion deep in the
+/// engine can be reproduced.
 pub struct Scene<'a> {
     pub what: &'a str,
     pub world: &'a str,
@@ -122,17 +123,17 @@ impl Drop for Scene<'_> {
     }
 }
 
-/// Contents that the tests write: the bytes of sector `position` of a page with content `id`. Content 0 is zeros. An id
-/// gives the same bytes for every logical page, so that pages with equal contents are common. Contents differ in 192
-/// bytes of each sector, so that deltas between them are worth storing; deltas to or from zeros are not.
+/// Contents that the tests write, as bytes of each sector of a page with a content id. Content 0 is zeros. An id gives
+/// the same bytes for every logical page, so that pages with equal contents are common. Contents differ in 192 bytes of
+/// each sector, so that deltas between them are worth storing; deltas to or from zeros are not.
 pub struct Patterns {
     sectors: Vec<[u8; SECTOR]>,
     page_sectors: usize,
 }
 
 impl Patterns {
-    /// Returns the contents `0..contents` of pages of `page_sectors` sectors. They are computed once, because thousands of
-    /// oracles use the same.
+    /// Returns the contents `0..contents` of pages of `page_sectors` sectors. They are computed once and shared,
+    /// because thousands of oracles use the same contents.
     pub fn of(contents: usize, page_sectors: usize) -> Arc<Self> {
         static KNOWN: Mutex<BTreeMap<[usize; 2], Arc<Patterns>>> = Mutex::new(BTreeMap::new());
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -193,13 +194,13 @@ impl Oracle {
         self.page_sectors
     }
 
-    /// Returns the content ids of a page, one per sector.
+    /// Returns the expected content ids of logical page `lpn`, one per sector.
     pub fn page(&self, lpn: u64) -> &[u16] {
         let first = (lpn * self.page_sectors) as usize;
         &self.ids[first..first + self.page_sectors as usize]
     }
 
-    /// Returns the bytes of a write of content `id` to `sectors` sectors from `first` on.
+    /// Returns the bytes to be written for content `id` to `sectors` sectors from sector `first` on.
     pub fn fill(&mut self, first: u64, sectors: u64, id: u16) -> &[u8] {
         self.buffer.clear();
         for sector in first..first + sectors {
@@ -208,12 +209,12 @@ impl Oracle {
         &self.buffer
     }
 
-    /// Records that a write was accepted.
+    /// Records that the device accepted a write of content `id`.
     pub fn note_write(&mut self, first: u64, sectors: u64, id: u16) {
         self.ids[first as usize..(first + sectors) as usize].fill(id);
     }
 
-    /// Records that a trim was accepted: whole pages become zeros, pages partly inside the range keep their data.
+    /// Records that the device accepted a trim: whole pages become zeros, pages partly in the range keep their data.
     pub fn note_trim(&mut self, first: u64, sectors: u64) {
         let from = first.next_multiple_of(self.page_sectors);
         let to = (first + sectors) / self.page_sectors * self.page_sectors;
@@ -222,8 +223,8 @@ impl Oracle {
         }
     }
 
-    /// Records that a remap was accepted: the targets hold what the sources held before. Relocated sources hold
-    /// nothing, unless they are targets, too.
+    /// Records that the device accepted a remap: the targets hold what the sources held before. Relocated sources hold
+    /// nothing, unless they are also targets.
     pub fn note_remap(&mut self, target: u64, source: u64, pages: u64, mode: RemapMode) {
         let sectors =
             |page: u64| (page * self.page_sectors) as usize..((page + pages) * self.page_sectors) as usize;

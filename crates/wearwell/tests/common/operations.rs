@@ -20,7 +20,8 @@ impl Random {
         mix_bits(self.0)
     }
 
-    /// Returns a random number less than `bound`; the bias of the multiplication is too small for tests to notice.
+    /// Returns a random number less than `bound`. Its deviation from a uniform distribution is too small to matter in
+    /// tests.
     pub fn below(&mut self, bound: u64) -> u64 {
         ((self.next() as u128 * bound as u128) >> 64) as u64
     }
@@ -60,7 +61,7 @@ pub enum Op {
     Flush,
     Victims(VictimPolicy),
     Fingerprints(StorePolicy, Option<u32>),
-    /// Switches on these content schemes, and all others off.
+    /// Switches the given content schemes on, and all others off.
     Schemes(ContentSchemes),
 }
 
@@ -72,13 +73,13 @@ pub struct Mix {
     pub page_sectors: u64,
     /// Number of distinct contents; their ids are `0..contents`.
     pub contents: u16,
-    /// Whether some operations change policies.
+    /// Whether some operations of the run change policies.
     pub switches: bool,
 }
 
 impl Mix {
-    /// Draws the next operation: 55 % writes (three in four of whole pages), 26 % reads, 10 % trims, 6 % remaps, 3 %
-    /// flushes. With `switches`, one operation in a thousand changes a policy.
+    /// Draws the next host operation: 55 % writes (three in four of whole pages), 26 % reads, 10 % trims, 6 % remaps, 3
+    /// % flushes. If policy changes are on, one operation in a thousand changes a policy.
     pub fn draw(&mut self) -> Op {
         if self.switches && self.random.below(1000) == 0 {
             return self.draw_switch();
@@ -101,8 +102,8 @@ impl Mix {
         }
     }
 
-    /// Draws a range: with the given probability one or two whole pages, otherwise any range of sectors of up to two
-    /// pages.
+    /// Draws a range of sectors: with a probability of `whole_pages_percent` one or two whole pages, otherwise any
+    /// range of up to two pages.
     fn draw_range(&mut self, whole_pages_percent: u64) -> (u64, u64) {
         let page = self.page_sectors;
         if self.random.chance(whole_pages_percent) {
@@ -115,7 +116,8 @@ impl Mix {
         (first, (1 + self.random.below(2 * page)).min(self.sectors - first))
     }
 
-    /// Draws a remap of one to three pages between random places, which may overlap; one in three relocates the pages.
+    /// Draws a remap of one to three pages between random addresses, which may overlap; one remap in three relocates
+    /// the pages.
     fn draw_remap(&mut self) -> Op {
         let device_pages = self.sectors / self.page_sectors;
         let pages = (1 + self.random.below(3)).min(device_pages);
@@ -143,14 +145,15 @@ impl Mix {
     }
 }
 
-/// Switches content schemes on and off at random, between the operations of a run.
+/// Random generator that switches content schemes on and off between the operations of a run.
 pub struct Switching {
     pub random: Random,
     pub schemes: ContentSchemes,
 }
 
 impl Switching {
-    /// Draws, once in sixty calls, a switch after which each scheme runs with a probability of 75 %.
+    /// Draws a switch of content schemes once in sixty calls, otherwise `None`. Each scheme is then on with a
+    /// probability of 75 %.
     pub fn draw(&mut self) -> Option<Op> {
         let is_due = self.schemes != ContentSchemes::NONE && self.random.below(60) == 0;
         is_due.then(|| Op::Schemes(self.schemes.iter().filter(|_| self.random.chance(75)).collect()))

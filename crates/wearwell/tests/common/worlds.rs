@@ -5,12 +5,12 @@ use wearwell::design::Parts;
 use wearwell::nand::{Geometry, RetainedFields, SimNand};
 use wearwell::{Error, Ftl};
 
-/// A geometry, and how much of it the host fills.
+/// A tiny device for tests: a geometry, and the share of it that the host fills.
 #[derive(Clone)]
 pub struct World {
     pub name: &'static str,
     pub geometry: Geometry,
-    /// Logical pages, in percent of the maximum that the design accepts; 100 leaves the least spare space.
+    /// Number of logical pages, in percent of the maximum that the design accepts; 100 leaves the least spare space.
     fill_percent: u32,
 }
 
@@ -31,7 +31,7 @@ impl World {
     }
 }
 
-/// Whether a design accepts `pages` logical pages on a geometry.
+/// Returns whether a design accepts `pages` logical pages on a geometry.
 pub fn accepts(geometry: &Geometry, parts: &Parts, pages: u32) -> bool {
     let medium =
         SimNand::new(geometry.clone(), RetainedFields::default()).with_nvram(super::nvram_bytes(geometry));
@@ -48,7 +48,7 @@ pub fn largest_logical(geometry: &Geometry, parts: &Parts) -> u32 {
     (1..=pages).rev().find(|&pages| accepts(geometry, parts, pages)).expect("the geometry holds a page")
 }
 
-/// Returns a geometry, given channels, planes, blocks per plane, pages per block, and bytes per page.
+/// Returns the geometry with these numbers of channels, planes, blocks per plane, pages per block, and bytes per page.
 fn layout([channels, planes, blocks_per_plane, pages_per_block, page_bytes]: [u32; 5]) -> Geometry {
     Geometry {
         channels,
@@ -64,7 +64,8 @@ fn layout([channels, planes, blocks_per_plane, pages_per_block, page_bytes]: [u3
     .expect("the worlds are valid")
 }
 
-/// Returns a geometry without superblocks, given pools (planes), blocks per pool, pages per block, and bytes per page.
+/// Returns the geometry without superblocks that has these numbers of pools (planes), blocks per pool, pages per block,
+/// and bytes per page.
 pub fn flat_geometry([pools, blocks, pages, page_bytes]: [u32; 4]) -> Geometry {
     layout([1, pools, blocks, pages, page_bytes])
 }

@@ -33,19 +33,19 @@ use crate::common::{BUFFERS, Mix, Op, Oracle, Random, World, accepts, worlds};
 
 const OPERATIONS: u64 = 12_000;
 const NVRAM_BYTES: u64 = 1 << 18;
-/// Entries of a cache that holds the entries of a part of the pages.
+/// Number of entries of a map cache that is smaller than the map.
 const FEW_ENTRIES: u32 = 10;
 const GECKO: GeckoOptions =
     GeckoOptions { size_ratio: 2, parts_per_block: 1, merge_mode: MergeMode::MultiWay };
 const DEDUP: DedupOptions = DedupOptions { capacity_entries: None, verify_on_hit: true };
 
-/// Which content mechanisms of a drive run.
+/// Content mechanisms of a drive that run.
 #[derive(Clone, Copy)]
 enum Running {
-    /// All that the design has.
+    /// All mechanisms that the design has are on.
     All,
     Only(&'static [SchemeKind]),
-    /// Deduplication and compression, as the paper's algorithm decides from epoch to epoch.
+    /// Deduplication and compression are switched by the paper's algorithm from epoch to epoch.
     Managed,
 }
 
@@ -55,24 +55,24 @@ struct Variant {
     running: Running,
 }
 
-/// What the host does: number of distinct contents, and whether it remaps pages.
+/// Requests of the host: number of distinct contents, and whether pages are remapped.
 #[derive(Clone, Copy)]
 struct Load {
     contents: u16,
     remaps: bool,
 }
 
-/// Few contents, so that they die and are written again.
+/// Load with few contents, so that contents die and are written again.
 const FEW_CONTENTS: Load = Load { contents: 9, remaps: false };
-/// Enough contents for a drive that deduplicates to have garbage.
+/// Load with enough contents for a drive that deduplicates to have garbage.
 const MANY_CONTENTS: Load = Load { contents: 200, remaps: true };
 
-/// Everything that a drive did.
+/// Operations, decisions and counters of one run of a drive.
 #[derive(PartialEq)]
 struct Run {
     /// Programs and erases in order, with their addresses and owners.
     log: Vec<RecordedOp>,
-    /// All flash operations in order, with their causes; first those that requests waited for.
+    /// All flash operations in order, with their causes: first those that requests waited for, then the deferred ones.
     operations: [Vec<FlashOp>; 2],
     decisions: Vec<EpochDecision>,
     stats: Stats,
@@ -262,7 +262,7 @@ fn assert_equal(one: &Variant, other: &Variant, load: Load) {
     assert_eq!(served > 1_000, running[0], "mechanisms that run serve writes: {served} of them");
 }
 
-/// Returns the operations that differ in number between two drives, by kind and cause, as `cause one/other`.
+/// Returns the kinds and causes of flash operations whose numbers differ between two drives, as `cause one/other`.
 fn differences(one: &Variant, other: &Variant, load: Load) -> String {
     differences_on("slc", one, other, load)
 }

@@ -39,8 +39,8 @@ fn duplicates_remaps_and_revivals_all_cause_a_bind_without_a_program() {
     assert_eq!((rig.place(1), rig.form(1)), (dead, PageState::Stored));
 }
 
-/// Note 2: a dead page can become a shared one and die again. Hits on live and on dead content are counted apart, and
-/// while content lives anywhere, its next write is no hit of recycling.
+/// Note 2: a dead page can become a shared page and die again. Hits on live and on dead content are counted separately.
+/// While content is live anywhere, its next write is no hit of recycling.
 #[test]
 fn a_revived_page_can_be_shared_and_die_again() {
     let mut rig = Rig::new(&mixture(&[Dedup, Recycle]));
@@ -142,8 +142,8 @@ fn gecko_gets_one_report_of_a_shared_page_when_its_last_referrer_is_gone() {
     }
 }
 
-/// Note 6: with an eager map, a write whose entry is not cached reads one translation page to learn what it replaces.
-/// What a bind changed in the cache is durable although no program tells of it.
+/// Note 6: with an eager map, a write whose entry is not cached reads one translation page to find the page that it
+/// replaces. A change that a bind made in the cache is durable, although no programmed page records it.
 #[test]
 fn an_eager_map_reads_a_translation_page_for_a_write_that_misses_and_keeps_its_binds() {
     let mut rig = Rig::new(&without_battery(on_flash(4, mixture(&[Dedup]))));

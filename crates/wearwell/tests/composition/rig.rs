@@ -27,10 +27,11 @@ use crate::common::{audit, flat_geometry, nvram_bytes};
 
 pub const PAGE: usize = 4096;
 pub const LOGICAL: u32 = 40;
-/// Logical pages that are only written to let time pass.
+/// Logical pages that are written only to fill blocks.
 const FILLERS: std::ops::Range<u32> = 30..36;
 
-/// Returns page `id` in version `version`: `random` percent of it cannot be compressed. Versions differ in 100 bytes.
+/// Returns the bytes of page `id` in version `version`: `random` percent of them cannot be compressed. Versions differ
+/// in 100 bytes.
 pub fn page(id: u64, random: usize, version: u64) -> Vec<u8> {
     let noise = PAGE * random / 100 / 8;
     let word = |k: usize| if k < noise { mix_bits(id << 16 | k as u64).to_le_bytes() } else { [id as u8; 8] };
@@ -50,7 +51,7 @@ pub fn noise(id: u64) -> Vec<u8> {
     page(id, 100, 0)
 }
 
-/// Returns a page of which four fit into two flash pages, different for every `id`.
+/// Returns a page that compresses so that four fit into two flash pages; its bytes differ for every `id`.
 pub fn light(id: u64) -> Vec<u8> {
     page(id, 30, 0)
 }
@@ -138,13 +139,13 @@ impl Rig {
         self.audit();
     }
 
-    /// Writes a page and flushes, so that it is not buffered for a chunk.
+    /// Writes a logical page and flushes, so that the page is not buffered for a chunk.
     pub fn write_through(&mut self, lpn: u32, bytes: &[u8]) {
         self.write(lpn, bytes);
         self.flush();
     }
 
-    /// Writes four pages that are compressed into one chunk, at logical pages from `first` on.
+    /// Writes the four logical pages from `first` on, which are compressed into one chunk.
     pub fn write_chunk(&mut self, first: u32) {
         (first..first + 4).for_each(|lpn| self.write(lpn, &light(u64::from(lpn))));
         let forms = self.view().form_of_lpn;
@@ -192,7 +193,7 @@ impl Rig {
         self.audit();
     }
 
-    /// Reads logical pages of which nothing is expected, so that they take all entries of a small cache of the map.
+    /// Reads other logical pages, so that their map entries fill a small cache and evict all other entries.
     pub fn push_out_entries(&mut self) {
         (20..30).for_each(|lpn| self.expect(lpn));
     }
@@ -213,7 +214,7 @@ impl Rig {
         self.device.flash_view().expect("a healthy medium reads")
     }
 
-    /// Returns the flash page of a logical page (its base, if it is in delta form).
+    /// Returns the flash page to which a logical page is mapped (its base page, if it is stored as a delta).
     pub fn place(&mut self, lpn: u32) -> Ppn {
         self.view().first_page_of_lpn[lpn as usize].expect("it is stored")
     }
@@ -226,7 +227,7 @@ impl Rig {
         self.view().pages[ppn.index()].state
     }
 
-    /// Returns the logical page in the spare area of a flash page.
+    /// Returns the logical page that the spare area of a flash page names.
     pub fn spare_owner(&self, ppn: Ppn) -> Lpn {
         self.device.ftl().store().owner_in_oob(ppn)
     }

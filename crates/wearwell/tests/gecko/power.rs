@@ -22,7 +22,7 @@ fn rig(options: GeckoOptions, cut_at: Option<u64>, outcome: CutOutcome) -> Rig<P
     rig
 }
 
-/// Runs reports, queries and merges until the end or the cut.
+/// Executes reports, queries and merges until `updates` are done or power is cut.
 fn run(rig: &mut Rig<PowerCut<SimNand>>, updates: u64, seed: u64) {
     let mut random = Random::new(seed);
     for _ in 0..updates {
@@ -48,8 +48,8 @@ fn run(rig: &mut Rig<PowerCut<SimNand>>, updates: u64, seed: u64) {
     }
 }
 
-/// Applies, in order, the reports made before the newest flush on flash, if there is one; returns the resulting bitmap,
-/// and the later reports, which are lost.
+/// Applies, in order, the reports made before the newest flush on flash, if there is one. Returns the resulting bitmap
+/// of invalid pages, and the later reports, which a power cut loses.
 fn split(journal: &[(u64, Report)], durable_until: Option<u64>) -> (Shadow, Vec<Report>) {
     let mut shadow = Shadow::new(&world());
     let mut lost = Vec::new();
@@ -65,8 +65,8 @@ fn split(journal: &[(u64, Report)], durable_until: Option<u64>) -> (Shadow, Vec<
     (shadow, lost)
 }
 
-/// Power is cut at every program and erase, with three outcomes each. If the interrupted program consumed its page, the
-/// store can continue, so the lost reports are made again and the run goes on.
+/// Power is cut at every program and erase, with three outcomes each. If the interrupted program used up its page, the
+/// store can continue, so the lost reports are made again and the run continues.
 #[test]
 fn gecko_keeps_what_was_reported_before_its_last_flush_at_any_power_cut() {
     for (ratio, parts, mode) in
@@ -94,7 +94,7 @@ fn gecko_keeps_what_was_reported_before_its_last_flush_at_any_power_cut() {
     }
 }
 
-/// Recovers and compares with the bitmap; returns whether pages of an unfinished run were on flash.
+/// Recovers the structure and compares it with the bitmap; returns whether pages of an unfinished run were on flash.
 fn recover_and_compare(rig: &mut Rig<PowerCut<SimNand>>, options: GeckoOptions) -> bool {
     rig.store.nand_mut().restore_power(None);
     let pages = pages_on_flash(rig.store.nand_mut());

@@ -18,7 +18,7 @@ pub fn options_of(size_ratio: u32, parts: u32, merge: MergeMode) -> GeckoOptions
     GeckoOptions { size_ratio, parts_per_block: parts, merge_mode: merge }
 }
 
-/// The expected answers: a bitmap of invalid pages in RAM, with the number of them per block.
+/// Expected answers of Logarithmic Gecko: a bitmap of invalid pages in RAM, with their number per block.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Shadow {
     block_pages: u32,
@@ -59,14 +59,14 @@ impl Shadow {
         self.pages(block, false)
     }
 
-    /// Returns the blocks that have invalid pages, each with these pages.
+    /// Returns the blocks that have invalid pages, each with the list of these pages.
     pub fn known(&self) -> Vec<(u32, Vec<u32>)> {
         let blocks = (0..self.counts.len() as u32).filter(|&block| self.counts[block as usize] > 0);
         blocks.map(|block| (block, self.pages(block, true))).collect()
     }
 }
 
-/// A report to the structure: a page became invalid, or a block was opened.
+/// A report to Logarithmic Gecko: a page became invalid, or a block was opened.
 #[derive(Clone, Copy, Debug)]
 pub enum Report {
     Invalid(u32),
@@ -77,19 +77,19 @@ pub struct Rig<N = SimNand> {
     pub store: Store<N>,
     pub gecko: Gecko,
     pub shadow: Shadow,
-    /// Reports with the sequence numbers at which they were made, if they are to be kept.
+    /// Reports, with the sequence numbers at which they were made; `None` if they need not be kept.
     pub journal: Option<Vec<(u64, Report)>>,
     geometry: Geometry,
     options: GeckoOptions,
     updates: u64,
     query_reads: u64,
-    /// Pages read by each query that was made while no merge was running.
+    /// Number of pages read by each query that was made while no merge was running.
     questions: Vec<u64>,
     most_pages: u64,
     most_pages_at_rest: u64,
     /// Pages in use while no merge is running, summed over all flushes, and the number of flushes.
     pages_at_rest: (u64, u64),
-    /// Whether obsolete pages must stay on flash.
+    /// Whether obsolete pages of the structure must stay on flash.
     pub keeps_obsolete: bool,
 }
 
@@ -180,8 +180,8 @@ impl<N: Nand> Rig<N> {
         reads
     }
 
-    /// Executes one step of deferred writes, and erases the blocks that it emptied; returns whether there was anything
-    /// to do.
+    /// Executes one step of deferred writes, and erases the blocks that the step emptied; returns `false` if there was
+    /// nothing to do.
     pub fn settle_step(&mut self) -> bool {
         self.try_settle_step().expect("the flash is healthy")
     }
@@ -258,7 +258,7 @@ impl<N: Nand> Rig<N> {
         obsolete.into_iter().try_for_each(|block| self.store.erase(block, Cause::Validity))
     }
 
-    /// Moves the pages of one closed block of the structure, as GC does; returns how many.
+    /// Moves the live pages of one closed block of the structure, as GC does; returns their number.
     pub fn collect_own_block(&mut self, random: &mut Random) -> usize {
         let is_closed = |&block: &BlockId| self.store.blocks().state(block) == BlockState::Closed;
         let closed: Vec<BlockId> = self.validity_blocks().filter(is_closed).collect();
@@ -288,7 +288,7 @@ impl<N: Nand> Rig<N> {
         owned.len()
     }
 
-    /// Whether no erase is in progress, so that the last power cut interrupted a program.
+    /// Returns whether no erase is in progress, so that the last power cut must have interrupted a program.
     pub fn last_cut_was_a_program(&self) -> bool {
         let blocks = self.store.blocks();
         (0..blocks.len()).all(|block| blocks.state(BlockId(block)) != BlockState::Erasing)
@@ -410,7 +410,7 @@ pub fn scan<N: Nand>(gecko: &Gecko, store: &mut Store<N>) -> Vec<(u32, Vec<u32>)
     known
 }
 
-/// Returns every readable page of the structure, as a scan after a power cut finds them.
+/// Returns every readable page of the structure, as a scan after a power cut finds it.
 pub fn pages_on_flash<N: Nand>(nand: &mut N) -> Vec<(Ppn, Oob)> {
     let pages = nand.geometry().pages() as u32;
     let readable = |ppn| Some((ppn, nand.probe(ppn).ok().flatten()?));

@@ -19,7 +19,7 @@ fn whole_blocks() -> (Geometry, GeckoOptions) {
     (geometry(1024, BLOCK_PAGES, 512), options_of(2, 1, MergeMode::MultiWay))
 }
 
-/// Recovers a structure from flash alone; returns it with its answers.
+/// Recovers a structure from flash alone; returns the structure, and the invalid pages that it reports by block.
 fn recovered(rig: &mut Rig, geometry: &Geometry, options: GeckoOptions) -> (Gecko, Vec<(u32, Vec<u32>)>) {
     let pages = pages_on_flash(rig.store.nand_mut());
     let mut gecko = Gecko::new(geometry, options).expect("valid");

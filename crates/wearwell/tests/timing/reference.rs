@@ -23,11 +23,11 @@ struct Op {
     request: usize,
     queue: usize,
     array: usize,
-    /// Whether the operation is in its queue; before that it waits for its predecessor.
+    /// Whether the operation is in its queue; before that, the operation waits for its predecessor.
     queued: bool,
     /// Scan that has to end before the operation joins its queue.
     held_by: Option<usize>,
-    /// Arrays that hold the victim of a scan; none if it has no victim, or for other operations.
+    /// Arrays that hold the victim of a scan; empty for a scan without a victim, and for other operations.
     victim_arrays: Vec<usize>,
     done: bool,
     followers: Vec<usize>,
@@ -44,7 +44,7 @@ struct Array {
     must_finish: bool,
     read_was_last: bool,
     before_write: usize,
-    /// Pages that victims have freed or will free, minus those that copies and host writes use.
+    /// Number of pages that victims have freed or will free, minus the pages that copies and host writes use.
     gained: f64,
     phase: Option<u64>,
     version: u64,
@@ -68,7 +68,7 @@ pub struct Reference {
     left: Vec<usize>,
     /// Scans that have not ended, in order of admission.
     scans: Vec<usize>,
-    /// The scan that reads the NVRAM now, followed by those that wait for it, in order.
+    /// The scan that reads the NVRAM at this time, followed by the scans that wait for it, in order.
     reading: VecDeque<usize>,
     /// Arrays (dies or planes) that received work at the current event.
     touched: Vec<usize>,
@@ -150,7 +150,7 @@ impl Reference {
         self.ops[scan].followers.push(op);
     }
 
-    /// Returns the arrays that hold the victim of an operation, if that is a scan.
+    /// Returns the arrays that hold the victim of an operation; empty unless the operation is a scan with a victim.
     fn victim_arrays(&self, flash: FlashOp) -> Vec<usize> {
         let first = flash.plane.0;
         if flash.kind != OpKind::Scan || first == u32::MAX {
@@ -164,7 +164,7 @@ impl Reference {
         &self.ops[scan].victim_arrays
     }
 
-    /// Whether the log reads have ended that precede a scan in its list, back to the previous scan.
+    /// Returns whether all log reads have ended that precede a scan in its list, back to the previous scan.
     fn log_is_read(&self, scan: usize) -> bool {
         let request = self.ops[scan].request;
         let before = self.ops[..scan].iter().rev();
@@ -173,7 +173,8 @@ impl Reference {
         own.filter(is_log).all(|op| op.done)
     }
 
-    /// Whether a scan waits only for its arrays: its log has been read, and it is the earliest for these arrays.
+    /// Returns whether a scan waits only for its arrays: its log has been read, and it is the earliest scan for these
+    /// arrays.
     fn waits_for_arrays(&self, scan: usize) -> bool {
         let arrays = self.arrays_of(scan);
         let first = self.scans.iter().find(|&&other| self.arrays_of(other) == arrays);
@@ -184,7 +185,7 @@ impl Reference {
         self.scans.iter().any(|&scan| self.arrays_of(scan).contains(&array) && self.waits_for_arrays(scan))
     }
 
-    /// Whether an array has background work: queued, running or suspended.
+    /// Returns whether an array (die or plane) has background work: queued, running or suspended.
     fn has_background(&self, array: usize) -> bool {
         let Array { queues, running, suspended, .. } = &self.arrays[array];
         let yields = |&op: &usize| self.ops[op].queue == 2;
@@ -344,7 +345,7 @@ impl Reference {
         (to_do / (awaited.max(1.0) * array.gained.max(1.0))).floor() as usize
     }
 
-    /// Handles a change at an array: starts or suspends operations according to the rules.
+    /// Starts or suspends operations of an array after a change at the array, according to the service rules.
     fn consider(&mut self, index: usize) {
         let holds_reads = self.holds_reads(index);
         let is_behind = self.behind(index);

@@ -40,7 +40,7 @@ fn duration((start, end): Span) -> u64 {
     end - start
 }
 
-/// Returns when an operation that runs alone ends, given its start and its transfer.
+/// Returns the end of an operation that runs alone, computed from its start and its transfer.
 fn expected_end(op: &TracedOp, flash: FlashTiming, options: &TimingOptions) -> u64 {
     let (start, end) = op.transfer_ns.unwrap_or((op.start_ns, op.start_ns));
     assert_eq!(
@@ -58,8 +58,8 @@ fn expected_end(op: &TracedOp, flash: FlashTiming, options: &TimingOptions) -> u
     }
 }
 
-/// Returns the time for which an array (die or plane) is busy with its operations. They are one after the other, in one
-/// group, or host reads while another operation is suspended.
+/// Returns the time for which an array (die or plane) is busy with its operations. Operations run one after the other
+/// or together in one multi-plane group; host reads also run while another operation is suspended.
 fn busy_of<'a>(ops: impl Iterator<Item = &'a TracedOp> + Clone) -> u64 {
     let suspensions: Vec<Span> = ops.clone().flat_map(|op| op.suspended_ns.clone()).collect();
     let is_nested = |op: &TracedOp| {

@@ -31,7 +31,8 @@ pub fn geometry([pools, blocks, pages, page_bytes]: [u32; 4]) -> Geometry {
     .expect("a valid geometry")
 }
 
-/// The miniature device. `opened_at` holds what a scan of its blocks would find; `u64::MAX` for a block without data.
+/// The miniature device. `opened_at` holds, by block, the sequence number before it was opened; `u64::MAX` without
+/// data.
 pub struct Drive<N, V> {
     pub io: Store<N>,
     pub validity: V,
@@ -41,7 +42,7 @@ pub struct Drive<N, V> {
     pub queries: u64,
     /// Whether a block is erased as soon as it is empty, so that pages released too early are lost.
     pub erases_at_once: bool,
-    /// Maximum number of validity pages that were on flash and needed at a time.
+    /// Maximum number of validity pages that were on flash and needed at the same time.
     pub most_held: u64,
     geometry: Geometry,
     map: Vec<Ppn>,
@@ -57,7 +58,7 @@ pub struct Drive<N, V> {
 }
 
 impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
-    /// Returns a device whose host sees the share `full` of the pages, with every logical page unwritten.
+    /// Returns a device whose host sees the share `full` of the pages; no logical page is written.
     pub fn new(nand: N, full: f64, new: impl Fn(&Geometry, u64) -> V) -> Self {
         let geometry = nand.geometry().clone();
         let (pages, blocks) = (geometry.pages() as usize, geometry.blocks() as usize);
@@ -106,7 +107,7 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
         (first..first + self.geometry.block_pages()).map(Ppn)
     }
 
-    /// Executes `updates` random overwrites, with all deferred writes of the store before each.
+    /// Executes `updates` random overwrites; all deferred writes of the validity store are executed before each.
     pub fn run(&mut self, updates: u64) {
         self.try_run(updates).expect("no fault");
     }
@@ -123,7 +124,8 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
         self.write_deferred()
     }
 
-    /// Executes overwrites as [`Drive::run`], and queries random blocks; returns the number of queries.
+    /// Executes overwrites as [`Drive::run`] does, and queries the store for random blocks; returns the number of
+    /// queries.
     pub fn run_asked(&mut self, updates: u64) -> u64 {
         let before = self.queries;
         for part in 0..updates.div_ceil(61) {
@@ -310,19 +312,19 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
         outcome
     }
 
-    /// Returns which pages of blocks in use were reported as invalid before program `durable`.
+    /// Returns for each page whether it is in a block in use and was reported as invalid before program `durable`.
     pub fn dead_before(&self, durable: u64) -> Vec<bool> {
         let in_use = |ppn: usize| self.opened_at[self.io.block_of(Ppn(ppn as u32)).index()] != u64::MAX;
         let reported = self.reported_at.iter().enumerate();
         reported.map(|(ppn, at)| in_use(ppn) && at.is_some_and(|at| at < durable)).collect()
     }
 
-    /// Returns which pages were reported as invalid at any time, also in erased blocks that are not opened yet.
+    /// Returns for each page whether it was ever reported as invalid, also in erased blocks that are not opened yet.
     pub fn ever_dead(&self) -> Vec<bool> {
         self.reported_at.iter().map(Option::is_some).collect()
     }
 
-    /// Reports pages again that were reported as invalid at program `durable` or later; returns how many.
+    /// Reports the pages again that were reported as invalid at program `durable` or later; returns their number.
     pub fn report_again_since(&mut self, durable: u64) -> usize {
         let lost: Vec<usize> = (0..self.reported_at.len())
             .filter(|&ppn| self.reported_at[ppn].is_some_and(|at| at >= durable))

@@ -13,28 +13,29 @@ pub(super) struct PendingPage {
     pub(super) compressed_bytes: u32,
     /// Content of the page; empty if the medium keeps only descriptors of contents.
     pub(super) bytes: Vec<u8>,
-    /// Whether the page was a member of a compressed chunk that cannot be read; it is then stored as a page that is
+    /// Whether the page was a member of a compressed chunk that cannot be read. It is then stored as a page that is
     /// marked as lost.
     pub(super) is_lost: bool,
 }
 
-/// A member of a stored chunk, live or dead: one logical page that was compressed into the chunk.
+/// A member of a stored chunk, live or dead: the content of one logical page that was compressed into the chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct ChunkMember {
     pub(super) fingerprint: Fingerprint,
     pub(super) lpn: Lpn,
-    /// Compressed size of this member of the chunk, bytes; [`WHOLE_PAGE`] if it takes a whole page.
+    /// Compressed size of this member of the chunk, bytes. [`WHOLE_PAGE`] if the member takes a whole page.
     pub(super) compressed_bytes: u16,
 }
 
-/// Value of a member's compressed size that stands for a whole page, or for a size that does not fit.
+/// Compressed size of a chunk member that means "a whole page"; also stands for a size that does not fit in 16 bits.
 pub(super) const WHOLE_PAGE: u16 = u16::MAX;
 
-/// Length up to which the list of wasteful compressed chunks (more flash pages than live members) is never pruned.
+/// Minimum length at which the list of wasteful compressed chunks (those with more flash pages than live members) is
+/// pruned.
 pub(super) const MIN_WASTEFUL_LIST_TO_PRUNE: u64 = 64;
 
-/// A stored chunk: up to four logical pages compressed together (its members), and the flash pages that hold them. One
-/// small structure, because every fourth write creates one and frees one at random.
+/// A stored chunk: up to four logical pages compressed together (its members), and the flash pages that hold them. The
+/// structure is small, because every fourth host write creates one and frees another at a random place.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Chunk {
     pub(super) fingerprints: [Fingerprint; CHUNK_MEMBERS],
@@ -58,7 +59,8 @@ impl Chunk {
         live_mask: 0,
     };
 
-    /// Creates a chunk with these members (compressed logical pages), none of them live, and without flash pages.
+    /// Creates a chunk with these members (compressed logical pages). None of them is live yet, and no flash page is
+    /// assigned.
     pub(super) fn of_members(members: impl Iterator<Item = ChunkMember>) -> Self {
         let mut chunk = Self::EMPTY;
         for (k, ChunkMember { fingerprint, lpn, compressed_bytes }) in members.enumerate() {
@@ -100,29 +102,29 @@ impl Chunk {
         self.live_mask >> member & 1 == 1
     }
 
-    /// Returns the live members of the compressed chunk (those to which logical pages are mapped) with their numbers in
-    /// the chunk.
+    /// Returns the live members of the compressed chunk (those to which logical pages are mapped), each with its index
+    /// in the chunk.
     pub(super) fn live_members(&self) -> impl Iterator<Item = (usize, ChunkMember)> {
         (0..CHUNK_MEMBERS).filter(|&k| self.is_live(k)).map(|k| (k, self.member(k)))
     }
 
-    /// Creates a compressed chunk from its directory and pages found by recovery, with no live member (mapped logical
-    /// page) yet.
+    /// Creates a compressed chunk from the directory and the flash pages that recovery found. None of its members is
+    /// live (mapped) yet.
     pub(super) fn from_recovered(found: &RecoveredChunk) -> Self {
         let mut chunk = Self::of_members(found.directory.members.iter().copied());
         chunk.pages.iter_mut().zip(found.pages()).for_each(|(page, ppn)| *page = ppn);
         chunk
     }
 
-    /// Returns the number of flash pages that the chunk takes beyond those its live members (mapped logical pages)
-    /// would take uncompressed.
+    /// Returns the excess pages of the chunk: the number of its flash pages minus the number of its live members
+    /// (mapped logical pages), at least 0.
     pub(super) fn excess_pages(&self) -> u64 {
         self.pages().len().saturating_sub(self.live_count()) as u64
     }
 }
 
-/// Compresses host pages together into a chunk. Returns the number of flash pages needed, and the compressed bytes if
-/// the bytes of all pages are known.
+/// Compresses host pages together into a chunk. Returns the number of flash pages that the chunk needs, and the
+/// compressed bytes. The compressed bytes are empty if the bytes of a page are not known.
 pub(super) fn compress_chunk(members: &[PendingPage], page_bytes: u32) -> (usize, Vec<u8>) {
     let mut payload = Vec::new();
     if members.iter().all(|member| member.bytes.len() == page_bytes as usize) {

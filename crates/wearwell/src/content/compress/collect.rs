@@ -15,8 +15,8 @@ use crate::store::{PageCopies, Stream};
 use crate::tables::prefetch::pull_into_cache;
 
 impl<N: Nand> Ftl<N> {
-    /// Splits compressed chunks that take more flash pages than they have live members, while all such chunks together
-    /// exceed their space limit. The live members become plain pages.
+    /// Splits compressed chunks that take more flash pages than they have live members, until all such chunks together
+    /// are within their space limit. Rewrites the live members as plain pages.
     #[inline]
     pub(crate) fn split_wasteful_chunks(&mut self) -> Result<()> {
         if self.chunks.as_ref().is_some_and(|stage| stage.exceeds_page_limit()) {
@@ -42,8 +42,8 @@ impl<N: Nand> Ftl<N> {
         self.mapping.store_moves_in_nvram(&mut self.store)
     }
 
-    /// Reads chunk `number` and returns its live members with their content. They are compressed together, so one
-    /// unreadable flash page loses all of them.
+    /// Reads the compressed chunk `number` and returns its live members with their content. All members are marked as
+    /// lost if one flash page of the chunk is unreadable, because they are compressed together.
     fn load_members(&mut self, number: u32, cause: Cause) -> Result<Vec<(Unit, PendingPage)>> {
         let (whole, is_lost) = match self.read_chunk(number, true, cause) {
             Err(error) if error.is_media_error() => (Vec::new(), true),
@@ -61,8 +61,8 @@ impl<N: Nand> Ftl<N> {
         Ok(stage.chunks[number as usize].live_members().map(load).collect())
     }
 
-    /// Maps every logical page that is mapped to compressed chunk member `from` to `to`, which holds equal content, and
-    /// drops `from`.
+    /// Changes the map of every logical page that is mapped to the compressed chunk member `from` to `to`, which holds
+    /// equal content. Then drops `from`.
     fn move_unit(&mut self, from: Unit, to: Unit) -> Result<()> {
         let writer = self.chunks.as_ref().expect("only members move one by one").writer_of(from);
         let fingerprint = self.fingerprint_of_unit(from);
@@ -118,8 +118,9 @@ impl<N: Nand> Ftl<N> {
         outcome
     }
 
-    /// Chooses the compressed chunks that GC packs anew. Their members may become plain pages, for which the open block
-    /// of GC copies must have room, because the reserve block is enough for one stream only.
+    /// Returns the numbers of those compressed chunks in the victim's `pages` that GC packs anew. Their members may
+    /// become plain pages, for which the open block of GC copies must have room: the reserve block is enough for one
+    /// stream only.
     fn chunks_to_repack(&self, pages: &[Ppn], pool: u32) -> Vec<u32> {
         let stage = self.chunks.as_ref().expect("only the chunk stage has such pages");
         let mut numbers: Vec<u32> = pages.iter().map(|&ppn| self.store.owner_in_oob(ppn).0).collect();
@@ -156,8 +157,8 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Stores the live members of chunk `number` again: as a new compressed chunk if that saves a page, otherwise as
-    /// plain pages.
+    /// Stores the live members of the compressed chunk `number` again: as a new chunk if that saves a page, otherwise
+    /// as plain pages.
     fn repack(&mut self, number: u32, pool: u32, cause: Cause) -> Result<()> {
         let members = self.load_members(number, cause)?;
         let (units, pending): (Vec<Unit>, Vec<PendingPage>) = members.into_iter().unzip();
@@ -179,8 +180,9 @@ impl<N: Nand> Ftl<N> {
     }
 }
 
-/// Returns the compressed chunk that most recently became wasteful (more flash pages than live members) and still is.
-/// It stays in the list until it is no longer wasteful.
+/// Returns the number of the compressed chunk to split next: of the wasteful ones (more flash pages than live members),
+/// the one that became so last. Removes chunks that stopped being wasteful from the end of the list. `None` if the
+/// excess is within its limit or the list is empty.
 fn next_to_unpack(stage: &mut Box<CompressionState>) -> Option<u32> {
     while stage.exceeds_page_limit() {
         let number = *stage.wasteful_chunks.last()?;

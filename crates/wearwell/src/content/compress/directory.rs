@@ -19,7 +19,7 @@ use crate::data::Fingerprint;
 
 /// Bytes of the directory of a compressed chunk in the spare area of each of its pages.
 pub(crate) const DIRECTORY_BYTES: usize = 64;
-/// Bytes of the compressed size of one member, at the beginning of the pages of a chunk without compressed bytes.
+/// Bytes of one member's compressed size, as stored at the beginning of the pages of a chunk without compressed bytes.
 const SIZE_BYTES: usize = 2;
 
 /// The directory of a compressed chunk, as stored in the spare area of one of its pages.
@@ -30,13 +30,14 @@ pub(crate) struct ChunkDirectory {
     pub(crate) page_count: u8,
     /// Size of the compressed bytes of the whole chunk; 0 if only sizes of its members are known.
     pub(crate) compressed_bytes: u32,
-    /// Members of the compressed chunk. Their sizes are known only if the chunk has no compressed bytes, else 0.
+    /// Members of the compressed chunk. If the chunk has compressed bytes, the sizes of single members are not known
+    /// and are 0.
     pub(super) members: Vec<ChunkMember>,
 }
 
 impl ChunkDirectory {
-    /// Encodes the page of the compressed chunk, `page_bytes` bytes without its spare area. `payload` is the compressed
-    /// bytes of the whole chunk; if it is empty, the sizes of the members are in the page instead.
+    /// Encodes the data of one page of the compressed chunk, `page_bytes` bytes, without the spare area. `payload` is
+    /// the compressed bytes of the whole chunk. If it is empty, the page holds the sizes of the members instead.
     pub(super) fn encode_page(&self, payload: &[u8], page_bytes: usize) -> Vec<u8> {
         let mut page = Vec::with_capacity(page_bytes + DIRECTORY_BYTES);
         if payload.is_empty() {
@@ -62,7 +63,8 @@ impl ChunkDirectory {
         bytes
     }
 
-    /// Decodes a compressed chunk directory from a page and its spare area; `None` if the bytes are not one.
+    /// Decodes the directory of a compressed chunk from a flash page with its spare area. `None` if the spare area
+    /// holds no such directory.
     pub(crate) fn decode(whole_page: &[u8]) -> Option<Self> {
         let (data, bytes) = whole_page.split_at_checked(whole_page.len().checked_sub(DIRECTORY_BYTES)?)?;
         let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
@@ -93,13 +95,13 @@ impl ChunkDirectory {
     }
 }
 
-/// Compressed chunks that recovery has found so far; their pages may be added in any order.
+/// Compressed chunks that recovery has found so far. Their pages may be added in any order.
 #[derive(Debug, Default)]
 pub(crate) struct RecoveredChunks {
-    /// Every compressed chunk whose directory recovery could read, by chunk number; a number may have been used for
-    /// several chunks.
+    /// Compressed chunks with a readable directory, by chunk number. Several chunks may have had the same number in
+    /// turn.
     chunks: HashMap<u32, Vec<RecoveredChunk>, FxBuildHasher>,
-    /// For each chunk number, the sequence number of the youngest flash page whose directory cannot be read.
+    /// For each chunk number, the largest sequence number of its flash pages whose directory cannot be read.
     unreadable: HashMap<u32, u64, FxBuildHasher>,
 }
 
@@ -107,13 +109,13 @@ pub(crate) struct RecoveredChunks {
 #[derive(Clone, Debug)]
 pub(crate) struct RecoveredChunk {
     pub(crate) directory: ChunkDirectory,
-    /// Newest copy that recovery found of each flash page of the compressed chunk, with its sequence number;
-    /// [`Ppn::NONE`] if none was found.
+    /// For each page of the compressed chunk, the newest copy that recovery found: its sequence number and flash page
+    /// ([`Ppn::NONE`] if no copy was found).
     pages: Vec<(u64, Ppn)>,
 }
 
 impl RecoveredChunk {
-    /// Returns the flash pages of the compressed chunk that recovery found, in order.
+    /// Returns the flash pages of the compressed chunk in order; [`Ppn::NONE`] for a page that recovery did not find.
     pub(crate) fn pages(&self) -> impl Iterator<Item = Ppn> + '_ {
         self.pages.iter().map(|&(_, ppn)| ppn)
     }
@@ -124,8 +126,8 @@ impl RecoveredChunk {
 }
 
 impl RecoveredChunks {
-    /// Adds a flash page of compressed chunk `number` that recovery found at `ppn`, programmed with sequence number
-    /// `sequence`.
+    /// Adds the flash page `ppn` of the compressed chunk `number`, which recovery found. `sequence` is the sequence
+    /// number of its program, `directory` what its spare area holds.
     pub(crate) fn add_page(&mut self, number: u32, sequence: u64, ppn: Ppn, directory: &ChunkDirectory) {
         let of_number = self.chunks.entry(number).or_default();
         let at = of_number.iter().position(|found| found.directory.birth == directory.birth).unwrap_or_else(
@@ -140,17 +142,17 @@ impl RecoveredChunks {
         }
     }
 
-    /// Adds a flash page of compressed chunk `number` whose directory cannot be read, programmed with sequence number
-    /// `sequence`.
+    /// Adds a flash page of the compressed chunk `number` whose directory cannot be read. `sequence` is the sequence
+    /// number of its program.
     pub(crate) fn add_unreadable_page(&mut self, number: u32, sequence: u64) {
         let youngest = self.unreadable.entry(number).or_default();
         *youngest = sequence.max(*youngest);
     }
 
     /// Removes and returns the current compressed chunk with this number: the youngest one of which recovery found all
-    /// pages. A number is used again only after no logical page is mapped to the old chunk, so a younger chunk without
-    /// all its pages never had one. Returns `None` if an unreadable page may belong to a younger chunk, because an
-    /// older chunk with this number holds other logical pages.
+    /// pages. A number is used again only after no logical page is mapped to the old chunk, so a younger chunk that
+    /// lacks pages never had a mapped logical page. Returns `None` if no chunk is complete, or if an unreadable page
+    /// may belong to a younger chunk: an older chunk with this number holds other logical pages.
     pub(crate) fn take_newest_complete(&mut self, number: u32) -> Option<RecoveredChunk> {
         let found = self.chunks.remove(&number)?;
         let youngest =

@@ -30,13 +30,13 @@ mod write;
 pub(crate) use stage::CompressionState;
 pub(crate) use write::Compression;
 
-/// Number of members (logical pages compressed together) of a full chunk (paper, section III-A).
+/// Number of members (logical pages compressed together) in a full chunk (paper, section III-A).
 pub const CHUNK_MEMBERS: usize = 4;
 
 /// Bytes of controller RAM for a compressed chunk's directory: three flash pages, four logical pages, live mask.
 const CHUNK_BYTES: u64 = 32;
 
-/// Options of compression; there are none yet.
+/// Options of compression. There are none; the type marks that a design compresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ChunkDesign {}
 
@@ -44,18 +44,18 @@ pub struct ChunkDesign {}
 /// repacked or split.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CompressionStatistics {
-    /// Chunks of pages compressed together that were written for the host.
+    /// Number of chunks (pages compressed together) that were written for the host.
     pub chunks: u64,
-    /// Host pages (members) in the compressed chunks written for the host.
+    /// Number of host pages (members) in the compressed chunks that were written for the host.
     pub members: u64,
-    /// Flash pages of the compressed chunks written for the host.
+    /// Number of flash pages of the compressed chunks that were written for the host.
     pub pages: u64,
-    /// Host pages stored as plain pages, because compression would not have saved a flash page.
+    /// Number of host pages stored as plain pages, because compression would not have saved a flash page.
     pub incompressible_pages: u64,
-    /// Compressed chunks that GC moved out of a victim and packed anew.
+    /// Number of compressed chunks that GC moved out of a victim and packed anew.
     pub repacked_chunks: u64,
-    /// Compressed chunks that were split into plain pages because they took more flash pages than they had live
-    /// members.
+    /// Number of compressed chunks that were split into plain pages because they took more flash pages than they had
+    /// live members.
     pub split_chunks: u64,
 }
 
@@ -81,8 +81,8 @@ mod tests {
         }
     }
 
-    /// What is packed again after a recovery takes as many flash pages as before it. Recovery once took all members of
-    /// a chunk for pages of no bytes.
+    /// Compares the chunks before and after a recovery, where only sizes and fingerprints of the pages are known. The
+    /// sizes of the members must be restored, because packing them again needs them.
     #[test]
     fn a_recovery_restores_the_directory_of_a_chunk_of_descriptors() {
         let parts =
@@ -113,8 +113,9 @@ mod tests {
         assert!(stored(&ftl) == before);
     }
 
-    /// Nearly every compressed chunk wastes a page for a while, when one of its members is left. Chunks that are freed
-    /// must not stay in the list of wasteful chunks, or a long run would fill the memory.
+    /// Overwrites a small drive for long with compressible pages. Nearly every compressed chunk wastes a page for a
+    /// while, when one of its members is left. Chunks that are freed must not stay in the list of wasteful chunks, or a
+    /// long run would fill the memory.
     #[test]
     fn the_list_of_wasteful_chunks_stays_bounded() {
         let nand =

@@ -18,22 +18,21 @@ use crate::tables::prefetch::pull_into_cache;
 pub(crate) struct CompressionState {
     pub(super) pending: Vec<PendingPage>,
     pub(super) chunks: Vec<Chunk>,
-    /// Size of the compressed bytes of each chunk, by chunk number. 0 (or no element) if a member came without bytes,
-    /// because a capture may contain only the sizes of some pages.
+    /// Size of the compressed bytes of each chunk, by chunk number. 0 (or no element) if the bytes of a member are not
+    /// known, because a capture may contain only the sizes of some pages.
     pub(super) payload_bytes: Vec<u32>,
     pub(super) free_numbers: Vec<u32>,
-    /// Numbers of freed compressed chunks that must not be used again before the medium is synced, because a map on it
-    /// may still name the old chunk.
+    /// Numbers of freed compressed chunks that must not be used again before the medium is synced, because a map on the
+    /// medium may still name the old chunk.
     pub(super) numbers_freed_since_sync: Vec<u32>,
     pub(super) holds_freed_numbers_until_sync: bool,
     pub(super) first_unit: u32,
     pub(super) page_bytes: u32,
-    /// Flash pages that all chunks together take beyond those their live members would take uncompressed;
-    /// `excess_limit` is the maximum allowed.
+    /// Sum over all chunks of the flash pages beyond the number of live members. The maximum allowed is `excess_limit`.
     pub(super) excess_pages: u64,
     pub(super) excess_limit: u64,
-    /// Numbers of compressed chunks that have, or once had, more flash pages than live members, in the order in which
-    /// they became so.
+    /// Numbers of compressed chunks with more flash pages than live members, in the order in which they became so. May
+    /// also contain chunks that were wasteful only earlier.
     pub(super) wasteful_chunks: Vec<u32>,
     pub(crate) is_on: bool,
     pub(crate) statistics: CompressionStatistics,
@@ -67,26 +66,26 @@ impl CompressionState {
         })
     }
 
-    /// Keeps the numbers of freed compressed chunks unused until the medium is next synced. Needed if the map is stored
-    /// on the medium: its latest stores may be lost while the flash pages are not.
+    /// Switches on that the numbers of freed compressed chunks stay unused until the medium is next synced. Needed if
+    /// the map is stored on the medium: its latest stores may be lost while the flash pages are not.
     pub(crate) fn hold_freed_numbers_until_sync(&mut self) {
         self.holds_freed_numbers_until_sync = true;
     }
 
-    /// Makes the numbers of freed compressed chunks usable again, after the medium was synced. Every erase syncs. So
-    /// until then the freed chunks still occupy flash pages of their own, and the numbers do not run out.
+    /// Makes the numbers of freed compressed chunks usable again, after the medium was synced. Every erase syncs. Until
+    /// then the freed chunks still occupy flash pages of their own, so the numbers do not run out.
     pub(crate) fn release_freed_numbers(&mut self) {
         self.free_numbers.append(&mut self.numbers_freed_since_sync);
     }
 
-    /// Limits the excess pages of compression (flash pages of all chunks beyond their live members) to half of
+    /// Limits the excess pages of compression (flash pages of all chunks beyond the number of live members) to half of
     /// `spare_pages`.
     pub(crate) fn set_excess_page_limit(&mut self, spare_pages: u64) {
         self.excess_limit = spare_pages / 2;
     }
 
-    /// Adds compressed chunk `number` to the list of wasteful chunks: it has more flash pages than live members now.
-    /// Prunes the list before stale elements become the majority.
+    /// Adds the compressed chunk `number`, which has just come to have more flash pages than live members, to the list
+    /// of wasteful chunks. Prunes the list before stale elements become the majority.
     pub(super) fn add_wasteful_chunk(&mut self, number: u32) {
         if self.wasteful_chunks.len() as u64 > 2 * self.excess_pages + MIN_WASTEFUL_LIST_TO_PRUNE {
             self.prune_wasteful_list();
@@ -94,8 +93,8 @@ impl CompressionState {
         self.wasteful_chunks.push(number);
     }
 
-    /// Prunes the list of wasteful compressed chunks (more flash pages than live members): removes chunks that are no
-    /// longer wasteful, and all but the latest mention of the others.
+    /// Prunes the list of wasteful compressed chunks (those with more flash pages than live members): removes chunks
+    /// that stopped being wasteful, and all but the latest mention of each other chunk.
     #[cold]
     pub(super) fn prune_wasteful_list(&mut self) {
         let Self { chunks, wasteful_chunks: wasteful, .. } = self;
@@ -124,7 +123,7 @@ impl CompressionState {
         self.chunks[chunk as usize].fingerprints[member]
     }
 
-    /// Returns the flash pages of the compressed chunk that contains member `unit`.
+    /// Returns the flash pages of the compressed chunk that contains the member `unit`.
     pub(crate) fn flash_pages_of(&self, unit: Unit) -> &[Ppn] {
         self.chunks[self.chunk_and_member_of(unit).0 as usize].pages()
     }
@@ -134,14 +133,14 @@ impl CompressionState {
         self.chunks.get(chunk as usize).is_some_and(|chunk| chunk.is_live(member))
     }
 
-    /// Reads the entries of the compressed chunk table that dropping these chunk members will need, so that their cache
-    /// misses overlap ([`crate::tables::prefetch`]).
+    /// Reads the entries of the table of compressed chunks that dropping the chunk members `units` will need, so that
+    /// their cache misses overlap ([`crate::tables::prefetch`]).
     pub(crate) fn prefetch_member_drops(&self, units: impl Iterator<Item = Unit>) {
         let chunks = units.map(|unit| &self.chunks[self.chunk_and_member_of(unit).0 as usize]);
         pull_into_cache(chunks.map(|chunk| u64::from(chunk.live_mask) + u64::from(chunk.writers[0].0)));
     }
 
-    /// Returns the logical page whose write was stored as the compressed chunk member `unit`.
+    /// Returns the logical page whose write was stored as the member `unit` of a compressed chunk.
     pub(crate) fn writer_of(&self, unit: Unit) -> Lpn {
         let (chunk, member) = self.chunk_and_member_of(unit);
         self.chunks[chunk as usize].writers[member]
@@ -188,8 +187,8 @@ impl CompressionState {
         self.chunks.iter().flat_map(|chunk| chunk.pages().iter().copied())
     }
 
-    /// Returns those of `pages` that belong to a stored compressed chunk; each is given with the chunk number in its
-    /// spare area.
+    /// Returns those of `pages` that belong to a stored compressed chunk. Each of `pages` is given with the chunk
+    /// number in its spare area.
     pub(crate) fn used_pages(&self, mut pages: Vec<(Ppn, u32)>) -> Vec<Ppn> {
         pages.retain(|&(_, number)| (number as usize) < self.chunks.len());
         pull_into_cache(pages.iter().map(|&(_, number)| self.chunks[number as usize].pages[0].0.into()));

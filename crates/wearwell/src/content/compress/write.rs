@@ -17,7 +17,7 @@ use crate::nand::{Nand, PageKind};
 use crate::operation::Cause;
 use crate::store::Stream;
 
-/// Compression: several logical pages are compressed together into a chunk.
+/// Content mechanism of compression: compresses several logical pages together into a chunk.
 pub(crate) struct Compression;
 
 impl ContentStage for Compression {
@@ -67,8 +67,8 @@ impl ContentStage for Compression {
 }
 
 impl<N: Nand> Ftl<N> {
-    /// Adds a host write of `lpn` to the RAM buffer of the next chunk; a full buffer is compressed and written to
-    /// flash.
+    /// Adds a host write of `lpn` to the RAM buffer of the next compressed chunk. If the buffer is full then,
+    /// compresses its pages and writes them to flash.
     pub(crate) fn buffer_for_chunk(
         &mut self,
         lpn: Lpn,
@@ -107,8 +107,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Undoes a buffered write of `lpn` that failed: removes it from the RAM buffer of the next compressed chunk, and
-    /// puts the content that was acknowledged before, `replaced`, back.
+    /// Undoes a buffered write of `lpn` that failed: removes the page from the RAM buffer of the next compressed chunk,
+    /// and puts `replaced`, the content acknowledged before, back.
     fn take_back(&mut self, lpn: Lpn, replaced: Option<PendingPage>) {
         self.store.stats.host_page_writes -= 1;
         self.store.stats.packed_writes -= 1;
@@ -123,8 +123,8 @@ impl<N: Nand> Ftl<N> {
         self.chunks.as_ref().is_some_and(|stage| stage.pending(lpn).is_some())
     }
 
-    /// Removes `lpn` from the RAM buffer of the next compressed chunk, because its newest content is stored elsewhere
-    /// or it was trimmed.
+    /// Removes `lpn` from the RAM buffer of the next compressed chunk, if it is there: its newest content is stored
+    /// elsewhere, or it was trimmed.
     #[inline]
     pub(crate) fn drop_buffered_page(&mut self, lpn: Lpn) {
         if let Some(stage) = &mut self.chunks {
@@ -132,7 +132,8 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Reads logical page `lpn` from the RAM buffer of the next compressed chunk; `false` if it is not there.
+    /// Reads the logical page `lpn` from the RAM buffer of the next compressed chunk. Returns `false` if the page is
+    /// not in the buffer.
     pub(crate) fn read_buffered_page(&self, lpn: Lpn, into: &mut [u8]) -> bool {
         let Some(page) = self.chunks.as_ref().and_then(|stage| stage.pending(lpn)) else { return false };
         if !into.is_empty() && into.len() == page.bytes.len() {
@@ -141,8 +142,8 @@ impl<N: Nand> Ftl<N> {
         true
     }
 
-    /// Compresses the pages in the chunk buffer together and writes them to flash, as a full or a short chunk, or as
-    /// plain pages if compression saves no page.
+    /// Compresses the pages in the chunk buffer together and writes them to flash as a chunk of up to four pages, or as
+    /// plain pages if compression saves no flash page.
     pub(crate) fn write_buffered_chunk(&mut self) -> Result<()> {
         let Some(stage) = &self.chunks else { return Ok(()) };
         if stage.pending.is_empty() {
@@ -184,8 +185,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Puts the members of compressed chunk `number` from number `from` on, for which the map could not be updated,
-    /// back into the RAM buffer of the next chunk.
+    /// Puts the members of the compressed chunk `number` whose index is at least `from` back into the RAM buffer of the
+    /// next chunk, because the map could not be updated for them.
     #[cold]
     fn rebuffer_unmapped_members(&mut self, number: u32, mut members: Vec<PendingPage>, from: usize) {
         for k in from..members.len() {
@@ -196,7 +197,7 @@ impl<N: Nand> Ftl<N> {
         self.chunks.as_mut().expect("asked above").pending = members;
     }
 
-    /// Writes the pages of the chunk buffer as plain pages, because compression would not save a flash page.
+    /// Writes the pages of the chunk buffer to flash as plain pages, because compression would not save a flash page.
     fn write_pending_raw(&mut self) -> Result<()> {
         while let Some(page) = self.chunks.as_ref().and_then(|stage| stage.pending.first()).cloned() {
             let pool = self.make_room_for_write()?;
@@ -236,8 +237,8 @@ impl<N: Nand> Ftl<N> {
         Ok(ppn)
     }
 
-    /// Appends the flash pages of a compressed chunk and returns its number; the caller maps the members. After an
-    /// error, the pages written so far are invalid.
+    /// Appends the flash pages of a compressed chunk and returns the number of the chunk. The caller maps the members.
+    /// After an error, the pages written so far are invalid.
     pub(super) fn append_chunk(
         &mut self,
         members: &[PendingPage],
@@ -282,8 +283,8 @@ impl<N: Nand> Ftl<N> {
         Ok(number)
     }
 
-    /// Encodes a page of a compressed chunk with the bytes of its spare area, for a medium that keeps them. The
-    /// directory is left out if the spare area has no room for it.
+    /// Encodes a page of a compressed chunk and its spare area, for a medium that keeps them. Leaves the chunk
+    /// directory out if the spare area has no room for it.
     fn encode_chunk_page(&self, directory: &ChunkDirectory, payload: &[u8]) -> Vec<u8> {
         let geometry = self.store.geometry();
         let mut page = directory.encode_page(payload, geometry.page_bytes as usize);
@@ -293,7 +294,7 @@ impl<N: Nand> Ftl<N> {
         page
     }
 
-    /// Frees compressed chunk `number`: invalidates its flash pages and releases its number.
+    /// Frees the compressed chunk `number`: invalidates its flash pages and makes its number usable again.
     fn free_chunk(&mut self, number: u32) {
         let Self { chunks, store, .. } = self;
         let stage = chunks.as_mut().expect("only the chunk stage frees chunks");
@@ -306,8 +307,8 @@ impl<N: Nand> Ftl<N> {
         chunk.pages().iter().for_each(|&ppn| store.discard(ppn));
     }
 
-    /// Drops compressed chunk member `unit`, to which no logical page is mapped any more; the chunk is freed with its
-    /// last live member.
+    /// Marks the compressed chunk member `unit`, whose last referring logical page is gone, as dead. Frees the chunk
+    /// with its last live member.
     pub(crate) fn release_chunk_member(&mut self, unit: Unit) {
         let stage = self.chunks.as_mut().expect("only the chunk stage has members");
         let (number, member) = stage.chunk_and_member_of(unit);
@@ -326,7 +327,8 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Reads the logical page stored as chunk member `unit`: reads all flash pages of its chunk and decompresses them.
+    /// Reads the content of the compressed chunk member `unit` into `into`: reads all flash pages of the chunk and
+    /// decompresses them.
     pub(crate) fn read_chunk_member(&mut self, unit: Unit, into: &mut [u8], cause: Cause) -> Result<()> {
         let (number, member) =
             self.chunks.as_ref().expect("only the chunk stage has members").chunk_and_member_of(unit);
@@ -337,8 +339,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Reads and decompresses chunk `number`. Returns the contents of its members one after the other; empty if the
-    /// caller wants no bytes, or the medium keeps none.
+    /// Reads and decompresses the compressed chunk `number`. Returns the contents of its members one after the other,
+    /// or nothing if the caller wants no bytes or the medium keeps none.
     pub(super) fn read_chunk(&mut self, number: u32, wants_bytes: bool, cause: Cause) -> Result<Vec<u8>> {
         let stage = self.chunks.as_ref().expect("only the chunk stage has chunks");
         let chunk = stage.chunks[number as usize].clone();

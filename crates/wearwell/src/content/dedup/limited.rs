@@ -14,7 +14,7 @@ use crate::address::Unit;
 use crate::tables::DenseTable;
 use crate::tables::prefetch::pull_into_cache;
 
-/// Returns the length to which a hash table of `len` 8-byte words grows: half as long again, at least 16 words.
+/// Returns the length to which a full hash table of `len` 8-byte words grows: `len * 1.5`, at least 16 words.
 fn longer(len: usize) -> usize {
     (len + len / 2).max(16)
 }
@@ -25,8 +25,9 @@ const LINE_WORDS: usize = 8;
 /// Number of bits of the content hash that an entry of the deduplication index stores (its tag).
 const TAG_BITS: u32 = 31;
 
-/// An entry of the deduplication index; 0 is an empty bucket. From the top bit: tag (31 bits of the hash), hit bit (hit
-/// since the clock hand last passed), number of the unit (page or member of a compressed chunk) plus one.
+/// A word of the hash table of the deduplication index: an entry, or 0 for an empty bucket. From the top bit: tag (31
+/// bits of the content hash), hit bit (set if the entry was hit since the clock hand last passed), number of the unit
+/// (page or member of a compressed chunk) plus one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct IndexWord(u64);
 
@@ -59,20 +60,20 @@ fn tag_of(hash: u64) -> u64 {
 }
 
 /// Result of a search in the hash table of the deduplication index: the bucket of the entry that was found, or the
-/// empty bucket where it would be inserted.
+/// empty bucket where a new entry would be inserted.
 enum SearchResult {
     Found(usize),
     Gap(usize),
 }
 
-/// Clock hand of second-chance eviction over all hash buckets: passes those of a cache line in order, and the lines in
-/// an order that is evenly spread over the table at any time.
+/// Clock hand of second-chance eviction over all hash buckets. It passes the buckets of a cache line in order. It
+/// visits the lines in an order that is evenly spread over the table at any time.
 #[derive(Clone, Debug)]
 struct ClockHand {
     buckets: usize,
     lines: usize,
-    /// Number of cache lines by which the hand jumps after each line, modulo `lines`; has no common factor with
-    /// `lines`, so that the hand visits every line.
+    /// Number of cache lines by which the clock hand jumps after each line, modulo `lines`. It has no common factor
+    /// with `lines`, so that the hand visits every line.
     stride: usize,
     bucket: usize,
 }
@@ -119,7 +120,7 @@ impl BoundedIndex {
         Self { words, entries: 0, capacity, clock_hand }
     }
 
-    /// Returns an empty content index of the same capacity.
+    /// Returns an empty content index with the capacity of this one.
     pub(super) fn empty_of_same_size(&self) -> Self {
         Self::new(self.capacity)
     }
@@ -143,8 +144,9 @@ impl BoundedIndex {
         if bucket + 1 == self.words.len() { 0 } else { bucket + 1 }
     }
 
-    /// Searches the entry of the content index with this tag (part of the content hash) whose unit (page or member of a
-    /// compressed chunk) `is_it` accepts. Returns its bucket, or the empty bucket where it would be inserted.
+    /// Searches the content index for the entry with this tag (part of the content hash) whose unit (page or member of
+    /// a compressed chunk) `is_it` accepts. Returns the bucket of the entry, or the empty bucket where it would be
+    /// inserted.
     #[inline]
     fn search(&self, tag: u64, is_it: impl Fn(Unit) -> bool) -> SearchResult {
         let ends = |word| {
@@ -177,7 +179,7 @@ impl BoundedIndex {
     }
 
     /// Returns the unit (page or member of a compressed chunk) in the content-index entry with this hash, if `is_it`
-    /// accepts the unit, and sets the hit bit of the entry, which delays its eviction.
+    /// accepts the unit. Sets the hit bit of the entry, which delays its eviction.
     #[inline]
     pub(super) fn find(&mut self, hash: u64, is_it: impl Fn(Unit) -> bool) -> Option<Unit> {
         let bucket = self.bucket_of(hash, is_it)?;
@@ -219,8 +221,8 @@ impl BoundedIndex {
         self.entries += 1;
     }
 
-    /// Whether one more entry fits in the content index. The hash table is filled up to three quarters: then a search
-    /// for a missing content ends after eight buckets, in one or two cache lines.
+    /// Whether one more entry fits in the content index. The hash table is filled up to 75 %: then a search for a
+    /// missing content ends after eight buckets, in one or two cache lines.
     #[inline]
     fn has_room(&self) -> bool {
         self.entries < self.capacity && (self.entries as usize) < self.words.len() / 4 * 3
@@ -267,8 +269,8 @@ impl BoundedIndex {
         }
     }
 
-    /// Empties a bucket of the hash table and closes the gap: later entries of the same run of full buckets that are
-    /// not in their home bucket move forward into it.
+    /// Empties a bucket of the hash table and closes the gap: entries in the run of full buckets after it move forward,
+    /// unless they would move before their home bucket.
     fn empty(&mut self, bucket: usize) {
         let (mut gap, mut at) = (bucket, bucket);
         loop {
@@ -296,8 +298,8 @@ impl BoundedIndex {
         }
     }
 
-    /// Replaces the unit (page or member of a compressed chunk) `from` by `to` in the content-index entry with this
-    /// hash.
+    /// Changes the content-index entry with this hash from unit `from` to unit `to` (pages or members of compressed
+    /// chunks).
     #[inline]
     pub(super) fn relocate(&mut self, hash: u64, from: Unit, to: Unit) {
         if let Some(bucket) = self.bucket_of(hash, |other| other == from) {
@@ -316,14 +318,15 @@ impl BoundedIndex {
 mod tests {
     use super::*;
 
-    /// Returns a test hash that is as evenly distributed as the hash of a content.
+    /// Returns a hash of the test content with number `n`, as evenly distributed as real content hashes.
     fn hash(n: u32) -> u64 {
         let mixed = (u64::from(n) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb)
     }
 
-    /// Returns the number of entries that the longest possible search in the hash table of `index` probes.
+    /// Returns the length of the longest run of full buckets in the hash table of `index`, which bounds the length of a
+    /// search.
     fn longest_run(index: &BoundedIndex) -> usize {
         let taken: Vec<bool> =
             (0..index.words.len()).map(|bucket| index.word(bucket) != IndexWord::NONE).collect();

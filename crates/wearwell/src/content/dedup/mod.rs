@@ -28,17 +28,18 @@ use crate::address::Unit;
 use crate::data::{Fingerprint, mix_bits};
 use crate::tables::prefetch::pull_into_cache;
 
-/// Bytes of controller RAM per entry of the content index in a real drive: 16 of digest, 4 of unit number.
+/// Bytes of controller RAM per entry of the content index in a real drive: 16 bytes of digest, 4 bytes of unit number.
 const ENTRY_BYTES: u64 = 20;
 
 /// Options of deduplication and its content index (hash table of stored contents).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DedupOptions {
-    /// Maximum number of entries of the content index; `None` means one for every stored page, 0 that nothing is ever
-    /// found.
+    /// Maximum number of entries of the content index. `None` means one entry for every stored page; 0 means that no
+    /// duplicate is ever found.
     pub capacity_entries: Option<u32>,
-    /// Whether the stored page is read and compared before a logical page is bound (mapped without a program) to it
-    /// (charged as a content read). A device with real bytes needs this, because fingerprints have only 64 bits.
+    /// Whether a write reads the stored page and compares its bytes before the logical page is bound (mapped without a
+    /// program) to it. The flash read is counted under the cause "content". A device with real bytes needs this,
+    /// because fingerprints have only 64 bits.
     pub verify_on_hit: bool,
 }
 
@@ -71,8 +72,8 @@ fn hash_of(fingerprint: Fingerprint) -> u64 {
 }
 
 impl ContentIndex {
-    /// Creates an empty content index of at most `capacity` entries; `None` makes room for `most_units`, all units
-    /// (pages and members of compressed chunks) that can have referrers.
+    /// Creates an empty content index of at most `capacity` entries. `None` makes room for `most_units` entries: the
+    /// largest number of units (pages and members of compressed chunks) that can have referrers.
     pub(crate) fn new(capacity: Option<u32>, most_units: u32) -> Self {
         let form = match capacity {
             Some(capacity) => Form::Bounded(BoundedIndex::new(capacity)),
@@ -81,8 +82,8 @@ impl ContentIndex {
         Self { form, most_entries: 0 }
     }
 
-    /// Returns the unit (page or member of a compressed chunk) that stores this content and marks its entry as recently
-    /// used. `content` returns the fingerprint of a unit.
+    /// Returns the unit (page or member of a compressed chunk) that stores this content, and marks its index entry as
+    /// recently used. Returns `None` if the index has no such entry. `content` returns the fingerprint of a unit.
     #[inline]
     pub(crate) fn find(
         &mut self,
@@ -96,8 +97,8 @@ impl ContentIndex {
         }
     }
 
-    /// Reads the entries of the content index that finding these contents will need, so that their cache misses overlap
-    /// ([`crate::tables::prefetch`]).
+    /// Reads the entries of the content index that look-ups of these contents will need, so that their cache misses
+    /// overlap ([`crate::tables::prefetch`]).
     pub(crate) fn prefetch_find(&self, fingerprints: &[Fingerprint], content: impl Fn(Unit) -> Fingerprint) {
         self.prefetch_entries(fingerprints.iter().copied());
         let found = |&wanted: &Fingerprint| {
@@ -107,15 +108,15 @@ impl ContentIndex {
         pull_into_cache(fingerprints.iter().filter_map(found).map(|unit| unit.0.into()));
     }
 
-    /// Reads the entries of the content index that removing or relocating these contents will need, so that their cache
-    /// misses overlap.
+    /// Reads the entries of the content index that the removal or relocation of these contents will need, so that their
+    /// cache misses overlap.
     pub(crate) fn prefetch_entries(&self, fingerprints: impl Iterator<Item = Fingerprint>) {
         let hashes = fingerprints.map(hash_of);
         delegate!(&self.form, index => index.prefetch_buckets(hashes));
     }
 
-    /// Adds `unit` (page or member of a compressed chunk), which stores this content, to the content index; it replaces
-    /// an older unit with equal content. `content` returns the fingerprint of a unit.
+    /// Adds `unit` (page or member of a compressed chunk), which stores this content, to the content index. An older
+    /// unit with equal content is replaced. `content` returns the fingerprint of a unit.
     pub(crate) fn insert(
         &mut self,
         fingerprint: Fingerprint,
@@ -130,8 +131,8 @@ impl ContentIndex {
         self.most_entries = self.most_entries.max(entries);
     }
 
-    /// Removes `unit` (page or member of a compressed chunk), which stored this content and has no referrer any more,
-    /// from the content index. `content` returns the fingerprint of a unit.
+    /// Removes from the content index the entry of `unit` (page or member of a compressed chunk), which stored this
+    /// content and lost its last referrer. `content` returns the fingerprint of a unit.
     #[inline]
     pub(crate) fn remove(
         &mut self,
@@ -145,8 +146,8 @@ impl ContentIndex {
         }
     }
 
-    /// Replaces the unit (page or member of a compressed chunk) `from` by `to` in the content index, after GC moved the
-    /// content.
+    /// Changes the content-index entry of this content from unit `from` to unit `to` (pages or members of compressed
+    /// chunks), after GC moved the content.
     #[inline]
     pub(crate) fn relocate(&mut self, fingerprint: Fingerprint, from: Unit, to: Unit) {
         delegate!(&mut self.form, index => index.relocate(hash_of(fingerprint), from, to));
@@ -185,7 +186,7 @@ mod tests {
     use super::*;
 
     /// Compares a content index of unlimited capacity with a plain hash map, through growth, wrap-around, full lines
-    /// and the gaps that removals leave. The content of a unit is the last one inserted for it.
+    /// and the gaps that removals leave.
     #[test]
     fn an_unlimited_content_index_behaves_like_a_hash_map() {
         for (capacity, contents) in [(None, 700), (None, 23), (None, 5), (Some(1000), 700)] {
@@ -226,7 +227,7 @@ mod tests {
         assert_eq!(units, expected);
     }
 
-    /// Returns two contents with an equal part of their hash; `part` extracts this part.
+    /// Returns two different contents whose hashes agree in the bits that `part` extracts from a content's hash.
     fn alike(part: impl Fn(Fingerprint) -> u64) -> [Fingerprint; 2] {
         let mut known = HashMap::new();
         (0..)

@@ -58,8 +58,8 @@ impl ContentStage for Deduplication {
 
 impl<N: Nand> Ftl<N> {
     /// Finds a stored unit (physical page or member of a compressed chunk) with this content in the content index, the
-    /// hash table of stored contents. With `verify_on_hit`, the bytes of the hit are read and compared, and the flash
-    /// read is charged.
+    /// hash table of stored contents. With `verify_on_hit`, reads the unit that was found from flash and compares its
+    /// bytes.
     #[inline(always)]
     fn find_stored(&mut self, fingerprint: Fingerprint, content: &Content<'_>) -> Result<Option<Unit>> {
         if self.sharing.is_some() { self.look_up(fingerprint, content) } else { Ok(None) }

@@ -27,32 +27,33 @@ const LAST_TAGS: usize = 7;
 /// First bit, in the last word of a line of the hash table, of the entries' distances from their home lines (two bits
 /// each).
 const DISTANCES: u32 = 32;
-/// Largest stored distance of an index entry from its home line; means this many lines or more.
+/// Largest value of the stored distance of an index entry from its home line. This value means "three lines or more".
 const FAR: usize = 3;
-/// One entry in the overflow count of a line of the hash table: an entry stored in a later line because this one was
-/// full.
+/// The overflow count 1, in the position that the count has in the last word of a line of the hash table. The count is
+/// the number of entries stored in a later line because this one was full.
 const OVERFLOW_ONE: u64 = 1 << 56;
 const LEFT: u64 = OVERFLOW_ONE.wrapping_neg();
 /// Largest overflow count of a line of the hash table (entries stored in a later line because this one was full). With
-/// random hashes at most some dozens of entries overflow one line. If contents were chosen so that their hashes
-/// collide, those beyond this count are not inserted.
+/// random hashes at most some dozens of entries overflow one line. If a client chose contents whose hashes collide, the
+/// entries beyond this count are not inserted.
 const MAX_OVERFLOW: u64 = u64::MAX / OVERFLOW_ONE;
 /// Tag that marks a slot in a line of the hash table as free.
 const FREE: u8 = 0;
 
-/// Returns the number of lines of the hash table that `entries` entries fill to three quarters; a sixth of the lines
-/// have overflowed then. At four fifths a quarter have, and writes with deduplication take 5 to 8 % longer.
+/// Returns the number of lines of a hash table for `entries` entries, such that the table is at most 75 % full. A sixth
+/// of the lines have overflowed then. At 80 % a quarter have, and writes with deduplication take 5 to 8 % longer.
 fn lines_for(entries: u32) -> usize {
     entries as usize / 9 + 2
 }
 
-/// Returns the tag of a content hash: the byte that an index entry stores, never that of a free slot.
+/// Returns the tag of a content hash: the byte of the hash that an index entry stores, changed where it would equal the
+/// mark of a free slot.
 #[inline]
 fn tag_of(hash: u64) -> u8 {
     (hash as u8).max(FREE + 1)
 }
 
-/// Returns which bytes of `word` equal `tag`, as the lowest bit of each equal byte.
+/// Compares each byte of `word` with `tag`. In the result, the lowest bit of each byte that equals `tag` is set.
 #[inline]
 fn equal_bytes(word: u64, tag: u8) -> u64 {
     const LOW_BITS: u64 = 0x7f7f_7f7f_7f7f_7f7f;
@@ -60,8 +61,8 @@ fn equal_bytes(word: u64, tag: u8) -> u64 {
     !(((difference & LOW_BITS) + LOW_BITS) | difference | LOW_BITS) >> 7
 }
 
-/// Iterator over slots of a line of the hash table, as a bit set of those still to be examined: the first eight as the
-/// lowest bits of bytes, the last four as the next bits.
+/// Iterator over slots of a line of the hash table, as a bit set of the slots still to be returned. Slots 0 to 7 are
+/// the lowest bits of the eight bytes, slots 8 to 11 the second-lowest bits of the first four.
 struct SlotSet(u64);
 
 impl SlotSet {
@@ -82,7 +83,7 @@ impl Iterator for SlotSet {
     }
 }
 
-/// Returns the slots of a line of the hash table whose entries overflowed here from an earlier, full line.
+/// Returns the slots of a line of the hash table whose entries have an earlier home line, which was full.
 #[inline]
 fn displaced([_, last]: [u64; 2]) -> impl Iterator<Item = usize> {
     let distances = last >> DISTANCES;
@@ -183,7 +184,8 @@ impl FullSizeIndex {
         self.words.set(at, others | (distance.min(FAR) as u64) << shift);
     }
 
-    /// Stores a content-index entry in the free slot `spot` of the hash table.
+    /// Stores a content-index entry in the free slot `spot` of the hash table, with its distance from its home line in
+    /// lines.
     #[inline]
     fn put(&mut self, spot: EntryPosition, tag: u8, unit: Unit, distance: usize) {
         self.set_tag(spot, tag);
@@ -199,8 +201,9 @@ impl FullSizeIndex {
         self.set_distance(spot, 0);
     }
 
-    /// Adds `passed`, one entry more or less, to the overflow counts of the lines of the hash table from `first` up to
-    /// but not including `end`.
+    /// Adds `passed` to the overflow counts of the lines of the hash table from `first` up to but not including `end`.
+    /// `passed` is [`OVERFLOW_ONE`] for an added entry, or its wrapping negative for a removed one. An overflow count
+    /// is the number of entries stored in a later line because this one was full.
     #[inline]
     fn add_to_counts(&mut self, first: usize, end: usize, passed: u64) {
         let mut line = first;
@@ -256,8 +259,9 @@ impl FullSizeIndex {
         self.entries += 1;
     }
 
-    /// Finds the first free slot of the hash table for an entry with this hash, from its home line on, and the distance
-    /// from there in lines. Returns `None` if the overflow count of a full line between cannot increase.
+    /// Finds the first free slot of the hash table for an entry with this hash, searching from its home line on. Also
+    /// returns the distance of the slot from the home line, in lines. Returns `None` if the overflow count of a full
+    /// line between them has its largest value.
     #[inline]
     fn room(&self, hash: u64) -> Option<(EntryPosition, usize)> {
         let (mut line, mut distance) = (self.home_line(hash), 0);
@@ -283,8 +287,8 @@ impl FullSizeIndex {
         self.close(spot, hash_of);
     }
 
-    /// Frees a slot of the hash table and moves an entry that overflowed its line (was stored in a later one) into it.
-    /// Repeats for the slot that becomes free, until the line of the free slot has no overflow.
+    /// Frees the slot `gap` of the hash table and moves an entry that overflowed its line (was stored in a later one)
+    /// into it. Repeats this for the slot that becomes free, until the line of the free slot has no overflow.
     #[inline]
     fn close(&mut self, mut gap: EntryPosition, hash_of: impl Fn(Unit) -> u64) {
         self.free(gap);
@@ -297,8 +301,8 @@ impl FullSizeIndex {
         }
     }
 
-    /// Returns the nearest index entry that overflowed `line` (was stored in a later line), and the distance of `line`
-    /// from that entry's home line.
+    /// Returns the nearest index entry that overflowed `line` (was stored in a later line because `line` was full), and
+    /// the distance from that entry's home line to `line`, in lines.
     #[inline]
     fn nearest_overflowed_entry(&self, line: usize, hash_of: impl Fn(Unit) -> u64) -> (EntryPosition, usize) {
         let (mut at, mut away) = (self.after(line), 1);
@@ -314,8 +318,8 @@ impl FullSizeIndex {
         }
     }
 
-    /// Returns the distance of an index entry from its home line of the hash table, in lines. If the stored distance is
-    /// capped, computes it from the hash of the content.
+    /// Returns the distance of an index entry from its home line of the hash table, in lines. If the stored distance
+    /// has its largest value, computes the true distance from the hash of the content.
     #[inline]
     fn distance(&self, spot: EntryPosition, hash_of: impl Fn(Unit) -> u64) -> usize {
         match self.distance_at(spot) {
@@ -328,8 +332,8 @@ impl FullSizeIndex {
         if first <= last { last - first } else { last + self.lines() - first }
     }
 
-    /// Replaces the unit (page or member of a compressed chunk) `from` by `to` in the content-index entry with this
-    /// hash.
+    /// Changes the content-index entry with this hash from unit `from` to unit `to` (pages or members of compressed
+    /// chunks).
     #[inline]
     pub(super) fn relocate(&mut self, hash: u64, from: Unit, to: Unit) {
         if let Some(spot) = self.search(hash, |other| other == from) {
@@ -349,8 +353,8 @@ impl FullSizeIndex {
 mod tests {
     use super::*;
 
-    /// More index entries share a home line than three lines can hold. When one is removed, another moves in, so that
-    /// all stay as near to home as they can, and the table is all zeros in the end.
+    /// Inserts more index entries of one home line than three lines can hold. After each removal another entry moves
+    /// in, so that all stay as near to home as they can. The table is all zeros in the end.
     #[test]
     fn a_removal_from_the_content_index_moves_an_overflowed_entry_into_the_free_slot() {
         let mut index = FullSizeIndex::new(90);
@@ -374,7 +378,7 @@ mod tests {
         assert_eq!(index.len(), 0);
     }
 
-    /// Contents chosen by a client so that their hashes collide in the content index.
+    /// Inserts contents whose hashes collide in the content index, as a client could choose them.
     #[test]
     fn the_content_index_accepts_colliding_hashes_up_to_its_largest_overflow_count() {
         let mut index = FullSizeIndex::new(9000);

@@ -50,11 +50,11 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Moves the current deltas out of a victim block of deltas: they are packed anew in their order, into at most as
-    /// many pages.
+    /// Moves the current deltas out of `victim`, a block of delta pages: packs them anew, in their order, into at most
+    /// as many flash pages as they had.
     ///
-    /// Without a battery, deltas in the RAM buffer are written first: an older delta of their logical page, which is
-    /// durable, may be in the victim.
+    /// Without a battery, first writes the deltas in the RAM buffer: an older, durable delta of the same logical page
+    /// may be in the victim.
     pub(crate) fn move_deltas(&mut self, victim: BlockId, pool: u32, cause: Cause) -> Result<()> {
         if self.persistence == Persistence::NvramMap
             && let Some(at) = self.delta.as_ref().and_then(|stage| stage.buffer.first_nonempty_page())
@@ -85,8 +85,8 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Creates a buffer to pack the deltas of the flash pages `pages` anew, which allows as many deltas per page as the
-    /// fullest of them has.
+    /// Creates a buffer to pack the deltas of the flash pages `pages` anew. It allows at least as many deltas per page
+    /// as the fullest of these pages has.
     fn packer_for(&self, pages: &[Ppn]) -> DeltaTempBuffer {
         let stage = self.delta.as_ref().expect("only the delta stage has such pages");
         let most = pages.iter().map(|ppn| stage.pages[ppn].lpns.len()).max().unwrap_or(0);
@@ -102,7 +102,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Replaces the unreadable flash page of deltas `ppn` by a page that is marked as lost and lists the logical pages
-    /// of its current deltas. Takes one page, like the one it replaces.
+    /// of its current deltas. Programs one page.
     fn carry_lost_deltas(&mut self, ppn: Ppn, pool: u32, cause: Cause) -> Result<()> {
         let lpns = self.current_in(ppn);
         let (spare, count) = (self.members_for_spare(&lpns), lpns.len() as u32);
@@ -115,8 +115,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Changes the location of the delta of `lpn` to flash page `to` and removes it from its old page; size and
-    /// fingerprint are kept.
+    /// Changes the location of the delta of `lpn` to flash page `to`, and drops the delta from the page that held it.
+    /// Size and fingerprint are kept.
     fn move_delta(&mut self, lpn: Lpn, to: Ppn) {
         let place = self.delta.as_ref().expect("only the delta stage moves deltas").places[&lpn];
         self.drop_delta(lpn);

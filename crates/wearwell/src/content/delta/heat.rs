@@ -16,7 +16,8 @@ use crate::data::mix_bits;
 use crate::tables::LruList;
 use crate::tables::prefetch::pull_into_cache;
 
-/// Access counts of a logical page since it entered the table of access counts; both saturate at 255.
+/// Numbers of host reads and host writes of a logical page since the page entered the table of access counts. Both
+/// saturate at 255.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct AccessCounts {
     /// Number of host reads of the logical page, at most 255.
@@ -34,8 +35,8 @@ pub enum AccessKind {
     Write,
 }
 
-/// Bytes of controller RAM per entry of the table of access counts: LPN, two page numbers, two counts, links (section
-/// 3.5, with two counts).
+/// Bytes of controller RAM per entry of the table of access counts: logical page number, two physical page numbers, two
+/// counts and links (Delta-FTL, section 3.5, with two counts).
 const ENTRY_BYTES: u64 = 22;
 
 #[derive(Clone, Copy, Debug)]
@@ -57,8 +58,8 @@ pub struct HeatTable {
 }
 
 impl HeatTable {
-    /// Creates a table of access counts with at most `capacity` entries, half of them protected. With capacity 0 no
-    /// page is ever hot.
+    /// Creates an empty table of access counts with at most `capacity` entries, up to half of them protected. With
+    /// capacity 0 no page is ever hot.
     pub fn new(capacity: u32) -> Self {
         Self {
             index: HashTable::new(),
@@ -94,13 +95,13 @@ impl HeatTable {
         *heat
     }
 
-    /// Returns the access counts of a logical page; zero if it has no entry.
+    /// Returns the access counts of the logical page `lpn`; both are 0 if the table has no entry for it.
     pub fn access_counts(&self, lpn: Lpn) -> AccessCounts {
         self.slot_of(lpn).map_or(AccessCounts::default(), |slot| self.entries[slot as usize].heat)
     }
 
-    /// Reads the entries of the table of access counts that counting accesses of these logical pages will need, and
-    /// those that will be evicted for them, so that their cache misses overlap ([`crate::tables::prefetch`]).
+    /// Reads the entries of the table of access counts that counting accesses to these logical pages will need, and the
+    /// entries that will be evicted for them, so that their cache misses overlap ([`crate::tables::prefetch`]).
     pub(crate) fn prefetch(&self, lpns: &[Lpn]) {
         pull_into_cache(lpns.iter().filter_map(|&lpn| self.slot_of(lpn)).map(u64::from));
         if self.index.len() + lpns.len() > self.capacity as usize {
@@ -158,8 +159,8 @@ impl HeatTable {
         self.vacant.push(slot);
     }
 
-    /// Halves the access counts of a logical page and returns them. Counts only grow otherwise: without this, a page
-    /// that was hot once would stay hot for as long as it has an entry.
+    /// Halves the access counts of the logical page `lpn` and returns them. Otherwise a page that was hot once would
+    /// stay hot for as long as it has an entry.
     pub fn halve_access_counts(&mut self, lpn: Lpn) -> AccessCounts {
         let Some(slot) = self.slot_of(lpn) else { return AccessCounts::default() };
         let heat = &mut self.entries[slot as usize].heat;
@@ -177,7 +178,7 @@ impl HeatTable {
         self.index.is_empty()
     }
 
-    /// Bytes of RAM that a controller needs for the table of access counts.
+    /// Returns the bytes of RAM that the controller of a real drive needs for the table of access counts.
     pub fn ram_bytes(&self) -> u64 {
         ENTRY_BYTES * self.capacity.min(self.entries.len() as u32) as u64
     }

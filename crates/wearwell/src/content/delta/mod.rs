@@ -52,27 +52,28 @@ use crate::nand::{Nand, PageKind};
 use crate::operation::Cause;
 use crate::store::{Store, Stream};
 
-/// Options of delta encoding (storing an overwrite as its difference); the defaults follow the paper where it gives
-/// values.
+/// Options of delta encoding (storing an overwrite as its difference to the stored version). The defaults follow the
+/// paper where it gives values.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct DeltaDesign {
-    /// Number of entries of the table of access counts, by which hot pages are found. `None`: as many as the mapping
-    /// cache has, because the paper keeps the counts in its entries (section 3.5.2); with a map in RAM one for 16
-    /// logical pages, at least 64 (the paper does not give its cache's size).
+    /// Number of entries of the table of access counts, by which hot pages are found. `None` means as many as the
+    /// mapping cache has, because the paper keeps the counts in the cache's entries (section 3.5.2). With a map in RAM,
+    /// `None` means one entry per 16 logical pages, at least 64 (the paper does not give its cache's size).
     pub heat_entries: Option<u32>,
-    /// Number of accesses from which a logical page counts as hot, for reads and for writes.
+    /// Minimum number of host reads or host writes at which a logical page counts as read-hot or write-hot.
     pub hot_accesses: u8,
     /// Number of pages of the RAM buffer that are filled with deltas at the same time.
     pub temp_buffer_pages: u32,
-    /// Largest share of a flash page that a delta may take on average, packing loss included, for deltas to be used:
-    /// `1 - max(tR, transfer, encode) / tPROG` (section 3.3). 1 means always.
+    /// Largest share of a flash page, 0 to 1, that a delta may take on average (packing loss included) before writes
+    /// bypass delta encoding: `1 - max(tR, transfer, encode) / tPROG` (section 3.3). 1 means that writes never bypass
+    /// it for this reason.
     pub max_delta_ratio: f64,
     /// Number of host writes between two scans for logical pages in delta form that became write-cold; 0 means no
     /// scans.
     pub cold_scan_interval_writes: u32,
-    /// Number of deltas that a scan for write-cold logical pages visits, approximately.
+    /// Approximate number of deltas that one scan for write-cold logical pages examines.
     pub cold_scan_entries: u32,
-    /// Share of the spare space that flash pages of deltas may use, 0 to 1.
+    /// Largest share of the spare space, 0 to 1, that flash pages of deltas may use.
     pub delta_area_share: f64,
 }
 
@@ -93,24 +94,25 @@ impl Default for DeltaDesign {
 /// Counters of delta encoding: pages and deltas written, merges, and writes stored as full pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DeltaStatistics {
-    /// Flash pages filled with deltas that were written for the host.
+    /// Number of flash pages filled with deltas that were written for the host.
     pub committed_pages: u64,
-    /// Deltas in the flash pages of deltas that were written for the host.
+    /// Number of deltas in the flash pages of deltas that were written for the host.
     pub committed_deltas: u64,
-    /// Flash pages filled with deltas that garbage collection wrote.
+    /// Number of flash pages into which garbage collection packed the deltas of its victims.
     pub compacted_pages: u64,
-    /// Logical pages merged (base and delta rewritten as one page) because they became read-hot.
+    /// Number of merges (base and delta rewritten as one page) because the logical page became read-hot.
     pub read_hot_merges: u64,
-    /// Logical pages merged (base and delta rewritten as one page) because they became write-cold.
+    /// Number of merges (base and delta rewritten as one page) because the logical page became write-cold.
     pub write_cold_merges: u64,
-    /// Logical pages merged (base and delta rewritten as one page) while GC moved the base.
+    /// Number of merges (base and delta rewritten as one page) that took the place of a GC copy of the base.
     pub gc_merges: u64,
-    /// Host writes of hot pages stored as full pages, because deltas saved too little or had no space left.
+    /// Number of host writes of hot pages stored as full pages because deltas saved too little on average, or because
+    /// pages of deltas had no space left.
     pub hot_writes_stored_whole: u64,
-    /// Host writes of hot pages stored as full pages, because the delta was too large, its size is unknown, or the base
-    /// (stored page) cannot be read.
+    /// Number of host writes of hot pages stored as full pages because the delta was too large, its size was unknown,
+    /// or the base (stored page) could not be read.
     pub incompressible: u64,
-    /// Host reads that had to read both base page and delta from flash.
+    /// Number of host reads that had to read both base page and delta from flash.
     pub double_reads: u64,
 }
 
@@ -121,15 +123,16 @@ pub(crate) struct DeltaLocation {
     page: Option<Ppn>,
     bytes: u16,
     fingerprint: Fingerprint,
-    /// Whether the bytes of the delta exist; false if only its size is known, because a capture may keep the bytes of
-    /// some pages and only describe others.
+    /// Whether the bytes of the delta exist; `false` if only its size is known. Both can occur, because a capture may
+    /// keep the bytes of some pages and only describe others.
     has_bytes: bool,
 }
 
 impl DeltaLocation {
-    /// Creates the record of a delta that recovery found on flash, in `bytes` bytes of its page: `delta`, and perhaps a
-    /// tag. `of_base` is the fingerprint of its base, which an empty delta leaves as it is. What a compressed
-    /// difference makes of it is not known, so the fingerprint is the default one.
+    /// Creates the record of a delta that recovery found on flash. It takes `bytes` bytes of its page: `delta`, and
+    /// perhaps a tag. `of_base` is the fingerprint of the base, which stays the fingerprint of the content if the delta
+    /// is empty. The content after a real compressed difference is not computed here, so its fingerprint is the default
+    /// one.
     fn from_flash(bytes: usize, delta: &[u8], of_base: Fingerprint) -> Self {
         let described = placeholder_fingerprint(delta);
         let otherwise = if delta.is_empty() { of_base } else { Fingerprint::default() };
@@ -138,7 +141,8 @@ impl DeltaLocation {
     }
 }
 
-/// A flash page of deltas: the logical pages in its header, and how much of it deltas occupy that are still current.
+/// A flash page of deltas: the logical pages in its header, the number of its current deltas, and the bytes of its
+/// obsolete ones.
 #[derive(Clone, Debug, Default)]
 struct DeltaPage {
     lpns: Vec<Lpn>,
@@ -153,20 +157,20 @@ pub(crate) struct DeltaState {
     heat_entries: u32,
     heat: HeatTable,
     buffer: DeltaTempBuffer,
-    /// RAM buffer for deltas that are only sampled while delta encoding is off, without their bytes. Pages that they
-    /// would fill are counted and discarded.
+    /// RAM buffer for the deltas that are sampled while delta encoding is off; their bytes are not kept. A page of this
+    /// buffer that is full is counted and discarded, not written.
     trial_buffer: DeltaTempBuffer,
     /// Whether delta encoding is on, so that host writes may become deltas.
     pub(crate) is_on: bool,
     places: HashMap<Lpn, DeltaLocation, FxBuildHasher>,
     pages: HashMap<Ppn, DeltaPage, FxBuildHasher>,
-    /// Logical pages with deltas on flash; `Some` only in designs in which these pages must not be bound (mapped to
-    /// stored content).
+    /// Table of the logical pages that have deltas on flash. `Some` only in designs in which such a page must not be
+    /// bound (mapped to stored content).
     written: Option<FlashDeltaTable>,
-    /// Flash pages of deltas, oldest first, including pages that hold no current delta any more.
+    /// Flash pages of deltas, oldest first. Includes pages that hold no current delta.
     log: VecDeque<Ppn>,
-    /// Moving average of the number of deltas in a flash page written for the host; its inverse is the share of a page
-    /// per delta.
+    /// Moving average of the number of deltas per flash page written for the host. Its inverse is the share of a page
+    /// that a delta takes.
     mean_deltas: f64,
     averaged_pages: u64,
     /// Maximum number of flash pages of deltas before writes bypass delta encoding.
@@ -175,7 +179,7 @@ pub(crate) struct DeltaState {
     most_deltas: usize,
     page_bytes: u32,
     writes_to_scan: u32,
-    /// Eligible host writes that bypassed delta encoding since deltas were found to save too little.
+    /// Number of eligible host writes that bypassed delta encoding since its deltas were last found to save too little.
     bypassed_since_verdict: u64,
     pub(crate) statistics: DeltaStatistics,
 }
@@ -183,9 +187,9 @@ pub(crate) struct DeltaState {
 /// Bytes of the tag at the end of a delta, which names its base: the low half of the base page's generation (sequence
 /// number of its first write).
 const TAG_BYTES: usize = 4;
-/// Number of eligible host writes that bypass delta encoding, once it saves too little, before deltas are tried again
-/// for a while. Single probes between bypassed writes would not show the ratio: the next full write of a hot page ends
-/// its delta before the page of deltas is full.
+/// Number of eligible host writes that bypass delta encoding, after it saved too little, before deltas are tried again
+/// for a while. Single probes between bypassed writes would not show what deltas save: the next full write of a hot
+/// page ends its delta before the page of deltas is full.
 const RETRY_WRITES: u64 = 4096;
 /// Number of flash pages of deltas over which the mean of deltas per page is taken. A page holds one, two or three
 /// deltas, so the mean of few pages would cross the limit by chance.
@@ -199,8 +203,8 @@ const PAGES_PER_HEAT_ENTRY: u32 = 16;
 /// Minimum number of entries of the table of access counts, for designs with the map in RAM.
 const LEAST_HEAT_ENTRIES: u32 = 64;
 
-/// Returns the number of entries of the table of access counts that delta encoding uses: the number in the design, or
-/// the default of [`DeltaDesign::heat_entries`].
+/// Returns the number of entries of the table of access counts: the number that the design gives, or the default of
+/// [`DeltaDesign::heat_entries`].
 pub(crate) fn heat_entries(design: &DeltaDesign, mapping: MappingPart, logical_pages: u32) -> u32 {
     design.heat_entries.unwrap_or(match mapping {
         MappingPart::Cached(cache) | MappingPart::Journalled { cache, .. } => cache.cache_entries,
@@ -239,23 +243,23 @@ impl DeltaState {
         self.page_limit = (spare_pages as f64 * self.design.delta_area_share) as u64;
     }
 
-    /// Limits a flash page of deltas to as many deltas as its spare area can list by logical page, so that the delta
-    /// table can be rebuilt from flash even if a page is unreadable. If the spare area cannot list one, there is no
-    /// list and no limit.
+    /// Limits the number of deltas in a flash page to the number of logical pages that its spare area can list, so that
+    /// the delta table can be rebuilt from flash even if a page is unreadable. If the spare area has no room for any,
+    /// there is no list and no limit.
     pub(crate) fn limit_deltas_to_spare_area(&mut self, spare_bytes: u32) {
         if max_deltas_in_spare(spare_bytes) > 0 {
             self.set_most_deltas(max_deltas_in_spare(spare_bytes));
         }
     }
 
-    /// Starts to record which logical pages have deltas on flash. These pages must not be bound (mapped to stored
-    /// content), because recovery has nothing but the map to tell current deltas from old ones.
+    /// Starts to record which logical pages have deltas on flash, and forbids to bind these pages (map them to stored
+    /// content). With nothing but the map, recovery could not tell their current deltas from obsolete ones.
     pub(crate) fn forbid_binds_of_written_deltas(&mut self) {
         self.written = Some(FlashDeltaTable::default());
     }
 
-    /// Whether `lpn` must not be bound (mapped to stored content), because recovery could take an old delta on flash as
-    /// current.
+    /// Whether `lpn` must not be bound (mapped to stored content), because recovery could take an obsolete delta on
+    /// flash for current.
     pub(crate) fn forbids_bind(&self, lpn: Lpn) -> bool {
         self.written.as_ref().is_some_and(|written| written.has_delta(lpn))
     }
@@ -285,7 +289,8 @@ impl DeltaState {
         self.most_deltas < usize::MAX
     }
 
-    /// Returns the logical pages whose delta is on flash, each with the flash page that holds it, in no order.
+    /// Returns the logical pages whose delta is on flash, each with the flash page that holds the delta, in no
+    /// particular order.
     pub(crate) fn stored_deltas(&self) -> impl Iterator<Item = (Lpn, Ppn)> + '_ {
         self.places.iter().filter_map(|(&lpn, place)| Some((lpn, place.page?)))
     }
@@ -314,8 +319,9 @@ impl DeltaState {
         self.is_read_hot(heat) || !self.is_write_hot(heat)
     }
 
-    /// Whether delta encoding saves enough at present and has space on flash. After [`RETRY_WRITES`] writes stored as
-    /// full pages, the average is reset and deltas are tried again.
+    /// Whether delta encoding saves enough at present and has space for another flash page of deltas. If it saves too
+    /// little, counts a bypassed write; after [`RETRY_WRITES`] of them, the average is reset and deltas are tried
+    /// again.
     fn is_open(&mut self) -> bool {
         if !self.are_deltas_small_enough() {
             self.bypassed_since_verdict += 1;
@@ -331,8 +337,8 @@ impl DeltaState {
         (self.pages.len() as u64) < self.page_limit
     }
 
-    /// Packs a delta into the trial buffer, without storing it, to measure what delta encoding would save. Returns the
-    /// number of flash pages (0 or 1) that would be written because of it.
+    /// Packs a delta into the trial buffer, which is never written to flash, to measure what delta encoding would save.
+    /// Returns the number of flash pages (0 or 1) that delta encoding would have written because of it.
     fn pack_on_trial(&mut self, delta: &BufferedDelta) -> u64 {
         self.trial_buffer.remove(delta.lpn);
         let free = self.trial_buffer.page_with_room(delta.bytes.into());
@@ -345,15 +351,15 @@ impl DeltaState {
     }
 
     /// Whether a delta takes a small enough share of a flash page on average, header and unused end included (the
-    /// paper's write-overhead test). The share is pages divided by deltas. The mean of `1 / deltas` over pages is
+    /// paper's write-overhead test). The share is pages divided by deltas. A mean of `1 / deltas` over pages would be
     /// larger, because a page with one delta would weigh as much as a page with two.
     fn are_deltas_small_enough(&self) -> bool {
         self.averaged_pages < MIN_PAGES_TO_JUDGE_DELTAS
             || self.mean_deltas * self.design.max_delta_ratio >= 1.0
     }
 
-    /// Whether a delta of `bytes` bytes fits in a flash page and, by itself, takes a small enough share of it (the
-    /// paper's write-overhead test). A larger delta would keep its base (the stored page) valid and save nothing.
+    /// Whether a delta of `bytes` bytes fits in a flash page and, by itself, takes a small enough share of the page
+    /// (the paper's write-overhead test). A larger delta would keep its base (the stored page) valid and save nothing.
     fn is_small_enough(&self, bytes: usize) -> bool {
         bytes < u16::MAX as usize
             && self.buffer.fits_in_page(bytes)
@@ -374,8 +380,9 @@ impl DeltaState {
         self.heat = HeatTable::new(self.heat_entries);
     }
 
-    /// Returns the logical pages that the next scan for write-cold pages examines: those of the oldest flash pages in
-    /// the log of deltas, because every write moves a delta to the end of the log. Examined pages move to the end, too.
+    /// Returns the logical pages that the next scan for write-cold pages examines: those with current deltas in the
+    /// oldest flash pages of the log of deltas. Every write of a logical page moves its delta to the end of the log, so
+    /// these are the longest unwritten. The examined flash pages move to the end, too.
     fn oldest_deltas(&mut self) -> Vec<Lpn> {
         let mut oldest = Vec::new();
         for _ in 0..self.log.len() {
@@ -391,15 +398,15 @@ impl DeltaState {
         oldest
     }
 
-    /// Halves the access counts of a logical page. Returns whether the page has a delta and should be merged now
-    /// (rewritten as one page).
+    /// Halves the access counts of the logical page `lpn`. Returns `true` if the page has a delta that should be merged
+    /// with its base.
     fn decay_heat(&mut self, lpn: Lpn) -> bool {
         self.heat.halve_access_counts(lpn);
         self.wants_merge(lpn)
     }
 
-    /// Appends a flash page of deltas to the log of such pages. Prunes the log of pages without current deltas if they
-    /// are the larger part.
+    /// Appends the flash page of deltas `ppn` to the log of such pages. First removes the pages without current deltas
+    /// from the log if they are the larger part.
     fn log_page(&mut self, ppn: Ppn) {
         if self.log.len() > 2 * self.pages.len() + 64 {
             let (pages, mut seen) = (&self.pages, HashSet::<Ppn, FxBuildHasher>::default());
@@ -423,13 +430,13 @@ impl DeltaState {
         self.places.contains_key(&lpn)
     }
 
-    /// Returns the flash page with the delta of `lpn`; `None` if it has no delta, or if its delta is still in the RAM
-    /// buffer.
+    /// Returns the flash page that holds the delta of `lpn`. `None` if `lpn` has no delta, or if its delta is still in
+    /// the RAM buffer.
     pub(crate) fn delta_page_of(&self, lpn: Lpn) -> Option<Ppn> {
         self.places.get(&lpn).and_then(|place| place.page)
     }
 
-    /// Whether the bytes of the logical page `lpn` must be combined from a base page and a delta.
+    /// Whether the logical page `lpn` has a delta whose bytes exist, so that a read must combine base page and delta.
     pub(crate) fn has_delta_bytes(&self, lpn: Lpn) -> bool {
         self.places.get(&lpn).is_some_and(|place| place.has_bytes)
     }
@@ -444,12 +451,13 @@ impl DeltaState {
         self.pages.contains_key(&ppn)
     }
 
-    /// Returns the share of the flash page of deltas `ppn` that obsolete deltas occupy, 0 to 1.
+    /// Returns the share (0 to 1) of the flash page `ppn` that obsolete deltas occupy; 0 if the page holds no current
+    /// delta.
     pub(crate) fn dead_delta_share(&self, ppn: Ppn) -> f64 {
         self.pages.get(&ppn).map_or(0.0, |page| page.dead_bytes as f64 / self.page_bytes as f64)
     }
 
-    /// Resets the state of delta encoding after a power loss in which its RAM was lost; statistics and limits are kept.
+    /// Resets the state of delta encoding after a power loss in which its RAM was lost. Statistics and limits are kept.
     pub(crate) fn reset_after_power_loss<N: Nand>(&mut self, store: &Store<N>) {
         let Self { page_limit, most_deltas, statistics, is_on, .. } = *self;
         let written = self.written.as_ref().map(|_| FlashDeltaTable::default());
@@ -486,8 +494,8 @@ impl DeltaState {
         (live_bytes + dead_bytes) as usize > self.page_bytes as usize
     }
 
-    /// Checks the state of delta encoding: every delta is in one location, and every flash page of deltas counts its
-    /// current ones and has room for them.
+    /// Checks the state of delta encoding: every delta has one location and a mapped base, and every flash page of
+    /// deltas counts its current deltas and has room for them.
     pub(crate) fn check(&self, is_mapped: impl Fn(Lpn) -> bool) -> std::result::Result<(), String> {
         let mut live: HashMap<Ppn, u32, FxBuildHasher> = HashMap::default();
         let mut bytes: HashMap<Ppn, u32, FxBuildHasher> = HashMap::default();
@@ -529,8 +537,8 @@ impl DeltaState {
 
 impl<N: Nand> Ftl<N> {
     /// Stores a host write of `lpn` as a delta if the page is write-hot and read-cold, has a base (stored page), and
-    /// the delta saves enough. Returns `false` if the write must be stored as a page, as always while delta encoding is
-    /// off.
+    /// the delta saves enough. Returns `false` if the write must be stored as a page. While delta encoding is off,
+    /// always returns `false`.
     pub(crate) fn store_delta(
         &mut self,
         lpn: Lpn,
@@ -566,7 +574,8 @@ impl<N: Nand> Ftl<N> {
         Ok(true)
     }
 
-    /// Samples a host write while delta encoding is off: computes for some of the writes what their deltas would take.
+    /// Samples a host write while delta encoding is off: for about one write in 64, computes the space that its delta
+    /// would take.
     fn try_delta(
         &mut self,
         lpn: Lpn,
@@ -594,17 +603,17 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Returns the base for a delta of `lpn`: the unit (physical page or member of a compressed chunk) to which it is
-    /// mapped. If the map is in NVRAM, chunk members are no bases, because a delta names its base by the generation of
-    /// a page, which a chunk member does not have.
+    /// Returns the base for a delta of `lpn`: the unit (physical page or member of a compressed chunk) to which `lpn`
+    /// is mapped. `None` if it is unmapped. If the map is in NVRAM, also `None` for a chunk member: a delta names its
+    /// base by the generation of a page, which a chunk member does not have.
     fn base_of_delta(&mut self, lpn: Lpn) -> Result<Option<Unit>> {
         let base = self.mapping.lookup(&mut self.store, lpn)?;
         let pages = self.store.geometry().pages();
         Ok(base.filter(|&base| self.tag_bytes() == 0 || is_flash_page(base, pages)))
     }
 
-    /// Whether delta encoding saves enough at present and has space on flash; if not, counts an eligible host write as
-    /// bypassed.
+    /// Whether delta encoding saves enough at present and has space on flash. If not, counts an eligible host write as
+    /// stored whole.
     fn is_open_for_deltas(&mut self) -> bool {
         let stage = self.delta.as_mut().expect("only the delta stage asks");
         let is_open = stage.is_open();
@@ -612,7 +621,7 @@ impl<N: Nand> Ftl<N> {
         is_open
     }
 
-    /// Computes the delta between a host write and the base, the stored page of `lpn`; the read of the base is charged.
+    /// Computes the delta between a host write of `lpn` and its base, the stored page, which is read from flash.
     /// Returns `None` if the delta is too large, its size is unknown, or the base cannot be read.
     fn encode(
         &mut self,
@@ -653,8 +662,8 @@ impl<N: Nand> Ftl<N> {
         }))
     }
 
-    /// Reads the base of a delta (stored page or member of a compressed chunk). Returns the generation of the page (the
-    /// sequence number of its first write), 0 for a chunk member; `None` if the base cannot be read.
+    /// Reads the base of a delta (physical page or member of a compressed chunk) from flash. Returns the generation of
+    /// the page (sequence number of its first write), 0 for a chunk member; `None` if the base cannot be read.
     fn read_base(&mut self, base: Unit, into: &mut [u8]) -> Result<Option<u64>> {
         let read = if is_flash_page(base, self.store.geometry().pages()) {
             self.store.read(Ppn(base.0), into, Cause::Content).map(|oob| oob.generation)
@@ -667,14 +676,15 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Returns the size of the tag after a delta that names its base, bytes; 0 if this design needs none. If the map
-    /// may be older than the flash, a delta without a tag would not show whether the mapped page is its base.
+    /// Returns the size, in bytes, of the tag that ends each delta and names its base page; 0 if this design needs no
+    /// tags. If the map may be older than the flash, a delta without a tag would not show whether the mapped page is
+    /// its base.
     fn tag_bytes(&self) -> usize {
         if self.persistence == Persistence::NvramMap { TAG_BYTES } else { 0 }
     }
 
-    /// Returns the index of a page of the RAM buffer with room for a delta of `bytes` bytes; writes the fullest one to
-    /// flash if there is none.
+    /// Returns the index of a page of the RAM buffer with room for a delta of `bytes` bytes. If there is none, writes
+    /// the fullest page to flash and returns its index.
     fn open_page_for(&mut self, bytes: usize) -> Result<usize> {
         let buffer = &self.delta.as_ref().expect("only the delta stage packs").buffer;
         if let Some(at) = buffer.page_with_room(bytes) {
@@ -833,8 +843,9 @@ impl<N: Nand> Ftl<N> {
         Ok(!has_delta(self))
     }
 
-    /// Merges `lpn`: rewrites its base and delta as one full page. `was_read` is its content if the host has just read
-    /// both. On a full device nothing changes, because the host request that caused the merge is already served.
+    /// Merges `lpn`: rewrites its base and delta as one full page. `was_read` is the content of `lpn` if the host has
+    /// just read it. On a full device nothing changes, because the host request that caused the merge is already
+    /// served.
     fn merge(&mut self, lpn: Lpn, was_read: Option<&[u8]>) -> Result<()> {
         let pool = match self.make_room_for_write() {
             Err(Error::Full { .. }) => return Ok(()),
@@ -859,16 +870,16 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Charges delta encoding with one programmed flash page, if the scheme is on.
+    /// Charges delta encoding with one programmed flash page, if delta encoding is on.
     fn charge_for_stored_deltas(&mut self) {
         if self.delta.as_ref().is_some_and(|stage| stage.is_on) {
             self.charge_delta_pages(1);
         }
     }
 
-    /// Appends the content of `lpn` (base and delta combined) as one full page. Base and delta are read first, unless
-    /// the host has just read them. The map is updated as for a GC copy, without a flash operation, so GC may call this
-    /// too.
+    /// Appends the content of `lpn` (base and delta combined) as one full page. Reads base and delta first, unless the
+    /// host has just read them (`was_read`). The map is updated as for a GC copy, without a flash operation, so GC may
+    /// call this too.
     fn rewrite_merged(
         &mut self,
         lpn: Lpn,
@@ -920,7 +931,8 @@ impl<N: Nand> Ftl<N> {
         self.read_delta(lpn, page, cause)
     }
 
-    /// Writes all deltas in the RAM buffer to flash: the capacitor's work at a power loss, or at a shutdown.
+    /// Writes all deltas in the RAM buffer to flash. The capacitor powers this at a power loss; it is also done at a
+    /// shutdown.
     pub(crate) fn write_staged_deltas(&mut self) -> Result<()> {
         while let Some(at) = self.delta.as_ref().and_then(|stage| stage.buffer.first_nonempty_page()) {
             self.commit_deltas(at)?;
@@ -928,9 +940,9 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Rebuilds the delta table in recovery from the flash pages of deltas that the scan found; `places` gives the
+    /// Rebuilds the delta table in recovery from the flash pages of deltas that the scan found. `places` gives the
     /// physical page of each mapped logical page. A delta is current if its flash page is newer than the last full
-    /// write of the logical page; of several, the newest.
+    /// write of the logical page. If a logical page has several such deltas, the newest is current.
     pub(crate) fn rebuild_deltas(
         &mut self,
         mut found: Vec<(u64, Ppn)>,
@@ -971,9 +983,9 @@ impl<N: Nand> Ftl<N> {
 
 impl<N: Nand> Ftl<N> {
     /// Reads the flash page of deltas at `ppn` into `page`. Returns the logical pages of its deltas with their byte
-    /// ranges, and whether the page is unreadable. If so, the list comes from its spare area. The tags, which name for
-    /// which base page each delta was made, are lost then. So each delta is taken to belong to the base page that is
-    /// mapped now, even if the map is older than the flash.
+    /// ranges, and whether the page is unreadable. If it is, the list comes from its spare area, and the tags, which
+    /// name the base of each delta, are lost. Each delta is then taken to belong to the base page that the map names,
+    /// even if the map is older than the flash.
     fn read_directory(&mut self, ppn: Ppn, page: &mut [u8]) -> Result<(DeltaPageDirectory, bool)> {
         let error = match self.store.read(ppn, page, Cause::Recovery) {
             Err(error) if error.is_media_error() => error,

@@ -26,7 +26,7 @@ pub const DELTA_COUNT_BYTES: usize = 2;
 /// Bytes per delta in the header of a flash page of deltas: logical page and end of the delta.
 pub const DIRECTORY_LINE_BYTES: usize = 6;
 
-/// Bytes before the list of logical pages in the spare area of a flash page of deltas.
+/// Bytes of the header of the list of logical pages in the spare area of a flash page of deltas.
 const MEMBERS_HEAD_BYTES: usize = 4;
 /// Bytes of one logical page number in the spare area of a flash page of deltas.
 const MEMBER_BYTES: usize = 4;
@@ -36,8 +36,8 @@ pub fn max_deltas_in_spare(spare_bytes: u32) -> usize {
     (spare_bytes as usize).saturating_sub(MEMBERS_HEAD_BYTES) / MEMBER_BYTES
 }
 
-/// Encodes the list of logical pages in the spare area of a flash page of deltas: their number (2 bytes), zeros (2),
-/// the logical pages (4 each). Returns an empty list if there are more than fit.
+/// Encodes the list of logical pages in the spare area of a flash page of deltas: their number (2 bytes), zeros (2
+/// bytes), the logical pages (4 bytes each). Returns no bytes if the spare area has no room for all of them.
 pub fn encode_delta_owners(lpns: &[Lpn], spare_bytes: u32) -> Vec<u8> {
     if lpns.len() > max_deltas_in_spare(spare_bytes) {
         return Vec::new();
@@ -48,7 +48,8 @@ pub fn encode_delta_owners(lpns: &[Lpn], spare_bytes: u32) -> Vec<u8> {
     spare
 }
 
-/// Decodes the list of logical pages in the spare area of a flash page of deltas; `None` if there is no list.
+/// Decodes the list of logical pages in the spare area of a flash page of deltas. `None` if the spare area holds no
+/// such list.
 pub fn decode_delta_owners(spare: &[u8]) -> Option<Vec<Lpn>> {
     let head = spare.get(..MEMBERS_HEAD_BYTES)?;
     let count = usize::from(u16::from_le_bytes([head[0], head[1]]));
@@ -58,11 +59,12 @@ pub fn decode_delta_owners(spare: &[u8]) -> Option<Vec<Lpn>> {
     is_list.then(|| lpns.collect())
 }
 
-/// Place of the fingerprint in a delta of which only the size is known.
+/// Bytes in which a placeholder delta (one of which only the size is known) holds the fingerprint of the resulting
+/// content.
 const FINGERPRINT: Range<usize> = 1..9;
 
-/// Returns what is written in place of a delta of `bytes` bytes of which only the size is known: zeros, and the
-/// `fingerprint` of the content that results if there is room for it.
+/// Returns the placeholder that is written for a delta of which only the size, `bytes` bytes, is known: zeros, and the
+/// `fingerprint` of the resulting content if there is room for it.
 pub fn placeholder_delta(bytes: usize, fingerprint: Fingerprint) -> Vec<u8> {
     let mut delta = vec![0; bytes];
     if let Some(place) = delta.get_mut(FINGERPRINT) {
@@ -71,15 +73,15 @@ pub fn placeholder_delta(bytes: usize, fingerprint: Fingerprint) -> Vec<u8> {
     delta
 }
 
-/// Returns the fingerprint in a delta that [`placeholder_delta`] has made, the default one if it had no room for it;
-/// `None` for a delta whose bytes are known.
+/// Returns the fingerprint in a delta that [`placeholder_delta`] made, or the default fingerprint if the delta had no
+/// room for one. `None` for a delta with real bytes.
 pub fn placeholder_fingerprint(delta: &[u8]) -> Option<Fingerprint> {
     let is_described = *delta.first()? == 0;
     let kept = delta.get(FINGERPRINT).and_then(|bytes| bytes.try_into().ok());
     is_described.then(|| kept.map_or(Fingerprint::default(), |bytes| Fingerprint(u64::from_le_bytes(bytes))))
 }
 
-/// A delta (difference to the stored page) in the RAM buffer that is not yet written to flash.
+/// A delta (difference to the stored page) in the RAM buffer that is not written to flash yet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BufferedDelta {
     /// Logical page whose new content the delta encodes.
@@ -88,8 +90,8 @@ pub struct BufferedDelta {
     pub bytes: u16,
     /// Fingerprint of the content that results from applying the delta to its base (the stored page).
     pub fingerprint: Fingerprint,
-    /// Bytes of the delta. If only its size is known, what [`placeholder_delta`] returns, or nothing on a medium that
-    /// does not keep them.
+    /// Bytes of the delta. If only its size is known, the placeholder that [`placeholder_delta`] returns; empty on a
+    /// medium that does not keep the bytes.
     pub payload: Vec<u8>,
 }
 
@@ -99,7 +101,7 @@ impl BufferedDelta {
     }
 }
 
-/// A page of the RAM buffer that is being filled with deltas.
+/// A page of the RAM buffer that is being filled with deltas before it is written to flash.
 #[derive(Clone, Debug, Default)]
 pub struct OpenDeltaPage {
     deltas: Vec<BufferedDelta>,
@@ -127,8 +129,8 @@ impl OpenDeltaPage {
         true
     }
 
-    /// Encodes a page of deltas as it is written to flash: header, then the deltas. A delta without payload is encoded
-    /// as zeros.
+    /// Encodes this page of deltas as it is written to flash: the header, then the deltas. A delta without payload is
+    /// encoded as zeros.
     pub fn encode(&self, page_bytes: usize) -> Vec<u8> {
         let mut page = Vec::with_capacity(page_bytes);
         page.extend_from_slice(&(self.deltas.len() as u16).to_le_bytes());
@@ -193,13 +195,14 @@ impl DeltaTempBuffer {
         Self { most_deltas, ..self }
     }
 
-    /// Whether a delta of `bytes` bytes fits in an empty flash page with header.
+    /// Whether a delta of `bytes` bytes, with the page header, fits in an otherwise empty flash page.
     pub fn fits_in_page(&self, bytes: usize) -> bool {
         DELTA_COUNT_BYTES + DIRECTORY_LINE_BYTES + bytes <= self.page_bytes
     }
 
-    /// Returns the index of the page of the RAM buffer into which a delta of `bytes` bytes is packed: the fullest one
-    /// that has room. `None` if a page must be written to flash first; [`DeltaTempBuffer::fullest_page`] returns which.
+    /// Returns the index of the page of the RAM buffer into which a delta of `bytes` bytes is packed: the fullest page
+    /// that has room. `None` if no page has room, so that one must be written to flash first
+    /// ([`DeltaTempBuffer::fullest_page`]).
     pub fn page_with_room(&self, bytes: usize) -> Option<usize> {
         let needed = bytes + DIRECTORY_LINE_BYTES;
         let fits = |page: &OpenDeltaPage| {
@@ -219,13 +222,13 @@ impl DeltaTempBuffer {
         self.open.iter().position(|page| !page.deltas.is_empty())
     }
 
-    /// Adds a delta to page `at` of the RAM buffer; it replaces an older buffered delta of its logical page.
+    /// Adds `delta` to page `at` of the RAM buffer. It replaces an older buffered delta of the same logical page.
     pub fn push(&mut self, at: usize, delta: BufferedDelta) {
         self.remove(delta.lpn);
         self.open[at].push(delta);
     }
 
-    /// Removes the delta of a logical page from the RAM buffer; `false` if there is none.
+    /// Removes the delta of the logical page `lpn` from the RAM buffer. Returns `false` if the buffer has none.
     pub fn remove(&mut self, lpn: Lpn) -> bool {
         self.open.iter_mut().any(|page| page.remove(lpn))
     }
@@ -240,7 +243,8 @@ impl DeltaTempBuffer {
         &self.open[at]
     }
 
-    /// Empties page `at` of the RAM buffer of deltas, once it is programmed, and returns the deltas that were in it.
+    /// Empties page `at` of the RAM buffer of deltas, after the page was programmed to flash. Returns the deltas that
+    /// were in it.
     pub fn empty_page(&mut self, at: usize) -> Vec<BufferedDelta> {
         std::mem::take(&mut self.open[at]).deltas
     }
@@ -250,7 +254,7 @@ impl DeltaTempBuffer {
         self.open.iter().flat_map(OpenDeltaPage::deltas)
     }
 
-    /// Bytes of RAM that a controller needs for the RAM buffer of deltas.
+    /// Returns the bytes of RAM that the controller of a real drive needs for the RAM buffer of deltas.
     pub fn ram_bytes(&self) -> u64 {
         (self.open.len() * self.page_bytes) as u64
     }

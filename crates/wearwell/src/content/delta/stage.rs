@@ -7,7 +7,7 @@ use crate::ftl::Ftl;
 use crate::lifetime::EnergyModel;
 use crate::nand::Nand;
 
-/// Delta encoding: overwrites are stored as compressed differences.
+/// Content mechanism of delta encoding: stores overwrites as compressed differences to the stored version.
 pub(crate) struct DeltaEncoding;
 
 impl ContentStage for DeltaEncoding {

@@ -12,10 +12,11 @@ use rustc_hash::FxBuildHasher;
 
 use crate::address::{BlockId, Lpn};
 
-/// Bytes of controller RAM per delta on flash: logical page and count in one table, logical page in the other.
+/// Bytes of controller RAM per delta on flash: logical page and count in the table by logical page, logical page in the
+/// table by block.
 const DELTA_BYTES: u64 = 8;
 
-/// Table of the deltas on flash, current or not, by logical page and by block.
+/// Table of the deltas on flash by logical page and by block. It includes obsolete deltas until their block is erased.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FlashDeltaTable {
     of_page: HashMap<Lpn, u32, FxBuildHasher>,
@@ -42,7 +43,7 @@ impl FlashDeltaTable {
         }
     }
 
-    /// Whether flash holds a delta of `lpn`, current or not.
+    /// Whether flash holds a delta of the logical page `lpn`, be it current or obsolete.
     pub(super) fn has_delta(&self, lpn: Lpn) -> bool {
         self.of_page.contains_key(&lpn)
     }

@@ -16,13 +16,13 @@
 use crate::address::{Address, Ppn};
 use crate::tables::PageSet;
 
-/// Largest read count of a physical page that is distinguished; 15 means "15 or more", the paper's over-accessed pages.
+/// Largest read count of a physical page: 15 means "15 or more". The paper calls pages with this count over-accessed.
 pub const MAX_READ_COUNT: u8 = 15;
 
 /// Number of physical pages whose read counters share a cache line.
 const LINE_PAGES: u32 = 128;
 
-/// Number of reads of physical pages, from 0 to [`MAX_READ_COUNT`].
+/// Read counters of physical pages, each from 0 to [`MAX_READ_COUNT`]: of all pages, or of the pages read last.
 #[derive(Clone, Debug)]
 pub(super) enum ReadCounts {
     /// Reads of every physical page are counted.
@@ -37,7 +37,8 @@ impl ReadCounts {
         Self::AllPages(DenseReadCounters::new(physical_pages))
     }
 
-    /// Creates `places` read counters for the pages read last. Memory: 8 bytes for each; in a drive, 5.
+    /// Creates read counters for the pages read last, in a table of `places` counters. Memory: 8 bytes per counter; in
+    /// a real drive, 5.
     pub(super) fn for_recent_pages(places: usize) -> Self {
         Self::RecentPages(RecentReadCounters { places: vec![RecentReadCounters::NONE; places.max(1)] })
     }
@@ -77,7 +78,7 @@ impl ReadCounts {
         }
     }
 
-    /// Resets the read counts of `count` physical pages from `first` on to 0. O(count) if one of them may have been
+    /// Resets the read counts of the `count` physical pages from `first` on to 0. O(count) if one of them may have been
     /// read.
     pub(super) fn reset_range(&mut self, first: Ppn, count: u32) {
         match self {
@@ -88,7 +89,8 @@ impl ReadCounts {
         }
     }
 
-    /// Whether none of `count` physical pages from `first` on was read. May return `false` wrongly.
+    /// Whether no read of the `count` physical pages from `first` on is counted. May return `false` although none of
+    /// them was read.
     pub(super) fn are_unread(&self, first: Ppn, count: u32) -> bool {
         match self {
             Self::AllPages(counters) => counters.are_zero(first, count),
@@ -111,7 +113,7 @@ impl ReadCounts {
         }
     }
 
-    /// Returns the RAM that a controller needs for the read counters, bytes.
+    /// Returns the bytes of RAM that the controller of a real drive needs for the read counters.
     pub(super) fn ram_bytes(&self) -> u64 {
         match self {
             Self::AllPages(counters) => counters.counter_pairs.len() as u64,
@@ -121,8 +123,9 @@ impl ReadCounts {
     }
 }
 
-/// Read counts of the pages read last: a page that is read takes the place of the page that was there, which then
-/// counts as not read. Pages with neighbouring numbers have different places.
+/// Read counts of the pages read last, in a table indexed by page number modulo its length. A page that is read
+/// replaces the page in its place of the table, whose count is then 0. Pages with neighbouring numbers have different
+/// places.
 #[derive(Clone, Debug)]
 pub(super) struct RecentReadCounters {
     places: Vec<(Ppn, u8)>,
@@ -161,7 +164,7 @@ impl RecentReadCounters {
 #[derive(Clone, Debug)]
 pub(super) struct DenseReadCounters {
     counter_pairs: Vec<u8>,
-    /// Set of those cache lines of counters, by number, in which a counter may not be 0.
+    /// Numbers of those cache lines of read counters in which a counter may not be 0.
     pages_with_reads: PageSet,
 }
 
@@ -199,8 +202,8 @@ impl DenseReadCounters {
         self.counter_pairs[ppn.index() / 2] &= !(0xf << shift(ppn));
     }
 
-    /// Resets the read counts of `count` physical pages from `first` on to 0. O(count / 2) if one of them may have been
-    /// read.
+    /// Resets the read counts of the `count` physical pages from `first` on to 0. O(count / 2) if one of them may have
+    /// been read.
     fn reset_range(&mut self, first: Ppn, count: u32) {
         if self.are_zero(first, count) {
             return;
@@ -215,8 +218,8 @@ impl DenseReadCounters {
         self.pages_with_reads.remove_range(Ppn(whole), end.saturating_sub(whole));
     }
 
-    /// Whether none of `count` physical pages from `first` on was read. May return `false` wrongly if another page
-    /// whose counter is on the same cache lines was read. O(count / 8192).
+    /// Whether no read of the `count` physical pages from `first` on is counted. May return `false` although none of
+    /// them was read, if a page whose counter is in the same cache lines was. O(count / 8192).
     fn are_zero(&self, first: Ppn, count: u32) -> bool {
         let lines = first.0 / LINE_PAGES..(first.0 + count).div_ceil(LINE_PAGES);
         self.pages_with_reads.is_disjoint(Ppn(lines.start), lines.len() as u32)

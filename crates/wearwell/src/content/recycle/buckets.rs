@@ -24,7 +24,7 @@ impl HashBuckets {
         Self::with_bits(4)
     }
 
-    /// Returns twice as many hash buckets, all empty.
+    /// Returns a new table with twice as many hash buckets as this one, all empty.
     pub(super) fn with_twice_the_buckets(&self) -> Self {
         Self::with_bits(u64::BITS - self.shift + 1)
     }
@@ -33,7 +33,8 @@ impl HashBuckets {
         Self { heads: DenseTable::filled(1 << bits, NO_SLOT), shift: u64::BITS - bits }
     }
 
-    /// Whether there are too few hash buckets for `entries` fingerprint-store entries (fewer than two each).
+    /// Whether there are too few hash buckets for `entries` entries of the fingerprint store (fewer than two buckets
+    /// per entry).
     #[inline]
     pub(super) fn must_grow_for(&self, entries: u32) -> bool {
         entries as usize > self.heads.len() / 2
@@ -45,14 +46,14 @@ impl HashBuckets {
     }
 
     /// Returns the slot, in the fingerprint store (index of dead pages), of the first entry in the hash bucket of this
-    /// content.
+    /// content; [`NO_SLOT`] if the bucket is empty.
     #[inline]
     pub(super) fn first_slot(&self, fingerprint: Fingerprint) -> u32 {
         self.heads.get(self.of(fingerprint))
     }
 
     /// Makes the entry in slot `head` of the fingerprint store (index of dead pages) the first one in the hash bucket
-    /// of this content, and returns the slot of the former first one.
+    /// of this content. Returns the slot of the former first one ([`NO_SLOT`] if there was none).
     #[inline]
     pub(super) fn replace_first_slot(&mut self, fingerprint: Fingerprint, head: u32) -> u32 {
         self.heads.replace(self.of(fingerprint), head)

@@ -42,17 +42,19 @@ use crate::tables::{DenseTable, PageSet};
 
 const END: u32 = u32::MAX;
 
-/// Maximum number of physical pages that the 4-byte links between dead pages can name: one value of 32 bits is
-/// reserved.
+/// Maximum number of physical pages that the 4-byte links between dead pages can address: one value of 32 bits marks
+/// the end of a list.
 pub(super) const MAX_LINKED_PAGES: u64 = END as u64;
 
-/// Where the head (the newest dead page) of each logical page's list of dead pages is stored.
+/// Where the head (the newest dead page) of each logical page's list of dead pages is stored: in the link of its valid
+/// page, or in a hash map.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ListHeads {
-    /// The head is in the link of the valid page of the logical page, which belongs to no other logical page.
+    /// The list link of the logical page's valid page names the head. Requires that a valid page belongs to one logical
+    /// page only.
     AtValidPages,
-    /// The heads are in a hash map by logical page. The price: 10 to 20 bytes per list, and a probe for every page that
-    /// is invalidated.
+    /// A hash map by logical page holds the heads. The price: 10 to 20 bytes per list, and a look-up for every page
+    /// that is invalidated.
     InMap,
 }
 
@@ -61,18 +63,19 @@ pub(super) enum ListHeads {
 pub(super) struct DeadPageLists {
     heads: ListHeads,
     /// List link of each physical page. For a valid page: the newest dead page of its logical page. For a dead page:
-    /// the next newer page; if the page has a slot in the fingerprint store, the slot number instead (`displaced` then
-    /// holds the link).
+    /// the next newer page of the list. If a dead page has a slot in the fingerprint store: the slot number instead
+    /// (`displaced` then holds the link).
     links: DenseTable<u32>,
-    /// Next older dead page of the same logical page, for dead pages that have one.
+    /// For each dead page, the next older dead page of the same logical page, if there is one.
     older: SparseTable<Ppn>,
-    /// Newest dead page of each logical page whose list of dead pages does not begin at a valid page.
+    /// Newest dead page of each logical page whose list of dead pages does not begin at a valid page: of a trimmed
+    /// logical page, or of every one with [`ListHeads::InMap`].
     orphaned: HashMap<Lpn, Ppn, FxBuildHasher>,
-    /// Set of the dead (invalid, not erased) pages, which are exactly those in a list.
+    /// Set of the dead (invalid, not erased) pages. They are exactly the pages in lists.
     dead: PageSet,
     slotted: PageSet,
-    /// For each slot of the fingerprint store (index of dead pages), the list link to the next newer page that the slot
-    /// number replaced in `links`.
+    /// List links of the dead pages that have a slot in the fingerprint store (index of dead pages), indexed by slot.
+    /// In `links` the slot number takes the place of the link.
     displaced: Vec<u32>,
     dead_pages: u64,
     logical_pages: u32,
@@ -80,8 +83,8 @@ pub(super) struct DeadPageLists {
 
 impl DeadPageLists {
     /// Creates empty lists of dead pages. Memory: 4 bytes and 3 bits per physical page, 4 bytes per slot of the
-    /// fingerprint store, and 10 to 20 bytes per dead page after the first of its list and per logical page whose list
-    /// has no valid page.
+    /// fingerprint store, 10 to 20 bytes per dead page that has an older one, and 10 to 20 bytes per logical page whose
+    /// list has no valid page.
     pub(super) fn new(heads: ListHeads, physical_pages: usize, logical_pages: u32) -> Self {
         Self {
             heads,
@@ -96,7 +99,7 @@ impl DeadPageLists {
         }
     }
 
-    /// Returns the number of logical pages of the device, each of which can have a list of dead pages.
+    /// Returns the number of logical pages of the device. Each of them can have a list of dead pages.
     pub(super) fn logical_pages(&self) -> u32 {
         self.logical_pages
     }
@@ -106,30 +109,32 @@ impl DeadPageLists {
         self.links.len() as u32
     }
 
-    /// Returns the number of dead (invalid, not erased) pages of the device, all of which are in lists.
+    /// Returns the number of dead (invalid, not erased) pages in the lists.
     pub(super) fn dead_pages(&self) -> u64 {
         self.dead_pages
     }
 
-    /// Whether the physical page `ppn` is dead (invalid, not erased), that is, in a list.
+    /// Whether the physical page `ppn` is dead (invalid and not erased), which means that it is in a list.
     #[inline]
     pub(super) fn is_dead(&self, ppn: Ppn) -> bool {
         self.dead.contains(ppn)
     }
 
-    /// Returns where the heads of the lists of dead pages are stored: at valid pages or in a map.
+    /// Returns where the head of each logical page's list of dead pages is stored: in the list link of its valid page,
+    /// or in a hash map by logical page.
     pub(super) fn head_storage(&self) -> ListHeads {
         self.heads
     }
 
-    /// Returns the newest dead page of the logical page whose valid page is `valid`; `None` if it has none, or if the
-    /// heads of lists are in the hash map.
+    /// Returns the newest dead page of the logical page whose valid page is `valid`. `None` if it has no dead page, or
+    /// if a hash map holds the heads of lists.
     #[inline]
     pub(super) fn newest_dead(&self, valid: Ppn) -> Option<Ppn> {
         if self.heads == ListHeads::AtValidPages { page(self.links.get(valid.index())) } else { None }
     }
 
-    /// Returns the newest dead page of `lpn`, whose valid page is `valid` (`None` if it is unmapped).
+    /// Returns the newest dead page of `lpn`; `None` if it has none. `valid` is the valid page of `lpn` (`None` if it
+    /// is unmapped).
     pub(super) fn newest_dead_of(&self, lpn: Lpn, valid: Option<Ppn>) -> Option<Ppn> {
         match valid.filter(|_| self.heads == ListHeads::AtValidPages) {
             Some(valid) => self.newest_dead(valid),
@@ -137,31 +142,31 @@ impl DeadPageLists {
         }
     }
 
-    /// Returns the next older dead page in the list of `ppn`: the version of the logical page that was invalidated just
-    /// before it.
+    /// Returns the next older dead page in the list of dead page `ppn`: the version of the logical page that was
+    /// invalidated just before `ppn`. `None` if `ppn` is the oldest.
     #[inline]
     pub(super) fn next_older(&self, ppn: Ppn) -> Option<Ppn> {
         self.older.get(ppn)
     }
 
     /// Returns the next newer page in the list of dead page `ppn`: the version of the logical page that was invalidated
-    /// just after it, or the valid page.
+    /// just after `ppn`, or the valid page. `None` if there is neither.
     #[inline]
     pub(super) fn next_newer(&self, ppn: Ppn) -> Option<Ppn> {
         let link = self.links.get(ppn.index());
         page(if self.slotted.contains(ppn) { self.displaced[link as usize] } else { link })
     }
 
-    /// Reads the list links of these physical pages, and the bits that tell how to interpret them, so that their cache
-    /// misses overlap ([`crate::tables::prefetch`]).
+    /// Reads the list links of the physical pages `ppns`, and the bits that tell whether a page is dead and has a store
+    /// slot, so that their cache misses overlap ([`crate::tables::prefetch`]).
     pub(super) fn prefetch_listed(&self, ppns: impl Iterator<Item = Ppn> + Clone) {
         let bits = |ppn| u64::from(self.is_dead(ppn)) + u64::from(self.slotted.contains(ppn));
         pull_into_cache(ppns.clone().map(bits));
         pull_into_cache(ppns.map(|ppn| self.links.get(ppn.index()).into()));
     }
 
-    /// Reads the list links that these slots of the fingerprint store (index of dead pages) displaced, so that their
-    /// cache misses overlap.
+    /// Reads the list links of the dead pages in these slots of the fingerprint store (index of dead pages), so that
+    /// their cache misses overlap.
     pub(super) fn prefetch_displaced(&self, slots: &[u32]) {
         pull_into_cache(slots.iter().map(|&slot| self.displaced[slot as usize].into()));
     }
@@ -171,13 +176,14 @@ impl DeadPageLists {
         std::iter::successors(self.newest_dead_of(lpn, valid), |&ppn| self.next_older(ppn))
     }
 
-    /// Returns the slot of the dead page `ppn` in the fingerprint store, if it has one.
+    /// Returns the slot of the dead page `ppn` in the fingerprint store; `None` if it has none.
     #[inline]
     pub(super) fn store_slot(&self, ppn: Ppn) -> Option<u32> {
         self.slotted.contains(ppn).then(|| self.links.get(ppn.index()))
     }
 
-    /// Assigns `slot` of the fingerprint store to the dead page `ppn`; the slot number replaces its list link.
+    /// Assigns `slot` of the fingerprint store to the dead page `ppn`. In the table of links the slot number replaces
+    /// the page's list link, which is kept elsewhere.
     #[inline]
     pub(super) fn assign_store_slot(&mut self, ppn: Ppn, slot: u32) {
         debug_assert!(self.is_dead(ppn) && !self.slotted.contains(ppn), "page {ppn} cannot take slot {slot}");
@@ -202,7 +208,7 @@ impl DeadPageLists {
         self.slotted.remove(ppn);
     }
 
-    /// Returns the number of dead pages that have a slot in the fingerprint store, by counting all bits.
+    /// Returns the number of dead pages that have a slot in the fingerprint store. Counts the bits of all pages.
     pub(super) fn pages_with_store_slot(&self) -> u64 {
         self.slotted.len()
     }
@@ -229,8 +235,8 @@ impl DeadPageLists {
         }
     }
 
-    /// Makes the physical page `ppn`, which is in no list of dead pages, the valid page of `lpn`. An earlier valid page
-    /// must be invalidated next.
+    /// Makes the physical page `ppn`, which is in no list of dead pages, the valid page of `lpn`. If `lpn` had a valid
+    /// page before, the caller must invalidate that page next.
     #[inline]
     pub(super) fn set_valid_page(&mut self, lpn: Lpn, ppn: Ppn) {
         if self.heads == ListHeads::InMap {
@@ -251,8 +257,8 @@ impl DeadPageLists {
         self.set_newer(newest, valid.0);
     }
 
-    /// Adds `ppn`, the valid page of `lpn` until now, to the list of `lpn` as its newest dead page. `successor` is the
-    /// valid page now, if there is one. Returns the next older dead page.
+    /// Adds `ppn`, the former valid page of `lpn`, to the list of `lpn` as its newest dead page. `successor` is the new
+    /// valid page of `lpn`, if there is one. Returns the next older dead page of `lpn`.
     #[inline]
     pub(super) fn push_dead(&mut self, lpn: Lpn, ppn: Ppn, successor: Option<Ppn>) -> Option<Ppn> {
         assert!(self.dead.insert_new(ppn), "page {ppn} of logical page {lpn} dies twice");
@@ -272,8 +278,8 @@ impl DeadPageLists {
         older
     }
 
-    /// Ends the time of `ppn` as the valid page of `lpn` without adding it to the list, which begins at `successor`,
-    /// the valid page now, or in the hash map.
+    /// Detaches `ppn`, the former valid page of `lpn`, from the list of dead pages of `lpn` without adding it. The list
+    /// then begins at `successor`, the new valid page, or in the hash map if there is none.
     pub(super) fn drop_valid_page(&mut self, lpn: Lpn, ppn: Ppn, successor: Option<Ppn>) {
         match (self.newest_dead(ppn), successor) {
             (Some(newest), Some(successor)) => self.lead(successor, newest),
@@ -282,8 +288,8 @@ impl DeadPageLists {
         }
     }
 
-    /// Adds `ppn` to the list of `lpn` as its newest dead page, for lists whose head is in the hash map. Returns the
-    /// next older dead page.
+    /// Adds `ppn` to the list of `lpn` as its newest dead page, where a hash map holds the heads of all lists. Returns
+    /// the next older dead page of `lpn`.
     #[inline(never)]
     fn push_at_head(&mut self, lpn: Lpn, ppn: Ppn) -> Option<Ppn> {
         let older = self.orphaned.get(&lpn).copied();
@@ -295,16 +301,16 @@ impl DeadPageLists {
         older
     }
 
-    /// Stores `newest` in the hash map as the head of the list of dead pages of `lpn`, which has no valid page to begin
-    /// at.
+    /// Stores `newest` in the hash map as the head of the list of dead pages of `lpn`: the list has no valid page to
+    /// begin at.
     #[cold]
     fn orphan(&mut self, lpn: Lpn, newest: Ppn) {
         self.set_newer(newest, END);
         self.orphaned.insert(lpn, newest);
     }
 
-    /// Removes dead page `ppn`, which has no fingerprint-store slot any more, from the list of dead pages of `lpn`. The
-    /// position of older pages (their number of newer dead versions) decreases by one.
+    /// Removes the dead page `ppn` from the list of dead pages of `lpn`. The page must have no fingerprint-store slot.
+    /// The position (number of newer dead versions) of each older page in the list decreases by one.
     #[inline]
     pub(super) fn remove_dead(&mut self, lpn: Lpn, ppn: Ppn) {
         debug_assert!(!self.slotted.contains(ppn), "page {ppn} leaves its list and keeps its slot");
@@ -322,7 +328,8 @@ impl DeadPageLists {
         self.dead_pages -= 1;
     }
 
-    /// Links dead page `newer` with the next older one, `older`, after the page between them was removed from the list.
+    /// Links the dead page `newer` with the dead page `older`, after the page between them was removed from the list.
+    /// `None` means that `newer` is the oldest page.
     fn join(&mut self, newer: Ppn, older: Option<Ppn>) {
         if let Some(older) = older {
             self.older.insert(newer, older);
@@ -360,7 +367,7 @@ impl DeadPageLists {
         }
     }
 
-    /// Appends the dead (invalid, not erased) pages among the `count` physical pages from `first` on to `out`.
+    /// Appends to `out` the dead (invalid, not erased) pages among the `count` physical pages from `first` on.
     pub(super) fn collect_dead(&self, first: Ppn, count: u32, out: &mut Vec<Ppn>) {
         self.dead.append_members(first, count, out);
     }
@@ -370,8 +377,8 @@ impl DeadPageLists {
         (0..self.physical_pages()).map(Ppn).filter(|&ppn| self.is_dead(ppn))
     }
 
-    /// Checks every list of dead pages, with the valid page of each logical page given by `map`. Returns the logical
-    /// page that owns each dead page, or the first violation.
+    /// Checks every list of dead pages. `map` returns the valid page of a logical page. Returns, for each physical
+    /// page, the logical page in whose list it is; or the first violation, as a sentence.
     pub(super) fn check(&self, map: impl Fn(Lpn) -> Option<Ppn>) -> Result<Vec<Option<Lpn>>, String> {
         let mut owners = vec![None; self.links.len()];
         let (mut listed, mut lists, mut orphaned) = (0, 0, 0);
@@ -422,13 +429,13 @@ fn page(link: u32) -> Option<Ppn> {
 mod tests {
     use super::*;
 
-    /// Returns the dead pages of `lpn`, whose valid page is `valid`.
+    /// Returns the dead pages of `lpn`, newest first; `valid` is its valid page.
     fn versions(history: &DeadPageLists, lpn: u32, valid: Option<Ppn>) -> Vec<u32> {
         history.dead_versions(Lpn(lpn), valid).map(|ppn| ppn.0).collect()
     }
 
-    /// Returns a history of dead pages in which logical page `lpn` was written to the physical pages 0, 1, 2 and so on,
-    /// so that all but the last are dead.
+    /// Returns a history of dead pages after logical page `lpn` was written to the physical pages 0 to `pages - 1` in
+    /// turn, so that all but the last are dead.
     fn written(pages: u32, lpn: u32) -> DeadPageLists {
         let mut history = DeadPageLists::new(ListHeads::AtValidPages, pages as usize, 2);
         history.set_valid_page(Lpn(lpn), Ppn(0));
@@ -498,8 +505,8 @@ mod tests {
         history.check(|_| Some(Ppn(2))).unwrap();
     }
 
-    /// Dead pages 0 and 2 belonged to logical page 0, dead page 1 to logical page 1; which pages are valid now does not
-    /// matter.
+    /// Invalidates physical pages 0 and 2 of logical page 0 and physical page 1 of logical page 1, while the valid
+    /// pages are arbitrary.
     #[test]
     fn page_histories_with_heads_in_the_map_need_no_valid_page() {
         let mut history = DeadPageLists::new(ListHeads::InMap, 4, 2);

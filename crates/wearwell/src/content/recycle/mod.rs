@@ -74,18 +74,18 @@ pub const DEFAULT_STORE_ENTRIES: u32 = 128 * 1024;
 /// probability.
 const ENTRY_BYTES: u64 = 24;
 
-/// Policy by which the fingerprint store (index of dead pages) orders its entries and chooses the one to evict.
+/// Policy by which the fingerprint store (index of dead pages) orders its entries and chooses the entry to evict.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum StorePolicy {
     /// Evicts the page whose content was invalidated least recently (LRU): the paper's baseline, which ignores
     /// probability.
     Lru,
-    /// Evicts the page with the lowest recycle probability first; among equals the older version, then the least recent
-    /// entry.
+    /// Evicts the page with the lowest recycle probability. Among pages of equal probability, evicts the older version,
+    /// then the least recent entry.
     #[default]
     Probability,
-    /// Evicts as [`StorePolicy::Probability`]. A hit also loads the newest dead pages of logical neighbours (fast
-    /// loading), as the best entries of the store.
+    /// Evicts as [`StorePolicy::Probability`]. After a hit, the newest dead pages of neighbouring logical pages are
+    /// also inserted as the best entries of the store (fast loading).
     ProbabilityFastLoading {
         /// Number of logical pages on each side of the former owner of the page that was hit, whose newest dead pages
         /// are loaded.
@@ -93,14 +93,16 @@ pub enum StorePolicy {
     },
 }
 
-/// Of which dead pages recycling keeps the history (owner, older and newer versions), and of which pages read counts.
+/// Scope of the history that recycling keeps: of which dead pages it knows owner and older and newer versions, and of
+/// which pages it counts reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum HistoryScope {
-    /// All dead pages, and read counts of all pages: the paper's tables, 17 bytes of RAM per page of the drive.
+    /// History of all dead pages, and read counts of all pages: the paper's tables, 17 bytes of RAM per page of the
+    /// drive.
     #[default]
     AllPages,
-    /// The entries of the fingerprint store, and read counts of the pages read last, as many as the store may have
-    /// entries: 25 bytes of RAM per entry, however large the drive is.
+    /// History of the dead pages that are entries of the fingerprint store, and read counts of as many pages as the
+    /// store may have entries: those read last. 25 bytes of RAM per entry, however large the drive is.
     Store,
 }
 
@@ -108,25 +110,25 @@ pub enum HistoryScope {
 /// without fast loading.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RecycleOptions {
-    /// Maximum number of entries of the fingerprint store; `Some(0)` means never a hit, `None` one for every dead page
-    /// (the paper's infinite store).
+    /// Maximum number of entries of the fingerprint store (index of dead pages). `Some(0)` means that no dead page is
+    /// ever found. `None` means an entry for every dead page (the paper's infinite store).
     pub capacity_entries: Option<u32>,
     /// Policy that decides which entries the fingerprint store (index of dead pages) keeps.
     pub policy: StorePolicy,
     /// Relative growth of a page's popularity per read (alpha); the paper's range is 0.10 to 0.15.
     pub alpha: f64,
-    /// Relative decay of recycle probability per newer version of the logical page (beta); the paper's range is 0.15 to
-    /// 0.20.
+    /// Relative decay of a dead page's recycle probability per newer dead version of its logical page (beta); the
+    /// paper's range is 0.15 to 0.20.
     pub beta: f64,
-    /// Whether to compute the rank of the entry in the fingerprint store (index of dead pages) at every hit, to count
-    /// the comparisons of a scan: some hundred additions each.
+    /// Whether recycling computes, at every hit, the rank of the entry in the fingerprint store (index of dead pages):
+    /// the number of comparisons that a scan would make. Costs some hundred additions per hit.
     pub count_comparisons: bool,
     /// Largest age at which a dead page may be revived, in flash programs since its block was opened. Cells lose
-    /// charge, and a revived page keeps the charge of its old program. The write that would have revived an older page
-    /// is programmed instead, which refreshes the content. `None` means that pages do not age (the paper does not treat
+    /// charge, and a revived page keeps the charge of its old program. A write of the content of an older dead page is
+    /// programmed instead, which refreshes the content. `None` means that pages do not age (the paper does not treat
     /// retention).
     pub refresh_age_programs: Option<u64>,
-    /// Dead pages of which the history is kept.
+    /// Which dead pages the history covers: all, or those in the fingerprint store.
     pub history: HistoryScope,
 }
 
@@ -144,7 +146,7 @@ impl Default for RecycleOptions {
     }
 }
 
-/// Reason why options of recycling (reuse of dead pages) are rejected.
+/// Reason why options of recycling (reuse of dead pages) are rejected as invalid.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecycleError {
@@ -175,34 +177,35 @@ impl RecycleOptions {
 /// Counters of recycling (reuse of dead pages): look-ups, comparisons, and changes of the fingerprint store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RecycleStatistics {
-    /// Look-ups of a written content in the fingerprint store that found a dead page.
+    /// Number of look-ups of a written content in the fingerprint store that found a dead page.
     pub hits: u64,
-    /// Look-ups of a written content in the fingerprint store that found no dead page.
+    /// Number of look-ups of a written content in the fingerprint store that found no dead page.
     pub misses: u64,
-    /// Sum over all hits of the entry's rank in the fingerprint store (index of dead pages), 1 being the best: the
-    /// comparisons of a scan in store order.
+    /// Number of comparisons at all hits if the fingerprint store (index of dead pages) were scanned from its best
+    /// entry: the sum of the ranks of the entries found, the best rank being 1.
     pub comparisons_on_hits: u64,
-    /// Sum over all misses of the number of entries of the fingerprint store (index of dead pages): the comparisons of
-    /// a scan that finds nothing.
+    /// Number of comparisons at all misses if the fingerprint store (index of dead pages) were scanned: the sum of its
+    /// numbers of entries at the misses.
     pub comparisons_on_misses: u64,
-    /// Dead pages that became entries of the fingerprint store.
+    /// Number of dead pages that became entries of the fingerprint store.
     pub inserted: u64,
-    /// Dead pages that were evicted from the fingerprint store, and leave the history next ([`HistoryScope::Store`]).
+    /// Number of dead pages that were evicted from the fingerprint store because it was full.
     pub evicted: u64,
-    /// Dead pages that were not inserted into the fingerprint store, because it was full and every entry was better.
+    /// Number of dead pages that were not inserted into the fingerprint store, because it was full and every entry was
+    /// better.
     pub refused: u64,
-    /// Dead pages offered to the fingerprint store whose content already had an entry.
+    /// Number of dead pages offered to the fingerprint store whose content already had an entry.
     pub duplicates: u64,
-    /// Entries of the fingerprint store (index of dead pages) that fast loading moved to the best rank; these need no
-    /// flash read.
+    /// Number of entries of the fingerprint store (index of dead pages) that fast loading moved to the best rank. This
+    /// needs no flash read.
     pub raised_by_fast_loading: u64,
-    /// Dead pages that fast loading offered to the fingerprint store, at one spare-area read each.
+    /// Number of dead pages that fast loading offered to the fingerprint store, at one spare-area read each.
     pub fast_loaded: u64,
-    /// Look-ups in the fingerprint store that found a dead page too old to be revived; they count neither as hits nor
-    /// as misses.
+    /// Number of look-ups in the fingerprint store that found a dead page too old to be revived. They count neither as
+    /// hits nor as misses.
     pub aged_hits: u64,
-    /// Entries of the fingerprint store (index of dead pages) that were removed because of the age of their page,
-    /// including those of `aged_hits`.
+    /// Number of entries of the fingerprint store (index of dead pages) that were removed because their page was too
+    /// old. Includes those of `aged_hits`.
     pub expired: u64,
 }
 
@@ -234,24 +237,26 @@ pub struct Recycler {
     probability: ProbabilityTable,
     store: FingerprintStore,
     owners: OwnerTable,
-    /// Physical pages whose spare area has no fingerprint, because no content scheme (such as deduplication) hashed the
-    /// content when it was written.
+    /// Set of the physical pages whose spare area has no fingerprint, because no content scheme (such as deduplication)
+    /// hashed the content when it was written.
     unhashed: PageSet,
     policy: StorePolicy,
     scope: HistoryScope,
-    /// Dead pages that are no entries of the store any more, and leave the history next ([`HistoryScope::Store`]).
+    /// Dead pages that left the fingerprint store and must be removed from the history next (used with
+    /// [`HistoryScope::Store`]).
     evicted: Vec<Ppn>,
     count_comparisons: bool,
     statistics: RecycleStatistics,
-    /// Dead pages of the block that is being erased; the vector is kept so that it is not allocated anew.
+    /// Buffer for the dead pages of the block that is being erased, kept between erases so that it is not allocated
+    /// anew.
     dead_of_block: Vec<Ppn>,
 }
 
 impl Recycler {
-    /// Creates the recycling state of a device without dead pages. Simulated memory, whatever the scope of the history:
-    /// 5 bytes per physical page, about 50 bytes per entry of the fingerprint store, and 10 to 20 bytes per recycled
-    /// page, per dead page that has an older one of its logical page, and per trimmed logical page that has a dead
-    /// page.
+    /// Creates the recycling state of a device without dead pages. Memory of the simulation, whatever the scope of the
+    /// history: 5 bytes per physical page and about 50 bytes per entry of the fingerprint store. In addition 10 to 20
+    /// bytes per recycled page, per dead page that has an older one of its logical page, and per trimmed logical page
+    /// that has a dead page.
     ///
     /// `physical_pages` is at most `u32::MAX`: one page number is reserved.
     pub fn new(physical_pages: u64, logical_pages: u32, options: &RecycleOptions) -> Self {
@@ -281,16 +286,17 @@ impl Recycler {
         }
     }
 
-    /// Changes the history of dead pages for a device on which other mechanisms place content as well. There a page is
-    /// valid for several logical pages or for a part of one, so lists of dead pages begin in a map by logical page, for
-    /// up to 20 bytes more per logical page that has one.
+    /// Replaces the empty history of dead pages by one whose list heads are in a map by logical page, for a device on
+    /// which other content mechanisms place content as well. There a physical page can be valid for several logical
+    /// pages or for a part of one. Costs up to 20 bytes per logical page that has dead pages.
     pub(crate) fn with_heads_in_map(mut self) -> Self {
         let pages = self.history.physical_pages() as usize;
         self.history = DeadPageLists::new(ListHeads::InMap, pages, self.history.logical_pages());
         self
     }
 
-    /// Returns a dead page with this content, if the fingerprint store has one. Changes nothing but the statistics.
+    /// Returns the dead page with this content that the fingerprint store has; `None` if it has none. Changes only the
+    /// statistics.
     #[inline]
     pub fn find_dead(&mut self, fingerprint: Fingerprint) -> Option<Ppn> {
         let Some(slot) = self.store.find_slot(fingerprint) else {
@@ -305,8 +311,8 @@ impl Recycler {
         Some(self.store.entry_at(slot).ppn)
     }
 
-    /// Returns a dead page with this content from the fingerprint store, as [`Recycler::find_dead`], but changes no
-    /// statistics.
+    /// Returns the dead page with this content that the fingerprint store has, as [`Recycler::find_dead`], but does not
+    /// count the look-up in the statistics.
     pub fn peek(&self, fingerprint: Fingerprint) -> Option<Ppn> {
         self.store.find_slot(fingerprint).map(|slot| self.store.entry_at(slot).ppn)
     }
@@ -317,8 +323,9 @@ impl Recycler {
         self.unhashed.insert(ppn);
     }
 
-    /// Reads the recycling state that overwriting the physical pages `ppns`, whose contents are `contents`, will need,
-    /// so that its cache misses overlap ([`crate::tables::prefetch`]).
+    /// Reads the recycling state that a batch of host writes will need, so that its cache misses overlap
+    /// ([`crate::tables::prefetch`]). `ppns` are the physical pages that the writes invalidate, `contents` what they
+    /// write.
     pub(crate) fn prefetch(&self, ppns: &[Ppn], contents: &[Fingerprint]) {
         self.history.prefetch_listed(ppns.iter().copied());
         pull_into_cache(ppns.iter().map(|&ppn| self.accesses.get(ppn).into()));
@@ -336,14 +343,14 @@ impl Recycler {
         dead.iter().filter_map(|&ppn| self.history.store_slot(ppn)).collect()
     }
 
-    /// Reads the entries of the fingerprint store (index of dead pages) that looking up these contents will need, so
+    /// Reads the entries of the fingerprint store (index of dead pages) that look-ups of these contents will need, so
     /// that their cache misses overlap ([`crate::tables::prefetch`]).
     pub(crate) fn prefetch_find(&self, contents: &[Fingerprint]) {
         self.store.prefetch_find(contents);
     }
 
-    /// Makes dead page `ppn` the valid page of `lpn`: removes it from the fingerprint store and from its former owner's
-    /// list of dead pages. Its read count is kept.
+    /// Makes the dead page `ppn` the valid page of `lpn`. Removes it from the fingerprint store and from the list of
+    /// dead pages of `former_owner`. The page's read count is kept.
     pub fn revive(&mut self, ppn: Ppn, former_owner: Lpn, lpn: Lpn) {
         self.remove_dead_page(former_owner, ppn);
         self.history.set_valid_page(lpn, ppn);
@@ -352,15 +359,15 @@ impl Recycler {
         }
     }
 
-    /// Revives dead page `ppn`, as [`Recycler::revive`], on a device whose reverse map records which logical pages are
-    /// mapped to it: no owner is stored here.
+    /// Revives the dead page `ppn`, as [`Recycler::revive`], on a device that has a reverse map. Stores no owner,
+    /// because the reverse map records which logical pages are mapped to `ppn`.
     pub(crate) fn revive_bound(&mut self, ppn: Ppn, former_owner: Lpn) {
         self.remove_dead_page(former_owner, ppn);
         self.owners.remove_owner(ppn);
     }
 
-    /// Stores `lpn` as the last owner of the physical page `ppn`, which is invalidated, if its spare area names another
-    /// logical page.
+    /// Stores `lpn` as the last owner of the physical page `ppn`, which is being invalidated, if the spare area of
+    /// `ppn` names another logical page (`spare_owner`).
     pub(crate) fn store_last_owner(&mut self, ppn: Ppn, lpn: Lpn, spare_owner: Lpn) {
         if lpn == spare_owner {
             self.owners.remove_owner(ppn);
@@ -377,17 +384,17 @@ impl Recycler {
         self.history.set_valid_page(lpn, ppn);
     }
 
-    /// Whether the physical page `ppn` has no read count, stored owner or "not hashed" mark, as after its erase.
+    /// Whether the physical page `ppn` has no read count, no stored owner and no "not hashed" mark, as after an erase.
     fn is_blank(&self, ppn: Ppn) -> bool {
         self.accesses.get(ppn) == 0
             && self.owners.all_match_spare_areas(ppn, 1)
             && !self.unhashed.contains(ppn)
     }
 
-    /// Makes the physical page `ppn`, overwritten or trimmed, the newest dead page of `lpn` and offers it to the
-    /// fingerprint store. `successor` is the valid page of `lpn` now, if any; it must have been reported before. The
-    /// recycle probability of up to 15 older dead pages of `lpn` decreases. If the history is that of the store alone,
-    /// a page that the store would refuse changes nothing.
+    /// Makes the overwritten or trimmed physical page `ppn` the newest dead page of `lpn`, and offers it to the
+    /// fingerprint store. `successor` is the new valid page of `lpn`, if any; it must have been reported before. The
+    /// recycle probability of up to 15 older dead pages of `lpn` decreases. With [`HistoryScope::Store`], a page that
+    /// the store would refuse is not added to the history.
     #[inline]
     pub fn page_invalidated(&mut self, lpn: Lpn, ppn: Ppn, successor: Option<Ppn>, fingerprint: Fingerprint) {
         if self.scope == HistoryScope::Store && self.will_refuse(ppn, fingerprint) {
@@ -399,8 +406,8 @@ impl Recycler {
         self.offer(DeadPageCandidate { ppn, fingerprint, accesses: self.accesses.get(ppn) }, 0);
     }
 
-    /// Whether the fingerprint store surely refuses a page that just became invalid; counts the refusal of a hashed
-    /// one.
+    /// Whether the fingerprint store surely refuses the page `ppn`, which has just become invalid. Counts the refusal
+    /// in the statistics if the page's content was hashed.
     #[inline(never)]
     fn will_refuse(&mut self, ppn: Ppn, fingerprint: Fingerprint) -> bool {
         if self.unhashed.contains(ppn) {
@@ -413,14 +420,15 @@ impl Recycler {
         refuses
     }
 
-    /// Ends the time of `ppn` as the valid page of `lpn`, without a place in the history.
+    /// Removes `ppn`, the former valid page of `lpn`, from the recycling state without adding it to the history.
+    /// `successor` is the new valid page of `lpn`, if any.
     fn pass_on(&mut self, lpn: Lpn, ppn: Ppn, successor: Option<Ppn>) {
         self.history.drop_valid_page(lpn, ppn, successor);
         self.owners.remove_owner(ppn);
     }
 
     /// Makes `ppn` the newest dead page of `lpn`, as [`Recycler::page_invalidated`], but does not offer it to the
-    /// fingerprint store: it is too old to be revived.
+    /// fingerprint store, because it is too old to be revived.
     pub fn aged_page_invalidated(&mut self, lpn: Lpn, ppn: Ppn, successor: Option<Ppn>) {
         if self.scope == HistoryScope::Store {
             return self.pass_on(lpn, ppn, successor);
@@ -438,9 +446,9 @@ impl Recycler {
         self.drop_entry(ppn);
     }
 
-    /// Checks one entry of the fingerprint store, in turn, and removes it if its page is too old to be revived. It is
-    /// called once per page offered, so every entry of a full store is checked once while as many pages are invalidated
-    /// as the store has entries.
+    /// Checks the next entry of the fingerprint store in a cyclic scan, and removes it if its page is too old to be
+    /// revived. The engine calls this once per page that is invalidated, so every entry of a full store is checked once
+    /// in as many invalidations as the store has entries.
     pub fn expire_next(&mut self, is_aged: impl Fn(Ppn) -> bool) {
         if let Some(ppn) = self.store.advance_expiry_scan()
             && is_aged(ppn)
@@ -449,8 +457,8 @@ impl Recycler {
         }
     }
 
-    /// Removes from the history the dead pages that are no entries of the fingerprint store any more, if the history is
-    /// that of the store alone. `spare_owner` returns the owner in the spare area of a page.
+    /// With [`HistoryScope::Store`], removes from the history the dead pages that left the fingerprint store since the
+    /// last call. `spare_owner` returns the owner in the spare area of a page.
     #[inline]
     pub fn forget_evicted(&mut self, spare_owner: impl Fn(Ppn) -> Lpn) {
         while let Some(ppn) = self.evicted.pop() {
@@ -459,14 +467,15 @@ impl Recycler {
         }
     }
 
-    /// Removes from the history the dead pages that were not loaded into the fingerprint store, if the history is that
-    /// of the store alone. Scans all pages.
+    /// With [`HistoryScope::Store`], removes from the history the dead pages that were not loaded into the fingerprint
+    /// store after a restart. Scans all pages. `spare_owner` returns the owner in the spare area of a page.
     pub fn forget_unloaded(&mut self, spare_owner: impl Fn(Ppn) -> Lpn) {
         self.collect_evicted();
         self.forget_evicted(spare_owner);
     }
 
-    /// Notes that dead page `ppn` leaves the history, if it has no slot and the history is that of the store alone.
+    /// With [`HistoryScope::Store`], records that the dead page `ppn` must be removed from the history if it has no
+    /// slot in the fingerprint store.
     #[inline]
     fn note_evicted(&mut self, ppn: Ppn) {
         if self.scope == HistoryScope::Store && self.history.store_slot(ppn).is_none() {
@@ -474,7 +483,8 @@ impl Recycler {
         }
     }
 
-    /// Notes all dead pages without a slot, as [`Recycler::note_evicted`].
+    /// With [`HistoryScope::Store`], records that all dead pages without a slot in the fingerprint store must be
+    /// removed from the history, as [`Recycler::note_evicted`] does for one.
     fn collect_evicted(&mut self) {
         if self.scope == HistoryScope::Store {
             self.evicted =
@@ -482,7 +492,8 @@ impl Recycler {
         }
     }
 
-    /// Removes the fingerprint-store entry of dead page `ppn`, which stays in the list of its logical page.
+    /// Removes the fingerprint-store entry of the dead page `ppn`, which is too old. The page stays in the list of its
+    /// logical page.
     fn drop_entry(&mut self, ppn: Ppn) {
         let Some(slot) = self.history.store_slot(ppn) else { return };
         self.statistics.expired += 1;
@@ -491,15 +502,16 @@ impl Recycler {
         self.note_evicted(ppn);
     }
 
-    /// Counts a host read of the valid page `ppn`, from which its recycle probability is computed once it is dead.
+    /// Counts a host read of the valid page `ppn`. Once the page is dead, its recycle probability is computed from this
+    /// count.
     #[inline]
     pub fn count_read(&mut self, ppn: Ppn) {
         debug_assert!(!self.history.is_dead(ppn), "dead page {ppn} is read");
         self.accesses.count_read(ppn);
     }
 
-    /// Records that GC copied the valid page of `lpn` from `from` to `to`. The read count moves to the copy; the source
-    /// page becomes no dead version.
+    /// Records that GC copied the valid page of `lpn` from `from` to `to`. Moves the read count to the copy. The source
+    /// page does not become a dead version of `lpn`.
     pub fn page_moved(&mut self, lpn: Lpn, from: Ppn, to: Ppn) {
         assert!(!self.history.is_dead(from), "page {from} of {lpn} is copied as valid and listed as dead");
         assert!(!self.history.is_dead(to), "page {to} is a copy for {lpn} and still listed as dead");
@@ -510,16 +522,16 @@ impl Recycler {
         self.copy_unhashed(from, to);
     }
 
-    /// Marks the page `to` as not hashed if it is the GC copy of a page that was not hashed.
+    /// Marks the page `to`, the GC copy of `from`, as not hashed if `from` was not hashed.
     fn copy_unhashed(&mut self, from: Ppn, to: Ppn) {
         if self.unhashed.contains(from) {
             self.unhashed.insert(to);
         }
     }
 
-    /// Records that GC copied the valid pages `from` of a block in order, up to the last of `to`. As
-    /// [`Recycler::page_moved`] for each page, but skips tables in which the block has no entry (read counts, "not
-    /// hashed" marks, owners).
+    /// Records that GC copied the valid pages `from` of the block that begins at page `first` to `to`, in order. If
+    /// `to` is shorter, only that many pages were copied. Does the work of [`Recycler::page_moved`] for each page, but
+    /// skips tables in which the block has no entry (read counts, "not hashed" marks, owners).
     pub fn block_moved(&mut self, first: Ppn, pages: u32, from: &[Ppn], to: &[Ppn]) {
         let from = &from[..to.len()];
         debug_assert!(to.iter().all(|&to| self.is_blank(to)), "an erased page was never read or recycled");
@@ -537,8 +549,8 @@ impl Recycler {
         self.owners.remove_moved_owners(first, pages, from);
     }
 
-    /// Removes the physical page `ppn`, which is erased, from all recycling state. Called for every page of the block,
-    /// dead or not; `owner` matters for dead pages only.
+    /// Removes the physical page `ppn`, which is erased, from all recycling state. The engine calls this for every page
+    /// of the block, dead or not. `owner` matters for dead pages only.
     #[inline]
     pub fn page_erased(&mut self, owner: Lpn, ppn: Ppn) {
         if self.history.is_dead(ppn) {
@@ -549,9 +561,9 @@ impl Recycler {
         self.unhashed.remove(ppn);
     }
 
-    /// Removes every page of an erased block from all recycling state. As [`Recycler::page_erased`] for each, but
-    /// faster, because the cache misses of the pages overlap. `spare_owner` returns the owner in the spare area of a
-    /// page.
+    /// Removes every page of an erased block (`pages` pages from `first` on) from all recycling state. Faster than
+    /// [`Recycler::page_erased`] for each, because the cache misses of the pages overlap. `spare_owner` returns the
+    /// owner in the spare area of a page.
     pub fn block_erased(&mut self, first: Ppn, pages: u32, spare_owner: impl Fn(Ppn) -> Lpn) {
         let mut dead = std::mem::take(&mut self.dead_of_block);
         dead.clear();
@@ -568,7 +580,7 @@ impl Recycler {
         self.unhashed.remove_range(first, pages);
     }
 
-    /// Reads the recycling state that removing these dead pages will need, so that its cache misses overlap
+    /// Reads the recycling state that the removal of these dead pages will need, so that its cache misses overlap
     /// ([`crate::tables::prefetch`]).
     fn prefetch_removals(&self, dead: &[Ppn]) {
         self.history.prefetch_listed(dead.iter().copied());
@@ -581,16 +593,17 @@ impl Recycler {
         self.store.prefetch_contents(&slots);
     }
 
-    /// Returns the logical page that owns the physical page `ppn`, dead or valid, given the owner in its spare area.
+    /// Returns the logical page that owns the physical page `ppn`, dead or valid. `spare_owner` is the owner that the
+    /// page's spare area names; it is wrong for recycled pages.
     #[inline]
     pub fn owner(&self, ppn: Ppn, spare_owner: Lpn) -> Lpn {
         self.owners.owner_of(ppn, spare_owner)
     }
 
-    /// Executes fast loading after a hit on a page of `owner`: the newest dead page of each logical page within the
-    /// window becomes the best entry of the fingerprint store. Pages whose content the store does not know are appended
-    /// to `out`: the engine reads their spare area and calls [`Recycler::load_fast`]. At most `2 * window` pages; none
-    /// under other policies. `map` returns the valid page of a logical page.
+    /// Executes the first step of fast loading after a hit on a dead page of `owner`. The newest dead page of each
+    /// logical page within the window becomes the best entry of the fingerprint store. Pages that have no slot in the
+    /// store are appended to `out`, at most `2 * window`: the engine reads their spare areas and calls
+    /// [`Recycler::load_fast`]. Does nothing under other policies. `map` returns the valid page of a logical page.
     pub fn neighbours_to_load(&mut self, owner: Lpn, map: impl Fn(Lpn) -> Option<Ppn>, out: &mut Vec<Ppn>) {
         let StorePolicy::ProbabilityFastLoading { window } = self.policy else { return };
         if self.store.capacity() == Some(0) {
@@ -618,8 +631,9 @@ impl Recycler {
         }
     }
 
-    /// Returns the probability that dead page `ppn` is recycled, 0 to 1; 0 for a page that is not dead. For an entry of
-    /// the fingerprint store it follows from the level; otherwise it takes up to 15 steps along the list of dead pages.
+    /// Returns the probability, 0 to 1, that the dead page `ppn` is recycled; 0 for a page that is not dead. The
+    /// probability of an entry of the fingerprint store follows from its level. For other dead pages it takes up to 15
+    /// steps along the list of dead pages.
     pub fn recycle_probability(&self, ppn: Ppn) -> f64 {
         if let Some(level) = self.entry_level(ppn) {
             return self.probability.of_level(level);
@@ -631,29 +645,31 @@ impl Recycler {
         self.probability.of_page(accesses, self.history.version_position(ppn))
     }
 
-    /// Returns the probability level of a dead page that is an entry of the fingerprint store; `None` for others, and
-    /// under LRU, whose levels do not depend on probability.
+    /// Returns the probability level of the page `ppn` if it is an entry of the fingerprint store. `None` for other
+    /// pages, and under the LRU policy, whose levels do not depend on probability.
     fn entry_level(&self, ppn: Ppn) -> Option<u8> {
         let slot = self.history.store_slot(ppn).filter(|_| self.policy != StorePolicy::Lru)?;
         self.store.probability_level(slot)
     }
 
-    /// Returns the weight of a victim block for recycling-aware GC: the sum of `1 - probability` over its dead pages.
+    /// Returns the weight of a victim block for recycling-aware GC: the sum of `1 - probability` over the block's dead
+    /// pages.
     ///
     /// The weight is never greater than the number of pages given. So an engine that visits blocks in descending order
-    /// of dead pages may stop at the first block whose number does not exceed the best weight so far, and has the true
-    /// maximum.
+    /// of dead pages may stop at the first block whose number does not exceed the best weight so far. That weight is
+    /// the true maximum.
     pub fn victim_weight(&self, dead: impl Iterator<Item = Ppn>) -> f64 {
         dead.map(|ppn| 1.0 - self.recycle_probability(ppn)).sum()
     }
 
-    /// Clears the fingerprint store (index of dead pages) after a power failure. History, read counts and owners are in
-    /// battery-backed RAM and survive.
+    /// Clears the fingerprint store (index of dead pages), as a power failure does. History, read counts and owners are
+    /// in battery-backed RAM and survive.
     pub fn power_failed(&mut self) {
         self.store.clear(&mut self.history);
     }
 
-    /// Clears all recycling state after a power failure without a battery: no page is known to be dead or was read.
+    /// Clears all recycling state, as a power failure without a battery does: all dead pages and read counts are
+    /// forgotten.
     pub fn clear_all_state(&mut self) {
         self.store.clear(&mut self.history);
         let pages = self.history.physical_pages() as usize;
@@ -662,14 +678,14 @@ impl Recycler {
         self.owners = OwnerTable::new(pages);
     }
 
-    /// Stores `lpn` as the owner of the valid page `ppn`, whose spare area names another logical page; called by
-    /// recovery.
+    /// Stores `lpn` as the owner of the valid page `ppn`, whose spare area names another logical page. Recovery calls
+    /// this.
     pub fn adopt_owner(&mut self, ppn: Ppn, lpn: Lpn) {
         self.owners.set_owner(ppn, lpn);
     }
 
-    /// Returns the dead pages that start-up should load into the fingerprint store, worst first: as many of the most
-    /// probable ones as it can hold. The engine reads one spare area for each and calls
+    /// Returns the dead pages to load into the fingerprint store after a restart: as many of the most probable ones as
+    /// the store can hold, the least probable first. The engine reads the spare area of each and calls
     /// [`Recycler::load_after_restart`]. Walks the history of every dead page.
     pub fn reload_candidates(&self) -> Vec<Ppn> {
         let mut dead: Vec<(u8, Ppn)> = self
@@ -682,7 +698,7 @@ impl Recycler {
         dead.into_iter().skip(surplus).map(|(_, ppn)| ppn).collect()
     }
 
-    /// Offers dead page `ppn` to the fingerprint store after a restart, with the fingerprint from its spare area.
+    /// Offers the dead page `ppn` to the fingerprint store after a restart, with the fingerprint from its spare area.
     pub fn load_after_restart(&mut self, ppn: Ppn, fingerprint: Fingerprint) {
         assert!(self.history.is_dead(ppn), "page {ppn} is loaded and not dead");
         if self.history.store_slot(ppn).is_none() {
@@ -691,8 +707,8 @@ impl Recycler {
         }
     }
 
-    /// Changes policy and capacity of the fingerprint store (index of dead pages). It is sorted by the new policy at
-    /// once, and its worst entries are evicted down to the capacity. Costs one sort of the store.
+    /// Changes policy and capacity of the fingerprint store (index of dead pages). Sorts the store by the new policy at
+    /// once, and evicts its worst entries beyond the capacity. Costs one sort of the store.
     pub fn set_policy(&mut self, policy: StorePolicy, capacity_entries: Option<u32>) {
         self.policy = policy;
         let Self { store, history, probability, .. } = self;
@@ -717,12 +733,13 @@ impl Recycler {
         self.statistics = RecycleStatistics::default();
     }
 
-    /// Returns the number of entries in the fingerprint store (index of dead pages).
+    /// Returns the number of entries of the fingerprint store (index of dead pages), twins (pages of equal content) not
+    /// counted.
     pub fn store_len(&self) -> u32 {
         self.store.len()
     }
 
-    /// Returns the number of dead (invalid) pages of the device that are not erased yet.
+    /// Returns the number of dead (invalid, not erased) pages in the history.
     pub fn dead_pages(&self) -> u64 {
         self.history.dead_pages()
     }
@@ -738,13 +755,12 @@ impl Recycler {
         self.accesses.get(ppn)
     }
 
-    /// Returns the dead pages of `lpn`, newest first; `valid` is its valid page.
+    /// Returns the dead pages of `lpn`, newest first. `valid` is the valid page of `lpn`, `None` if it is unmapped.
     pub fn dead_versions(&self, lpn: Lpn, valid: Option<Ppn>) -> impl Iterator<Item = Ppn> + '_ {
         self.history.dead_versions(lpn, valid)
     }
 
-    /// Returns the entries of the fingerprint store (index of dead pages) in eviction order, the last to be evicted
-    /// first.
+    /// Returns the entries of the fingerprint store (index of dead pages); the entry to be evicted last comes first.
     pub fn entries(&self) -> impl Iterator<Item = FingerprintStoreEntry> + '_ {
         self.store.entries().map(|DeadPageCandidate { ppn, fingerprint, accesses }| FingerprintStoreEntry {
             ppn,
@@ -753,8 +769,8 @@ impl Recycler {
         })
     }
 
-    /// Bytes of RAM that a controller needs for recycling, one pair of name and bytes per structure. History, read
-    /// counts and owners need a battery; the fingerprint store (index of dead pages) does not.
+    /// Returns the RAM that the controller of a real drive needs for recycling, as one pair of name and bytes per
+    /// structure. History, read counts and owners need a battery; the fingerprint store (index of dead pages) does not.
     pub fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
         let entries: u64 =
             self.store.capacity().unwrap_or(self.store.len() + self.store.duplicate_entries()).into();
@@ -776,9 +792,9 @@ impl Recycler {
         ]
     }
 
-    /// Recomputes every invariant of the recycling state from scratch. Lists of dead pages are contiguous and disjoint.
+    /// Checks every invariant of the recycling state from scratch. Lists of dead pages are contiguous and disjoint.
     /// Valid pages (given by `mapping`) are in no list and belong to one logical page. Fingerprint-store entries are
-    /// dead pages on the level that read count and position give, one per fingerprint. Costs a walk over everything.
+    /// dead pages, one per fingerprint, on the level that read count and position give. Costs a walk over all pages.
     ///
     /// # Errors
     /// The first violation found, as a sentence.
@@ -818,8 +834,8 @@ impl Recycler {
         self.promote_twin(heir);
     }
 
-    /// Makes the twin of a removed fingerprint-store entry (a dead page with equal content), in slot `heir`, an entry
-    /// of the store.
+    /// Makes a twin (dead page with the content of another entry) an entry of the fingerprint store, after the entry
+    /// was removed. `heir` is the slot of the twin; `None` if there is none.
     #[inline]
     fn promote_twin(&mut self, heir: Option<u32>) {
         if let Some(slot) = heir {
@@ -830,7 +846,7 @@ impl Recycler {
     }
 
     /// Updates the probability levels of the dead page `page` and of the older dead pages of its logical page, after
-    /// their numbers of newer dead versions changed. That of `page` is `first` now.
+    /// their positions (numbers of newer dead versions) changed. The new position of `page` is `first`.
     fn relevel_from(&mut self, page: Ppn, first: u8) {
         if self.policy == StorePolicy::Lru {
             return;
@@ -846,15 +862,15 @@ impl Recycler {
         }
     }
 
-    /// Returns the level at which the fingerprint store orders a dead page under the current policy, given its number
-    /// of newer dead versions, `position`.
+    /// Returns the level at which the fingerprint store orders a dead page under its policy. `position` is the page's
+    /// number of newer dead versions.
     #[inline]
     fn level(&self, candidate: DeadPageCandidate, position: u8) -> u8 {
         level(self.policy, &self.probability, candidate.accesses, position)
     }
 
-    /// Offers a dead page to the fingerprint store, unless its content was not hashed. `position` is its number of
-    /// newer dead versions.
+    /// Offers a dead page to the fingerprint store, unless its content was not hashed. `position` is the page's number
+    /// of newer dead versions.
     #[inline]
     fn offer(&mut self, candidate: DeadPageCandidate, position: u8) {
         if self.unhashed.contains(candidate.ppn) {
@@ -879,8 +895,8 @@ impl Recycler {
         }
     }
 
-    /// Decides which of two dead pages with equal content is the fingerprint-store entry: the more probable one, or the
-    /// newer one if both are equal.
+    /// Decides which of two dead pages with equal content is the fingerprint-store entry: the present one in slot
+    /// `rival`, or `candidate`. The more probable page wins; if both are equal, `candidate`.
     fn resolve_duplicate(&mut self, rival: u32, candidate: DeadPageCandidate, level: u8) {
         self.statistics.duplicates += 1;
         let entry = self.store.entry_at(rival);
@@ -897,8 +913,8 @@ impl Recycler {
         }
     }
 
-    /// Moves the newest dead page of `lpn` to the best rank of the fingerprint store; appends it to `out` if the store
-    /// does not have it.
+    /// Moves the newest dead page of `lpn` to the best rank of the fingerprint store, or appends the page to `out` if
+    /// the store does not have it. `valid` is the valid page of `lpn`.
     fn load_newest(&mut self, lpn: Lpn, valid: Option<Ppn>, out: &mut Vec<Ppn>) {
         if let Some(ppn) = self.history.newest_dead_of(lpn, valid)
             && !self.raise(ppn)
@@ -907,8 +923,8 @@ impl Recycler {
         }
     }
 
-    /// Moves the entry of dead page `ppn` to the best rank of the fingerprint store; `false` if `ppn` is not in the
-    /// store. A twin (page with the content of an entry) does not move: its entry has equal content.
+    /// Moves the entry of the dead page `ppn` to the best rank of the fingerprint store. Returns `false` if `ppn` is
+    /// not in the store. A twin (page with the content of an entry) does not move: its entry has equal content.
     fn raise(&mut self, ppn: Ppn) -> bool {
         let Some(slot) = self.history.store_slot(ppn) else { return false };
         let raised = self.store.raise_to_best(slot, MAX_READ_COUNT, self.natural_level(ppn, MAX_READ_COUNT));
@@ -916,14 +932,14 @@ impl Recycler {
         true
     }
 
-    /// Returns the probability level (rank from 0 to 255) of the dead page `ppn` for the given read count, whatever the
-    /// policy of the fingerprint store.
+    /// Returns the level (rank from 0 to 255) that the recycle probability of the dead page `ppn` would give for the
+    /// read count `accesses`, whatever the policy of the fingerprint store.
     fn natural_level(&self, ppn: Ppn, accesses: u8) -> u8 {
         self.probability.level_of_page(accesses, self.history.version_position(ppn))
     }
 
-    /// Returns the read count from which the recycle probability of `ppn` is computed; fast loading replaces it while
-    /// the page is in the fingerprint store (index of dead pages).
+    /// Returns the read count from which the recycle probability of `ppn` is computed: the count in the fingerprint
+    /// store (index of dead pages), which fast loading raises, or else the page's own.
     fn effective_accesses(&self, ppn: Ppn) -> u8 {
         match self.history.store_slot(ppn) {
             Some(slot) => self.store.read_count(slot),

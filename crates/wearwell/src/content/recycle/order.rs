@@ -15,15 +15,15 @@
 //! Invariants: within a queue, a larger ticket is more recent; the count of a chunk is its number of blanks; bit `l` of
 //! the bitmap is set exactly if level `l` has an entry.
 
-/// Number of levels (ranks by recycle probability) of the fingerprint store (index of dead pages); level 0 is the least
+/// Number of levels (ranks by recycle probability) in the fingerprint store (index of dead pages). Level 0 is the least
 /// likely to be recycled.
 pub(super) const PROBABILITY_LEVELS: usize = 256;
 
 const CHUNK: usize = 256;
 const BLANK: u32 = u32::MAX;
 
-/// The entries of the fingerprint store (index of dead pages) of one probability level, as an append-only log of store
-/// slots, oldest first.
+/// The entries of the fingerprint store (index of dead pages) that have one probability level, as an append-only log of
+/// store slots, oldest first.
 #[derive(Clone, Debug, Default)]
 struct LevelQueue {
     places: Vec<u32>,
@@ -31,7 +31,8 @@ struct LevelQueue {
     /// Index in the log `places` of the oldest fingerprint-store entry that was not removed; `places.len()` if there is
     /// none.
     oldest: usize,
-    /// Ticket (log position of an entry, counted since the start) of `places[0]`, a multiple of `CHUNK`; wraps around.
+    /// Ticket of `places[0]`, a multiple of `CHUNK`; wraps around. A ticket is the position of an entry in the log,
+    /// counted from the first entry ever appended.
     first_ticket: u32,
 }
 
@@ -71,8 +72,8 @@ impl LevelQueue {
         }
     }
 
-    /// Drops the parts of a probability level's log before the oldest entry, which contain only blanks (removed
-    /// entries).
+    /// Drops the chunks of a probability level's log before the oldest entry. They contain only blanks (positions of
+    /// removed entries).
     #[cold]
     fn drop_first_chunks(&mut self) {
         let chunks = self.oldest / CHUNK;
@@ -82,14 +83,14 @@ impl LevelQueue {
         self.first_ticket = self.first_ticket.wrapping_add((chunks * CHUNK) as u32);
     }
 
-    /// Returns the log of a probability level (store slots) from the oldest entry on, with the blanks (removed entries)
-    /// between.
+    /// Returns the log of a probability level (store slots) from the oldest entry on, blanks (positions of removed
+    /// entries) included.
     fn since_oldest(&self) -> &[u32] {
         &self.places[self.oldest..]
     }
 
-    /// Returns the number of entries of this probability level that are more recent than the one with this ticket (log
-    /// position).
+    /// Returns the number of entries of this probability level that are more recent than the entry with this ticket
+    /// (log position).
     fn newer_than(&self, ticket: u32) -> u32 {
         let place = self.place(ticket);
         let chunk_end = ((place / CHUNK + 1) * CHUNK).min(self.places.len());
@@ -126,7 +127,8 @@ impl LevelQueue {
     }
 }
 
-/// The eviction order of the fingerprint store (index of dead pages): its slots by probability level, then by recency.
+/// The eviction order of the fingerprint store (index of dead pages): its slots ordered by probability level, then by
+/// recency.
 #[derive(Clone, Debug)]
 pub(super) struct EvictionOrder {
     queues: Box<[LevelQueue; PROBABILITY_LEVELS]>,
@@ -140,8 +142,8 @@ impl EvictionOrder {
         Self { queues, live: [0; PROBABILITY_LEVELS], occupied: [0; PROBABILITY_LEVELS / 64] }
     }
 
-    /// Makes `slot` of the fingerprint store (index of dead pages) the most recent entry of probability level `level`,
-    /// and returns its ticket (position in the level's log).
+    /// Makes the entry in `slot` of the fingerprint store (index of dead pages) the most recent one of probability
+    /// level `level`. Returns its ticket (position in the level's log).
     #[inline]
     pub(super) fn push(&mut self, level: u8, slot: u32) -> u32 {
         self.live[level as usize] += 1;
@@ -150,8 +152,8 @@ impl EvictionOrder {
     }
 
     /// Removes the entry of the fingerprint store (index of dead pages) with `ticket` (log position) from probability
-    /// level `level`. Returns `true` if the level's log is mostly blanks (removed entries) now and should be rewritten.
-    /// Amortised O(1).
+    /// level `level`. Returns `true` if the level's log has become mostly blanks (positions of removed entries) and
+    /// should be rewritten. Amortised O(1).
     #[inline]
     pub(super) fn remove(&mut self, level: u8, ticket: u32) -> bool {
         let live = &mut self.live[level as usize];
@@ -164,8 +166,8 @@ impl EvictionOrder {
         queue.is_sparse(*live)
     }
 
-    /// Rewrites the log of probability level `level` without blanks (removed entries), and calls `renumber(slot,
-    /// ticket)` with each new ticket (log position).
+    /// Rewrites the log of probability level `level` without blanks (positions of removed entries). Calls
+    /// `renumber(slot, ticket)` with the new ticket (log position) of each entry.
     pub(super) fn compact_level(&mut self, level: u8, mut renumber: impl FnMut(u32, u32)) {
         let old = std::mem::take(&mut self.queues[level as usize]);
         for slot in old.entries() {
@@ -173,8 +175,8 @@ impl EvictionOrder {
         }
     }
 
-    /// Returns the lowest probability level that is at least `first` and has an entry of the fingerprint store (index
-    /// of dead pages).
+    /// Returns the lowest probability level from `first` on that has an entry of the fingerprint store (index of dead
+    /// pages); `None` if there is none.
     #[inline]
     fn occupied_from(&self, first: usize) -> Option<usize> {
         let of_first = self.occupied.get(first / 64)? >> (first % 64);
@@ -185,36 +187,38 @@ impl EvictionOrder {
         others.next().map(|word| 64 * word + self.occupied[word].trailing_zeros() as usize)
     }
 
-    /// Returns the entry of the fingerprint store (index of dead pages) that is evicted first, with its level: the
-    /// least recent entry of the lowest non-empty probability level.
+    /// Returns level and slot of the entry of the fingerprint store (index of dead pages) that is evicted first: the
+    /// least recent entry of the lowest non-empty probability level. `None` if the store is empty.
     #[inline]
     pub(super) fn first_to_evict(&self) -> Option<(u8, u32)> {
         let level = self.occupied_from(0)?;
         Some((level as u8, self.queues[level].since_oldest()[0]))
     }
 
-    /// Returns the slot of the fingerprint-store entry with `ticket` (log position) on probability level `level`; any
-    /// number if that entry was removed.
+    /// Returns the slot of the fingerprint-store entry with `ticket` (log position) on probability level `level`. If
+    /// that entry was removed, the number returned has no meaning.
     #[inline]
     pub(super) fn slot_of(&self, level: u8, ticket: u32) -> u32 {
         let queue = &self.queues[level as usize];
         queue.places.get(queue.place(ticket)).copied().unwrap_or(BLANK)
     }
 
-    /// Returns the slots of all entries of the fingerprint store (index of dead pages), the first to be evicted first.
+    /// Returns the slots of all entries of the fingerprint store (index of dead pages); the entry to be evicted first
+    /// comes first.
     pub(super) fn in_eviction_order(&self) -> impl Iterator<Item = u32> + '_ {
         let levels = std::iter::successors(self.occupied_from(0), |&level| self.occupied_from(level + 1));
         levels.flat_map(|level| self.queues[level].entries())
     }
 
-    /// Returns the rank of an entry in the fingerprint store (index of dead pages): the number of entries that are
-    /// evicted later, plus one. Costs a few hundred additions.
+    /// Returns the rank of an entry in the fingerprint store (index of dead pages), given its level and ticket (log
+    /// position): 1 plus the number of entries that are evicted later. Costs a few hundred additions.
     pub(super) fn eviction_rank(&self, level: u8, ticket: u32) -> u32 {
         let better: u32 = self.live[level as usize + 1..].iter().sum();
         1 + better + self.queues[level as usize].newer_than(ticket)
     }
 
-    /// Returns the slots of all entries of the fingerprint store (index of dead pages), the last to be evicted first.
+    /// Returns the slots of all entries of the fingerprint store (index of dead pages); the entry to be evicted last
+    /// comes first.
     pub(super) fn slots_best_first(&self) -> impl Iterator<Item = u32> + '_ {
         self.queues.iter().rev().flat_map(|queue| queue.entries().rev())
     }
@@ -238,8 +242,8 @@ mod tests {
 
     use super::*;
 
-    /// Reference model of the eviction order for a test: entries as (level, time of insertion, slot); the largest is
-    /// evicted last.
+    /// Reference model of the eviction order for a test: entries as (level, time of insertion, slot). The largest entry
+    /// is evicted last.
     struct NaiveOrder(Vec<(u8, u64, u32)>);
 
     impl NaiveOrder {
@@ -250,8 +254,8 @@ mod tests {
         }
     }
 
-    /// Random insertions and removals on few probability levels, so that queues span many chunks of the log and become
-    /// sparse.
+    /// Inserts and removes entries at random on few probability levels, so that queues span many chunks of the log and
+    /// become sparse.
     #[test]
     fn eviction_ranks_equal_those_of_a_sorted_list() {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);

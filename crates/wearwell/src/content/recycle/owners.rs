@@ -10,7 +10,7 @@
 use super::sparse::SparseTable;
 use crate::address::{Lpn, Ppn};
 
-/// Table of the logical pages that own recycled physical pages, whose spare areas name an earlier owner.
+/// Table of the logical pages that own recycled physical pages. The spare areas of these pages name an earlier owner.
 #[derive(Clone, Debug)]
 pub(super) struct OwnerTable(SparseTable<Lpn>);
 
@@ -19,7 +19,8 @@ impl OwnerTable {
         Self(SparseTable::new(physical_pages))
     }
 
-    /// Returns the logical page that owns the physical page `ppn`, given the owner in its spare area.
+    /// Returns the logical page that owns the physical page `ppn`: the stored owner, or else `spare_owner`, the logical
+    /// page that the spare area names.
     #[inline]
     pub(super) fn owner_of(&self, ppn: Ppn, spare_owner: Lpn) -> Lpn {
         self.0.get(ppn).unwrap_or(spare_owner)
@@ -30,26 +31,26 @@ impl OwnerTable {
         self.0.insert(ppn, lpn);
     }
 
-    /// Removes the stored owner of the physical page `ppn`: its spare area is right, or will be when it is next
-    /// programmed.
+    /// Removes the stored owner of the physical page `ppn`, so that the owner in its spare area counts. The spare area
+    /// is right, or will be when the page is next programmed.
     #[inline]
     pub(super) fn remove_owner(&mut self, ppn: Ppn) {
         self.0.remove(ppn);
     }
 
-    /// Whether the spare areas of all `count` physical pages from `first` on name the right owner (none was recycled by
-    /// another).
+    /// Whether the spare areas of all `count` physical pages from `first` on name the right owner: none of the pages
+    /// was recycled by another logical page.
     pub(super) fn all_match_spare_areas(&self, first: Ppn, count: u32) -> bool {
         self.0.has_none_of(first, count)
     }
 
-    /// Removes the stored owners of `count` physical pages from `first` on, which are erased.
+    /// Removes the stored owners of the `count` physical pages from `first` on, which are erased.
     pub(super) fn remove_owners(&mut self, first: Ppn, count: u32) {
         self.0.remove_if(first, count, |_| true);
     }
 
-    /// Removes the stored owners of those physical pages, of `count` from `first` on, that are in `moved` (copied by
-    /// GC), which must be sorted.
+    /// Removes the stored owners of pages that GC copied away: those of the `count` physical pages from `first` on that
+    /// are in `moved`, which must be sorted.
     pub(super) fn remove_moved_owners(&mut self, first: Ppn, count: u32, moved: &[Ppn]) {
         self.0.remove_if(first, count, |ppn| moved.binary_search(&ppn).is_ok());
     }

@@ -19,25 +19,26 @@
 
 use super::accesses::MAX_READ_COUNT;
 
-/// Number of newer dead versions from which the recycle probability of a dead page no longer decreases.
+/// Largest position that is distinguished: a dead page with 15 or more newer dead versions of its logical page has
+/// position 15. The recycle probability decreases with the position.
 pub const MAX_VERSION_POSITION: u8 = 15;
 
 const CASES: usize = 16;
 
-/// Tables of recycle probability and level (rank) for each pair of access count and position among the dead versions of
-/// a logical page.
+/// Tables of recycle probability and level (rank of that probability, 0 to 255) for each pair of read count and
+/// position among the dead versions of a logical page.
 #[derive(Clone, Debug)]
 pub struct ProbabilityTable {
     probabilities: [[f64; CASES]; CASES],
     levels: [[u8; CASES]; CASES],
-    /// Recycle probability of each level, which is the rank of a combination of read count and version among all 256 of
-    /// them; the inverse of `levels`.
+    /// Recycle probability of each level. The level is the rank of a pair of read count and position among all 256
+    /// pairs; this table is the inverse of `levels`.
     of_level: [f64; CASES * CASES],
 }
 
 impl ProbabilityTable {
-    /// Computes the tables for growth factor `alpha` (paper: 0.10 to 0.15) and decay factor `beta` (paper: 0.15 to
-    /// 0.20).
+    /// Computes the tables of recycle probability for growth factor `alpha` (per read; paper: 0.10 to 0.15) and decay
+    /// factor `beta` (per newer version; paper: 0.15 to 0.20).
     ///
     /// Requires `alpha > 0` and `0 <= beta < 1`; otherwise two cases could tie without an order.
     pub fn new(alpha: f64, beta: f64) -> Self {
@@ -61,29 +62,31 @@ impl ProbabilityTable {
         Self { probabilities, levels, of_level }
     }
 
-    /// Returns the recycle probability of a dead page, 0 to 1, from its number of reads and its number of newer dead
-    /// versions. Numbers greater than 15 count as 15.
+    /// Returns the recycle probability of a dead page, 0 to 1, from `accesses`, its number of reads, and `position`,
+    /// its number of newer dead versions. Numbers greater than 15 count as 15.
     #[inline]
     pub fn of_page(&self, accesses: u8, position: u8) -> f64 {
         self.probabilities[accesses.min(MAX_READ_COUNT) as usize][position.min(MAX_VERSION_POSITION) as usize]
     }
 
-    /// Returns the recycle probability of a dead page on probability level `level` (0 to 255, 255 is the most
+    /// Returns the recycle probability of a dead page whose probability level is `level` (0 to 255; 255 is the most
     /// probable).
     #[inline]
     pub fn of_level(&self, level: u8) -> f64 {
         self.of_level[level as usize]
     }
 
-    /// Returns the probability level of a dead page from its read count and its number of newer dead versions: the rank
-    /// of this combination among all 256 by probability, then by version; 255 is the best.
+    /// Returns the probability level of a dead page from `accesses`, its number of reads, and `position`, its number of
+    /// newer dead versions. The level is the rank of this pair among all 256 by probability, then by position; 255 is
+    /// the best.
     #[inline]
     pub fn level_of_page(&self, accesses: u8, position: u8) -> u8 {
         self.levels[accesses.min(MAX_READ_COUNT) as usize][position.min(MAX_VERSION_POSITION) as usize]
     }
 }
 
-/// Returns the recycle probability of a page that has just been invalidated (equations 1 and 2).
+/// Returns the recycle probability of a page that has just been invalidated, from its number of reads (equations 1 and
+/// 2).
 fn initial(alpha: f64, accesses: u8) -> f64 {
     let popularity = |count: u8| (1.0 + alpha).powi(i32::from(count));
     (popularity(accesses) - 1.0) / (popularity(MAX_READ_COUNT) - 1.0)

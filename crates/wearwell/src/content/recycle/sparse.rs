@@ -10,8 +10,8 @@ use rustc_hash::FxBuildHasher;
 use crate::address::Ppn;
 use crate::tables::PageSet;
 
-/// A table that holds a value for a few of the physical pages: a hash map, with one bit per page that saves look-ups
-/// for all other pages.
+/// A table that holds a value for a few of the physical pages: a hash map, with one bit per page that saves the
+/// look-ups for pages without a value.
 #[derive(Clone, Debug)]
 pub(super) struct SparseTable<V> {
     marked: PageSet,
@@ -43,8 +43,8 @@ impl<V: Copy> SparseTable<V> {
         if self.marked.remove(ppn) { self.values.remove(&ppn) } else { None }
     }
 
-    /// Removes from the table the values of those physical pages, of `count` from `first` on, for which `is_taken`
-    /// holds.
+    /// Removes from the table the values of those physical pages, among the `count` from `first` on, for which
+    /// `is_taken` returns `true`.
     pub(super) fn remove_if(&mut self, first: Ppn, count: u32, is_taken: impl Fn(Ppn) -> bool) {
         let Self { marked, values } = self;
         marked.remove_if(first, count, |ppn| is_taken(ppn) && values.remove(&ppn).is_some());
@@ -60,8 +60,8 @@ impl<V: Copy> SparseTable<V> {
         self.values.iter().map(|(&ppn, &value)| (ppn, value))
     }
 
-    /// Returns the number of pages whose bit is set and the number of values, which are equal unless the table is
-    /// broken.
+    /// Returns the number of pages whose bit is set and the number of values. The two are equal unless the table is
+    /// inconsistent.
     pub(super) fn counts(&self) -> [u64; 2] {
         [self.marked.len(), self.values.len() as u64]
     }

@@ -20,11 +20,11 @@ use crate::operation::Cause;
 use crate::store::Store;
 
 /// State of recycling (reviving dead pages whose content is written again) in the engine: the recycler, its options,
-/// and whether it is on.
+/// and whether recycling is on.
 #[derive(Clone, Debug)]
 pub(crate) struct RecycleState {
     pub(crate) recycler: Recycler,
-    /// Whether host writes may revive dead (invalid) pages now.
+    /// Whether recycling is switched on, so that host writes may revive dead (invalid) pages.
     pub(crate) is_on: bool,
     options: RecycleDesign,
     neighbours: Vec<Ppn>,
@@ -69,7 +69,7 @@ impl ContentStage for Recycling {
 }
 
 impl RecycleState {
-    /// Creates the recycling state of a device. `is_alone` if the device has no other content mechanism.
+    /// Creates the recycling state of a device. `is_alone` is `true` if the device has no other content mechanism.
     pub(crate) fn new<N: Nand>(
         store: &Store<N>,
         logical_pages: u32,
@@ -84,15 +84,15 @@ impl RecycleState {
     }
 }
 
-/// Returns the physical page that holds the content of `lpn`, as far as map entries in RAM show. On a device with
-/// compressed chunks the number may be a chunk member's; there only its presence is used.
+/// Returns the physical page that holds the content of `lpn`, as far as map entries in RAM tell. On a device with
+/// compressed chunks the number may be that of a chunk member; there the callers only use whether there is one.
 #[inline]
 fn valid_page(mapping: &AnyMapping, lpn: Lpn) -> Option<Ppn> {
     mapping.lookup_in_ram(lpn).map(|unit| Ppn(unit.0))
 }
 
-/// Whether the physical page `ppn` was programmed too long ago to be revived. Its age is taken from its block, as a
-/// controller would store it, and so is too large by at most the pages of a block.
+/// Whether the physical page `ppn` was programmed too long ago to be revived. Its age is counted in programs from the
+/// opening of its block, as a controller would store it. So it is too large by at most the pages of a block.
 fn is_aged<N: Nand>(design: &RecycleDesign, store: &Store<N>, ppn: Ppn) -> bool {
     design.options.refresh_age_programs.is_some_and(|limit| {
         let opened_at = store.blocks().opened_at_sequence(store.block_of(ppn));
@@ -107,7 +107,8 @@ impl RecycleState {
         if self.is_on { self.recycler.recycle_probability(ppn) } else { 0.0 }
     }
 
-    /// Whether dead page `ppn` was programmed too long ago to be revived.
+    /// Whether the dead page `ppn` is older than the design's limit (`refresh_age_programs`), so that it must not be
+    /// revived.
     pub(crate) fn is_too_old<N: Nand>(&self, store: &Store<N>, ppn: Ppn) -> bool {
         is_aged(&self.options, store, ppn)
     }
@@ -115,7 +116,8 @@ impl RecycleState {
 
 impl<N: Nand> Ftl<N> {
     /// Offers the physical page `dead`, just invalidated for `lpn`, to the fingerprint store (index of dead pages by
-    /// content). If the design limits the age of pages, also removes one store entry that is too old.
+    /// content). If the design limits the age of pages, also checks one entry of the store and removes it if it is too
+    /// old.
     pub(crate) fn offer_dead_page(&mut self, lpn: Lpn, dead: Ppn) {
         let Self { recycle, sharing, store, mapping, .. } = self;
         let Some(stage) = recycle else { return };
@@ -136,8 +138,8 @@ impl<N: Nand> Ftl<N> {
         stage.recycler.forget_evicted(|ppn| store.owner_in_oob(ppn));
     }
 
-    /// Finds a dead (invalid) page with this content in the fingerprint store. With `verify_on_hit`, its bytes are read
-    /// and compared, and the flash read is charged.
+    /// Finds a dead (invalid) page with this content in the fingerprint store. With `verify_on_hit`, reads the page
+    /// that was found from flash and compares its bytes.
     #[inline(always)]
     fn find_dead(&mut self, fingerprint: Fingerprint, content: &Content<'_>) -> Result<Option<Ppn>> {
         if self.recycle.is_some() { self.look_for_dead(fingerprint, content) } else { Ok(None) }
@@ -173,9 +175,9 @@ impl<N: Nand> Ftl<N> {
         Ok(Some(dead))
     }
 
-    /// Serves a write of `lpn` with `dead`, a dead page of equal content: one map update, no program. Returns `false`
-    /// if the page must be programmed instead: the design shares pages and the reverse map cannot record the mapping,
-    /// or a delta on flash forbids it.
+    /// Serves a write of `lpn` by mapping it to `dead`, a dead page of equal content: one map update, no program.
+    /// Returns `false` if the page must be programmed instead. That is so if the reverse map of a design with shared
+    /// pages cannot record the mapping, or if a delta on flash forbids it.
     fn recycle_page(&mut self, lpn: Lpn, dead: Ppn) -> Result<bool> {
         let stage = self.recycle.as_ref().expect("only the recycling stage finds dead pages");
         let former = stage.recycler.owner(dead, self.store.owner_in_oob(dead));
@@ -200,9 +202,9 @@ impl<N: Nand> Ftl<N> {
         Ok(true)
     }
 
-    /// Revives a dead page to which a logical page is about to be bound (mapped without a program): removes it from the
-    /// history of dead pages and from the fingerprint store, and makes it valid. Returns `false` if `unit` is not a
-    /// dead page.
+    /// Revives the dead page `unit`, to which a logical page is about to be bound (mapped without a program): removes
+    /// it from the history of dead pages and from the fingerprint store, and makes it valid. Returns `false` if `unit`
+    /// is not a dead page.
     pub(crate) fn revive_for_bind(&mut self, unit: Unit) -> bool {
         let Some(stage) = &mut self.recycle else { return false };
         let ppn = Ppn(unit.0);
@@ -221,9 +223,9 @@ impl<N: Nand> Ftl<N> {
         self.store.revive(dead);
     }
 
-    /// Executes fast loading after a recycled write: dead pages of logical pages near `owner` enter the fingerprint
-    /// store, for a spare-area read each. With a map on flash, only logical pages whose map entries are cached are
-    /// considered.
+    /// Executes fast loading after a recycled write: inserts the newest dead pages of logical pages near `owner` into
+    /// the fingerprint store, at one spare-area read each. With a map on flash, only logical pages whose map entries
+    /// are cached are considered.
     fn load_neighbours(&mut self, owner: Lpn) -> Result<()> {
         let Some(stage) = &mut self.recycle else { return Ok(()) };
         let mut neighbours = std::mem::take(&mut stage.neighbours);

@@ -33,19 +33,21 @@ use crate::tables::prefetch::{PREFETCHED_WRITES, pull_into_cache};
 pub(super) struct DeadPageCandidate {
     pub(super) ppn: Ppn,
     pub(super) fingerprint: Fingerprint,
-    /// Number of reads from which the recycle probability is computed: the page's own, or the largest if the page was
-    /// fast-loaded.
+    /// Number of reads from which the recycle probability is computed: the reads of the page, or
+    /// [`super::MAX_READ_COUNT`] if the page was fast-loaded.
     pub(super) accesses: u8,
 }
 
 /// Outcome of offering a dead page to the fingerprint store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum AdmissionOutcome {
-    /// The page was inserted; the fingerprint store (index of dead pages) had room.
+    /// The page was inserted, and the fingerprint store (index of dead pages) had room for it.
     Inserted,
-    /// The page was inserted in place of the entry with the lowest probability, this page, which was evicted.
+    /// The page was inserted in place of another, the worst entry of the fingerprint store, which was evicted. Holds
+    /// the evicted page.
     Replaced(Ppn),
-    /// The page was not inserted: the fingerprint store (index of dead pages) is full and every entry is more probable.
+    /// The page was not inserted, because the fingerprint store (index of dead pages) is full and every entry is
+    /// better.
     Refused,
 }
 
@@ -56,8 +58,8 @@ enum SlotState {
     Twin,
 }
 
-/// A slot of the fingerprint store: holds an entry, or a twin (a further dead page with the content of an entry). 32
-/// bytes, so that no slot is on two cache lines.
+/// A slot of the fingerprint store. Holds an entry, or a twin (a further dead page with the content of an entry). It
+/// has 32 bytes, so that no slot is in two cache lines.
 #[derive(Clone, Debug)]
 #[repr(align(32))]
 struct StoreSlot {
@@ -67,7 +69,7 @@ struct StoreSlot {
     /// Value of the store's clock when the entry in the slot was inserted or last changed its level; wraps around.
     stamp: u32,
     /// For an entry: slot of the next entry in its hash bucket. For a twin (dead page with the content of an entry):
-    /// the slot that precedes it in its chain.
+    /// slot of the page before it in the chain of pages with equal content.
     link: u32,
     /// Next slot in the chain of dead pages with equal content: the chain begins with the fingerprint-store entry, and
     /// its twins (duplicates) follow.
@@ -104,8 +106,8 @@ pub(super) struct FingerprintStore {
     order: EvictionOrder,
     capacity: Option<u32>,
     clock: u32,
-    /// Slot of the fingerprint store (index of dead pages) that [`FingerprintStore::advance_expiry_scan`], a cyclic
-    /// scan, visited last.
+    /// Slot of the fingerprint store (index of dead pages) that the cyclic scan for pages that are too old visited last
+    /// ([`FingerprintStore::advance_expiry_scan`]).
     expiry_hand: u32,
 }
 
@@ -132,8 +134,7 @@ impl FingerprintStore {
         self.entries
     }
 
-    /// Returns the number of twins in the fingerprint store: dead pages kept in addition to an entry with equal
-    /// content.
+    /// Returns the number of twins in the fingerprint store: dead pages whose content equals that of an entry.
     pub(super) fn duplicate_entries(&self) -> u32 {
         (self.slots.len() - self.free.len()) as u32 - self.entries
     }
@@ -142,7 +143,7 @@ impl FingerprintStore {
         self.capacity
     }
 
-    /// Returns the slot of the fingerprint-store entry with this content; `None` if no dead page in the store has it.
+    /// Returns the slot of the fingerprint-store entry with this content; `None` if the store has no dead page with it.
     #[inline]
     pub(super) fn find_slot(&self, fingerprint: Fingerprint) -> Option<u32> {
         let mut at = self.buckets.first_slot(fingerprint);
@@ -179,8 +180,8 @@ impl FingerprintStore {
         self.order.eviction_rank(slot.level, slot.ticket)
     }
 
-    /// Advances the cyclic scan of the fingerprint store to its next slot, and returns the dead page in it; `None` if
-    /// that slot is free.
+    /// Advances the cyclic scan for pages that are too old to the next slot of the fingerprint store. Returns the dead
+    /// page in the slot; `None` if the slot is free.
     pub(super) fn advance_expiry_scan(&mut self) -> Option<Ppn> {
         self.expiry_hand =
             if self.expiry_hand + 1 < self.slots.len() as u32 { self.expiry_hand + 1 } else { 0 };
@@ -188,13 +189,14 @@ impl FingerprintStore {
         (slot.standing != SlotState::Free).then_some(slot.ppn)
     }
 
-    /// Returns all entries of the fingerprint store (index of dead pages), best (evicted last) first.
+    /// Returns all entries of the fingerprint store (index of dead pages); the entry to be evicted last comes first.
     pub(super) fn entries(&self) -> impl Iterator<Item = DeadPageCandidate> + '_ {
         self.order.slots_best_first().map(|slot| self.entry_at(slot))
     }
 
-    /// Offers a dead page whose content has no entry yet to the fingerprint store. Inserts it if there is room, or in
-    /// place of the entry with the lowest level if that is not greater than `level`. Amortised O(1).
+    /// Offers to the fingerprint store a dead page whose content has no entry yet. If the store has room, inserts the
+    /// page. If the store is full, the page replaces the entry that is evicted first, provided that its level is not
+    /// greater than `level`. Amortised O(1).
     pub(super) fn admit(
         &mut self,
         history: &mut DeadPageLists,
@@ -220,13 +222,14 @@ impl FingerprintStore {
         self.capacity.is_some_and(|capacity| self.len() >= capacity)
     }
 
-    /// Whether the fingerprint store would take a dead page of probability level `level` whose content has no entry.
+    /// Whether the fingerprint store would accept a dead page of probability level `level` whose content has no entry
+    /// yet.
     pub(super) fn has_room_at_level(&self, level: u8) -> bool {
         !self.is_full() || self.order.first_to_evict().is_some_and(|(worst, _)| worst <= level)
     }
 
-    /// Replaces the entry of the fingerprint store (index of dead pages) in slot `rival`, which has equal content, by
-    /// `candidate`. An unbounded store keeps the rival page as a twin, chained to the new entry.
+    /// Replaces the entry of the fingerprint store (index of dead pages) in slot `rival` by `candidate`, a dead page of
+    /// equal content. An unbounded store keeps the replaced page as a twin, chained to the new entry.
     pub(super) fn replace_rival(
         &mut self,
         history: &mut DeadPageLists,
@@ -247,8 +250,9 @@ impl FingerprintStore {
         self.add_to_eviction_order(slot, level);
     }
 
-    /// Keeps the entry of the fingerprint store (index of dead pages) in slot `rival`, which has equal content, rather
-    /// than `candidate`. An unbounded store adds `candidate` as a twin of it, a bounded one drops it.
+    /// Keeps the entry of the fingerprint store (index of dead pages) in slot `rival` rather than `candidate`, a dead
+    /// page of equal content. An unbounded store adds `candidate` as a twin, chained to the entry; a bounded store
+    /// drops it.
     pub(super) fn keep_rival(
         &mut self,
         history: &mut DeadPageLists,
@@ -263,8 +267,8 @@ impl FingerprintStore {
         }
     }
 
-    /// Moves the entry of the fingerprint store (index of dead pages) in `slot` to probability level `level` if it is
-    /// on another one. A twin (page with the content of an entry) has no level and does not change.
+    /// Moves the entry of the fingerprint store (index of dead pages) in `slot` to probability level `level`, unless it
+    /// is there already. A twin (page with the content of an entry) has no level and does not change.
     #[inline]
     pub(super) fn set_level(&mut self, slot: u32, level: u8) {
         let StoreSlot { standing, level: current, .. } = self.slots[slot as usize];
@@ -295,7 +299,7 @@ impl FingerprintStore {
     }
 
     /// Removes the dead page in `slot` from the fingerprint store. If it was an entry with a twin (page of equal
-    /// content), the twin is found by content from now on and its slot is returned. The caller must call
+    /// content), look-ups of the content find the twin afterwards, and its slot is returned. The caller must call
     /// [`FingerprintStore::add_to_eviction_order`] for that slot; until then it has no level.
     #[inline]
     pub(super) fn remove(&mut self, history: &mut DeadPageLists, slot: u32) -> Option<u32> {
@@ -315,7 +319,7 @@ impl FingerprintStore {
         heir
     }
 
-    /// Makes the dead page in `slot` an entry of the fingerprint store, as the most recent one of probability level
+    /// Makes the dead page in `slot` an entry of the fingerprint store, and the most recent one of probability level
     /// `level`.
     #[inline]
     pub(super) fn add_to_eviction_order(&mut self, slot: u32, level: u8) {
@@ -326,8 +330,8 @@ impl FingerprintStore {
         self.clock = self.clock.wrapping_add(1);
     }
 
-    /// Reads the data that changing the probability levels of these fingerprint-store slots will need, so that their
-    /// cache misses overlap ([`crate::tables::prefetch`]).
+    /// Reads the slots `slots` of the fingerprint store and their positions in the eviction order, which a change of
+    /// their probability levels will need, so that the cache misses overlap ([`crate::tables::prefetch`]).
     pub(super) fn prefetch_places(&self, slots: &[u32]) {
         pull_into_cache(slots.iter().map(|&slot| self.slots[slot as usize].ticket.into()));
         pull_into_cache(slots.iter().map(|&slot| {
@@ -336,14 +340,14 @@ impl FingerprintStore {
         }));
     }
 
-    /// Reads the data that removing the contents of these fingerprint-store slots from the hash index will need, so
-    /// that their cache misses overlap.
+    /// Reads the parts of the hash index that the removal of the contents of these fingerprint-store slots will need,
+    /// so that the cache misses overlap.
     pub(super) fn prefetch_contents(&self, slots: &[u32]) {
         self.prefetch_buckets(slots.iter().map(|&slot| self.slots[slot as usize].fingerprint));
     }
 
-    /// Reads the hash-bucket heads of these contents, and the first entry of each bucket, so that their cache misses
-    /// overlap.
+    /// Reads the heads of the hash buckets of these contents, and the first entry of each bucket, so that their cache
+    /// misses overlap.
     fn prefetch_buckets(&self, contents: impl Iterator<Item = Fingerprint> + Clone) {
         let heads = contents.map(|content| self.buckets.first_slot(content));
         pull_into_cache(heads.clone().map(u64::from));
@@ -352,8 +356,8 @@ impl FingerprintStore {
         );
     }
 
-    /// Reads the data that inserting `count` dead pages into the fingerprint store will need, of which those beyond the
-    /// free capacity each evict an entry. The entries to be evicted are contiguous in memory.
+    /// Reads the entries of the fingerprint store that the insertion of `count` dead pages will evict, so that their
+    /// cache misses overlap. The entries to be evicted are contiguous in memory.
     pub(super) fn prefetch_evictions(&self, history: &DeadPageLists, count: usize) {
         let Some(capacity) = self.capacity else { return };
         let evictions = count.saturating_sub((capacity - self.len()) as usize);
@@ -364,8 +368,8 @@ impl FingerprintStore {
         history.prefetch_listed(worst.iter().map(|&slot| self.slots[slot as usize].ppn));
     }
 
-    /// Reads the data that finding these contents in the fingerprint store (index of dead pages) will need, so that
-    /// their cache misses overlap.
+    /// Reads the parts of the fingerprint store (index of dead pages) that look-ups of these contents will need, so
+    /// that their cache misses overlap.
     pub(super) fn prefetch_find(&self, contents: &[Fingerprint]) {
         self.prefetch_buckets(contents.iter().copied());
     }
@@ -399,7 +403,7 @@ impl FingerprintStore {
         }
     }
 
-    /// Removes every entry from the fingerprint store (index of dead pages), as a power failure does.
+    /// Removes every dead page from the fingerprint store (index of dead pages), as a power failure does.
     pub(super) fn clear(&mut self, history: &mut DeadPageLists) {
         for slot in self.slots.iter().filter(|slot| slot.standing != SlotState::Free) {
             history.unassign_store_slot(slot.ppn);
@@ -410,8 +414,8 @@ impl FingerprintStore {
         self.order = EvictionOrder::new();
     }
 
-    /// Evicts the entry in `slot`, which has no twins (dead pages of equal content), from eviction order and hash index
-    /// of the fingerprint store; the caller reuses the slot.
+    /// Removes the entry in `slot` from eviction order and hash index of the fingerprint store. The entry must have no
+    /// twins (dead pages of equal content). The slot is not freed: the caller reuses or frees it.
     #[inline]
     fn evict(&mut self, history: &mut DeadPageLists, slot: u32) {
         self.leave_order(slot);
@@ -440,8 +444,8 @@ impl FingerprintStore {
         })
     }
 
-    /// Stores the dead page `candidate` in `slot` of the fingerprint store, as a twin (duplicate without a level) until
-    /// [`FingerprintStore::add_to_eviction_order`] makes it an entry.
+    /// Stores the dead page `candidate` in the unused slot `slot` of the fingerprint store. The page counts as a twin
+    /// (without a level) until [`FingerprintStore::add_to_eviction_order`] makes it an entry.
     #[inline]
     fn occupy(&mut self, history: &mut DeadPageLists, slot: u32, candidate: DeadPageCandidate) {
         let DeadPageCandidate { ppn, fingerprint, accesses } = candidate;
@@ -493,8 +497,8 @@ impl FingerprintStore {
         self.redirect(from, to);
     }
 
-    /// Changes the link in a hash bucket that leads to the entry of the fingerprint store (index of dead pages) in
-    /// `slot`, so that it leads to `to`.
+    /// Changes the link of the hash bucket that leads to the slot `slot` of the fingerprint store (index of dead
+    /// pages), so that it leads to the slot `to`.
     #[inline]
     fn redirect(&mut self, slot: u32, to: u32) {
         let fingerprint = self.slots[slot as usize].fingerprint;
@@ -526,7 +530,7 @@ impl FingerprintStore {
     }
 
     /// Checks the invariants of the fingerprint store. `level_of` returns the probability level that a page should
-    /// have; `None` if it is not dead.
+    /// have; `None` if the page is not dead. Returns the first violation as a sentence.
     pub(super) fn check(
         &self,
         history: &DeadPageLists,

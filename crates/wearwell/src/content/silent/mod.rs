@@ -16,7 +16,7 @@ use crate::mapping::Mapping;
 use crate::nand::Nand;
 use crate::operation::Cause;
 
-/// Elimination of silent writes (writes of the content that the logical page already has).
+/// Content mechanism that eliminates silent writes (host writes of the content that the logical page already has).
 pub(crate) struct SilentWrites;
 
 impl ContentStage for SilentWrites {
@@ -25,7 +25,8 @@ impl ContentStage for SilentWrites {
     const SUMMARY: &'static str = "A write of the content that its logical page already has is not programmed; each overwrite reads the page.";
     const NEEDS_HASH: bool = false;
 
-    /// Returns 0: in the energy model of lifetime management, reads cost nothing.
+    /// Returns 0: silent-write elimination only reads, and reads cost nothing in the energy model of lifetime
+    /// management.
     fn energy_overhead(_energy: &EnergyModel) -> f64 {
         0.0
     }
@@ -54,8 +55,8 @@ impl ContentStage for SilentWrites {
 }
 
 impl<N: Nand> Ftl<N> {
-    /// Whether the logical page of `write` already has the content of `write`. Reads the stored page, unless it is
-    /// buffered. `false` for a page that is unmapped, stored as a delta, or cannot be read.
+    /// Whether the logical page of `write` already has the content of `write`. Reads the stored page from flash, or
+    /// from the chunk buffer. Returns `false` for a page that is unmapped, stored as a delta, or cannot be read.
     fn holds_already(&mut self, write: &HostWrite<'_>) -> Result<bool> {
         let mut stored = self.blank_page();
         let pending = self.chunks.as_ref().and_then(|stage| stage.pending_fingerprint(write.lpn));
@@ -78,8 +79,9 @@ impl<N: Nand> Ftl<N> {
         })
     }
 
-    /// Looks up the place of `lpn`. A lazy map neither reads nor caches the entry of a write, and the room that was
-    /// made for the write does not cover the eviction of another entry: there the look-up caches nothing.
+    /// Looks up the unit to which `lpn` is mapped, in order to compare its content. With a lazy map, which does not
+    /// cache entries on a write, the look-up caches nothing: the room made for the write does not cover the eviction of
+    /// another entry.
     fn look_up_for_comparison(&mut self, lpn: Lpn) -> Result<Option<Unit>> {
         if self.mapping.identifies_invalid_pages_late() {
             self.mapping.peek(&mut self.store, lpn)

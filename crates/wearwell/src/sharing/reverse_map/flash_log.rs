@@ -46,13 +46,14 @@ use crate::nand::Nand;
 use crate::operation::Cause;
 use crate::store::{Store, Stream};
 
-/// Minimum number of pages of a flash log: one that is written while the page it replaces still exists, and one other.
+/// Minimum number of pages of a flash log: one that is being written while the page that it replaces still exists, and
+/// one more.
 const MIN_PAGES: u64 = 2;
-/// Before a host entry is recorded, the oldest page of the flash log is cleaned only if that may free more than one
-/// entry in this many.
+/// Divisor of the number of entries: before a host entry is recorded, the oldest page of the flash log is cleaned only
+/// if that may free more than one entry in this many.
 const CLEANING_SHARE: u64 = 20;
 
-/// The reverse-map entries of one block, each with the number of its log page, in the order of recording. Only the
+/// The reverse-map entries of one block, in the order of recording, each with the number of its log page. Only the
 /// simulation has this index: a controller reads the log, and the reads are charged.
 #[derive(Clone, Debug, Default)]
 struct Group {
@@ -67,7 +68,7 @@ pub struct FlashLog {
     form: EntryLayout,
     page_entries: u32,
     log_pages: u32,
-    /// Number of the oldest live page of the log.
+    /// Number of the oldest live page of the flash log. Log pages are numbered in the order of writing.
     oldest: u32,
     /// Flash pages (PPNs) that hold the live pages of the log, oldest first.
     directory: VecDeque<Ppn>,
@@ -83,7 +84,8 @@ pub struct FlashLog {
     superseded_entries: u32,
     /// Number of tombstones (records of trims) that may have become unnecessary since they were last examined.
     doubtful_tombstones: u32,
-    /// Log pages, as `(number, flash page)`, that the survey of the flash found; kept until the log is recovered.
+    /// Log pages that the survey of the flash found in a recovery, as `(page number, PPN)`; kept until the log is
+    /// recovered.
     found: Vec<(u32, Ppn)>,
     page: Vec<u8>,
 }
@@ -154,7 +156,7 @@ impl FlashLog {
         self.log_pages as u64 * self.page_entries as u64
     }
 
-    /// Returns the number of live pages of the flash log of reverse-map entries, from the oldest to the youngest.
+    /// Returns the number of live pages (programmed and not yet cleaned) of the flash log of reverse-map entries.
     pub fn live_pages(&self) -> u32 {
         self.directory.len() as u32
     }
@@ -187,8 +189,8 @@ impl FlashLog {
         self.page.len() / 8
     }
 
-    /// Returns the reverse-map entry in a slot of the NVRAM buffer, and its atomic command if any; `None` if the slot
-    /// is empty or torn.
+    /// Decodes the reverse-map entry in `slot` of the NVRAM buffer, with the atomic remap command to which it belongs,
+    /// if any; `None` if the slot is empty or torn.
     fn buffered_entry<N: Nand>(
         &self,
         io: &Store<N>,
@@ -218,7 +220,7 @@ impl FlashLog {
         Ok(())
     }
 
-    /// Adds a reverse-map entry in log page `id` to the index, under the block whose page it names.
+    /// Adds a reverse-map entry of log page `id` to the index by block, under the block whose page the entry names.
     fn adopt<N: Nand>(&mut self, io: &Store<N>, id: u32, entry: ReverseMapEntry) {
         let index = self.group_of(io, &entry);
         let group = &mut self.groups[index].entries;
@@ -227,8 +229,8 @@ impl FlashLog {
         self.live += 1;
     }
 
-    /// Returns the number of flash pages that the reverse-map log can append without using the block that GC keeps for
-    /// its copies.
+    /// Returns the number of flash pages that the reverse-map log can append without using the free block that GC keeps
+    /// for its copies.
     fn room_pages<N: Nand>(io: &Store<N>) -> u64 {
         io.free_pages_in(Stream::RemapLog, io.pool_with_most_free_blocks(Stream::RemapLog)) as u64
     }
@@ -261,7 +263,7 @@ impl FlashLog {
         Ok(())
     }
 
-    /// Returns the reverse-map entries of the log page that is in the read buffer `page`.
+    /// Decodes the reverse-map entries of the log page that was read last, from the read buffer.
     fn page_content(&self) -> impl Iterator<Item = ReverseMapEntry> + '_ {
         let word = |bytes: &[u8; 8]| u64::from_le_bytes(*bytes);
         let slots = self.page.chunks_exact(self.form.bytes() as usize);
@@ -271,8 +273,8 @@ impl FlashLog {
         })
     }
 
-    /// Cleans the oldest page of the flash log: records its entries that are still needed again and discards the page.
-    /// Costs one read and at most one program.
+    /// Cleans the oldest page of the flash log: records those of its entries that are still needed again, at the young
+    /// end, and discards the page. Costs one page read and at most one program.
     fn clean_oldest<N: Nand>(&mut self, io: &mut Store<N>, needed: LivenessOf<'_>) -> Result<()> {
         let Some(&place) = self.directory.front() else { return Ok(()) };
         io.read(place, &mut self.page, Cause::RemapLog)?;
@@ -306,8 +308,8 @@ impl FlashLog {
         Ok(())
     }
 
-    /// Returns those of the reverse-map `entries` whose bind is superseded, and removes them from the counts of
-    /// superseded entries.
+    /// Returns those of the reverse-map `entries` whose bind is superseded, as (LPN, PPN, sequence number), and removes
+    /// them from the counts of superseded entries.
     fn take_superseded<N: Nand>(
         &mut self,
         io: &Store<N>,
@@ -329,8 +331,8 @@ impl FlashLog {
         taken
     }
 
-    /// Removes the reverse-map entries in log page `id`, the oldest, from the index of block number `index` (or of the
-    /// tombstones).
+    /// Removes the reverse-map entries of log page `id`, the oldest page, from the entries of block number `index` (or
+    /// from the tombstones, records of trims) in the index by block.
     fn drop_page_of(&mut self, index: usize, id: u32) {
         let group = &mut self.groups[index].entries;
         let before = group.len() as u32;
@@ -345,8 +347,8 @@ impl FlashLog {
         }
     }
 
-    /// Returns the number of entries that cleaning the flash log frees, plus the tombstones (records of trims) that it
-    /// may free.
+    /// Returns the number of entries that cleaning the flash log can free: superseded and dropped ones, and tombstones
+    /// (records of trims) that may be unnecessary.
     fn reclaimable(&self) -> u64 {
         self.used() - self.valid_entries() + self.doubtful_tombstones as u64
     }
@@ -355,8 +357,9 @@ impl FlashLog {
         self.capacity_entries() * WATERMARK_PERCENT / 100
     }
 
-    /// Returns the number of free entries of the flash log that a host bind (mapping without a program) needs: its own,
-    /// and those with which GC can record the entries of the block with the most entries again, the new one included.
+    /// Returns the number of free entries of the flash log without which the host may not bind (map without a program):
+    /// one for the new entry, and enough for GC to record once more all entries of the block that has the most, the new
+    /// entry included.
     fn reserve(&self) -> u64 {
         1 + (self.sizes.largest() as u64 + 1)
     }
@@ -365,8 +368,9 @@ impl FlashLog {
         self.valid_entries() < self.watermark() && self.free() >= self.reserve()
     }
 
-    /// Recovers the NVRAM buffer of reverse-map entries after a power loss: zeroes it if its page was programmed,
-    /// otherwise continues with its entries. The youngest log page must be the one that was read last.
+    /// Recovers the NVRAM buffer of reverse-map entries after a power loss: zeroes the buffer if its entries were
+    /// already programmed as a log page, otherwise continues with them. The youngest log page must be the page that was
+    /// read last.
     fn recover_buffer<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         io.charge_nvram_scan(self.page.len() as u64);
         let buffered: Vec<_> =
@@ -380,8 +384,8 @@ impl FlashLog {
         if self.form == EntryLayout::WithCommand { self.discard_torn_command(io, &buffered) } else { Ok(()) }
     }
 
-    /// Zeroes in the NVRAM buffer the entries of an atomic command that was not recorded completely, and a torn entry
-    /// after them, the youngest first: words left of them would mix with the next entry.
+    /// Zeroes in the NVRAM buffer the entries of an atomic remap command that was not recorded completely, the youngest
+    /// first, and a torn entry after them: words left of these would mix with the next entry.
     fn discard_torn_command<N: Nand>(
         &mut self,
         io: &mut Store<N>,
@@ -437,8 +441,8 @@ impl ReverseMap for FlashLog {
         Ok(self.free() >= entries && Self::room_pages(io) >= filled_pages)
     }
 
-    /// Records a reverse-map entry in the buffer of the flash log in O(1), unless the buffer is full and is programmed
-    /// first; two or three 8-byte words are stored.
+    /// Records a reverse-map entry in the NVRAM buffer of the flash log. O(1): two or three 8-byte words are stored. If
+    /// the buffer is full, it is first programmed as a log page.
     fn record_entry<N: Nand>(
         &mut self,
         io: &mut Store<N>,
@@ -558,7 +562,7 @@ impl ReverseMap for FlashLog {
         (self.live - self.superseded_entries) as u64
     }
 
-    /// Returns 2 flash pages: one for the cleaning in an admission, and one for the record after it.
+    /// Returns 2: an admission may append one flash page by cleaning the log, and the record after it another.
     fn pages_per_record(&self) -> u32 {
         2
     }
@@ -575,8 +579,8 @@ impl ReverseMap for FlashLog {
         self.directory[id.wrapping_sub(self.oldest) as usize] = new;
     }
 
-    /// Bytes of controller memory: directory of the flash log, and its NVRAM buffer. The index by block is not counted:
-    /// only the simulation has it.
+    /// Returns the bytes of controller memory: directory of the flash log, and its NVRAM buffer. The index by block is
+    /// not counted: only the simulation has it.
     fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
         vec![
             ("reverse map log directory", self.log_pages as u64 * 4),

@@ -34,14 +34,14 @@ impl Binder {
         Self { lpn: entry.lpn, sequence: [entry.sequence as u32, (entry.sequence >> 32) as u32] }
     }
 
-    /// Creates a placeholder for several binders (logical pages mapped without a program) of a physical page: those in
-    /// the list numbered `list`.
+    /// Creates a placeholder for several binders (logical pages mapped without a program) of one physical page; they
+    /// are in the list with index `list`.
     fn several(list: usize) -> Self {
         Self { lpn: Lpn::NONE, sequence: [list as u32, 0] }
     }
 
-    /// Returns the number of the list for which this placeholder stands; `None` if it is itself a binder (a logical
-    /// page mapped without a program).
+    /// Returns the index of the list of binders (logical pages mapped without a program) for which this placeholder
+    /// stands; `None` if this is a single binder.
     fn list(self) -> Option<usize> {
         (self.lpn == Lpn::NONE).then_some(self.sequence[0] as usize)
     }
@@ -56,8 +56,8 @@ impl Binder {
 /// without limit or cost.
 #[derive(Clone, Debug)]
 pub struct IdealReverseMap {
-    /// The binder (logical page mapped without a program) of each page or chunk member; if there are several, a
-    /// placeholder for their list in `lists`.
+    /// The binder (logical page mapped without a program) of each page or chunk member. If there are several, a
+    /// placeholder with the index of their list.
     binders: HashMap<Ppn, Binder, FxBuildHasher>,
     /// Lists of two or more binders (logical pages bound to one physical page), oldest first. Lists that are not in use
     /// are empty.
@@ -87,8 +87,8 @@ impl IdealReverseMap {
         u64::from(place.0) < self.pages
     }
 
-    /// Returns the binders (logical pages mapped without a program) for which `binder` stands, oldest first: itself, or
-    /// those of its list.
+    /// Returns the binders (logical pages mapped without a program) for which `binder` stands, oldest first: only
+    /// itself, or those of its list if it is a placeholder.
     fn all<'a>(&'a self, binder: &'a Binder) -> &'a [Binder] {
         binder.list().map_or(slice::from_ref(binder), |list| &self.lists[list])
     }
@@ -108,8 +108,8 @@ impl IdealReverseMap {
         }
     }
 
-    /// Appends `binder` to the bound logical pages for which `first` stands, in a new list if `first` is a single one.
-    /// Returns the placeholder for the list.
+    /// Adds `binder` to the bound logical pages of one physical page, for which `first` stands so far. Creates a list
+    /// if `first` is a single binder. Returns the placeholder for the list.
     fn add(&mut self, first: Binder, binder: Binder) -> Binder {
         if let Some(list) = first.list() {
             self.lists[list].push(binder);
@@ -123,8 +123,8 @@ impl IdealReverseMap {
         Binder::several(list)
     }
 
-    /// Removes `lpn` from the bound logical pages that `binder` stands for. Returns the one that remains, or the
-    /// placeholder for several; `None` if there are none.
+    /// Removes `lpn` from the bound logical pages of one physical page, for which `binder` stands. Returns the single
+    /// binder that remains, or the placeholder for several; `None` if none remains.
     fn without(&mut self, binder: Binder, lpn: Lpn) -> Option<Binder> {
         let at = self.all(&binder).iter().position(|binder| binder.lpn == lpn);
         let at = at.expect("the binder was recorded");

@@ -67,21 +67,21 @@ pub struct ReverseMapEntry {
     pub lpn: Lpn,
     /// The physical page to which `lpn` is bound; `None` makes the entry a tombstone: `lpn` is unmapped.
     pub place: Option<Ppn>,
-    /// For a bind: the logical page that was unmapped in the same step (relocation). For a tombstone of several pages:
-    /// the last logical page of the range that is unmapped.
+    /// For a bind: the logical page that was unmapped in the same step (the source of a relocation). For a tombstone of
+    /// several logical pages: the last one of the range.
     pub source: Option<Lpn>,
     /// Sequence number of the entry; page programs and reverse-map entries of the device share one sequence.
     pub sequence: u64,
 }
 
-/// Bytes of a reverse-map entry in NVRAM or on flash (paper, table 2).
+/// Bytes of a reverse-map entry in NVRAM or on flash (Remap-SSD, table 2).
 pub const ENTRY_BYTES: u64 = 16;
 
-/// Bytes of a reverse-map entry that also names its atomic remap command (paper, section 4.3).
+/// Bytes of a reverse-map entry that also names its atomic remap command (Remap-SSD, section 4.3).
 pub const COMMAND_ENTRY_BYTES: u64 = 24;
 
-/// Percentage of the reverse map's capacity in use from which on the host must write instead of bind (paper, section
-/// 4.4).
+/// Percentage of the reverse map's capacity from which on it admits no bind: the host must write instead (Remap-SSD,
+/// section 4.4).
 const WATERMARK_PERCENT: u64 = 95;
 
 const TORN_BIT: u64 = 1;
@@ -90,7 +90,7 @@ const SEQUENCE_BITS: u32 = 42;
 const LPN_BITS: u32 = 31;
 /// Page offset with all bits one, which marks a reverse-map entry as a tombstone (record of a trim): it names no page.
 const NO_OFFSET: u64 = (1 << OFFSET_BITS) - 1;
-/// Source LPN with all bits one: the reverse-map entry has no source.
+/// Source LPN with all bits one, which marks a reverse-map entry without a source.
 const NO_LPN: u64 = (1 << LPN_BITS) - 1;
 
 /// Largest sequence number that fits in a reverse-map entry: 2^42 - 1 operations, 51 days at a million per second.
@@ -98,7 +98,7 @@ pub const MAX_SEQUENCE: u64 = (1 << SEQUENCE_BITS) - 1;
 
 impl ReverseMapEntry {
     /// Returns the logical pages that this reverse-map entry unmaps: the source of a relocation, or the range of a
-    /// tombstone.
+    /// tombstone (record of a trim).
     pub fn tombstoned_lpns(&self) -> impl Iterator<Item = Lpn> + use<> {
         let range = match (self.place, self.source) {
             (Some(_), None) => 0..0,
@@ -108,9 +108,9 @@ impl ReverseMapEntry {
         range.map(Lpn)
     }
 
-    /// Encodes the reverse-map entry in two 8-byte words, in the paper's layout with a page offset relative to its
-    /// block. First word: torn bit, page offset (21 bits), sequence (42). Second word: torn bit, target LPN (31), remap
-    /// flag, source LPN (31). `first` is the first page of the block.
+    /// Encodes the reverse-map entry in two 8-byte words, in the layout of the Remap-SSD paper: the page is an offset
+    /// in its block, whose first page is `first`. First word: torn bit (1 in every stored word), page offset (21 bits),
+    /// sequence (42). Second word: torn bit, target LPN (31), remap flag, source LPN (31).
     pub fn encode(&self, first: Ppn) -> [u64; 2] {
         assert!(self.sequence <= MAX_SEQUENCE, "sequence {} does not fit 42 bits", self.sequence);
         let fits = |lpn: Lpn| (lpn.0 as u64) < NO_LPN;
@@ -128,7 +128,7 @@ impl ReverseMapEntry {
     }
 
     /// Decodes a reverse-map entry from its two 8-byte words; `first` is the first page of its block. Returns `None` if
-    /// a torn bit is missing: the slot is empty, or its store was interrupted.
+    /// a word lacks its torn bit: the slot is empty, or the store was interrupted.
     pub fn decode(words: [u64; 2], first: Ppn) -> Option<Self> {
         if words[0] & words[1] & TORN_BIT == 0 {
             return None;
@@ -144,8 +144,9 @@ impl ReverseMapEntry {
     }
 }
 
-/// An atomic remap command: its reverse-map entries are valid together or not at all. Encoded in the third word of each
-/// entry (paper, section 4.3): torn bit, first target (31 bits), pages (31), flag.
+/// An atomic remap command of several logical pages: its reverse-map entries are valid together or not at all. The
+/// third word of each entry encodes the command (Remap-SSD, section 4.3): torn bit, first target (31 bits), pages (31),
+/// flag.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct RemapCommand {
     /// First logical page of the target range that the command remaps.
@@ -172,8 +173,8 @@ impl RemapCommand {
         (word & COMMAND_FLAG != 0).then(|| Self { first_target: Lpn(field(1)), pages: field(1 + LPN_BITS) })
     }
 
-    /// Returns the sequence number of the first reverse-map entry of this atomic command, computed from any `entry` of
-    /// it. The number identifies the command.
+    /// Returns the sequence number of the first reverse-map entry of this atomic command, which identifies the command.
+    /// It follows from any `entry` of the command.
     fn number(self, entry: &ReverseMapEntry) -> u64 {
         entry.sequence - (entry.lpn.0 - self.first_target.0) as u64
     }
@@ -202,8 +203,8 @@ impl EntryLayout {
         self.bytes() as usize / 8
     }
 
-    /// Bytes of NVRAM that the reverse map needs in addition to the entries: the word with the vouched number, up to
-    /// which all commands count as complete.
+    /// Returns the bytes of NVRAM that the reverse map needs in addition to its entries: 8 with atomic commands, for
+    /// the number of the vouched (complete) commands, otherwise 0.
     fn extra_bytes(self) -> u64 {
         match self {
             Self::Single => 0,
@@ -211,8 +212,8 @@ impl EntryLayout {
         }
     }
 
-    /// Stores a reverse-map entry in NVRAM at word `at`: the two words `encoded`, and in the three-word layout the
-    /// atomic command.
+    /// Stores a reverse-map entry in NVRAM from word `at` on: the two words `encoded` and, in the three-word layout,
+    /// the atomic command.
     fn store<N: Nand>(
         self,
         io: &mut Store<N>,
@@ -229,8 +230,8 @@ impl EntryLayout {
         }
     }
 
-    /// Decodes the words of a reverse-map entry: returns the first two and the atomic command in the third. `None` if a
-    /// word lacks its torn bit (an interrupted store).
+    /// Splits the words of a reverse-map entry into the first two, still encoded, and the atomic command in the third.
+    /// Returns `None` if a word lacks its torn bit (an interrupted store).
     fn decode(self, words: &[u64]) -> Option<([u64; 2], Option<RemapCommand>)> {
         let words = &words[..self.words()];
         let is_intact = words.iter().all(|word| word & TORN_BIT != 0);
@@ -249,14 +250,14 @@ impl EntryLayout {
     }
 }
 
-/// State of atomic remap commands in a reverse map: which of the recorded commands count as complete.
+/// State of atomic remap commands in a reverse map: up to which one they count as complete.
 #[derive(Clone, Copy, Debug, Default)]
 struct Commands {
     form: EntryLayout,
     /// Index of the NVRAM word with the vouched number, up to which all atomic commands count as complete.
     word: usize,
     vouched_sequence: u64,
-    /// Sequence number that identifies the newest recorded atomic command.
+    /// Sequence number of the first entry of the newest recorded atomic command; it identifies the command.
     newest: u64,
 }
 
@@ -265,8 +266,8 @@ impl Commands {
         Self { form, word, ..Self::default() }
     }
 
-    /// Stores the current sequence number in NVRAM as the vouched number: all atomic commands up to it count as
-    /// complete from now on. Must be called before reverse-map entries are dropped.
+    /// Stores the current sequence number in NVRAM as the vouched number: all atomic commands recorded so far then
+    /// count as complete. Must be called before reverse-map entries are dropped.
     fn vouch<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         if self.newest <= self.vouched_sequence {
             return Ok(());
@@ -277,8 +278,8 @@ impl Commands {
         Ok(())
     }
 
-    /// Restores the state of atomic commands after a power loss from `recorded`, the entries found with their commands.
-    /// Returns the numbers of the commands that are incomplete.
+    /// Restores the state of atomic commands after a power loss from `recorded`, the intact reverse-map entries with
+    /// their commands. Returns the numbers of the commands that are incomplete.
     fn recover<N: Nand>(
         &mut self,
         io: &mut Store<N>,
@@ -301,8 +302,8 @@ impl Commands {
     }
 }
 
-/// Returns the numbers of the atomic commands of which an entry is missing in `recorded`, the reverse-map entries
-/// found.
+/// Returns the numbers of the incomplete atomic commands: those of which an entry is missing in `recorded`, the intact
+/// reverse-map entries with their commands.
 fn torn_commands(recorded: &[(ReverseMapEntry, Option<RemapCommand>)]) -> HashSet<u64, FxBuildHasher> {
     let mut found: HashMap<u64, (RemapCommand, HashSet<Lpn, FxBuildHasher>), FxBuildHasher> =
         HashMap::default();
@@ -326,12 +327,12 @@ const LOW_PLACE_BITS: u32 = 21;
 /// the page number.
 const LOG_LPN_AT: u32 = 1 + PAGE_BITS - LOW_PLACE_BITS;
 
-/// Maximum number of pages of a device whose reverse-map entries are in one log: 1 TiB of 4-KiB pages. A log entry
-/// names its page by a number for the whole device, where the paper's layout has an offset in a superblock. Within 16
-/// bytes that leaves 28 bits for each of three page numbers. The paper compares logs on 36 and 288 GiB.
+/// Maximum number of pages of a device whose reverse-map entries are all in one log: 1 TiB of 4-KiB pages. A log entry
+/// names its page by a number for the whole device, where the layout of Remap-SSD has an offset in a superblock. Within
+/// 16 bytes that leaves 28 bits for each of three page numbers. The Remap-SSD paper compares logs on 36 and 288 GiB.
 pub const MAX_LOG_PAGES: u64 = NO_PAGE;
 
-/// Returns an error if the device has too many pages for a reverse map in one log.
+/// Returns an error if the device has more than [`MAX_LOG_PAGES`] pages, too many for a reverse map in one log.
 fn require_log_pages(pages: u64) -> Result<()> {
     if pages <= MAX_LOG_PAGES {
         return Ok(());
@@ -342,9 +343,9 @@ fn require_log_pages(pages: u64) -> Result<()> {
     )))
 }
 
-/// Encoding of reverse-map entries in one log for the whole device, also 16 bytes. The page number cannot be relative
-/// to a block there, so three page numbers get 28 bits each. First word: torn bit, low part of the page number (21
-/// bits), sequence (42). Second word: torn bit, high part (7), LPN (28), source (28).
+/// Encoding of reverse-map entries in 16 bytes for a log of the whole device. A page number cannot be relative to a
+/// block there, so each of the three page numbers of an entry gets 28 bits. First word: torn bit, low part of the PPN
+/// (21 bits), sequence (42). Second word: torn bit, high part of the PPN (7), LPN (28), source LPN (28).
 impl ReverseMapEntry {
     fn encode_in_log(&self) -> [u64; 2] {
         assert!(self.sequence <= MAX_SEQUENCE, "sequence {} does not fit 42 bits", self.sequence);
@@ -377,7 +378,8 @@ impl ReverseMapEntry {
     }
 }
 
-/// Which meanings of a reverse-map entry still hold, as decided by the engine from the map.
+/// Which meanings of a reverse-map entry still hold (bind, tombstone of a trim), as the engine decides from the L2P
+/// map.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EntryLiveness {
     /// Whether the entry's bind still holds: its `lpn` is mapped to the physical page `place`.
@@ -413,13 +415,13 @@ impl EntryLiveness {
     }
 }
 
-/// The engine's callback that decides which meanings of a reverse-map entry still hold; called when a reverse map
-/// compacts.
+/// Callback by which the engine decides which meanings of a reverse-map entry (bind, tombstone) still hold. A reverse
+/// map calls it when it compacts its entries.
 pub type LivenessOf<'a> = &'a dyn Fn(&ReverseMapEntry) -> EntryLiveness;
 
-/// Returns for each of the reverse-map `entries` what compaction must keep of it. Of several entries with one bind
-/// (mapping without a program), or several tombstones (records of trims) of one range, only the newest is kept; an
-/// older relocation may still be the tombstone of its source.
+/// Returns for each of the reverse-map `entries` what compaction must keep of it; `None` for nothing. Of several
+/// entries of one bind (mapping without a program), or several tombstones (records of trims) of one range, only the
+/// newest is kept. An older relocation may still be kept as the tombstone of its source.
 fn still_needed(entries: &[ReverseMapEntry], needed: LivenessOf<'_>) -> Vec<Option<ReverseMapEntry>> {
     let mut newest: HashMap<(Lpn, Option<Ppn>), u64, FxBuildHasher> = HashMap::default();
     for entry in entries {
@@ -447,10 +449,12 @@ fn still_needed(entries: &[ReverseMapEntry], needed: LivenessOf<'_>) -> Vec<Opti
     rests
 }
 
-/// Histogram of the number of reverse-map entries (or segments) per block, to know the largest number. O(1), amortised.
+/// Histogram of the number of reverse-map entries (or NVRAM segments) per block, from which the largest number is
+/// known. A change costs amortised O(1).
 #[derive(Clone, Debug, Default)]
 struct Sizes {
-    /// Number of blocks with each size (entries or segments), indexed by size less 1; the last count is never 0.
+    /// Number of blocks that have `k + 1` reverse-map entries (or NVRAM segments), at index `k`; the last number is
+    /// never 0.
     counts: Vec<u32>,
 }
 
@@ -477,19 +481,20 @@ impl Sizes {
     }
 }
 
-/// Operations of a reverse map, which records the logical pages bound (mapped without a program) to each physical page.
+/// Reverse map: records the logical pages that are bound (mapped without a program) to each physical page.
 pub trait ReverseMap {
-    /// Whether the host may record a reverse-map entry now. Space that GC needs to record any one victim's entries
-    /// again is kept back, so a `true` never leads to a deadlock. May compact. The caller has made room for
-    /// [`ReverseMap::pages_per_record`] flash pages.
+    /// Whether the host may record a reverse-map entry now. May compact entries first. Space in which GC can record any
+    /// one victim's entries once more is never given to the host, so GC cannot be blocked after `true`. The caller must
+    /// have made room for [`ReverseMap::pages_per_record`] flash pages.
     ///
     /// # Errors
     /// Errors of the medium.
     fn admit_entry<N: Nand>(&mut self, io: &mut Store<N>, needed: LivenessOf<'_>) -> Result<bool>;
 
-    /// Whether all reverse-map entries of `block`, the next GC victim, can be recorded again now. May compact, so GC
-    /// calls it while the L2P map still names the victim's pages. It appends pages of a log on flash only if they do
-    /// not use the block that GC keeps for its copies. After `false`, GC takes another victim or records nothing.
+    /// Whether all reverse-map entries of `block`, the next GC victim, can be recorded once more now. May compact
+    /// entries, so GC calls this while the L2P map still names the victim's pages. A log on flash appends pages only if
+    /// they do not use the block that GC keeps for its copies. After `false`, GC takes another victim or records
+    /// nothing.
     ///
     /// # Errors
     /// Errors of the medium.
@@ -502,8 +507,8 @@ pub trait ReverseMap {
         Ok(true)
     }
 
-    /// Records a reverse-map entry, which is durable on return. The host may record only after
-    /// [`ReverseMap::admit_entry`] returned `true`; GC may always record as many entries as its current victim had.
+    /// Records a reverse-map entry, which is durable on return. For a host request, [`ReverseMap::admit_entry`] must
+    /// have returned `true` before. GC may always record as many entries as its current victim had.
     ///
     /// # Errors
     /// Errors of the medium.
@@ -514,9 +519,9 @@ pub trait ReverseMap {
         needed: LivenessOf<'_>,
     ) -> Result<()>;
 
-    /// Whether the host may record a remap command of several reverse-map entries at once, one for each physical page
-    /// in `places`; space for GC is kept back as in [`ReverseMap::admit_entry`]. Only reverse maps with 24-byte entries
-    /// record commands.
+    /// Whether the host may record a remap command with several reverse-map entries at once, one for each physical page
+    /// in `places`. Space for GC is kept as by [`ReverseMap::admit_entry`]. Always `false` unless entries have 24
+    /// bytes.
     ///
     /// # Errors
     /// Errors of the medium.
@@ -529,9 +534,9 @@ pub trait ReverseMap {
         Ok(false)
     }
 
-    /// Records the reverse-map entries of an atomic command, one for each of its pages in order, after
-    /// [`ReverseMap::admit_command`] returned `true`. The command is durable on return; if power is lost before, none
-    /// of its entries remains.
+    /// Records the reverse-map entries of an atomic remap command, one for each of its pages in order;
+    /// [`ReverseMap::admit_command`] must have returned `true` before. All entries are durable on return; if power is
+    /// lost before, recovery drops all.
     ///
     /// # Errors
     /// Errors of the medium.
@@ -548,8 +553,8 @@ pub trait ReverseMap {
     /// `place`. Its tombstone (record of a trim) may still be needed.
     fn mark_superseded<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, place: Ppn);
 
-    /// Appends every reverse-map entry of `block` to `out`, superseded ones too, in the order of recording. Charges the
-    /// reads of NVRAM or flash that finding them costs.
+    /// Appends to `out` every reverse-map entry of `block`, superseded ones included, in the order of recording.
+    /// Charges the reads of NVRAM or flash that a controller needs to find them.
     ///
     /// # Errors
     /// Errors of the medium.
@@ -560,35 +565,36 @@ pub trait ReverseMap {
         out: &mut Vec<ReverseMapEntry>,
     ) -> Result<()>;
 
-    /// Drops the reverse-map entries of `block`, which is erased; those still needed have been recorded again.
+    /// Drops the reverse-map entries of `block`, which is erased. The caller has recorded again those that are still
+    /// needed.
     ///
     /// # Errors
     /// Errors of the medium.
     fn block_erased<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId) -> Result<()>;
 
-    /// Passes to the reverse map the pages of its log that recovery found on flash, as `(id, place)`; of several copies
-    /// of one page the newest. Called before [`ReverseMap::recover`], after which [`ReverseMap::owns_metadata_page`]
-    /// returns which of them are live.
+    /// Passes to the reverse map the pages of its log that recovery found on flash, as `(page number, PPN)`; of several
+    /// copies of a page only the newest. Must be called before [`ReverseMap::recover`]. After that,
+    /// [`ReverseMap::owns_metadata_page`] tells which of these pages are live.
     fn adopt_pages(&mut self, _: &[(u32, Ppn)]) {}
 
     /// Rebuilds the RAM state of the reverse map from its non-volatile entries and returns every intact entry, some
-    /// perhaps twice. All count as needed at first: the engine calls [`ReverseMap::mark_superseded`] for each returned
-    /// bind that is not.
+    /// perhaps twice. All count as needed at first. The caller reports each bind that no longer holds with
+    /// [`ReverseMap::mark_superseded`].
     ///
     /// # Errors
     /// Errors of the medium.
     fn recover<N: Nand>(&mut self, io: &mut Store<N>) -> Result<Vec<ReverseMapEntry>>;
 
-    /// Returns every recorded reverse-map entry, superseded ones too; used by audits, so no cost is charged.
+    /// Returns every recorded reverse-map entry, superseded ones included. For audits: no read is charged.
     fn all_entries<N: Nand>(&self, io: &Store<N>) -> Vec<ReverseMapEntry>;
 
-    /// Returns the number of reverse-map entries that are not marked as superseded, tombstones (records of trims)
-    /// included.
+    /// Returns the number of reverse-map entries that are not marked as superseded (bind no longer current), tombstones
+    /// (records of trims) included.
     fn valid_entries(&self) -> u64;
 
     /// Returns the maximum number of flash pages that one [`ReverseMap::admit_entry`] or [`ReverseMap::record_entry`]
     /// may append; 0 for reverse maps without pages on flash. The default implementations of this method and the next
-    /// three are for such maps.
+    /// three serve such maps.
     fn pages_per_record(&self) -> u32 {
         0
     }
@@ -603,51 +609,52 @@ pub trait ReverseMap {
         false
     }
 
-    /// Updates the location of page `id` of the reverse map's log on flash, which GC moved to `_new`.
+    /// Records that GC moved page `id` of the reverse map's log on flash to `_new`.
     fn relocate_metadata_page(&mut self, id: u32, _new: Ppn) {
         unreachable!("there is no log page {id}")
     }
 
-    /// Bytes of controller memory that the reverse map takes, one pair of name and bytes per data structure; NVRAM is
-    /// named as such.
+    /// Returns the bytes of controller memory that the reverse map takes, one pair of name and bytes per data
+    /// structure; the name says if it is NVRAM.
     fn ram_bytes(&self) -> Vec<(&'static str, u64)>;
 
     /// Checks the invariants of the reverse map's own state.
     ///
     /// # Errors
-    /// The first violation, as a sentence.
+    /// Returns the first violation, as a sentence.
     fn check(&self) -> std::result::Result<(), String>;
 }
 
 /// Kind of reverse map (record of the logical pages mapped to a physical page), and its size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReverseMapPart {
-    /// No reverse map, so no binds (mapping without a program): every remap is done by a write (the paper's `NoRemap`).
+    /// No reverse map, so no binds (mapping without a program): every remap is done by a write (Remap-SSD's `NoRemap`).
     OobOnly,
-    /// Reverse-map entries in NVRAM segments, each for one block (the paper's Remap-SSD).
+    /// Reverse-map entries in NVRAM segments, each for one block (Remap-SSD itself).
     Segments {
-        /// Bytes of NVRAM that the medium needs for a reverse map of this kind (segments, log and so on), if flash
-        /// pages have `page_bytes` bytes.
+        /// NVRAM for the segments of reverse-map entries, bytes.
         nvram_bytes: u64,
-        /// Size of an NVRAM segment, bytes, a multiple of 16 (of 8 with atomic commands); the paper's default is 1 KiB.
+        /// Size of an NVRAM segment, bytes, a multiple of 16 (of 8 with atomic commands); the default of Remap-SSD is 1
+        /// KiB.
         segment_bytes: u32,
     },
-    /// Reverse-map entries of all blocks in one NVRAM log (the paper's `NLog`).
+    /// Reverse-map entries of all blocks in one NVRAM log (Remap-SSD's `NLog`).
     NvramLog {
         /// NVRAM for the log of reverse-map entries, bytes.
         nvram_bytes: u64,
     },
-    /// Reverse-map entries of all blocks in one log on flash (the paper's `FLog`).
+    /// Reverse-map entries of all blocks in one log on flash (Remap-SSD's `FLog`).
     FlashLog {
         /// Size of the log of reverse-map entries, flash pages.
         log_pages: u32,
     },
-    /// Ideal reverse map: unlimited entries, found without cost (the paper's Opt).
+    /// Ideal reverse map: unlimited entries, found without cost (Remap-SSD's `Opt`).
     Ideal,
 }
 
 impl ReverseMapPart {
-    /// Bytes of NVRAM that the medium needs for this kind of reverse map, if flash pages have `page_bytes` bytes.
+    /// Returns the bytes of NVRAM that the medium needs for this kind of reverse map, if flash pages have `page_bytes`
+    /// bytes.
     pub fn nvram_bytes(self, page_bytes: u32) -> u64 {
         match self {
             Self::OobOnly | Self::Ideal => 0,
@@ -809,9 +816,9 @@ impl ReverseMap for AnyReverseMap {
 mod tests {
     use super::*;
 
-    /// Regression: the tombstone (record of a trim) of a range was dropped in favour of a newer one of its first page,
-    /// and the next recovery mapped the rest of the range again. Found by a crash of the server machine under an image
-    /// of design `remap`.
+    /// Regression: compaction dropped the tombstone (record of a trim) of a range in favour of a newer tombstone of the
+    /// range's first page, and the next recovery mapped the rest of the range again. Found by a crash of the server
+    /// machine under an image of design `remap`.
     #[test]
     fn a_tombstone_of_a_range_outlives_a_newer_one_of_its_first_page() {
         let tombstone = |last: Option<u32>, sequence| ReverseMapEntry {

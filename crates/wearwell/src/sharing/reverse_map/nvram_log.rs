@@ -31,16 +31,16 @@ use crate::error::{Error, Result};
 use crate::nand::Nand;
 use crate::store::Store;
 
-/// Entry slots of the NVRAM log that stay zero: one gap that shows where the run of entries begins, and one for
-/// cleaning.
+/// Number of entry slots of the NVRAM log that stay zero: one gap that shows where the run of entries begins, and one
+/// for cleaning.
 const GAP_SLOTS: u32 = 2;
 /// Minimum number of entry slots of an NVRAM log that can record any entry: the entry, its copy by GC, and the gap.
 const MIN_SLOTS: u64 = 2 + GAP_SLOTS as u64;
-/// Before a host entry is recorded, the NVRAM log is cleaned (compacted) only if that may free more than one slot in
-/// this many.
+/// Divisor of the number of slots: before a host entry is recorded, the NVRAM log is cleaned (compacted) only if that
+/// may free more than one slot in this many.
 const CLEANING_SHARE: u32 = 20;
 
-/// The reverse-map entries of one block, by their slots in the NVRAM log. Only the simulation has this index: a
+/// Slots of the NVRAM log that hold the reverse-map entries of one block. Only the simulation has this index: a
 /// controller scans the log, and the scan is charged.
 #[derive(Clone, Debug, Default)]
 struct Group {
@@ -60,8 +60,8 @@ pub struct NvramLog {
     /// Reverse-map entries grouped by block; the last group holds the tombstones (records of trims).
     groups: Vec<Group>,
     sizes: Sizes,
-    /// For each slot of the log, whether its reverse-map entry is still indexed; `false` if the slot is empty or the
-    /// block that the entry names was erased.
+    /// For each slot of the NVRAM log, whether the index by block has its reverse-map entry; `false` if the slot is
+    /// empty or the block that the entry names was erased.
     is_live: Vec<bool>,
     live: u32,
     superseded: u32,
@@ -157,8 +157,8 @@ impl NvramLog {
         slot as usize * self.commands.form.words()
     }
 
-    /// Returns the reverse-map entry in a slot of the NVRAM log, and its atomic command if any; `None` if the slot is
-    /// empty or torn.
+    /// Decodes the reverse-map entry in `slot` of the NVRAM log, with the atomic remap command to which it belongs, if
+    /// any; `None` if the slot is empty or torn.
     fn recorded<N: Nand>(&self, io: &Store<N>, slot: u32) -> Option<(ReverseMapEntry, Option<RemapCommand>)> {
         let (words, command) = self.commands.form.decode(&io.nvram()[self.word(slot)..])?;
         Some((ReverseMapEntry::decode_in_log(words)?, command))
@@ -185,7 +185,8 @@ impl NvramLog {
         Ok(())
     }
 
-    /// Adds the reverse-map entry in `slot` of the NVRAM log to the index, under the block whose page it names.
+    /// Adds the reverse-map entry in `slot` of the NVRAM log to the index by block, under the block whose page the
+    /// entry names.
     fn adopt<N: Nand>(&mut self, io: &Store<N>, slot: u32, entry: &ReverseMapEntry) {
         let index = self.group_of(io, entry);
         self.groups[index].slots.push(slot);
@@ -205,8 +206,8 @@ impl NvramLog {
         Ok(())
     }
 
-    /// After a power loss, zeroes the entries of an atomic command that was not recorded completely, the youngest
-    /// first.
+    /// Zeroes, after a power loss, the entries of atomic remap commands that were not recorded completely, the youngest
+    /// entry first.
     fn discard_torn_commands<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         let recorded: Vec<_> = (0..self.used).filter_map(|k| self.recorded(io, self.slot(k))).collect();
         let torn = self.commands.recover(io, &recorded);
@@ -220,8 +221,8 @@ impl NvramLog {
         Ok(())
     }
 
-    /// Removes the reverse-map entries of one block (or the tombstones) from index and counts; their slots in the NVRAM
-    /// log stay in use until the next cleaning.
+    /// Removes the reverse-map entries of block number `index` (or the tombstones, records of trims) from index and
+    /// counts. Their slots in the NVRAM log stay in use until the next cleaning.
     fn drop_group(&mut self, index: usize) {
         let Group { slots, superseded } = std::mem::take(&mut self.groups[index]);
         self.sizes.change(slots.len() as u32, 0);
@@ -232,8 +233,8 @@ impl NvramLog {
         }
     }
 
-    /// Compacts the NVRAM log in one pass: records entries that are still needed again after the youngest one, and
-    /// zeroes every old slot.
+    /// Compacts the NVRAM log in one pass over all slots in use: records each entry that is still needed again after
+    /// the youngest one, and zeroes the old slot.
     fn clean<N: Nand>(&mut self, io: &mut Store<N>, needed: LivenessOf<'_>) -> Result<()> {
         io.charge_nvram_scan(self.used_bytes());
         self.commands.vouch(io)?;
@@ -252,9 +253,9 @@ impl NvramLog {
         Ok(())
     }
 
-    /// Finishes a step of compacting the NVRAM log that a power loss interrupted: if the youngest entry is a copy (or
-    /// the remaining tombstone) of the oldest, zeroes the oldest. Otherwise every such power loss would cost a slot of
-    /// the gap.
+    /// Finishes a step of compacting the NVRAM log that a power loss interrupted: if the youngest entry is a copy of
+    /// the oldest (or its tombstone, all that was kept of it), zeroes the oldest. Otherwise each such power loss would
+    /// cost a slot of the gap.
     fn finish_cleaning<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         if self.used < 2 {
             return Ok(());
@@ -274,15 +275,15 @@ impl NvramLog {
         Ok(())
     }
 
-    /// Returns the number of slots that cleaning the NVRAM log frees, plus the tombstones (records of trims) that it
-    /// may free.
+    /// Returns the number of slots that cleaning the NVRAM log can free: those of superseded and dropped entries, and
+    /// those of tombstones (records of trims) that may be unnecessary.
     fn reclaimable(&self) -> u32 {
         self.used - self.valid() + self.doubtful_tombstones
     }
 
-    /// Returns the number of free slots of the NVRAM log that a host bind (mapping without a program) needs: one for
-    /// its entry, and those in which GC can record the entries of the block with the most entries again, the new one
-    /// included.
+    /// Returns the number of free slots of the NVRAM log without which the host may not bind (map without a program):
+    /// one for the new entry, and enough for GC to record once more all entries of the block that has the most, the new
+    /// entry included.
     fn reserve(&self) -> u32 {
         1 + self.sizes.largest() + 1
     }
@@ -317,7 +318,8 @@ impl ReverseMap for NvramLog {
         Ok(fits(self))
     }
 
-    /// Records a reverse-map entry in the NVRAM log in O(1): one random access; two or three 8-byte words are stored.
+    /// Records a reverse-map entry in the next slot of the NVRAM log. O(1): one random access; two or three 8-byte
+    /// words are stored.
     fn record_entry<N: Nand>(
         &mut self,
         io: &mut Store<N>,
@@ -422,7 +424,8 @@ impl ReverseMap for NvramLog {
         self.valid() as u64
     }
 
-    /// Bytes of NVRAM for the reverse-map log. The index by block is not counted: only the simulation has it.
+    /// Returns the bytes of NVRAM of the reverse-map log. The index by block is not counted: only the simulation has
+    /// it.
     fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
         vec![("reverse map log (NVRAM)", self.slots as u64 * self.commands.form.bytes())]
     }

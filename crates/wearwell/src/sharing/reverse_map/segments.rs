@@ -63,11 +63,11 @@ use crate::store::Store;
 /// Default size of an NVRAM segment of reverse-map entries, bytes.
 pub const SEGMENT_BYTES: u32 = 1024;
 
-/// Maximum number of blocks, in addition to the first, for which recording a GC victim's entries again may open a new
-/// NVRAM segment.
+/// Maximum number of blocks, in addition to the first, for which recording a GC victim's entries once more may begin a
+/// new NVRAM segment.
 const EXTRA_GROUPS: u32 = 2;
-/// Minimum number of NVRAM segments with which any entry can be recorded: one for the entry, one to record it again,
-/// and one for each of [`EXTRA_GROUPS`].
+/// Minimum number of NVRAM segments with which any entry can be recorded: one for the entry, one to record it once
+/// more, and one for each of [`EXTRA_GROUPS`].
 const MIN_SEGMENTS: u64 = 2 + EXTRA_GROUPS as u64;
 
 const TORN_BIT: u64 = 1;
@@ -87,7 +87,7 @@ struct SegmentHead {
     owner: BlockId,
     /// Position of the segment in the chain of its block, from 0.
     number: u32,
-    /// Sequence number of the device when the segment was allocated.
+    /// Last sequence number of the device when the segment was allocated.
     sequence: u64,
     next: Option<u32>,
 }
@@ -123,8 +123,8 @@ struct SegmentChain {
     open: u32,
     entries: u32,
     superseded: u32,
-    /// Number of superseded entries when compacting this block's segments last proved to free none; it is not tried
-    /// again before there are more.
+    /// Number of superseded entries at the last attempt to compact this block's segments that would have freed none.
+    /// The next attempt waits until there are more.
     superseded_at_futile_compaction: u32,
 }
 
@@ -136,14 +136,14 @@ pub struct NvramSegments {
     commands: Commands,
     /// Number of NVRAM segments of the device, free ones included.
     count: u32,
-    /// Bitmap of the NVRAM segments in use (the paper's SV-bitmap).
+    /// Bitmap of the NVRAM segments in use (Remap-SSD's SV-bitmap).
     used: Vec<u64>,
     free: u32,
-    /// Index of the word of the bitmap `used` where the search for a free segment continues.
+    /// Index of the word, in the bitmap of NVRAM segments in use, where the search for a free segment continues.
     cursor: usize,
     /// Chain of NVRAM segments of each block; the last one holds the tombstones (records of trims).
     groups: Vec<SegmentChain>,
-    /// Histogram of the lengths of the blocks' chains, in segments.
+    /// Histogram of the lengths of the blocks' chains of NVRAM segments, in segments.
     sizes: Sizes,
     entries: u64,
     superseded: u64,
@@ -154,8 +154,8 @@ pub struct NvramSegments {
 }
 
 impl NvramSegments {
-    /// Creates a reverse map of empty segments of `segment_bytes` bytes in the first `nvram_bytes` bytes of the NVRAM
-    /// of `io`.
+    /// Creates an empty reverse map with segments of `segment_bytes` bytes in the first `nvram_bytes` bytes of the
+    /// NVRAM of `io`.
     ///
     /// # Errors
     /// [`Error::InvalidOptions`] if the medium has less NVRAM, the segment size is not a usable multiple, or there are
@@ -164,7 +164,7 @@ impl NvramSegments {
         Self::with_entries(io, nvram_bytes, segment_bytes, EntryLayout::Single)
     }
 
-    /// Creates a reverse map of empty NVRAM segments, as [`NvramSegments::new`], for entries of layout `form`.
+    /// Creates an empty reverse map in NVRAM segments, as [`NvramSegments::new`], for entries of layout `form`.
     ///
     /// # Errors
     /// Those of [`NvramSegments::new`].
@@ -274,9 +274,9 @@ impl NvramSegments {
         self.segments_for(self.groups[group].entries)
     }
 
-    /// Returns the number of free NVRAM segments that a host bind (mapping without a program) needs: one for its entry,
-    /// enough to copy the longest chain (entries of one block), which that entry may have lengthened, and one for each
-    /// of [`EXTRA_GROUPS`].
+    /// Returns the number of free NVRAM segments without which the host may not bind (map without a program): one for
+    /// the new entry, enough to copy the longest chain (entries of one block), which this entry may have lengthened,
+    /// and one for each of [`EXTRA_GROUPS`].
     fn reserve(&self) -> u32 {
         1 + (self.sizes.largest() + 1) + EXTRA_GROUPS
     }
@@ -301,8 +301,9 @@ impl NvramSegments {
         SegmentHead::decode([io.nvram()[at], io.nvram()[at + 1]])
     }
 
-    /// Returns the reverse-map entry in a slot of an NVRAM segment, and its atomic command if any; `None` if the slot
-    /// is empty or torn. `first` is the first page of the block to which the entry's page offset is relative.
+    /// Decodes the reverse-map entry in a slot of an NVRAM segment, with the atomic remap command to which it belongs,
+    /// if any; `None` if the slot is empty or torn. `first` is the first page of the block to which the entry's page
+    /// offset is relative.
     fn slot<N: Nand>(
         &self,
         io: &Store<N>,
@@ -313,7 +314,8 @@ impl NvramSegments {
         Some((ReverseMapEntry::decode(words, first)?, command))
     }
 
-    /// Returns the first page of the block `owner`, to which page offsets in its reverse-map entries are relative.
+    /// Returns the first page of the block `owner`, to which page offsets in its reverse-map entries are relative; page
+    /// 0 for the tombstones (records of trims).
     fn first_page<N: Nand>(io: &Store<N>, owner: BlockId) -> Ppn {
         if owner == BlockId::NONE { Ppn(0) } else { io.geometry().first_page(owner) }
     }
@@ -352,8 +354,8 @@ impl NvramSegments {
         self.free += 1;
     }
 
-    /// Appends a reverse-map entry to the chain of NVRAM segments that `group` describes: an existing chain of a block,
-    /// or one that compaction is building.
+    /// Appends a reverse-map entry to the chain of NVRAM segments of block `owner`, which `group` describes: the
+    /// present chain of the block, or the one that compaction is building.
     fn append<N: Nand>(
         &mut self,
         io: &mut Store<N>,
@@ -409,7 +411,7 @@ impl NvramSegments {
         Ok(())
     }
 
-    /// Bytes of NVRAM that a scan of the segments of block number `index` reads.
+    /// Returns the bytes of NVRAM that a scan of the segments of block number `index` reads.
     fn group_bytes(&self, index: usize) -> u64 {
         self.size(index) as u64 * self.segment_bytes as u64
     }
@@ -430,8 +432,8 @@ impl NvramSegments {
         }
     }
 
-    /// Frees the chain of NVRAM segments that begins with `first`. The first store makes the whole chain garbage for
-    /// recovery.
+    /// Frees the chain of `segments` NVRAM segments that begins with `first`. Zeroing its first head makes the whole
+    /// chain garbage for recovery.
     fn free_chain<N: Nand>(&mut self, io: &mut Store<N>, first: u32, segments: u32) -> Result<()> {
         self.commands.vouch(io)?;
         let mut at = Some(first).filter(|_| segments > 0);
@@ -463,9 +465,10 @@ impl NvramSegments {
             && (kept == 0 || after < self.free)
     }
 
-    /// Chooses the block whose NVRAM segments active GC compacts: the one with the most superseded entries among those
-    /// worth compacting (paper), otherwise the tombstones (records of trims). O(blocks), but O(1) if nothing changed
-    /// since the last search found none.
+    /// Chooses the block whose NVRAM segments active GC (compaction) empties next: the one with the most superseded
+    /// entries among those worth compacting (as in Remap-SSD), otherwise the tombstones (records of trims). Returns its
+    /// number, or `None` if compaction would free nothing. O(blocks), but O(1) if nothing changed since the last search
+    /// found none.
     fn choose(&mut self) -> Option<usize> {
         if !self.may_free_space {
             return None;
@@ -477,8 +480,8 @@ impl NvramSegments {
         chosen
     }
 
-    /// Compacts the NVRAM segments of one block after the other (active GC of the paper) until `enough` holds; `false`
-    /// if no further block is worth compacting.
+    /// Compacts the NVRAM segments of one block after the other (active GC of Remap-SSD) until `enough` returns true;
+    /// returns `false` if no further block is worth compacting.
     fn compact_until<N: Nand>(
         &mut self,
         io: &mut Store<N>,
@@ -492,9 +495,9 @@ impl NvramSegments {
         Ok(true)
     }
 
-    /// Compacts the NVRAM segments of one block (active GC): copies entries that are still needed to a new chain,
-    /// records tombstones (records of trims) for sources of superseded relocations, and frees the old chain. If that
-    /// would free no segment, only updates the count of superseded entries.
+    /// Compacts the NVRAM segments of block number `index` (active GC): copies entries that are still needed to a new
+    /// chain, records tombstones for the sources of superseded relocations, and frees the old chain. If that would free
+    /// no segment, only updates the count of superseded entries.
     fn compact<N: Nand>(&mut self, io: &mut Store<N>, index: usize, needed: LivenessOf<'_>) -> Result<()> {
         let tombstones = self.tombstones();
         self.tombstones_may_expire &= index != tombstones;
@@ -534,8 +537,8 @@ impl NvramSegments {
         self.segments_for(self.groups[group].entries + more) - self.size(group)
     }
 
-    /// Finds the first segment head of each block's chain during recovery, as `(sequence, segment)`. Of two first heads
-    /// of one block the older is taken, because the younger begins an unfinished copy.
+    /// Finds, during recovery, the first segment of each block's chain in NVRAM, as `(sequence number, segment)`. Of
+    /// two first segments of one block the older is taken, because the younger one begins an unfinished copy.
     fn first_heads<N: Nand>(&self, io: &Store<N>) -> Vec<Option<(u64, u32)>> {
         let mut firsts: Vec<Option<(u64, u32)>> = vec![None; self.groups.len()];
         for segment in 0..self.count {
@@ -547,9 +550,9 @@ impl NvramSegments {
         firsts
     }
 
-    /// Zeroes the rest of a torn entry after the `count` intact entries of an NVRAM segment. With two-word entries this
-    /// is not needed: the next entry overwrites word 0 before word 1 counts. With three words, an old word could
-    /// complete the next entry.
+    /// Zeroes the words of a torn entry that follows the `count` intact entries of an NVRAM segment. With two-word
+    /// entries this is not needed: the next entry overwrites word 0 before word 1 counts. With three words, an old word
+    /// could complete the next entry.
     fn zero_torn<N: Nand>(&self, io: &mut Store<N>, segment: u32, count: u32) -> Result<()> {
         let form = self.commands.form;
         if form == EntryLayout::Single || count == self.segment_entries() {
@@ -558,7 +561,8 @@ impl NvramSegments {
         form.zero(io, self.word(segment, 1 + count))
     }
 
-    /// After a power loss, zeroes the entries of atomic commands that were not recorded completely, newest first.
+    /// Zeroes, after a power loss, the reverse-map entries of atomic commands that were not recorded completely, newest
+    /// first.
     fn discard_torn_commands<N: Nand>(
         &mut self,
         io: &mut Store<N>,
@@ -580,7 +584,8 @@ impl NvramSegments {
         slots.iter().try_for_each(|&(at, _)| self.commands.form.zero(io, at))
     }
 
-    /// Appends each intact reverse-map entry of a chain of NVRAM segments to `slots`, with the index of its first word.
+    /// Appends to `slots` each intact reverse-map entry of the chain of NVRAM segments that begins with `first`, with
+    /// the index of its first NVRAM word.
     fn collect_slots<N: Nand>(
         &self,
         io: &Store<N>,
@@ -649,8 +654,8 @@ impl ReverseMap for NvramSegments {
         })
     }
 
-    /// Records a reverse-map entry in O(1): one random access to the table of chains and one to the NVRAM. Stores the
-    /// entry, and a head and a link if a segment is opened.
+    /// Records a reverse-map entry in the last NVRAM segment of its block. O(1): one random access to the table of
+    /// chains and one to the NVRAM. Stores the entry; if it needs a new segment, also a head and a link.
     fn record_entry<N: Nand>(
         &mut self,
         io: &mut Store<N>,

@@ -11,11 +11,11 @@ use crate::tables::SlotIndex;
 #[derive(Clone, Debug)]
 pub(super) struct GeckoBuffer {
     keys: Vec<u32>,
-    /// Bitmap of invalid pages of each buffered Gecko entry (a part of a block), `part_bytes` bytes each, followed by
-    /// zeros.
+    /// Bitmaps of invalid pages of the buffered Gecko entries (each covers a part of a block), all of one size, in the
+    /// order of `keys`, followed by zeros.
     bitmaps: Vec<u8>,
     part_bytes: usize,
-    /// Hash index of the keys of buffered Gecko entries: position of each key in `keys`.
+    /// Hash index from the key of a buffered Gecko entry to its position in `keys`.
     index: SlotIndex,
     /// Number of reports (invalid pages and opened blocks) that were added since the Gecko buffer was empty.
     pub(super) insertions: u64,
@@ -53,8 +53,8 @@ impl GeckoBuffer {
         slot
     }
 
-    /// Records a page as invalid in the buffer of the Gecko LSM tree in RAM: sets its bit in the bitmap of the entry
-    /// `key`, which is a part of a block.
+    /// Records a page as invalid in the buffer of Logarithmic Gecko in RAM: sets bit `bit` in the bitmap of entry
+    /// `key`, which covers a part of a block.
     #[inline]
     pub(super) fn set_invalid(&mut self, key: u32, bit: u32) {
         let slot = self.find_or_add(key);
@@ -112,8 +112,8 @@ impl GeckoBuffer {
         &self.bitmaps[self.place(slot)]
     }
 
-    /// Copies the buffered Gecko entries (key and bitmap of a part of a block) in key order, to be written to flash as
-    /// a sorted run.
+    /// Copies the buffered Gecko entries (key and bitmap of a part of a block), sorted by key, to be written to flash
+    /// as a run.
     pub(super) fn to_frozen(&self) -> FrozenBuffer {
         // Key and slot in one number, because sorting is most of the cost of a flush.
         let keyed = self.keys.iter().zip(0u64..).map(|(&key, slot)| u64::from(key) << 32 | slot);

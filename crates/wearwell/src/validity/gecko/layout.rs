@@ -37,14 +37,15 @@ pub(super) struct GeckoLayout {
     /// Number of entry keys per block: one for each part of its bitmap of invalid pages, and one for its erase marker
     /// ("all older entries of the block are obsolete").
     pub(super) keys_per_block: u32,
-    /// Number of flash pages that one part of a block's bitmap of invalid pages covers, which is one Gecko LSM entry.
+    /// Number of flash pages that one part of a block has. One entry of Logarithmic Gecko holds the bitmap of invalid
+    /// pages of one part.
     part_pages: u32,
     /// Bytes of a Gecko LSM entry: key, and bitmap of the invalid pages of a part of a block.
     pub(super) entry_bytes: usize,
     /// Maximum number of Gecko LSM entries (key and bitmap of a part of a block) on a flash page.
     pub(super) page_entries: u32,
-    /// Number of Gecko LSM entries (key and bitmap of a part of a block) for which the buffer in RAM is meant (V):
-    /// after as many reports it is flushed.
+    /// Number of Gecko LSM entries (key and bitmap of a part of a block) for which the buffer in RAM is meant (V). The
+    /// buffer is flushed after as many reports.
     pub(super) buffer_entries: u32,
     by_block: Divider,
     by_part: Divider,
@@ -101,7 +102,7 @@ impl GeckoLayout {
         vec![0; self.page_bytes]
     }
 
-    /// Bytes of the bitmap of invalid pages of one part of a block.
+    /// Returns the bytes of the bitmap of invalid pages of one part of a block.
     pub(super) fn part_bytes(&self) -> usize {
         self.entry_bytes - GECKO_KEY_BYTES
     }
@@ -135,7 +136,7 @@ impl GeckoLayout {
         self.by_slot.quotient(key) * self.keys_per_block == key
     }
 
-    /// Returns the pages of a block, each with its offset in the block.
+    /// Returns the PPN and the offset of each page of a block.
     pub(super) fn pages_of_block(&self, block: BlockId) -> impl Iterator<Item = (Ppn, u32)> + use<> {
         let first = block.0 * self.block_pages;
         (0..self.block_pages).map(move |k| (Ppn(first + k), k))
@@ -193,20 +194,20 @@ impl GeckoLayout {
         full + beyond.div_ceil(self.page_room(0)) as u32
     }
 
-    /// Returns the number of bytes that are free on a page of a sorted run of the Gecko LSM tree that holds `entries`
-    /// entries.
+    /// Returns the number of free bytes on a page of a Gecko LSM run, after its header and `entries` entries.
     fn page_room(&self, entries: u32) -> usize {
         self.page_bytes - HEADER_BYTES - entries as usize * self.entry_bytes
     }
 
-    /// Returns the size of the largest possible sorted run of the Gecko LSM tree, with an entry for every part of every
-    /// block, as a multiple of the buffer's size.
+    /// Returns the size, as a multiple of the buffer's size, of the largest possible sorted run of the Gecko LSM tree:
+    /// with an entry for every part of every block.
     pub(super) fn max_size_in_buffers(&self) -> u32 {
         self.size_in_buffers(self.blocks * self.keys_per_block)
     }
 }
 
-/// Entries of the Gecko LSM tree, each a key and the bitmap of a part of a block, in key order and adjacent in memory.
+/// View of entries of the Gecko LSM tree (each a key and the bitmap of a part of a block) that are sorted by key and
+/// adjacent in memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct GeckoEntries<'a> {
     bytes: &'a [u8],
@@ -237,9 +238,9 @@ impl<'a> GeckoEntries<'a> {
         key_at(self.bytes, k * self.stride)
     }
 
-    /// Returns the number of Gecko LSM entries with keys less than `key`. Keys are roughly evenly spread, so the search
-    /// begins at the index expected then and doubles its steps from there: it touches two or three cache lines of a
-    /// page. O(log n) at worst.
+    /// Returns the number of Gecko LSM entries with keys less than `key`. Keys are roughly evenly spread. So the search
+    /// begins at the index where the key is expected, and doubles its steps from there: it touches two or three cache
+    /// lines of a page. O(log n) at worst.
     pub(super) fn count_keys_below(&self, key: u32) -> usize {
         let Some(last) = self.len().checked_sub(1) else { return 0 };
         let guess = expected_rank(key, self.key(0), self.key(last), last);
@@ -251,8 +252,8 @@ impl<'a> GeckoEntries<'a> {
         low
     }
 
-    /// Returns a lower and an upper bound of the number of Gecko LSM entries with keys less than `key`; the closer
-    /// `guess` is to that number, the closer they are.
+    /// Returns a lower and an upper bound of the number of Gecko LSM entries with keys less than `key`. The bounds are
+    /// the closer, the closer `guess` is to that number.
     fn surrounding(&self, key: u32, guess: usize) -> (usize, usize) {
         let (mut low, mut high, mut step) = (guess, guess, 4);
         if self.key(guess) < key {
@@ -267,8 +268,8 @@ impl<'a> GeckoEntries<'a> {
         (low, high)
     }
 
-    /// Sets in `invalid` the bits of the block's pages that these Gecko LSM entries record as invalid. Returns whether
-    /// the block's erase marker is among the entries, so that older runs need not be read.
+    /// Sets in `invalid` the bits of the pages of `block` that these Gecko LSM entries record as invalid. Returns
+    /// whether the block's erase marker is among the entries, in which case older runs need not be read.
     pub(super) fn mark_invalid_pages(
         &self,
         layout: &GeckoLayout,
@@ -305,8 +306,8 @@ pub(super) fn key_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes[at..at + GECKO_KEY_BYTES].try_into().expect("a key has four bytes"))
 }
 
-/// Header of a flash page of a sorted run of the Gecko LSM tree: index of the page in the run, number of its entries,
-/// whether it is the last page.
+/// Header of a flash page of a Gecko LSM run: index of the page in the run, number of its entries, and whether it is
+/// the last page of the run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct RunPageHeader {
     pub(super) page_index: u32,
@@ -328,19 +329,19 @@ pub(super) struct RunPostamble {
     pub(super) coverage: FlushCoverage,
 }
 
-/// Which flushes of the buffer of the Gecko LSM tree (by number) a run contains, and the sequence number when the last
-/// of them was frozen.
+/// Range of flushes of the buffer (by number) whose entries a run of the Gecko LSM tree contains, and the sequence
+/// number at which the buffer of the last flush was frozen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct FlushCoverage {
     pub(super) first_flush: u64,
     pub(super) last_flush: u64,
-    /// Sequence number at which the buffer of flush `last` was frozen: every page invalidated before is recorded in
-    /// this sorted run of the Gecko LSM tree or in older ones.
+    /// Sequence number at which the buffer of flush `last_flush` was frozen. Every page invalidated before is recorded
+    /// in this sorted run of the Gecko LSM tree or in older runs.
     pub(super) flush_time: u64,
 }
 
 impl FlushCoverage {
-    /// Returns the range of buffer flushes that a merge of this sorted run of the Gecko LSM tree with a newer run
+    /// Returns the range of buffer flushes that the result of merging this run of the Gecko LSM tree with a newer run
     /// covers.
     pub(super) fn joined_with(self, newer: Self) -> Self {
         Self { first_flush: self.first_flush.min(newer.first_flush), ..newer }
@@ -378,7 +379,8 @@ impl RunPageDraft {
         Self { bytes: layout.blank_page(), entries: 0 }
     }
 
-    /// Appends as many of these Gecko LSM entries as fit the page; returns their number and their bytes.
+    /// Appends as many of these Gecko LSM entries as fit to the page. Returns the number of entries appended, and their
+    /// bytes.
     pub(super) fn push(&mut self, entries: &[u8], layout: &GeckoLayout) -> (u32, usize) {
         let count = ((entries.len() / layout.entry_bytes) as u32).min(layout.page_entries - self.entries);
         let bytes = count as usize * layout.entry_bytes;
@@ -393,9 +395,9 @@ impl RunPageDraft {
         put(&mut self.bytes, 6, &u16::from(last).to_le_bytes());
     }
 
-    /// Writes to the page, after its entries, as many `keys` of the sorted run's directory as fit, and the summary
-    /// `end` if there is room for all keys and for it. Returns the number of keys written, and whether this is the last
-    /// page of the run.
+    /// Writes to the page, after its entries, as many `keys` of the run's directory as fit. Also writes the summary
+    /// `end` of the run, if all keys and the summary fit. Returns the number of keys written, and whether this is the
+    /// last page of the run.
     pub(super) fn put_directory(
         &mut self,
         keys: &[u32],
@@ -422,8 +424,8 @@ impl RunPageDraft {
     }
 }
 
-/// Reads, from a page of a sorted run of the Gecko LSM tree, keys of the run's directory (the first key of each page)
-/// and appends them to `keys`. `missing` is the number of keys that earlier pages did not hold.
+/// Appends to `keys` the part of a run's directory (first key of each page) that a page of the Gecko LSM run holds.
+/// `missing` is the number of directory keys that earlier pages did not hold.
 pub(super) fn directory_part(page: &[u8], missing: usize, layout: &GeckoLayout, keys: &mut Vec<u32>) {
     let room = layout.page_room(page_header(page).entry_count as u32);
     let start = page.len() - room;

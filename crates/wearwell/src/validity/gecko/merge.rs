@@ -19,20 +19,21 @@ use crate::nand::Nand;
 use crate::operation::Cause;
 use crate::store::Store;
 
-/// Number that is greater than the key of every Gecko LSM entry.
+/// Key that is greater than those of all Gecko LSM entries.
 const NO_KEY: u32 = u32::MAX;
 
-/// One sorted input of a merge of sorted runs of the Gecko LSM tree, with its current page in RAM.
+/// One sorted input of a merge in the Gecko LSM tree: a buffer, or a run with its current page in RAM.
 #[derive(Clone, Debug)]
 struct MergeInput {
-    /// Bytes of the current page of the sorted run that is merged, or of all entries of a buffer.
+    /// Bytes of the current page of the run that is merged, or of all entries if the input is a buffer.
     bytes: Vec<u8>,
     at: usize,
     end: usize,
-    /// Index of the sorted run of the Gecko LSM tree, and its next page to read; `None` for a buffer.
+    /// Index of the run of the Gecko LSM tree that is the input, and the index of its next page to read; `None` for a
+    /// buffer.
     source: Option<(usize, usize)>,
-    /// Key in a merge of Gecko runs: entries of this input with lesser keys are obsolete, because a newer input holds
-    /// the erase marker of their block.
+    /// Key below which entries of this merge input are obsolete, because a newer input holds the erase marker of their
+    /// block.
     obsolete_below: u32,
 }
 
@@ -49,14 +50,13 @@ impl MergeInput {
         self.source.is_some_and(|(run, page)| page < runs[run].first_keys.len())
     }
 
-    /// Returns the key below which this input of a merge of Gecko runs has no entry left on flash: all such entries are
-    /// in RAM.
+    /// Returns the key below which all entries of this merge input are in RAM, so that the pages still to be read have
+    /// none.
     fn known_below(&self, runs: &[GeckoRun], layout: &GeckoLayout) -> u32 {
         if self.continues(runs) { key_at(&self.bytes, self.end - layout.entry_bytes) + 1 } else { NO_KEY }
     }
 
-    /// Consumes the entries of this input of a merge of Gecko runs with keys less than `key`; returns their range of
-    /// bytes.
+    /// Consumes the entries of this merge input with keys less than `key`. Returns the range of their bytes.
     fn take_below(&mut self, key: u32, layout: &GeckoLayout) -> Range<usize> {
         let from = self.at;
         let entries = GeckoEntries::new(&self.bytes[from..self.end], layout.entry_bytes);
@@ -69,8 +69,7 @@ impl MergeInput {
 #[derive(Clone, Debug)]
 pub(super) struct MergedEntries {
     inputs: Vec<MergeInput>,
-    /// The current batch of merged Gecko LSM entries: all with keys that no page still on flash can contain. `taken`:
-    /// bytes of the batch that the caller has consumed.
+    /// Current batch of merged Gecko LSM entries: all entries with keys that no page still to be read can contain.
     merged_batch: Vec<u8>,
     taken: usize,
     /// Buffer in which the next batch of merged Gecko LSM entries is built.
@@ -100,8 +99,8 @@ impl MergedEntries {
         Self { inputs, merged_batch: Vec::new(), taken: 0, next_batch: Vec::new(), drops_markers, cause }
     }
 
-    /// Returns the next merged Gecko LSM entries, adjacent in memory; none if the inputs are exhausted. After an error
-    /// the call can be repeated.
+    /// Returns the bytes of the next merged Gecko LSM entries, adjacent in memory; an empty slice if the inputs are
+    /// exhausted. After an error the call can be repeated.
     pub(super) fn next_entries<N: Nand>(
         &mut self,
         io: &mut Store<N>,
@@ -118,13 +117,12 @@ impl MergedEntries {
         Ok(&self.merged_batch[self.taken..])
     }
 
-    /// Marks the first `bytes` bytes of the merged Gecko LSM entries that [`MergedEntries::next_entries`] returned as
-    /// consumed.
+    /// Marks the first `bytes` bytes of the merged entries returned by [`MergedEntries::next_entries`] as consumed.
     pub(super) fn consume(&mut self, bytes: usize) {
         self.taken += bytes;
     }
 
-    /// Reads the next page of every sorted run of the Gecko LSM tree in the merge whose page in RAM is used up.
+    /// Reads the next page of every input run of the merge whose current page is used up.
     fn load<N: Nand>(&mut self, io: &mut Store<N>, runs: &[GeckoRun], layout: &GeckoLayout) -> Result<()> {
         for input in &mut self.inputs {
             if !input.is_exhausted() || !input.continues(runs) {
@@ -138,7 +136,7 @@ impl MergedEntries {
         Ok(())
     }
 
-    /// Merges the next batch of Gecko LSM entries: all entries in RAM with keys that no page still on flash can
+    /// Merges the next batch of Gecko LSM entries: all entries in RAM with keys that no page still to be read can
     /// contain.
     fn merge(&mut self, runs: &[GeckoRun], layout: &GeckoLayout) {
         let known_below = self.inputs.iter().map(|input| input.known_below(runs, layout));
@@ -166,12 +164,12 @@ impl MergedEntries {
     }
 }
 
-/// Two sorted lists of Gecko LSM entries to be merged, a newer and an older one.
+/// Two lists of Gecko LSM entries to be merged, a newer and an older one, each sorted by key.
 struct MergePair<'a> {
     newer: &'a [u8],
     older: &'a [u8],
-    /// Key in a merge of two lists of Gecko LSM entries: entries of the older list with lesser keys are obsolete,
-    /// because a newer list holds the erase marker of their block.
+    /// Key below which entries of the older list are obsolete, because a list merged earlier, which is newer, holds the
+    /// erase marker of their block.
     obsolete_below: u32,
     drops_markers: bool,
 }
@@ -182,7 +180,7 @@ type EntryWord = [u8; 8];
 
 impl MergePair<'_> {
     /// Merges the two lists of Gecko LSM entries into `into`. Returns the key below which later entries of the older
-    /// list are obsolete.
+    /// input are obsolete, because of an erase marker.
     fn join(self, layout: &GeckoLayout, into: &mut Vec<u8>) -> u32 {
         if layout.entry_bytes == size_of::<EntryWord>() {
             self.join_balanced(layout, into)
@@ -286,21 +284,21 @@ fn is_marker(entry: u64) -> bool {
     entry >> u32::BITS == 0
 }
 
-/// Returns the index of the first Gecko LSM entry, from `at` on, whose key is not less than `obsolete_below`. The
-/// skipped entries, few because they are those of one block, are obsolete.
+/// Returns the index of the first Gecko LSM entry, from `at` on, whose key is at least `obsolete_below`. The entries
+/// skipped are obsolete, and few, because they belong to one block.
 fn not_void(entries: &[EntryWord], at: usize, obsolete_below: u32) -> usize {
     let void = entries[at..].iter().take_while(|entry| key_at(*entry, 0) < obsolete_below);
     at + void.count()
 }
 
-/// Merges the bitmap of `from` into that of `into`, a Gecko LSM entry with the same key, by OR.
+/// Merges the bitmap of the Gecko LSM entry `from` by OR into that of the entry `into`, which has the same key.
 #[inline]
 fn join_bitmaps(into: &mut [u8], from: &[u8]) {
     into[GECKO_KEY_BYTES..].iter_mut().zip(&from[GECKO_KEY_BYTES..]).for_each(|(into, from)| *into |= from);
 }
 
-/// A merge of Logarithmic Gecko (LSM tree of invalid pages) in progress: a range of the runs on flash, possibly with
-/// the frozen buffer, becomes one run.
+/// A merge of Logarithmic Gecko (LSM tree of invalid pages) in progress, which writes one output run. Its inputs are
+/// adjacent runs on flash, with or without the frozen buffer.
 #[derive(Clone, Debug)]
 pub(super) struct RunMerge {
     /// Range of the sorted runs of the Gecko LSM tree on flash, by index, that are inputs of the merge.
@@ -328,9 +326,8 @@ impl RunMerge {
         self.writer.append_page(io, exhausted, layout)
     }
 
-    /// Fills the current page of the sorted run that a merge writes with merged Gecko LSM entries; returns `true` if no
-    /// entry is left. The next entries are fetched even if the page is full, so that a full last page is known to be
-    /// the last.
+    /// Fills the current page of the output run of a Gecko merge with merged entries. Returns `true` if no entry is
+    /// left. The next entries are fetched even if the page is full, so that a full last page is known to be the last.
     fn fill_page<N: Nand>(
         &mut self,
         io: &mut Store<N>,

@@ -54,11 +54,11 @@ use crate::tables::prefetch::PREFETCHED_PAGES;
 /// When the sorted runs of Logarithmic Gecko (LSM tree of invalid pages) on flash are merged.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum MergeMode {
-    /// A flush of the buffer makes a sorted run at level 0 of the merge tree. Two runs of one level are merged, and the
-    /// result may be merged with the next older run.
+    /// Each flush of the buffer writes a sorted run at level 0 of the merge tree. Two runs of one level are then merged
+    /// into one, whose level may require a merge with the next older run.
     Pairwise,
-    /// A flush of the buffer, and all sorted runs of the tree that the chain of pairwise merges could reach, are merged
-    /// at once (appendix A).
+    /// Each flush merges the buffer, in one step, with all sorted runs that a chain of pairwise merges would reach
+    /// (appendix A of the `GeckoFTL` paper).
     MultiWay,
 }
 
@@ -67,8 +67,8 @@ pub enum MergeMode {
 pub struct GeckoOptions {
     /// Size ratio of adjacent levels of the merge tree (T), at least 2.
     pub size_ratio: u32,
-    /// Number of parts into which the bitmap of a block's invalid pages is cut (S), each an entry of its own; 1 is
-    /// without entry-partitioning.
+    /// Number of parts (S) into which the bitmap of a block's invalid pages is cut. Each part has an entry of its own.
+    /// 1 means no entry-partitioning.
     pub parts_per_block: u32,
     /// When the sorted runs of the Gecko LSM tree on flash are merged.
     pub merge_mode: MergeMode,
@@ -93,18 +93,18 @@ impl GeckoOptions {
 pub struct GeckoCounts {
     /// Number of pages reported as invalid to Logarithmic Gecko (LSM tree of invalid pages).
     pub invalid_page_reports: u64,
-    /// Number of blocks reported as opened: each adds an erase marker, which makes all older entries of the block
-    /// obsolete.
+    /// Number of erase markers added: one for each block reported as opened. A marker makes all older entries of its
+    /// block obsolete.
     pub erase_markers: u64,
-    /// Queries to Logarithmic Gecko (LSM tree of invalid pages) for the valid pages of a block.
+    /// Number of queries to Logarithmic Gecko (LSM tree of invalid pages) for the valid pages of a block.
     pub queries: u64,
-    /// Flash pages read by queries for the valid pages of a block; all other reads of Logarithmic Gecko (LSM tree of
-    /// invalid pages) are those of merges.
+    /// Number of flash pages read to answer queries for the valid pages of a block. All other reads of Logarithmic
+    /// Gecko (LSM tree of invalid pages) belong to merges.
     pub query_reads: u64,
 }
 
-/// A buffer of Logarithmic Gecko (LSM tree of invalid pages) that is being written to flash, and the numbers of the
-/// flushes that its run covers.
+/// A buffer of Logarithmic Gecko (LSM tree of invalid pages) that is being written to flash, and the number of its
+/// flush.
 #[derive(Clone, Debug)]
 struct BufferFlush {
     frozen: FrozenBuffer,
@@ -123,9 +123,9 @@ pub struct Gecko {
     flush: Option<BufferFlush>,
     /// Complete runs (sorted entries on flash) of the merge tree, newest first.
     runs: Vec<GeckoRun>,
-    /// Index of the newest sorted run of the Gecko LSM tree that is not at a lower level than the next older one: the
-    /// two must be merged; `None` if no merge is due. Every host write needs the value, and it changes only with the
-    /// runs ([`Gecko::set_runs`]).
+    /// Index of the newer of two adjacent sorted runs of the Gecko LSM tree that must be merged, because the newer is
+    /// not at a lower level than the older; `None` if no merge is due. Stored because every host write needs the value,
+    /// and it changes only with the runs ([`Gecko::set_runs`]).
     next_pair_to_merge: Option<usize>,
     merge: Option<RunMerge>,
     next_run: u32,
@@ -166,12 +166,12 @@ impl Gecko {
         })
     }
 
-    /// Options with which the Gecko LSM tree was created.
+    /// Returns the options with which the Gecko LSM tree was created.
     pub fn options(&self) -> GeckoOptions {
         self.options
     }
 
-    /// Counts of reports and queries of the Gecko LSM tree since they were last cleared.
+    /// Returns the counts of reports and queries of the Gecko LSM tree since they were last cleared.
     pub fn counts(&self) -> GeckoCounts {
         self.counts
     }
@@ -181,8 +181,8 @@ impl Gecko {
         self.counts = GeckoCounts::default();
     }
 
-    /// Returns the number of reports of invalid pages after which the buffer is flushed to flash (V): the number of
-    /// entries of a sorted run of one page.
+    /// Returns the number of reports (invalid pages and opened blocks) after which the buffer of Logarithmic Gecko is
+    /// flushed to flash (V). It equals the number of entries that fit a sorted run of one page.
     pub fn buffer_entries(&self) -> u32 {
         self.layout.buffer_entries
     }
@@ -229,8 +229,8 @@ impl Gecko {
         self.buffer.insertions + self.flush.as_ref().map_or(0, |flush| flush.frozen.insertions)
     }
 
-    /// Returns the pages of `block` that were reported as invalid since it was opened, ascending. For audits: reads are
-    /// not counted.
+    /// Returns the pages of `block`, in ascending order, that were reported as invalid since the block was opened. For
+    /// audits: flash reads are not counted.
     ///
     /// # Errors
     /// Any error of the flash.
@@ -248,10 +248,10 @@ impl Gecko {
             .collect())
     }
 
-    /// Sets in `invalid` the bits of a block's invalid pages, from the newest source (buffer, frozen buffer, runs on
-    /// flash) to the first that holds the block's erase marker. Reads one page per run, or two adjacent ones if the
-    /// entries of the block straddle them (more only if a block has more parts than a page has entries). Reads none of
-    /// a run whose keys cannot include the block.
+    /// Sets in `invalid` the bits of a block's invalid pages. Queries the buffer, the frozen buffer and the runs on
+    /// flash, newest first, up to the first that holds the block's erase marker. Reads one page per run, or two
+    /// adjacent ones if the entries of the block straddle them (more only if a block has more parts than a page has
+    /// entries). Reads no page of a run whose keys cannot include the block.
     fn mark_block(
         &self,
         block: BlockId,
@@ -284,8 +284,8 @@ impl Gecko {
         Ok(())
     }
 
-    /// Prefetches what a query for the valid pages of `block` will access in the pages of all sorted runs of the Gecko
-    /// LSM tree (see [`crate::tables::prefetch`]).
+    /// Prefetches the memory that a query for the valid pages of `block` will access in the pages of all sorted runs of
+    /// the Gecko LSM tree (see [`crate::tables::prefetch`]).
     fn prefetch_query<N: Nand>(&self, io: &Store<N>, block: BlockId) {
         let marker = self.layout.erase_marker_key(block);
         let (mut pages, mut words) =
@@ -322,8 +322,9 @@ impl Gecko {
         self.flush_requested || self.buffer.insertions >= self.layout.buffer_entries as u64
     }
 
-    /// Writes one page of the merge or flush of the Gecko LSM tree that is in progress, or of the next one that is due.
-    /// Cold: most calls of `write_deferred` have nothing to write.
+    /// Writes one page of the merge or flush of the Gecko LSM tree that is in progress; if none is, starts the next one
+    /// that is due and writes its first page. Marked cold, because most calls of `write_deferred` have nothing to
+    /// write.
     #[cold]
     fn step<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         let is_early = self.flush_requested;
@@ -369,8 +370,8 @@ impl Gecko {
         self.next_flush += 1;
     }
 
-    /// Returns the number of sorted runs of the Gecko LSM tree with which the flush of the buffer is merged: all whose
-    /// level the merge result can reach.
+    /// Returns the number of runs of the Gecko LSM tree with which a flush of the buffer is merged: the newest ones, as
+    /// long as the result grows to the level of the next run.
     fn count_runs_to_merge(&self) -> usize {
         let flush = self.flush.as_ref().expect("a buffer was frozen");
         let mut units = self.layout.size_in_buffers(flush.frozen.len());
@@ -503,10 +504,10 @@ impl Validity for Gecko {
         at_rest + in_progress * largest
     }
 
-    /// Bytes of RAM of Logarithmic Gecko (LSM tree of invalid pages), by data structure: the buffer; one page per input
-    /// of a merge (the frozen buffer is one) and one for its output; directories with 8 bytes for every page that the
-    /// runs can have. Appendix B reckons with twice the largest run instead, which is the average and not the maximum
-    /// (see [`Validity::metadata_pages`]).
+    /// Returns the bytes of RAM of Logarithmic Gecko (LSM tree of invalid pages), by data structure: the buffer; one
+    /// page per input of a merge (the frozen buffer is one) and one for its output; directories with 8 bytes for every
+    /// page that the runs can have. Appendix B of the `GeckoFTL` paper assumes twice the largest run instead, which is
+    /// the average and not the maximum (see [`Validity::metadata_pages`]).
     fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
         let page = self.page.len() as u64;
         let inputs = match self.options.merge_mode {

@@ -45,8 +45,8 @@ impl Gecko {
         self.merge = None;
     }
 
-    /// Returns the flash pages of the complete sorted runs of the Gecko LSM tree, as (run number, PPN): after a
-    /// recovery these are the valid ones of all validity pages.
+    /// Returns the run number and PPN of every flash page of the complete sorted runs of the Gecko LSM tree. After a
+    /// recovery, all other validity pages are obsolete.
     pub fn live_run_pages(&self) -> impl Iterator<Item = (u32, Ppn)> + '_ {
         self.runs.iter().flat_map(|run| run.page_ppns.iter().map(|&place| (run.number, place)))
     }
@@ -94,9 +94,9 @@ impl Gecko {
     }
 }
 
-/// Returns the PPNs of the pages of every sorted run of the Gecko LSM tree, by run number, in the order in which the
-/// pages were first written. Of a page and its GC copies, which have the same generation (sequence number of the first
-/// program), the newest copy is used.
+/// Returns, for each run number of the Gecko LSM tree, the PPNs of the run's pages in the order in which they were
+/// first written. GC copies of a page share its generation (sequence number of the first program); the newest copy is
+/// used.
 fn pages_by_run(pages: &[(Ppn, Oob)]) -> BTreeMap<u32, Vec<Ppn>> {
     let mut runs = BTreeMap::<u32, BTreeMap<u64, (u64, Ppn)>>::new();
     for &(ppn, oob) in pages {
@@ -140,8 +140,8 @@ fn read_run<N: Nand>(
     Ok(Some(GeckoRun { number, entries, coverage, page_ppns: places, first_keys, last_key }))
 }
 
-/// Drops every sorted run of the Gecko LSM tree that is obsolete because another run covers its flushes of the buffer.
-/// The remaining runs must cover every flush exactly once.
+/// Drops every run of the Gecko LSM tree that is obsolete, because another run covers the same flushes of the buffer.
+/// Fails unless the remaining runs cover every flush exactly once.
 fn drop_obsolete(mut complete: Vec<GeckoRun>) -> Result<Vec<GeckoRun>> {
     complete.sort_by_key(|run| (run.coverage.first_flush, std::cmp::Reverse(run.coverage.last_flush)));
     let mut kept: Vec<GeckoRun> = Vec::new();

@@ -12,13 +12,13 @@ use crate::store::{Store, Stream};
 /// pages in RAM.
 #[derive(Clone, Debug)]
 pub(super) struct GeckoRun {
-    /// Number of the sorted run of the Gecko LSM tree: the owner in the OOB of its pages.
+    /// Number of the run of the Gecko LSM tree: the owner in the OOB of the run's pages.
     pub(super) number: u32,
     pub(super) entries: u32,
     pub(super) coverage: FlushCoverage,
     /// PPN of each page of the sorted run of the Gecko LSM tree.
     pub(super) page_ppns: Vec<Ppn>,
-    /// First key of each page with entries of the sorted run of the Gecko LSM tree: its directory.
+    /// Directory of the run of the Gecko LSM tree: the first key of each page that has entries.
     pub(super) first_keys: Vec<u32>,
     pub(super) last_key: u32,
 }
@@ -35,8 +35,8 @@ impl GeckoRun {
         &self.page_ppns[from..to]
     }
 
-    /// Returns the page of the sorted run of the Gecko LSM tree on which a search for a key ends, and the 4-byte words
-    /// that the search reads there if keys are evenly spread.
+    /// Returns the page of the Gecko LSM run that a search for `key` reads, and the 4-byte words of the page that the
+    /// search reads if keys are evenly spread; `None` if the run is empty.
     pub(super) fn search_start(
         &self,
         key: u32,
@@ -83,8 +83,8 @@ impl RunWriter {
         Self { run, page: RunPageDraft::new(layout), keys_written: 0 }
     }
 
-    /// Adds as many of these Gecko LSM entries as fit to the current page of the run; returns the number of bytes that
-    /// they take.
+    /// Adds as many of these Gecko LSM entries as fit to the current page of the run. Returns the number of bytes
+    /// added.
     pub(super) fn push(&mut self, entries: &[u8], layout: &GeckoLayout) -> usize {
         let is_first = self.page.entries == 0;
         let (count, bytes) = self.page.push(entries, layout);

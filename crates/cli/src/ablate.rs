@@ -13,13 +13,13 @@ use crate::jobs::run_at_once;
 use crate::output::print;
 use crate::progress::{Countdown, Reporter};
 use crate::run::{
-    InputSource, Outputs, config_with, failure, for_each_input, open_result_folder, planned, refuse_ignored,
-    sources,
+    InputSource, Outputs, checked_plan, config_with, for_each_input, input_sources, open_result_folder,
+    refuse_ignored_settings, replay_failure,
 };
 use crate::{Failure, Outcome};
 
 pub(crate) fn ablate(args: &AblateArgs) -> Result<Outcome, Failure> {
-    let outputs = Outputs::of(&args.run, args.traces.iter())?;
+    let outputs = Outputs::of_run_args(&args.run, args.traces.iter())?;
     let finished_results = open_result_folder(args.resume.as_deref())?;
     let mechanisms =
         AblatedMechanisms::parse_names(&args.parts).map_err(|error| Failure::of_usage(error.to_string()))?;
@@ -30,8 +30,9 @@ pub(crate) fn ablate(args: &AblateArgs) -> Result<Outcome, Failure> {
         ));
     }
     let whole = config_with(&args.run, &[mechanisms.subset_setting(mechanisms.full_subset())])?;
-    refuse_ignored(&whole, std::slice::from_ref(&args.design), &args.run)?;
-    let points = args.run.points().into_iter().map(|point| SweepPoint::of(args, &mechanisms, &point));
+    refuse_ignored_settings(&whole, std::slice::from_ref(&args.design), &args.run)?;
+    let points =
+        args.run.sweep_points().into_iter().map(|point| SweepPoint::of_settings(args, &mechanisms, &point));
     let points: Vec<SweepPoint> = points.collect::<Result<_, _>>()?;
     let desk = RunContext {
         args,
@@ -39,17 +40,17 @@ pub(crate) fn ablate(args: &AblateArgs) -> Result<Outcome, Failure> {
         reporter: &Reporter::new(args.run.quiet),
         finished_results: finished_results.as_ref(),
     };
-    let sources = sources(args.traces.iter(), &args.run, &config)?;
+    let sources = input_sources(args.traces.iter(), &args.run, &config)?;
     let mut ablations = Vec::new();
     let complete =
         for_each_input(&sources, desk.reporter, |source| desk.ablate_input(source, &points, &mut ablations))?;
     if ablations.is_empty() {
-        return Err(if complete { Failure::interrupted() } else { Failure::of_inputs() });
+        return Err(if complete { Failure::interrupted() } else { Failure::no_replayable_input() });
     }
     let is_whole = complete
         && ablations.len() == sources.len() * points.len()
         && ablations.iter().all(|ablation| !ablation.partial);
-    report(args, ablations, &outputs)?;
+    write_ablations(args, ablations, &outputs)?;
     Ok(if is_whole { Outcome::Done } else { Outcome::Partial })
 }
 
@@ -58,17 +59,21 @@ struct SweepPoint {
     /// Settings that distinguish this point from the others of the sweep.
     settings: String,
     /// Configuration of this point of the sweep, without a choice of content mechanisms.
-    base: Config,
+    base_config: Config,
     /// Distinct configurations of all subsets of content mechanisms. The field `names` has, for each of them, the name
     /// of the first subset with that configuration.
     configs: Vec<Config>,
-    names: Vec<String>,
+    subset_names: Vec<String>,
     /// For each subset of content mechanisms, the index of its configuration in `configs`.
-    of_subset: Vec<usize>,
+    config_index_of_subset: Vec<usize>,
 }
 
 impl SweepPoint {
-    fn of(args: &AblateArgs, mechanisms: &AblatedMechanisms, point: &[String]) -> Result<Self, Failure> {
+    fn of_settings(
+        args: &AblateArgs,
+        mechanisms: &AblatedMechanisms,
+        point: &[String],
+    ) -> Result<Self, Failure> {
         let (mut configs, mut names, mut of_subset) = (Vec::new(), Vec::new(), Vec::new());
         for subset in mechanisms.subsets() {
             let config = config_with(&args.run, &[point, &[mechanisms.subset_setting(subset)]].concat())?;
@@ -80,7 +85,13 @@ impl SweepPoint {
             }
         }
         let settings = point.join(" ").replace('"', "");
-        Ok(Self { settings, base: config_with(&args.run, point)?, configs, names, of_subset })
+        Ok(Self {
+            settings,
+            base_config: config_with(&args.run, point)?,
+            configs,
+            subset_names: names,
+            config_index_of_subset: of_subset,
+        })
     }
 }
 
@@ -105,7 +116,7 @@ impl RunContext<'_> {
         let designs = std::slice::from_ref(&self.args.design);
         let mut plans: Vec<Plan<'_>> = Vec::new();
         for point in points {
-            plans.push(planned(&point.base, &opened.input, plans.first(), designs)?);
+            plans.push(checked_plan(&point.base_config, &opened.input, plans.first(), designs)?);
         }
         for (point, plan) in points.iter().zip(&plans) {
             ablations.extend(self.ablate_point(point, plan, &opened.input)?);
@@ -121,10 +132,12 @@ impl RunContext<'_> {
         base: &Plan<'_>,
         input: &Input,
     ) -> Result<Option<Ablation>, Failure> {
-        let plans =
-            point.configs.iter().map(|config| base.with_config(config).map_err(|error| failure(&error)));
+        let plans = point
+            .configs
+            .iter()
+            .map(|config| base.with_config(config).map_err(|error| replay_failure(&error)));
         let plans: Vec<Plan<'_>> = plans.collect::<Result<_, _>>()?;
-        let outcomes = self.run_all(&plans, point)?;
+        let outcomes = self.run_subsets(&plans, point)?;
         if outcomes.iter().all(|outcome| *outcome == SubsetOutcome::NotRun) {
             return Ok(None);
         }
@@ -133,14 +146,15 @@ impl RunContext<'_> {
         {
             return Err(Failure::of_usage(sentence.clone()));
         }
-        let of_subsets = point.of_subset.iter().map(|&number| outcomes[number].clone()).collect();
+        let of_subsets =
+            point.config_index_of_subset.iter().map(|&number| outcomes[number].clone()).collect();
         let names = (input.name(), self.args.design.clone(), point.settings.clone());
         Ok(Some(Ablation::of_outcomes(names, self.mechanisms, of_subsets)))
     }
 
     /// Runs each distinct configuration of the subsets, except those whose finished run is in the folder of `--resume`,
     /// and returns the outcomes.
-    fn run_all(&self, plans: &[Plan<'_>], point: &SweepPoint) -> Result<Vec<SubsetOutcome>, Failure> {
+    fn run_subsets(&self, plans: &[Plan<'_>], point: &SweepPoint) -> Result<Vec<SubsetOutcome>, Failure> {
         let finished = |record: RunRecord, config: &Config| {
             let record = RunRecord { variant: config.run_label(&point.settings), ..record };
             SubsetOutcome::Ran(Box::new(record.scaled_to(self.args.run.scale_to)))
@@ -159,11 +173,11 @@ impl RunContext<'_> {
         }
         if tasks.len() < plans.len() {
             let known = plans.len() - tasks.len();
-            self.reporter.say(&format!("{known} of {} runs were made before", plans.len()));
+            self.reporter.print_message(&format!("{known} of {} runs were made before", plans.len()));
         }
-        let countdown = Countdown::of(self.reporter, tasks.len());
+        let countdown = Countdown::of_runs(self.reporter, tasks.len());
         let run = |(number, key): &(usize, String)| {
-            let outcome = self.run(&plans[*number], &point.names[*number], key);
+            let outcome = self.execute_run(&plans[*number], &point.subset_names[*number], key);
             countdown.count_finished_run();
             outcome
         };
@@ -180,11 +194,16 @@ impl RunContext<'_> {
 
     /// Runs one configuration of the ablation and stores the record if a folder is set. A refusal by the engine is
     /// returned as its message.
-    fn run(&self, plan: &Plan<'_>, name: &str, key: &str) -> Result<Result<RunRecord, String>, Failure> {
-        let record = match plan.run(&self.args.design, &mut self.reporter.of_design(name)) {
+    fn execute_run(
+        &self,
+        plan: &Plan<'_>,
+        name: &str,
+        key: &str,
+    ) -> Result<Result<RunRecord, String>, Failure> {
+        let record = match plan.run(&self.args.design, &mut self.reporter.design_progress(name)) {
             Ok(record) => record,
-            Err(error) if error.is_of_device() => return Ok(Err(error.to_string())),
-            Err(error) => return Err(failure(&error)),
+            Err(error) if error.is_due_to_configuration_or_device() => return Ok(Err(error.to_string())),
+            Err(error) => return Err(replay_failure(&error)),
         };
         if let Some(finished_results) = self.finished_results {
             finished_results.store_if_finished(key, &record).map_err(|error| Failure::of_run(&error))?;
@@ -193,15 +212,15 @@ impl RunContext<'_> {
     }
 }
 
-fn report(args: &AblateArgs, ablations: Vec<Ablation>, outputs: &Outputs) -> Result<(), Failure> {
+fn write_ablations(args: &AblateArgs, ablations: Vec<Ablation>, outputs: &Outputs) -> Result<(), Failure> {
     let ablations = Ablations::of_ablations(ablations);
-    if let Some(output) = &outputs.json {
+    if let Some(output) = &outputs.json_output {
         let json = serde_json::to_string_pretty(&ablations).map_err(|error| Failure::of_run(&error))?;
         output.write(&format!("{json}\n"))?;
     }
-    outputs.write_data(&ablate::data_table(&ablations.ablations))?;
+    outputs.write_tables(&ablate::data_table(&ablations.ablations))?;
     outputs.write_page(&ablations)?;
-    if !args.run.quiet && !outputs.take_stdout() {
+    if !args.run.quiet && !outputs.has_stdout_result() {
         let written = if args.run.markdown { ablate::ablation_markdown } else { ablate::ablation_text };
         print(&ablations.ablations.iter().map(written).collect::<Vec<_>>().join("\n"))?;
     }

@@ -217,7 +217,7 @@ pub(crate) struct AblateArgs {
         value_name = "LIST",
         value_delimiter = ',',
         default_value = "recycle,dedup,delta,compress",
-        value_parser = Suggested::MECHANISMS,
+        value_parser = Suggested::CONTENT_MECHANISMS,
         hide_possible_values = true
     )]
     pub(crate) parts: Vec<String>,
@@ -416,7 +416,7 @@ pub(crate) struct DiffArgs {
     /// Another result
     pub(crate) second: PathBuf,
     /// Numbers that differ by at most this share of the larger one count as equal
-    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = share)]
+    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = parse_share)]
     pub(crate) within: f64,
     /// End with status 1 if anything differs
     #[arg(long)]
@@ -454,7 +454,7 @@ pub(crate) struct ReportArgs {
 }
 
 /// Parses a number from 0 to 1.
-fn share(text: &str) -> Result<f64, String> {
+fn parse_share(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
         _ => Err("expected a number from 0 to 1".to_owned()),
@@ -492,7 +492,7 @@ pub(crate) struct CopyArgs {
     /// Directory of the new image; new or empty
     pub(crate) to: PathBuf,
     /// Bytes that the new image exports, at least as many as the old one
-    #[arg(long, value_name = "BYTES", value_parser = wearwell_serve::size_bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = wearwell_serve::parse_size_bytes)]
     pub(crate) size: Option<u64>,
     /// Design of the new image [default: that of the old one]
     #[arg(long, value_parser = Suggested::DESIGNS, hide_possible_values = true)]
@@ -567,7 +567,7 @@ pub(crate) struct LiveArgs {
     #[arg(long, value_name = "PRESET", value_parser = Suggested::DEVICES, hide_possible_values = true)]
     device: Option<String>,
     /// Bytes that the device exports, in whole pages, e.g. 4GiB, 512MiB or 1000001536: the flash is sized to fit
-    #[arg(long, value_name = "BYTES", value_parser = wearwell_serve::size_bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = wearwell_serve::parse_size_bytes)]
     pub(crate) size: Option<u64>,
     /// Configuration file (TOML)
     #[arg(long, value_name = "FILE")]
@@ -590,7 +590,7 @@ impl LiveArgs {
 #[command(group(clap::ArgGroup::new("door").required(true).multiple(true).args(["socket", "tcp", "socket_activation"])))]
 pub(crate) struct ServeArgs {
     /// Several images, each with the name of its export
-    #[arg(value_name = "NAME=DIR", value_parser = named_image,
+    #[arg(value_name = "NAME=DIR", value_parser = parse_named_image,
         conflicts_with_all = ["design", "device", "size", "config", "settings", "record", "export"])]
     pub(crate) exports: Vec<NamedImage>,
     #[command(flatten)]
@@ -601,10 +601,10 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "PATH")]
     pub(crate) socket: Option<PathBuf>,
     /// Permissions of the socket files, octal: who may connect
-    #[arg(long, value_name = "MODE", default_value = "600", value_parser = socket_mode)]
+    #[arg(long, value_name = "MODE", default_value = "600", value_parser = parse_socket_mode)]
     pub(crate) socket_mode: SocketMode,
     /// Serve NBD on a loopback address, e.g. 127.0.0.1:10809 or localhost:10809 (port 0 = any)
-    #[arg(long, value_name = "ADDR", value_parser = socket_address)]
+    #[arg(long, value_name = "ADDR", value_parser = parse_socket_address)]
     pub(crate) tcp: Option<SocketAddr>,
     /// Serve on the sockets that systemd passes; their names in its units are nbd, control, metrics or dashboard
     #[arg(long)]
@@ -613,10 +613,10 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "PATH")]
     pub(crate) control: Option<PathBuf>,
     /// Serve metrics for Prometheus on a loopback address, GET /metrics (port 0 = any)
-    #[arg(long, value_name = "ADDR", value_parser = socket_address)]
+    #[arg(long, value_name = "ADDR", value_parser = parse_socket_address)]
     pub(crate) metrics: Option<SocketAddr>,
     /// Show the live device in a browser, at http:// and a loopback address (port 0 = any)
-    #[arg(long, value_name = "ADDR", value_parser = socket_address)]
+    #[arg(long, value_name = "ADDR", value_parser = parse_socket_address)]
     pub(crate) dashboard: Option<SocketAddr>,
     /// Read this many flash pages per second while no client sends requests, to find damage early
     #[arg(long, value_name = "PAGES", value_parser = clap::value_parser!(u32).range(1..=100_000))]
@@ -658,7 +658,7 @@ pub(crate) struct TlsArgs {
 #[cfg(feature = "tls")]
 impl TlsArgs {
     /// Reads certificate, key and client certificates from their files; `None` if no file was given.
-    pub(crate) fn read(&self) -> Result<Option<Tls>, TlsError> {
+    pub(crate) fn read_certificates(&self) -> Result<Option<Tls>, TlsError> {
         let (Some(certificate), Some(key)) = (&self.certificate, &self.key) else { return Ok(None) };
         Tls::from_files(certificate, key, self.client_ca.as_deref()).map(Some)
     }
@@ -671,7 +671,7 @@ pub(crate) struct LimitArgs {
     #[arg(long, value_name = "N", default_value = "1024", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     max_connections: u32,
     /// Memory for large requests of all connections together, e.g. 64MiB
-    #[arg(long, value_name = "BYTES", default_value = "256MiB", value_parser = wearwell_serve::size_bytes)]
+    #[arg(long, value_name = "BYTES", default_value = "256MiB", value_parser = wearwell_serve::parse_size_bytes)]
     max_memory: u64,
     /// Megabytes (10^6 bytes) per second that the clients of an export read and write together
     #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
@@ -684,8 +684,8 @@ pub(crate) struct LimitArgs {
 impl LimitArgs {
     pub(crate) fn to_limits(&self) -> Limits {
         Limits {
-            connections: self.max_connections as usize,
-            memory_bytes: self.max_memory as usize,
+            max_connections: self.max_connections as usize,
+            request_memory_bytes: self.max_memory as usize,
             bytes_per_second: self.limit_mb_per_s.map(|megabytes| megabytes * 1_000_000),
             requests_per_second: self.limit_iops,
         }
@@ -708,7 +708,7 @@ pub(crate) struct NamedImage {
     pub(crate) directory: PathBuf,
 }
 
-fn named_image(text: &str) -> Result<NamedImage, String> {
+fn parse_named_image(text: &str) -> Result<NamedImage, String> {
     match text.split_once('=') {
         Some((name, directory)) if !name.is_empty() && !directory.is_empty() => {
             Ok(NamedImage { name: name.to_owned(), directory: directory.into() })
@@ -762,18 +762,18 @@ pub(crate) struct MediumArgs {
 
 impl MediumArgs {
     /// Returns whether the options request that images are served read-only.
-    pub(crate) fn is_for_reading(&self) -> bool {
+    pub(crate) fn is_read_only(&self) -> bool {
         self.read_only || self.rescue
     }
 }
 
-fn socket_mode(text: &str) -> Result<SocketMode, String> {
+fn parse_socket_mode(text: &str) -> Result<SocketMode, String> {
     let mode = u32::from_str_radix(text, 8).ok().filter(|&mode| mode <= 0o777);
     mode.map(SocketMode).ok_or_else(|| "permissions are three octal digits, such as 600 or 660".into())
 }
 
 /// Parses an address with its port; a host name gives its first address.
-fn socket_address(text: &str) -> Result<SocketAddr, String> {
+fn parse_socket_address(text: &str) -> Result<SocketAddr, String> {
     let mut found = text.to_socket_addrs().map_err(|error| {
         format!("{error}; an address is a host and a port, such as 127.0.0.1:10809 or localhost:10809")
     })?;
@@ -835,7 +835,7 @@ pub(crate) struct RunArgs {
         long,
         value_name = "POLICIES",
         value_delimiter = ',',
-        value_parser = Suggested::POLICIES,
+        value_parser = Suggested::GC_POLICIES,
         hide_possible_values = true
     )]
     pub(crate) gc_policy: Vec<String>,
@@ -843,7 +843,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "PAGES")]
     pub(crate) buffer_pages: Option<u32>,
     /// Time model: none, timeline, event [timing.mode]
-    #[arg(long, value_name = "MODE", value_parser = Suggested::TIMING, hide_possible_values = true)]
+    #[arg(long, value_name = "MODE", value_parser = Suggested::TIMING_MODES, hide_possible_values = true)]
     pub(crate) timing: Option<String>,
     /// State before the run: in-use (the default), none, fill, steady, random, constructed, aged [precondition.mode]
     #[arg(long, value_name = "MODE", value_parser = Suggested::PRECONDITIONS, hide_possible_values = true)]
@@ -869,7 +869,7 @@ pub(crate) struct RunArgs {
     pub(crate) results: ResultArgs,
     /// Also print the years of a drive that exports this many bytes (512GiB, 1TiB) and receives the same writes per
     /// second
-    #[arg(long, value_name = "BYTES", value_parser = wearwell_serve::size_bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = wearwell_serve::parse_size_bytes)]
     pub(crate) scale_to: Option<u64>,
     /// Number of runs at a time
     #[arg(long, value_name = "N")]
@@ -885,7 +885,7 @@ pub(crate) struct RunArgs {
 impl RunArgs {
     /// Returns the settings of each run: every combination of the options that have several values. The list has one
     /// empty entry if no option has several values.
-    pub(crate) fn points(&self) -> Vec<Vec<String>> {
+    pub(crate) fn sweep_points(&self) -> Vec<Vec<String>> {
         let shares = self
             .over_provisioning
             .iter()
@@ -909,9 +909,9 @@ impl RunArgs {
             text("device.preset", &self.device),
             number(
                 "device.over_provisioning",
-                single(&self.over_provisioning).map(|share| format!("{share:?}")),
+                single_value(&self.over_provisioning).map(|share| format!("{share:?}")),
             ),
-            text("gc.policy", &single(&self.gc_policy).cloned()),
+            text("gc.policy", &single_value(&self.gc_policy).cloned()),
             number("buffer.pages", self.buffer_pages.map(|pages| pages.to_string())),
             text("timing.mode", &self.timing),
             text("precondition.mode", &self.precondition),
@@ -925,7 +925,7 @@ impl RunArgs {
     }
 }
 
-fn single<T>(values: &[T]) -> Option<&T> {
+fn single_value<T>(values: &[T]) -> Option<&T> {
     if let [value] = values { Some(value) } else { None }
 }
 
@@ -936,14 +936,14 @@ pub(crate) struct InputArgs {
     #[arg(long, value_name = "FORMAT")]
     pub(crate) format: Option<String>,
     /// Stage of requests to take from blkparse and blktrace: D (issued), Q (queued) or C (completed)
-    #[arg(long, value_enum, default_value_t = Stage::D)]
-    pub(crate) action: Stage,
+    #[arg(long, value_enum, default_value_t = BlockLayerStageName::D)]
+    pub(crate) action: BlockLayerStageName,
     /// Unit of integer times if the format does not say it: ps, ns or us
     #[arg(long, value_enum)]
-    pub(crate) time_unit: Option<Unit>,
+    pub(crate) time_unit: Option<TimeUnitName>,
     /// Operation of all requests, if the trace format records none
     #[arg(long, value_enum)]
-    pub(crate) assume: Option<Kind>,
+    pub(crate) assume: Option<AssumedOpName>,
     /// Count and skip bad lines instead of ending with an error
     #[arg(long)]
     pub(crate) skip_bad_lines: bool,
@@ -959,21 +959,21 @@ pub(crate) struct InputArgs {
 }
 
 #[derive(ValueEnum, Clone, Copy)]
-pub(crate) enum Stage {
+pub(crate) enum BlockLayerStageName {
     D,
     Q,
     C,
 }
 
 #[derive(ValueEnum, Clone, Copy)]
-pub(crate) enum Unit {
+pub(crate) enum TimeUnitName {
     Ps,
     Ns,
     Us,
 }
 
 #[derive(ValueEnum, Clone, Copy)]
-pub(crate) enum Kind {
+pub(crate) enum AssumedOpName {
     Reads,
     Writes,
 }
@@ -985,18 +985,18 @@ impl InputArgs {
         Ok(OpenOptions {
             format,
             block_layer_stage: match self.action {
-                Stage::D => BlockLayerStage::Issue,
-                Stage::Q => BlockLayerStage::Queue,
-                Stage::C => BlockLayerStage::Complete,
+                BlockLayerStageName::D => BlockLayerStage::Issue,
+                BlockLayerStageName::Q => BlockLayerStage::Queue,
+                BlockLayerStageName::C => BlockLayerStage::Complete,
             },
             time_unit: self.time_unit.map(|unit| match unit {
-                Unit::Ps => TimeUnit::Picoseconds,
-                Unit::Ns => TimeUnit::Nanoseconds,
-                Unit::Us => TimeUnit::Microseconds,
+                TimeUnitName::Ps => TimeUnit::Picoseconds,
+                TimeUnitName::Ns => TimeUnit::Nanoseconds,
+                TimeUnitName::Us => TimeUnit::Microseconds,
             }),
             assumed_op: self.assume.map(|kind| match kind {
-                Kind::Reads => AssumedOp::Reads,
-                Kind::Writes => AssumedOp::Writes,
+                AssumedOpName::Reads => AssumedOp::Reads,
+                AssumedOpName::Writes => AssumedOp::Writes,
             }),
             skip_bad_lines: self.skip_bad_lines,
             reads_payloads: self.bytes,
@@ -1046,17 +1046,17 @@ mod tests {
     use super::*;
 
     /// Command lines of the examples in `--help`, as words, up to where a shell redirects the output to a file.
-    fn examples(command: &clap::Command) -> Vec<Vec<String>> {
+    fn example_command_lines(command: &clap::Command) -> Vec<Vec<String>> {
         let own = command.get_after_help().map(ToString::to_string).unwrap_or_default();
         let lines = own.lines().filter(|line| line.starts_with("  wearwell "));
         let words =
             |line: &str| line.split_whitespace().take_while(|word| *word != ">").map(str::to_owned).collect();
-        lines.map(words).chain(command.get_subcommands().flat_map(examples)).collect()
+        lines.map(words).chain(command.get_subcommands().flat_map(example_command_lines)).collect()
     }
 
     #[test]
     fn examples_in_help_are_commands() {
-        let examples = examples(&Cli::command());
+        let examples = example_command_lines(&Cli::command());
         assert!(examples.len() > 10, "{examples:?}");
         for words in examples {
             assert!(Cli::try_parse_from(&words).is_ok(), "{}", words.join(" "));
@@ -1064,8 +1064,8 @@ mod tests {
     }
 
     /// Returns the values of an option in the examples of `--help`: the word after each `flag`.
-    fn values_of(flag: &str) -> Vec<String> {
-        let examples = examples(&Cli::command());
+    fn example_values_of(flag: &str) -> Vec<String> {
+        let examples = example_command_lines(&Cli::command());
         let pairs = examples.iter().flat_map(|words| words.windows(2));
         pairs.filter(|pair| pair[0] == flag).map(|pair| pair[1].clone()).collect()
     }
@@ -1076,7 +1076,7 @@ mod tests {
         use wearwell_config::Config;
         use wearwell_replay::input::Input;
         let (workloads, contents, settings) =
-            (values_of("--workload"), values_of("--content"), values_of("--set"));
+            (example_values_of("--workload"), example_values_of("--content"), example_values_of("--set"));
         assert!(workloads.len() > 2 && !contents.is_empty() && !settings.is_empty());
         for spec in workloads {
             Input::generated(&spec).unwrap_or_else(|error| panic!("{spec}: {error}"));
@@ -1085,12 +1085,13 @@ mod tests {
             spec.parse::<wearwell_replay::content_model::ContentModelSpec>()
                 .unwrap_or_else(|error| panic!("{spec}: {error}"));
         }
-        Config::from_parts(None, &settings).unwrap_or_else(|error| panic!("{settings:?}: {error}"));
+        Config::from_text_and_settings(None, &settings)
+            .unwrap_or_else(|error| panic!("{settings:?}: {error}"));
     }
 
     /// The word "closed" means a loop with requests in flight (`replay.arrival`), so no help of a generator uses it.
     #[test]
-    fn closed_arrival_means_the_same_in_workloads_and_settings() {
+    fn no_generator_help_uses_the_word_closed() {
         let help = wearwell_replay::workload::WORKLOAD_GRAMMAR.help_text()
             + &wearwell_replay::hosts::HOST_GRAMMAR.help_text();
         assert!(!help.contains("closed"), "{help}");

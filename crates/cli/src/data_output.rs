@@ -6,16 +6,16 @@ use std::path::Path;
 use wearwell_replay::data_table::DataTable;
 
 use crate::Failure;
-use crate::output::{Output, Overwrite};
+use crate::output::{Output, OverwriteRule};
 use crate::parquet_file::parquet_bytes;
 
 /// An output to which a table of results is written, and the file format of the table: CSV or Parquet.
 pub(crate) struct DataOutput {
     output: Output,
-    form: Form,
+    form: TableForm,
 }
 
-enum Form {
+enum TableForm {
     Csv,
     Parquet,
 }
@@ -25,29 +25,29 @@ impl DataOutput {
     ///
     /// # Errors
     /// As [`Output::at`].
-    pub(crate) fn csv(path: &Path, overwrite: &Overwrite<'_>) -> Result<Self, Failure> {
-        Ok(Self { output: Output::at(path, overwrite)?, form: Form::Csv })
+    pub(crate) fn csv(path: &Path, overwrite: &OverwriteRule<'_>) -> Result<Self, Failure> {
+        Ok(Self { output: Output::for_path(path, overwrite)?, form: TableForm::Csv })
     }
 
     /// Checks that a table can be written to `path` as Parquet, which is not text.
     ///
     /// # Errors
     /// As [`Output::at`], or `path` is a standard output that is a terminal.
-    pub(crate) fn parquet(path: &Path, overwrite: &Overwrite<'_>) -> Result<Self, Failure> {
-        let output = Output::at(path, overwrite)?;
+    pub(crate) fn parquet(path: &Path, overwrite: &OverwriteRule<'_>) -> Result<Self, Failure> {
+        let output = Output::for_path(path, overwrite)?;
         if output.is_standard() && io::stdout().is_terminal() {
             return Err(Failure::of_usage(
                 "standard output is a terminal, which cannot show Parquet: name a file, or pipe it to a program",
             ));
         }
-        Ok(Self { output, form: Form::Parquet })
+        Ok(Self { output, form: TableForm::Parquet })
     }
 
     /// Checks that a table can be written to `path`: as Parquet if its name ends in `.parquet`, else as CSV.
     ///
     /// # Errors
     /// As [`Output::at`].
-    pub(crate) fn by_ending(path: &Path, overwrite: &Overwrite<'_>) -> Result<Self, Failure> {
+    pub(crate) fn by_ending(path: &Path, overwrite: &OverwriteRule<'_>) -> Result<Self, Failure> {
         let is_parquet = path.extension().is_some_and(|ending| ending == "parquet");
         if is_parquet { Self::parquet(path, overwrite) } else { Self::csv(path, overwrite) }
     }
@@ -63,8 +63,8 @@ impl DataOutput {
     /// The error of the operating system, with the path, or a number that Parquet cannot hold.
     pub(crate) fn write(&self, table: &DataTable) -> Result<(), Failure> {
         match self.form {
-            Form::Csv => self.output.write(&table.to_csv()),
-            Form::Parquet => {
+            TableForm::Csv => self.output.write(&table.to_csv()),
+            TableForm::Parquet => {
                 let bytes = parquet_bytes(table).map_err(|error| Failure::of_run(&error))?;
                 self.output.write_bytes(&bytes)
             }

@@ -8,37 +8,38 @@ use wearwell_replay::diff::{Diff, ResultFile};
 
 use crate::Failure;
 use crate::args::DiffArgs;
-use crate::output::{is_standard, print};
+use crate::output::{is_standard_stream, print};
 use crate::run::Outputs;
 
 pub(crate) fn diff(args: &DiffArgs) -> ExitCode {
-    match report(args) {
+    match compare_and_print(args) {
         Ok(diff) => ExitCode::from(u8::from(args.exit_code && !diff.is_empty())),
         Err(failure) => failure.report(),
     }
 }
 
-fn report(args: &DiffArgs) -> Result<Diff, Failure> {
-    let outputs = Outputs::at(None, &args.report, &[&args.first, &args.second])?;
-    let diff = compare(args)?;
+fn compare_and_print(args: &DiffArgs) -> Result<Diff, Failure> {
+    let outputs = Outputs::of_non_table_result(None, &args.report, &[&args.first, &args.second])?;
+    let diff = compare_results(args)?;
     outputs.write_page(&diff)?;
-    if !outputs.take_stdout() {
+    if !outputs.has_stdout_result() {
         print(&diff.to_table())?;
     }
     Ok(diff)
 }
 
-fn compare(args: &DiffArgs) -> Result<Diff, Failure> {
-    if is_standard(&args.first) && is_standard(&args.second) {
+fn compare_results(args: &DiffArgs) -> Result<Diff, Failure> {
+    if is_standard_stream(&args.first) && is_standard_stream(&args.second) {
         return Err(Failure::of_usage("standard input holds one result, not two"));
     }
-    let (first, second) = (read(&args.first)?, read(&args.second)?);
+    let (first, second) = (read_result(&args.first)?, read_result(&args.second)?);
     Diff::of_files(first, second, args.within).map_err(|error| Failure::of_usage(error.to_string()))
 }
 
-fn read(path: &Path) -> Result<ResultFile, Failure> {
+fn read_result(path: &Path) -> Result<ResultFile, Failure> {
     let name = path.display().to_string();
-    let text = if is_standard(path) { io::read_to_string(io::stdin()) } else { fs::read_to_string(path) };
+    let text =
+        if is_standard_stream(path) { io::read_to_string(io::stdin()) } else { fs::read_to_string(path) };
     let text = text.map_err(|error| Failure::of_usage(format!("{name}: {error}")))?;
     ResultFile::parse(&name, &text).map_err(|error| Failure::of_usage(error.to_string()))
 }

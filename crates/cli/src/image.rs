@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use wearwell_serve::image::{self, AuditReport, Changes, ImageError, Specification, Verdict};
+use wearwell_serve::image::{self, AuditReport, CopyChanges, ImageError, Specification, Verdict};
 
 use crate::args::{CopyArgs, CreateArgs, RepairArgs};
 use crate::output::print;
@@ -21,7 +21,7 @@ pub(crate) fn create(args: &CreateArgs) -> Result<Outcome, Failure> {
         durability: args.durability.into(),
     };
     let mut progress = CreateProgress::default();
-    let created = image::create_watched(&args.directory, &specification, &mut |done, all| {
+    let created = image::create_with_progress(&args.directory, &specification, &mut |done, all| {
         progress.report_progress(done, all);
     });
     let superblock = created.map_err(|error| match error {
@@ -57,10 +57,10 @@ impl Default for CreateProgress {
 }
 
 impl CreateProgress {
-    const EVERY: Duration = Duration::from_secs(2);
+    const REPORT_INTERVAL: Duration = Duration::from_secs(2);
 
     fn report_progress(&mut self, done: u64, all: u64) {
-        if self.last_report.elapsed() >= Self::EVERY {
+        if self.last_report.elapsed() >= Self::REPORT_INTERVAL {
             self.last_report = Instant::now();
             eprintln!("writing metadata: {} of {} MiB", done >> 20, all >> 20);
         }
@@ -81,7 +81,7 @@ fn warn_of_a_small_disk(directory: &Path, flash_bytes: u64) {
     }
 }
 
-fn of_image(error: &ImageError) -> Failure {
+fn image_failure(error: &ImageError) -> Failure {
     match error {
         ImageError::Io { .. } | ImageError::Damaged { .. } | ImageError::Device(_) => Failure::of_run(error),
         _ => Failure::of_usage(error.to_string()),
@@ -90,7 +90,7 @@ fn of_image(error: &ImageError) -> Failure {
 
 /// The command `repair`: repairs the image of a live device; exit status 3 if logical pages are lost.
 pub(crate) fn repair(args: &RepairArgs) -> Result<Outcome, Failure> {
-    let report = image::repair(&args.directory, args.to.as_deref()).map_err(|error| of_image(&error))?;
+    let report = image::repair(&args.directory, args.to.as_deref()).map_err(|error| image_failure(&error))?;
     let place = args.to.as_deref().unwrap_or(&args.directory).display();
     let mut text = String::new();
     for finding in report.findings() {
@@ -99,7 +99,7 @@ pub(crate) fn repair(args: &RepairArgs) -> Result<Outcome, Failure> {
     let _ = writeln!(
         text,
         "{place}: {} records of metadata were repaired, {} pages were read, {} logical pages are lost",
-        report.repaired,
+        report.repaired_records,
         report.read_pages,
         report.lost_pages.len()
     );
@@ -108,20 +108,21 @@ pub(crate) fn repair(args: &RepairArgs) -> Result<Outcome, Failure> {
 }
 
 pub(crate) fn copy(args: &CopyArgs) -> Result<Outcome, Failure> {
-    let changes = Changes {
+    let changes = CopyChanges {
         size_bytes: args.size,
         design: args.design.clone(),
         settings: args.settings.clone(),
-        leaves_lost_out: args.leave_lost_out,
+        skips_lost_pages: args.leave_lost_out,
     };
     let mut last_report = Instant::now();
     let mut tell = |done: u64, all: u64| {
-        if last_report.elapsed() >= CreateProgress::EVERY {
+        if last_report.elapsed() >= CreateProgress::REPORT_INTERVAL {
             last_report = Instant::now();
             eprintln!("copying: {done} of {all} logical pages");
         }
     };
-    let report = image::copy(&args.from, &args.to, &changes, &mut tell).map_err(|error| of_image(&error))?;
+    let report =
+        image::copy(&args.from, &args.to, &changes, &mut tell).map_err(|error| image_failure(&error))?;
     let lost = match report.lost_pages.len() {
         0 => String::new(),
         lost => format!("; {lost} lost pages were left out and read as zeros"),
@@ -131,13 +132,13 @@ pub(crate) fn copy(args: &CopyArgs) -> Result<Outcome, Failure> {
         args.to.display(),
         report.design,
         report.size_bytes,
-        report.pages
+        report.copied_pages
     ))?;
     Ok(Outcome::Done)
 }
 
 pub(crate) fn upgrade(directory: &Path) -> Result<Outcome, Failure> {
-    let superblock = image::upgrade(directory).map_err(|error| of_image(&error))?;
+    let superblock = image::upgrade(directory).map_err(|error| image_failure(&error))?;
     print(&format!(
         "{}: {} is an image of format version {} now\n",
         directory.display(),
@@ -167,7 +168,8 @@ pub(crate) fn check(directory: &Path) -> ExitCode {
         Verdict::Unclean => "not closed; consistent after recovery",
         Verdict::Corrupt => "corrupt",
     };
-    let AuditReport { verified_pages, torn_pages, repaired, unsafe_shutdowns, .. } = report;
+    let AuditReport { verified_pages, torn_pages, repairable_records: repaired, unsafe_shutdowns, .. } =
+        report;
     // If records are damaged, nothing can be concluded from them.
     let mapped = match report.mapped_pages {
         Some(pages) => format!("{pages} logical pages hold data"),

@@ -11,7 +11,7 @@ use tempfile::TempPath;
 use wearwell_trace::OpenOptions;
 
 use crate::Failure;
-use crate::output::is_standard;
+use crate::output::is_standard_stream;
 
 /// A trace file that can be opened repeatedly.
 pub(crate) struct TraceFile {
@@ -26,14 +26,15 @@ impl TraceFile {
     ///
     /// # Errors
     /// The input cannot be read, or there is no space for the copy.
-    pub(crate) fn at(path: &Path, options: &OpenOptions) -> Result<Self, Failure> {
+    pub(crate) fn open_repeatable(path: &Path, options: &OpenOptions) -> Result<Self, Failure> {
         let options = options.clone();
         let is_stream = fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir());
-        if !is_standard(path) && !is_stream {
+        if !is_standard_stream(path) && !is_stream {
             return Ok(Self { path: path.to_owned(), options, _copy: None });
         }
-        let name = if is_standard(path) { "standard input".into() } else { path.display().to_string() };
-        let copied = copy(path).map_err(|error| Failure::of_input(&name, &error))?;
+        let name =
+            if is_standard_stream(path) { "standard input".into() } else { path.display().to_string() };
+        let copied = copy_to_temporary_file(path).map_err(|error| Failure::of_input(&name, &error))?;
         Ok(Self {
             path: copied.to_path_buf(),
             options: OpenOptions { name: Some(name), ..options },
@@ -42,9 +43,9 @@ impl TraceFile {
     }
 }
 
-fn copy(path: &Path) -> io::Result<TempPath> {
+fn copy_to_temporary_file(path: &Path) -> io::Result<TempPath> {
     let (mut copy, copied) = tempfile::NamedTempFile::with_prefix("wearwell-")?.into_parts();
-    if is_standard(path) {
+    if is_standard_stream(path) {
         io::copy(&mut io::stdin().lock(), &mut copy)?;
     } else {
         io::copy(&mut File::open(path)?, &mut copy)?;

@@ -12,17 +12,17 @@ use wearwell_replay::replay::Plan;
 use crate::args::LifeArgs;
 use crate::data_output::DataOutput;
 use crate::jobs::run_at_once;
-use crate::output::{Overwrite, print};
+use crate::output::{OverwriteRule, print};
 use crate::progress::Reporter;
 use crate::run::{
-    InputSource, Outputs, config_with, failure, open_result_folder, planned, refuse_ignored, sources,
-    timeline_setting,
+    InputSource, Outputs, checked_plan, config_with, input_sources, open_result_folder,
+    refuse_ignored_settings, replay_failure, timeline_setting,
 };
 use crate::{Failure, Outcome};
 
 /// Number of cells of the block map (chart of the blocks' state) in the HTML page of a life. The number does not depend
 /// on how many drives are simulated, because `--resume` finds finished lives by their settings, and this is a setting.
-const MAP_CELLS: u32 = 512;
+const BLOCK_MAP_CELLS: u32 = 512;
 
 /// One simulated drive that is to be worn out.
 struct LifeTask {
@@ -30,21 +30,21 @@ struct LifeTask {
     /// The input that wears out the drive; a generated input has its own seed for each drive.
     input: Input,
     /// Index of the record to which the drive's life is added.
-    record: usize,
+    record_index: usize,
     label: String,
 }
 
 pub(crate) fn life(args: &LifeArgs) -> Result<Outcome, Failure> {
-    let outputs = Outputs::of(&args.run, args.trace.iter())?;
+    let outputs = Outputs::of_run_args(&args.run, args.trace.iter())?;
     let inputs: Vec<&Path> = args.trace.iter().chain(&args.run.config).map(PathBuf::as_path).collect();
-    let overwrite = Overwrite { inputs: &inputs, force: args.run.results.report.force };
+    let overwrite = OverwriteRule { inputs: &inputs, force: args.run.results.report.force };
     let curves = args.curves.as_deref().map(|path| DataOutput::by_ending(path, &overwrite)).transpose()?;
     let finished_results = open_result_folder(args.resume.as_deref())?;
     let endurance = args.endurance();
     if let Some(sentence) = endurance.first_invalid_value() {
         return Err(Failure::of_usage(sentence));
     }
-    if args.run.points().len() > 1 || args.run.markdown {
+    if args.run.sweep_points().len() > 1 || args.run.markdown {
         return Err(Failure::of_usage(
             "a life takes one over-provisioning and one victim policy, and prints no markdown",
         ));
@@ -53,40 +53,40 @@ pub(crate) fn life(args: &LifeArgs) -> Result<Outcome, Failure> {
     if let Some(sentence) = life::first_ignored_setting(&config) {
         return Err(Failure::of_usage(sentence));
     }
-    refuse_ignored(&config, &args.designs, &args.run)?;
-    let opened = source_of(args, &config)?.open()?;
-    let plan = planned(&config, &opened.input, None, &args.designs)?;
+    refuse_ignored_settings(&config, &args.designs, &args.run)?;
+    let opened = life_source(args, &config)?.open()?;
+    let plan = checked_plan(&config, &opened.input, None, &args.designs)?;
     let (mut records, mut tasks) = (Vec::new(), Vec::new());
     for design in &args.designs {
-        for leveling in args.levelings() {
+        for leveling in args.compared_levelings() {
             for seed in (config.seed()..).take(args.seeds.get() as usize) {
                 let mut settings = leveling.as_settings(plan.resolved().endurance_cycles);
                 settings.push(format!("replay.seed={seed}"));
-                settings.extend(timeline_setting(&args.run, &config, MAP_CELLS));
+                settings.extend(timeline_setting(&args.run, &config, BLOCK_MAP_CELLS));
                 let config = config_with(&args.run, &settings)?;
-                let input = match source_of(args, &config)? {
+                let input = match life_source(args, &config)? {
                     InputSource::Generated(input) => input,
                     InputSource::Trace(..) => opened.input.clone(),
                 };
                 let label = format!("{design} {} {seed}", leveling.name());
-                tasks.push(LifeTask { config, input, record: records.len(), label });
+                tasks.push(LifeTask { config, input, record_index: records.len(), label });
             }
             let record = plan.life_record(design, leveling, endurance);
             records.push(LifeRecord { is_filled: !args.empty, scale_to_bytes: args.run.scale_to, ..record });
         }
     }
     let reporter = Reporter::new(args.run.quiet);
-    run_all(
+    wear_out_drives(
         &tasks,
         args.run.jobs,
         &RunContext { reporter: &reporter, finished_results: finished_results.as_ref() },
         &mut records,
     )?;
-    report(args, records, &outputs, curves.as_ref())
+    write_lives(args, records, &outputs, curves.as_ref())
 }
 
-fn source_of(args: &LifeArgs, config: &Config) -> Result<InputSource, Failure> {
-    let mut sources = sources(args.trace.iter(), &args.run, config)?;
+fn life_source(args: &LifeArgs, config: &Config) -> Result<InputSource, Failure> {
+    let mut sources = input_sources(args.trace.iter(), &args.run, config)?;
     Ok(sources.pop().expect("the command line has one input"))
 }
 
@@ -97,16 +97,16 @@ struct RunContext<'a> {
 }
 
 /// Wears out all simulated drives, `jobs` at a time, and adds their lives to the records in the order of seeds.
-fn run_all(
+fn wear_out_drives(
     tasks: &[LifeTask],
     jobs: Option<NonZeroUsize>,
     context: &RunContext,
     records: &mut [LifeRecord],
 ) -> Result<(), Failure> {
     let templates = &*records;
-    let run = |task: &LifeTask| wear_out_drive(task, &templates[task.record], context);
+    let run = |task: &LifeTask| wear_out_drive(task, &templates[task.record_index], context);
     for (number, outcome) in run_at_once(tasks, jobs, || context.reporter.is_interrupted(), run) {
-        records[tasks[number].record].add_lives_of(outcome?);
+        records[tasks[number].record_index].add_lives_of(outcome?);
     }
     Ok(())
 }
@@ -118,24 +118,24 @@ fn wear_out_drive(
     template: &LifeRecord,
     context: &RunContext,
 ) -> Result<LifeRecord, Failure> {
-    let plan = Plan::new(&task.config, &task.input).map_err(|error| failure(&error))?;
+    let plan = Plan::new(&task.config, &task.input).map_err(|error| replay_failure(&error))?;
     let mut record = template.clone();
     let key = plan.life_key(&record);
     if let Some(finished_results) =
         context.finished_results.and_then(|finished_results| finished_results.get(&key))
     {
-        context.reporter.say(&format!("{}: was run before", task.label));
+        context.reporter.print_message(&format!("{}: was run before", task.label));
         return Ok(LifeRecord { origins: record.origins, ..finished_results });
     }
-    plan.run_life(&mut record, &mut context.reporter.of_design(&task.label))
-        .map_err(|error| failure(&error))?;
+    plan.run_life(&mut record, &mut context.reporter.design_progress(&task.label))
+        .map_err(|error| replay_failure(&error))?;
     if let Some(finished_results) = context.finished_results {
         finished_results.store_if_finished(&key, &record).map_err(|error| Failure::of_run(&error))?;
     }
     Ok(record)
 }
 
-fn report(
+fn write_lives(
     args: &LifeArgs,
     records: Vec<LifeRecord>,
     outputs: &Outputs,
@@ -146,16 +146,16 @@ fn report(
     }
     let lives = Lives::of_drives(records);
     let records = &lives.drives;
-    if let Some(output) = &outputs.json {
+    if let Some(output) = &outputs.json_output {
         let json = serde_json::to_string_pretty(&lives).map_err(|error| Failure::of_run(&error))?;
         output.write(&format!("{json}\n"))?;
     }
-    outputs.write_data(&life::data_table(records))?;
+    outputs.write_tables(&life::data_table(records))?;
     if let Some(output) = curves {
         output.write(&life::curves_data_table(records))?;
     }
     outputs.write_page(&lives)?;
-    let takes_stdout = outputs.take_stdout() || curves.is_some_and(DataOutput::is_standard);
+    let takes_stdout = outputs.has_stdout_result() || curves.is_some_and(DataOutput::is_standard);
     if !args.run.quiet && !takes_stdout {
         print(&life::lives_table(records))?;
     }
@@ -167,7 +167,7 @@ fn report(
 }
 
 impl LifeArgs {
-    fn levelings(&self) -> Vec<Leveling> {
+    fn compared_levelings(&self) -> Vec<Leveling> {
         if self.leveling.is_empty() {
             vec![Leveling::Configured]
         } else {

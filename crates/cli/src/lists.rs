@@ -21,7 +21,7 @@ use wearwell_replay::{content_model, hosts, workload};
 use crate::args::{Cli, SchemaOf};
 use crate::{Failure, Outcome};
 
-pub(crate) fn devices() -> String {
+pub(crate) fn devices_text() -> String {
     let mut text =
         "auto         a small drive (2 channels x 2 dies, timing as lx-40g) sized to the trace; the default\n"
             .to_owned();
@@ -32,7 +32,7 @@ pub(crate) fn devices() -> String {
     text
 }
 
-pub(crate) fn designs() -> String {
+pub(crate) fn designs_text() -> String {
     let mut text = String::new();
     for design in design::ALL {
         let _ = writeln!(text, "{}\n  source        {}", design.name, design.source);
@@ -43,11 +43,11 @@ pub(crate) fn designs() -> String {
 }
 
 /// Returns a named design as the text of a configuration file: its parts and options.
-pub(crate) fn file_of(design: &str) -> Result<String, Failure> {
+pub(crate) fn design_as_file_text(design: &str) -> Result<String, Failure> {
     Config::design_as_toml(design).map_err(|error| Failure::of_usage(error.to_string()))
 }
 
-pub(crate) fn workloads() -> String {
+pub(crate) fn workloads_text() -> String {
     [
         workload::WORKLOAD_GRAMMAR.help_text(),
         hosts::HOST_GRAMMAR.help_text(),
@@ -58,7 +58,7 @@ pub(crate) fn workloads() -> String {
 }
 
 /// Returns the JSON Schema of a document that a command writes or reads.
-pub(crate) fn schema(of: SchemaOf) -> String {
+pub(crate) fn schema_text(of: SchemaOf) -> String {
     let schema = match of {
         SchemaOf::Runs => schemars::schema_for!(Comparison),
         SchemaOf::Sweep => schemars::schema_for!(Swept),
@@ -74,14 +74,14 @@ pub(crate) fn schema(of: SchemaOf) -> String {
 ///
 /// # Errors
 /// The folder cannot be created or written.
-pub(crate) fn man(folder: &Path) -> Result<Outcome, Failure> {
+pub(crate) fn write_manual_pages(folder: &Path) -> Result<Outcome, Failure> {
     fs::create_dir_all(folder)
         .and_then(|()| clap_mangen::generate_to(Cli::command(), folder))
         .map_err(|error| Failure::of_output(folder, &error))?;
     Ok(Outcome::Done)
 }
 
-pub(crate) fn completions(shell: clap_complete::Shell) -> String {
+pub(crate) fn completion_script(shell: clap_complete::Shell) -> String {
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "wearwell", &mut text);
     String::from_utf8(text).expect("completion scripts are text")

@@ -53,7 +53,7 @@ impl From<LogLevel> for LevelFilter {
 
 /// Sends all log events of this process to standard error. Returns whether a failure of the command also has to be
 /// logged as an event: the journal knows the level of events, but not of printed text.
-pub(crate) fn begin(level: LogLevel, format: LogFormat) -> bool {
+pub(crate) fn start_logging(level: LogLevel, format: LogFormat) -> bool {
     let is_journal = match format {
         LogFormat::Auto => is_stderr_the_journal(),
         LogFormat::Text => false,
@@ -89,12 +89,12 @@ impl<'a> MakeWriter<'a> for StandardError {
     type Writer = PrefixedLine<io::Stderr>;
 
     fn make_writer(&'a self) -> Self::Writer {
-        PrefixedLine { prefix: "", to: io::stderr() }
+        PrefixedLine { prefix: "", destination: io::stderr() }
     }
 
     fn make_writer_for(&'a self, event: &Metadata<'_>) -> Self::Writer {
         let prefix = if self.is_journal { journal_prefix(*event.level()) } else { "" };
-        PrefixedLine { prefix, to: io::stderr() }
+        PrefixedLine { prefix, destination: io::stderr() }
     }
 }
 
@@ -112,7 +112,7 @@ fn journal_prefix(level: Level) -> &'static str {
 /// Writer that receives one whole event, which ends with a line break, and writes it as one line with a prefix.
 struct PrefixedLine<W> {
     prefix: &'static str,
-    to: W,
+    destination: W,
 }
 
 impl<W: Write> Write for PrefixedLine<W> {
@@ -127,12 +127,12 @@ impl<W: Write> Write for PrefixedLine<W> {
         }
         line.push(b'\n');
         // A log that nobody takes any more must not end the server.
-        let _ = self.to.write_all(&line);
+        let _ = self.destination.write_all(&line);
         Ok(event.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.to.flush()
+        self.destination.flush()
     }
 }
 
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn a_logged_event_is_one_line_with_its_level_prefix() {
         let mut written = Vec::new();
-        let mut line = PrefixedLine { prefix: "<4>", to: &mut written };
+        let mut line = PrefixedLine { prefix: "<4>", destination: &mut written };
         line.write_all(b"first\n<0>second\n").unwrap();
         assert_eq!(written, b"<4>first\\n<0>second\n");
     }

@@ -80,13 +80,13 @@ impl Failure {
 
     /// Makes the failure of a command that could replay none of its inputs; the reason for each input was reported
     /// before.
-    pub(crate) fn of_inputs() -> Self {
+    pub(crate) fn no_replayable_input() -> Self {
         Self::new("none of the inputs could be replayed", 1)
     }
 
     /// Makes the failure of a command that could profile none of its inputs; the reason for each input was reported
     /// before.
-    pub(crate) fn of_profiles() -> Self {
+    pub(crate) fn no_profilable_input() -> Self {
         Self::new("none of the inputs could be profiled", 1)
     }
 
@@ -99,28 +99,28 @@ impl Failure {
     }
 
     /// Returns the message of the failure, one sentence.
-    pub(crate) fn sentence(&self) -> String {
+    pub(crate) fn message_sentence(&self) -> String {
         self.message.clone()
     }
 
     /// Logs the message as an error event, so that it is not printed at the end.
-    pub(crate) fn logged(self) -> Self {
+    pub(crate) fn log_message(self) -> Self {
         tracing::error!("{}", self.message);
         Self { is_logged: true, ..self }
     }
 
     /// Adds the name of the export to the message of a failure.
-    pub(crate) fn of_export(self, name: &str) -> Self {
+    pub(crate) fn with_export_name(self, name: &str) -> Self {
         Self { message: format!("export {name}: {}", self.message), ..self }
     }
 
     /// Adds to the first of several failures how many of all exports failed.
-    pub(crate) fn of_several(self, count: usize, all: usize) -> Self {
+    pub(crate) fn with_failure_count(self, count: usize, all: usize) -> Self {
         Self::new(format!("{count} of {all} exports failed; {}", self.message), self.status)
     }
 
     /// Returns whether the failure is a mistake in the command line or the configuration (exit status 2).
-    pub(crate) fn is_of_usage(&self) -> bool {
+    pub(crate) fn is_usage_failure(&self) -> bool {
         self.status == 2
     }
 
@@ -131,7 +131,7 @@ impl Failure {
 }
 
 /// Runs a command that only prints a text.
-fn prints(text: &str) -> Result<Outcome, Failure> {
+fn print_and_finish(text: &str) -> Result<Outcome, Failure> {
     output::print(text).map(|()| Outcome::Done)
 }
 
@@ -155,14 +155,16 @@ fn main() -> ExitCode {
         Command::Copy(args) => image::copy(&args),
         Command::Snapshot { control, directory, export } => top::snapshot(&control, export, &directory),
         Command::Upgrade { directory } => image::upgrade(&directory),
-        Command::Devices => prints(&lists::devices()),
-        Command::Designs { design: None } => prints(&lists::designs()),
-        Command::Designs { design: Some(design) } => lists::file_of(&design).and_then(|file| prints(&file)),
-        Command::Workloads => prints(&lists::workloads()),
+        Command::Devices => print_and_finish(&lists::devices_text()),
+        Command::Designs { design: None } => print_and_finish(&lists::designs_text()),
+        Command::Designs { design: Some(design) } => {
+            lists::design_as_file_text(&design).and_then(|file| print_and_finish(&file))
+        }
+        Command::Workloads => print_and_finish(&lists::workloads_text()),
         Command::Config(args) => run::show_config(&args),
-        Command::Schema { of } => prints(&lists::schema(of)),
-        Command::Man { folder } => lists::man(&folder),
-        Command::Completions { shell } => prints(&lists::completions(shell)),
+        Command::Schema { of } => print_and_finish(&lists::schema_text(of)),
+        Command::Man { folder } => lists::write_manual_pages(&folder),
+        Command::Completions { shell } => print_and_finish(&lists::completion_script(shell)),
     };
     match result {
         Ok(Outcome::Done) => ExitCode::SUCCESS,

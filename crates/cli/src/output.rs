@@ -1,7 +1,7 @@
 //! Writes results to standard output and to files.
 //!
 //! A result must not be lost and must not destroy other data. All commands that write a file follow one rule
-//! ([`Overwrite`]): the file is new or empty, unless `--force` allows to replace it, and it is never one of the inputs.
+//! ([`OverwriteRule`]): the file is new or empty, unless `--force` allows to replace it, and it is never one of the inputs.
 //! A regular file is replaced as a whole, so that a reader sees either the old or the new result. Any other file (a
 //! pipe, a terminal, `/dev/null`) is written through and never replaced. It is no error if the reader of a pipe closes
 //! it early. Folders of results (`reproduce --out`, `man`, `--resume`) contain nothing else, so their files are
@@ -14,16 +14,16 @@ use std::path::{Path, PathBuf};
 use crate::Failure;
 
 /// Rule that decides which existing files the result of a command may replace.
-pub(crate) struct Overwrite<'a> {
+pub(crate) struct OverwriteRule<'a> {
     /// Files that the command reads; a result never replaces them.
     pub(crate) inputs: &'a [&'a Path],
     /// Whether a result may replace files that are not empty, other than the inputs (`--force`).
     pub(crate) force: bool,
 }
 
-impl Overwrite<'_> {
+impl OverwriteRule<'_> {
     /// Refuses to write a result to an existing regular file if it is an input, or is not empty and `force` is not set.
-    fn check(&self, name: &Path, found: &fs::Metadata) -> Result<(), Failure> {
+    fn check_existing_file(&self, name: &Path, found: &fs::Metadata) -> Result<(), Failure> {
         let refuse = |why: &str| Err(Failure::of_usage(format!("{}: {why}", name.display())));
         if self.inputs.iter().any(|input| is_same_file(input, found)) {
             return refuse("is an input of this command, and would be replaced by its output");
@@ -60,14 +60,14 @@ fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
 }
 
 /// Returns whether a path is `-`, which stands for standard input or output.
-pub(crate) fn is_standard(path: &Path) -> bool {
+pub(crate) fn is_standard_stream(path: &Path) -> bool {
     path == Path::new("-")
 }
 
 /// A file or standard output, to which a result is written.
 pub(crate) struct Output {
     /// Path of the output as the user wrote it.
-    name: PathBuf,
+    user_path: PathBuf,
     target: Target,
 }
 
@@ -84,10 +84,10 @@ impl Output {
     ///
     /// # Errors
     /// A directory, a missing folder, a folder in which no file can be created, or a file that `overwrite` protects.
-    pub(crate) fn at(path: &Path, overwrite: &Overwrite<'_>) -> Result<Self, Failure> {
+    pub(crate) fn for_path(path: &Path, overwrite: &OverwriteRule<'_>) -> Result<Self, Failure> {
         let name = path.to_owned();
-        if is_standard(path) {
-            return Ok(Self { name, target: Target::Standard });
+        if is_standard_stream(path) {
+            return Ok(Self { user_path: name, target: Target::Standard });
         }
         let describe = |error: io::Error| Failure::of_output(path, &error);
         let resolved = match fs::canonicalize(path) {
@@ -99,13 +99,13 @@ impl Output {
             Ok(found) if found.is_dir() => return Err(describe(ErrorKind::IsADirectory.into())),
             Ok(found) if !found.is_file() => Target::Special,
             Ok(found) => {
-                overwrite.check(path, &found)?;
+                overwrite.check_existing_file(path, &found)?;
                 Target::Regular(resolved)
             }
             Err(_) => Target::Regular(resolved),
         };
-        let output = Self { name, target };
-        if let Some(partial) = output.partial() {
+        let output = Self { user_path: name, target };
+        if let Some(partial) = output.temporary_path() {
             File::create(&partial).and_then(|_| fs::remove_file(&partial)).map_err(describe)?;
         }
         Ok(output)
@@ -138,7 +138,7 @@ impl Output {
             return print_bytes(bytes);
         }
         self.write_with(|path| {
-            let describe = |error: io::Error| Failure::of_output(&self.name, &error);
+            let describe = |error: io::Error| Failure::of_output(&self.user_path, &error);
             let mut file =
                 OpenOptions::new().write(true).create(true).truncate(true).open(path).map_err(describe)?;
             file.write_all(bytes).map_err(describe)
@@ -157,25 +157,25 @@ impl Output {
         &self,
         write: impl FnOnce(&Path) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        match (&self.target, self.partial()) {
+        match (&self.target, self.temporary_path()) {
             (Target::Regular(path), Some(partial)) => {
                 let written = write(&partial).and_then(|result| {
                     let replaced = fs::rename(&partial, path);
-                    replaced.map(|()| result).map_err(|error| Failure::of_output(&self.name, &error))
+                    replaced.map(|()| result).map_err(|error| Failure::of_output(&self.user_path, &error))
                 });
                 if written.is_err() {
                     let _ = fs::remove_file(&partial);
                 }
                 written
             }
-            (Target::Special, _) => write(&self.name),
+            (Target::Special, _) => write(&self.user_path),
             _ => unreachable!("standard output has no path"),
         }
     }
 
     /// Returns the path of the temporary file that replaces the output when it is complete; `None` unless the output is
     /// a regular file.
-    fn partial(&self) -> Option<PathBuf> {
+    fn temporary_path(&self) -> Option<PathBuf> {
         let Target::Regular(path) = &self.target else { return None };
         let mut partial = path.as_os_str().to_owned();
         partial.push(".partial");

@@ -26,7 +26,7 @@ pub(crate) fn parquet_bytes(table: &DataTable) -> Result<Vec<u8>> {
     let version = KeyValue::new(VERSION_KEY.to_owned(), env!("CARGO_PKG_VERSION").to_owned());
     let properties = WriterProperties::builder().set_key_value_metadata(Some(vec![version])).build();
     let mut bytes = Vec::new();
-    let mut file = SerializedFileWriter::new(&mut bytes, schema_of(table)?, Arc::new(properties))?;
+    let mut file = SerializedFileWriter::new(&mut bytes, parquet_schema_of(table)?, Arc::new(properties))?;
     if !table.rows().is_empty() {
         let mut group = file.next_row_group()?;
         for (number, column) in table.columns().iter().enumerate() {
@@ -40,13 +40,13 @@ pub(crate) fn parquet_bytes(table: &DataTable) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn schema_of(table: &DataTable) -> Result<TypePtr> {
-    let columns = table.columns().iter().map(|column| type_of(column).map(Arc::new));
+fn parquet_schema_of(table: &DataTable) -> Result<TypePtr> {
+    let columns = table.columns().iter().map(|column| parquet_type_of(column).map(Arc::new));
     let schema = Type::group_type_builder("wearwell").with_fields(columns.collect::<Result<_>>()?).build()?;
     Ok(Arc::new(schema))
 }
 
-fn type_of(column: &DataColumn) -> Result<Type> {
+fn parquet_type_of(column: &DataColumn) -> Result<Type> {
     let (physical, logical) = match column.kind {
         CellKind::Text => (PhysicalType::BYTE_ARRAY, Some(LogicalType::String)),
         CellKind::Whole => (PhysicalType::INT64, None),
@@ -71,7 +71,7 @@ fn write_column<'a>(
             _ => Ok(None),
         }),
         CellKind::Whole => write_values::<Int64Type>(writer, cells, |cell| match cell {
-            Cell::Whole(value) => int64(&column.title, *value).map(Some),
+            Cell::Whole(value) => to_int64(&column.title, *value).map(Some),
             _ => Ok(None),
         }),
         CellKind::Real => write_values::<DoubleType>(writer, cells, |cell| match cell {
@@ -99,7 +99,7 @@ fn write_values<'a, T: DataType>(
     Ok(())
 }
 
-fn int64(title: &str, value: u64) -> Result<i64> {
+fn to_int64(title: &str, value: u64) -> Result<i64> {
     value.try_into().map_err(|_| {
         ParquetError::General(format!("{title} is {value}, which INT64 of Parquet cannot hold: use --csv"))
     })

@@ -14,7 +14,7 @@ use crate::args::ProfileArgs;
 use crate::input::TraceFile;
 use crate::output::print;
 use crate::progress::Reporter;
-use crate::run::{Outputs, failure, read_config};
+use crate::run::{Outputs, read_config, replay_failure};
 use crate::{Failure, Outcome};
 
 pub(crate) fn profile(args: &ProfileArgs) -> Result<Outcome, Failure> {
@@ -23,17 +23,17 @@ pub(crate) fn profile(args: &ProfileArgs) -> Result<Outcome, Failure> {
     }
     let inputs: Vec<&Path> =
         args.paths.iter().chain(&args.against).chain(&args.config).map(PathBuf::as_path).collect();
-    let outputs = Outputs::at(args.json.as_deref(), &args.report, &inputs)?;
+    let outputs = Outputs::of_non_table_result(args.json.as_deref(), &args.report, &inputs)?;
     let reporter = Reporter::new(args.quiet);
     let mut profiles = Vec::new();
     let mut failed = 0;
-    for source in sources(args)? {
+    for source in profile_sources(args)? {
         if reporter.is_interrupted() {
             break;
         }
         match source.profile(args, &reporter) {
             Ok(profile) => profiles.push(profile),
-            Err(failure) if args.paths.len() > 1 && !failure.is_of_usage() => {
+            Err(failure) if args.paths.len() > 1 && !failure.is_usage_failure() => {
                 eprintln!("wearwell: {}", failure.message);
                 failed += 1;
             }
@@ -41,22 +41,22 @@ pub(crate) fn profile(args: &ProfileArgs) -> Result<Outcome, Failure> {
         }
     }
     if profiles.is_empty() {
-        return Err(if failed > 0 { Failure::of_profiles() } else { Failure::interrupted() });
+        return Err(if failed > 0 { Failure::no_profilable_input() } else { Failure::interrupted() });
     }
     let is_whole =
         profiles.len() == args.paths.len().max(1) && profiles.iter().all(|profile| !profile.partial);
-    report(profiles, args, &outputs)?;
+    write_profiles(profiles, args, &outputs)?;
     Ok(if is_whole { Outcome::Done } else { Outcome::Partial })
 }
 
-fn report(profiles: Vec<Profile>, args: &ProfileArgs, outputs: &Outputs) -> Result<(), Failure> {
+fn write_profiles(profiles: Vec<Profile>, args: &ProfileArgs, outputs: &Outputs) -> Result<(), Failure> {
     let profiles = Profiles::of_profiles(profiles);
-    if let Some(output) = &outputs.json {
+    if let Some(output) = &outputs.json_output {
         let text = serde_json::to_string_pretty(&profiles).map_err(|error| Failure::of_run(&error))?;
         output.write(&(text + "\n"))?;
     }
     outputs.write_page(&profiles)?;
-    if !args.quiet && !outputs.take_stdout() {
+    if !args.quiet && !outputs.has_stdout_result() {
         let tables: Vec<String> = profiles.profiles.iter().map(Profile::to_table).collect();
         print(&tables.join("\n"))?;
     }
@@ -64,22 +64,22 @@ fn report(profiles: Vec<Profile>, args: &ProfileArgs, outputs: &Outputs) -> Resu
 }
 
 /// An input of the command `profile`: a generated workload, or a path whose kind is found when it is opened.
-enum Source<'a> {
+enum ProfileSource<'a> {
     Generated(Input),
     Path(&'a Path),
 }
 
-fn sources(args: &ProfileArgs) -> Result<Vec<Source<'_>>, Failure> {
+fn profile_sources(args: &ProfileArgs) -> Result<Vec<ProfileSource<'_>>, Failure> {
     match &args.workload {
         Some(spec) => {
             let input = Input::generated(spec).map_err(|error| Failure::of_usage(error.to_string()))?;
-            Ok(vec![Source::Generated(input)])
+            Ok(vec![ProfileSource::Generated(input)])
         }
-        None => Ok(args.paths.iter().map(|path| Source::Path(path)).collect()),
+        None => Ok(args.paths.iter().map(|path| ProfileSource::Path(path)).collect()),
     }
 }
 
-impl Source<'_> {
+impl ProfileSource<'_> {
     fn profile(&self, args: &ProfileArgs, reporter: &Reporter) -> Result<Profile, Failure> {
         match self {
             Self::Generated(input) => profile_requests(input, args, reporter),
@@ -94,7 +94,7 @@ fn profile_path(path: &Path, args: &ProfileArgs, reporter: &Reporter) -> Result<
         return profile_files(path, args, reporter);
     }
     let options = args.input.open_options()?;
-    let file = TraceFile::at(path, &options)?;
+    let file = TraceFile::open_repeatable(path, &options)?;
     let name = file.options.name_of(path);
     if !profile::is_profiled_as_trace(&file.path, &file.options).map_err(|error| Failure::of_run(&error))? {
         let profile = profile_files(&file.path, args, reporter)?;
@@ -105,7 +105,7 @@ fn profile_path(path: &Path, args: &ProfileArgs, reporter: &Reporter) -> Result<
 }
 
 fn profile_requests(input: &Input, args: &ProfileArgs, reporter: &Reporter) -> Result<Profile, Failure> {
-    let mut progress = reporter.of_reading("profile", "requests");
+    let mut progress = reporter.reading_progress("profile", "requests");
     let profile = profile::profile_requests(input, args.sample, &mut progress);
     let mut profile = profile.map_err(|error| Failure::of_run(&error))?;
     run_mechanisms(&mut profile, input, args, reporter)?;
@@ -113,7 +113,7 @@ fn profile_requests(input: &Input, args: &ProfileArgs, reporter: &Reporter) -> R
 }
 
 fn profile_files(path: &Path, args: &ProfileArgs, reporter: &Reporter) -> Result<Profile, Failure> {
-    let mut progress = reporter.of_reading("profile", "bytes");
+    let mut progress = reporter.reading_progress("profile", "bytes");
     let profile = profile::profile_files(path, args.against.as_deref(), args.sample, &mut progress);
     let mut profile = profile.map_err(|error| Failure::of_run(&error))?;
     if args.run {
@@ -131,7 +131,7 @@ fn trace_of_files(path: &Path, reporter: &Reporter) -> Result<TempPath, Failure>
     let of_input = |error: io::Error| Failure::of_input(&name, &error);
     let mut files = ProfiledFiles::find(path, None).map_err(of_input)?;
     let total = files.total_bytes;
-    let mut progress = reporter.of_reading("run", "bytes");
+    let mut progress = reporter.reading_progress("run", "bytes");
     let (file, trace) = NamedTempFile::with_prefix("wearwell-").map_err(of_input)?.into_parts();
     let written = files.write_trace(BufWriter::new(file), &mut |done| progress(done, total));
     written.map_err(|error| Failure::of_run(&error))?;
@@ -155,6 +155,6 @@ fn run_mechanisms(
     {
         return Err(Failure::of_usage(ignored.to_string()));
     }
-    let mut progress = reporter.of_design(profile::BASE_DESIGN);
-    found.run_mechanisms(&config, input, &mut progress).map_err(|error| failure(&error))
+    let mut progress = reporter.design_progress(profile::BASE_DESIGN);
+    found.run_mechanisms(&config, input, &mut progress).map_err(|error| replay_failure(&error))
 }

@@ -11,16 +11,16 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use wearwell_replay::replay::{Progress, RunPhase};
 
 /// Time between two lines of progress when standard error is no terminal.
-const PLAIN_LINE_EVERY: Duration = Duration::from_secs(10);
+const PROGRESS_LINE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Displays the progress of runs and detects ctrl-C.
 pub(crate) struct Reporter {
     interrupted: Arc<AtomicBool>,
-    style: Style,
+    style: DisplayStyle,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Style {
+enum DisplayStyle {
     Quiet,
     Bar,
     Lines,
@@ -38,16 +38,16 @@ impl Reporter {
             }
         });
         let style = match (quiet, std::io::stderr().is_terminal()) {
-            (true, _) => Style::Quiet,
-            (false, true) => Style::Bar,
-            (false, false) => Style::Lines,
+            (true, _) => DisplayStyle::Quiet,
+            (false, true) => DisplayStyle::Bar,
+            (false, false) => DisplayStyle::Lines,
         };
         Self { interrupted, style }
     }
 
     /// Prints a message between two runs, unless the command is quiet.
-    pub(crate) fn say(&self, text: &str) {
-        if self.style != Style::Quiet {
+    pub(crate) fn print_message(&self, text: &str) {
+        if self.style != DisplayStyle::Quiet {
             eprintln!("{text}");
         }
     }
@@ -57,21 +57,21 @@ impl Reporter {
     }
 
     /// Returns a progress callback for one design's run.
-    pub(crate) fn of_design(&self, design: &str) -> impl FnMut(Progress) -> ControlFlow<()> + use<> {
-        let bar = RefCell::new(self.bar(design));
+    pub(crate) fn design_progress(&self, design: &str) -> impl FnMut(Progress) -> ControlFlow<()> + use<> {
+        let bar = RefCell::new(self.new_bar(design));
         let (start_time, last_line) = (Instant::now(), Cell::new(Instant::now()));
         let (style, design, interrupted) = (self.style, design.to_owned(), Arc::clone(&self.interrupted));
         move |progress| {
             match style {
-                Style::Bar => draw(&bar.borrow_mut(), progress),
-                Style::Lines if last_line.get().elapsed() >= PLAIN_LINE_EVERY => {
+                DisplayStyle::Bar => update_bar(&bar.borrow_mut(), progress),
+                DisplayStyle::Lines if last_line.get().elapsed() >= PROGRESS_LINE_INTERVAL => {
                     last_line.set(Instant::now());
                     let unit = if progress.phase == RunPhase::Life { "erases" } else { "requests" };
                     let Progress { phase: at, done_requests: done, total_requests: total } = progress;
-                    let left = time_left(start_time.elapsed(), done, total);
-                    eprintln!("{design}: {} {done} of {total} {unit}{left}", phase(at));
+                    let left = time_left_text(start_time.elapsed(), done, total);
+                    eprintln!("{design}: {} {done} of {total} {unit}{left}", phase_name(at));
                 }
-                Style::Quiet | Style::Lines => {}
+                DisplayStyle::Quiet | DisplayStyle::Lines => {}
             }
             if interrupted.load(Ordering::Relaxed) {
                 ControlFlow::Break(())
@@ -83,27 +83,27 @@ impl Reporter {
 
     /// Returns a progress callback for an input that is read once. Its arguments are the amount read and the total (0:
     /// unknown), in `unit`.
-    pub(crate) fn of_reading(
+    pub(crate) fn reading_progress(
         &self,
         name: &str,
         unit: &'static str,
     ) -> impl FnMut(u64, u64) -> ControlFlow<()> + use<> {
-        let bar = self.bar(name);
+        let bar = self.new_bar(name);
         let mut last_line = Instant::now();
         let (style, name, interrupted) = (self.style, name.to_owned(), Arc::clone(&self.interrupted));
         move |done, total| {
             match style {
-                Style::Bar => {
+                DisplayStyle::Bar => {
                     bar.set_message(format!("{done} {unit}"));
                     bar.set_length(total.max(done));
                     bar.set_position(done);
                 }
-                Style::Lines if last_line.elapsed() >= PLAIN_LINE_EVERY => {
+                DisplayStyle::Lines if last_line.elapsed() >= PROGRESS_LINE_INTERVAL => {
                     last_line = Instant::now();
                     let of = if total > 0 { format!(" of {total}") } else { String::new() };
                     eprintln!("{name}: {done}{of} {unit}");
                 }
-                Style::Quiet | Style::Lines => {}
+                DisplayStyle::Quiet | DisplayStyle::Lines => {}
             }
             if interrupted.load(Ordering::Relaxed) {
                 ControlFlow::Break(())
@@ -113,8 +113,8 @@ impl Reporter {
         }
     }
 
-    fn bar(&self, design: &str) -> ProgressBar {
-        let target = if self.style == Style::Bar {
+    fn new_bar(&self, design: &str) -> ProgressBar {
+        let target = if self.style == DisplayStyle::Bar {
             ProgressDrawTarget::stderr_with_hz(5)
         } else {
             ProgressDrawTarget::hidden()
@@ -133,43 +133,47 @@ pub(crate) struct Countdown<'a> {
 }
 
 struct RemainingRuns {
-    done: usize,
-    total: usize,
-    last_line: Instant,
+    finished_runs: usize,
+    total_runs: usize,
+    last_line_time: Instant,
 }
 
 impl<'a> Countdown<'a> {
     /// Starts the countdown of `total` runs, which estimates the time left.
-    pub(crate) fn of(reporter: &'a Reporter, total: usize) -> Self {
+    pub(crate) fn of_runs(reporter: &'a Reporter, total: usize) -> Self {
         let start_time = Instant::now();
         Self {
             reporter,
             start_time,
-            state: Mutex::new(RemainingRuns { done: 0, total, last_line: start_time }),
+            state: Mutex::new(RemainingRuns {
+                finished_runs: 0,
+                total_runs: total,
+                last_line_time: start_time,
+            }),
         }
     }
 
     /// Removes a run from the countdown's total because its result is already known. It took no time, so it must not
     /// affect the estimate.
     pub(crate) fn exclude_known_run(&self) {
-        self.state.lock().expect("no thread panicked").total -= 1;
+        self.state.lock().expect("no thread panicked").total_runs -= 1;
     }
 
     pub(crate) fn count_finished_run(&self) {
         let mut state = self.state.lock().expect("no thread panicked");
-        let RemainingRuns { done, total, last_line } = &mut *state;
+        let RemainingRuns { finished_runs: done, total_runs: total, last_line_time: last_line } = &mut *state;
         *done += 1;
-        if last_line.elapsed() >= PLAIN_LINE_EVERY {
+        if last_line.elapsed() >= PROGRESS_LINE_INTERVAL {
             *last_line = Instant::now();
-            let left = time_left(self.start_time.elapsed(), *done as u64, *total as u64);
-            self.reporter.say(&format!("{done} of {total} runs{left}"));
+            let left = time_left_text(self.start_time.elapsed(), *done as u64, *total as u64);
+            self.reporter.print_message(&format!("{done} of {total} runs{left}"));
         }
     }
 }
 
 /// Estimates the time left for `total` runs or steps from the pace so far, and formats it for a line of progress; empty
 /// if nothing is done yet.
-fn time_left(elapsed: Duration, done: u64, total: u64) -> String {
+fn time_left_text(elapsed: Duration, done: u64, total: u64) -> String {
     if done == 0 {
         return String::new();
     }
@@ -181,13 +185,13 @@ fn time_left(elapsed: Duration, done: u64, total: u64) -> String {
     }
 }
 
-fn draw(bar: &ProgressBar, progress: Progress) {
-    bar.set_message(phase(progress.phase));
+fn update_bar(bar: &ProgressBar, progress: Progress) {
+    bar.set_message(phase_name(progress.phase));
     bar.set_length(progress.total_requests);
     bar.set_position(progress.done_requests);
 }
 
-fn phase(phase: RunPhase) -> &'static str {
+fn phase_name(phase: RunPhase) -> &'static str {
     match phase {
         RunPhase::Precondition => "precondition",
         RunPhase::Aging => "aging",

@@ -22,14 +22,14 @@ pub(crate) fn reproduce(args: &ReproduceArgs) -> Result<Outcome, Failure> {
         "all" => Paper::ALL.to_vec(),
         name => vec![name.parse().map_err(Failure::of_usage)?],
     };
-    let out = folder(args);
+    let out = results_folder(args);
     let reporter = Reporter::new(args.quiet);
     for paper in papers {
         let folder = out.join(paper.name());
         if args.render {
-            let described = |error| failed(&folder.join("results.json"), &error);
-            session::render_again(paper, &folder).map_err(described)?;
-        } else if !run(args, paper, &folder, &reporter)? {
+            let described = |error| file_failure(&folder.join("results.json"), &error);
+            session::evaluate_and_render_again(paper, &folder).map_err(described)?;
+        } else if !run_experiments(args, paper, &folder, &reporter)? {
             return Ok(Outcome::Partial);
         }
     }
@@ -39,32 +39,40 @@ pub(crate) fn reproduce(args: &ReproduceArgs) -> Result<Outcome, Failure> {
     Ok(Outcome::Done)
 }
 
-fn failed(path: &Path, error: &dyn std::fmt::Display) -> Failure {
+fn file_failure(path: &Path, error: &dyn std::fmt::Display) -> Failure {
     Failure::of_usage(format!("{}: {error}", path.display()))
 }
 
 /// Returns the folder for the results of reproduced papers. Full-size results have a different default, because they
 /// are compared with the quick ones.
-fn folder(args: &ReproduceArgs) -> PathBuf {
+fn results_folder(args: &ReproduceArgs) -> PathBuf {
     let default = if args.full { "papers/full" } else { "papers" };
     args.out.clone().unwrap_or_else(|| default.into())
 }
 
 /// Runs the experiments of a paper that is reproduced. Returns false if the user interrupted them.
-fn run(args: &ReproduceArgs, paper: Paper, folder: &Path, reporter: &Reporter) -> Result<bool, Failure> {
+fn run_experiments(
+    args: &ReproduceArgs,
+    paper: Paper,
+    folder: &Path,
+    reporter: &Reporter,
+) -> Result<bool, Failure> {
     let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let options = SessionOptions {
         size: if args.full { Size::Full } else { Size::Quick },
         seed: args.seed,
         folder: folder.to_owned(),
-        traces: traces(args)?,
+        traces: original_traces(args)?,
         reruns_all: args.fresh,
         parallel_runs: args.jobs.map_or(cores, NonZeroUsize::get),
     };
-    let mut watch =
-        ExperimentReporter { reporter, shows_bars: options.parallel_runs == 1, running: HashMap::new() };
-    let results =
-        wearwell_papers::run_paper(paper, &options, &mut watch).map_err(|error| failed(folder, &error))?;
+    let mut watch = ExperimentReporter {
+        reporter,
+        shows_bars: options.parallel_runs == 1,
+        progress_by_experiment: HashMap::new(),
+    };
+    let results = wearwell_papers::run_paper(paper, &options, &mut watch)
+        .map_err(|error| file_failure(folder, &error))?;
     if !args.quiet {
         let files = format!("{}: RESULTS.md, RESULTS.html, results.json, figures\n", folder.display());
         print(&(summary_of(paper, &results) + &files))?;
@@ -75,27 +83,28 @@ fn run(args: &ReproduceArgs, paper: Paper, folder: &Path, reporter: &Reporter) -
 /// Writes the summary of all papers into a document, from the quick records in `papers` and the full ones in
 /// `papers/full`.
 fn summarise_all(args: &ReproduceArgs, document: &Path) -> Result<(), Failure> {
-    let out = folder(args);
+    let out = results_folder(args);
     let papers = if args.full { out.parent().unwrap_or(Path::new("")).to_owned() } else { out };
     let records: Result<Vec<PaperResults>, Failure> =
-        Paper::ALL.into_iter().map(|paper| records(paper, &papers)).collect();
-    let text = std::fs::read_to_string(document).map_err(|error| failed(document, &error))?;
-    let text = summary::in_document(&text, &records?).map_err(|error| failed(document, &error))?;
-    std::fs::write(document, text).map_err(|error| failed(document, &error))
+        Paper::ALL.into_iter().map(|paper| stored_results(paper, &papers)).collect();
+    let text = std::fs::read_to_string(document).map_err(|error| file_failure(document, &error))?;
+    let text = summary::update_summary_in_document(&text, &records?)
+        .map_err(|error| file_failure(document, &error))?;
+    std::fs::write(document, text).map_err(|error| file_failure(document, &error))
 }
 
-fn records(paper: Paper, papers: &Path) -> Result<PaperResults, Failure> {
+fn stored_results(paper: Paper, papers: &Path) -> Result<PaperResults, Failure> {
     let read = |folder: PathBuf| {
         let path = folder.join("results.json");
-        let text = std::fs::read_to_string(&path).map_err(|error| failed(&path, &error))?;
-        Results::from_json(&text).map_err(|error| failed(&path, &error))
+        let text = std::fs::read_to_string(&path).map_err(|error| file_failure(&path, &error))?;
+        Results::from_json(&text).map_err(|error| file_failure(&path, &error))
     };
     let full = papers.join("full").join(paper.name());
     let of_full = if full.exists() { Some(read(full)?) } else { None };
     Ok((paper, read(papers.join(paper.name()))?, of_full))
 }
 
-fn traces(args: &ReproduceArgs) -> Result<OriginalTraces, Failure> {
+fn original_traces(args: &ReproduceArgs) -> Result<OriginalTraces, Failure> {
     let Some(folder) = &args.traces else { return Ok(OriginalTraces::default()) };
     let traces = OriginalTraces::find_in(folder)
         .map_err(|error| Failure::of_usage(format!("{}: {error}", folder.display())))?;
@@ -127,7 +136,7 @@ fn summary_of(paper: Paper, results: &Results) -> String {
     for sentence in ResultCounts::of_results(&targets, results).sentences() {
         let _ = writeln!(text, "{sentence}");
     }
-    text + &summary::tested_reasons(&targets, results) + "\n"
+    text + &summary::tested_reasons_sentence(&targets, results) + "\n"
 }
 
 type OnProgress = Box<dyn FnMut(Progress) -> ControlFlow<()>>;
@@ -137,7 +146,7 @@ type OnProgress = Box<dyn FnMut(Progress) -> ControlFlow<()>>;
 struct ExperimentReporter<'a> {
     reporter: &'a Reporter,
     shows_bars: bool,
-    running: HashMap<String, OnProgress>,
+    progress_by_experiment: HashMap<String, OnProgress>,
 }
 
 impl SessionObserver for ExperimentReporter<'_> {
@@ -149,16 +158,17 @@ impl SessionObserver for ExperimentReporter<'_> {
         left: Option<Duration>,
     ) -> ControlFlow<()> {
         let left = left.map_or_else(String::new, |left| format!(", about {} s left", left.as_secs() + 1));
-        self.reporter.say(&format!("[{number}/{total}] {name}{left}"));
+        self.reporter.print_message(&format!("[{number}/{total}] {name}{left}"));
         if self.shows_bars {
-            self.running.clear();
-            self.running.insert(name.to_owned(), Box::new(self.reporter.of_design(name)));
+            self.progress_by_experiment.clear();
+            self.progress_by_experiment
+                .insert(name.to_owned(), Box::new(self.reporter.design_progress(name)));
         }
         if self.reporter.is_interrupted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
     fn experiment_progress(&mut self, name: &str, progress: Progress) -> ControlFlow<()> {
-        match self.running.get_mut(name) {
+        match self.progress_by_experiment.get_mut(name) {
             Some(running) => running(progress),
             None if self.reporter.is_interrupted() => ControlFlow::Break(()),
             None => ControlFlow::Continue(()),
@@ -166,6 +176,6 @@ impl SessionObserver for ExperimentReporter<'_> {
     }
 
     fn experiment_not_run(&mut self, name: &str, why: &str) {
-        self.reporter.say(&format!("{name}: not run: {why}"));
+        self.reporter.print_message(&format!("{name}: not run: {why}"));
     }
 }

@@ -16,40 +16,45 @@ use crate::args::{CompareArgs, ReplayArgs, ReportArgs, ResultArgs, RunArgs};
 use crate::data_output::DataOutput;
 use crate::input::TraceFile;
 use crate::jobs::run_at_once;
-use crate::output::{Output, Overwrite, print};
+use crate::output::{Output, OverwriteRule, print};
 use crate::progress::Reporter;
 use crate::{Failure, Outcome};
 
 pub(crate) fn replay(args: &ReplayArgs) -> Result<Outcome, Failure> {
-    let perfetto = Perfetto::of(args)?;
-    run_all(args.trace.iter(), std::slice::from_ref(&args.design), &args.run, perfetto.as_ref())?
-        .report(&args.run)
+    let perfetto = PerfettoOutput::from_args(args)?;
+    run_designs_on_inputs(
+        args.trace.iter(),
+        std::slice::from_ref(&args.design),
+        &args.run,
+        perfetto.as_ref(),
+    )?
+    .report(&args.run)
 }
 
 pub(crate) fn compare(args: &CompareArgs) -> Result<Outcome, Failure> {
-    run_all(args.traces.iter(), &args.designs, &args.run, None)?.report(&args.run)
+    run_designs_on_inputs(args.traces.iter(), &args.designs, &args.run, None)?.report(&args.run)
 }
 
 /// Output file of the trace of single flash operations (`--perfetto`), and the part of the run that it contains.
-struct Perfetto {
+struct PerfettoOutput {
     output: Output,
     window: TraceWindow,
 }
 
-impl Perfetto {
+impl PerfettoOutput {
     /// Checks that the trace of flash operations (`--perfetto`) can be written with these arguments; `None` if the user
     /// did not request one.
-    fn of(args: &ReplayArgs) -> Result<Option<Self>, Failure> {
+    fn from_args(args: &ReplayArgs) -> Result<Option<Self>, Failure> {
         let Some(path) = &args.perfetto else { return Ok(None) };
-        if args.run.points().len() > 1 {
+        if args.run.sweep_points().len() > 1 {
             return Err(Failure::of_usage(
                 "--perfetto: a trace is of one run, and these options make several",
             ));
         }
         let inputs: Vec<&Path> = args.trace.iter().chain(&args.run.config).map(PathBuf::as_path).collect();
-        let overwrite = Overwrite { inputs: &inputs, force: args.run.results.report.force };
+        let overwrite = OverwriteRule { inputs: &inputs, force: args.run.results.report.force };
         let window = args.perfetto_window.clone().unwrap_or_default();
-        Ok(Some(Self { output: Output::at(path, &overwrite)?, window }))
+        Ok(Some(Self { output: Output::for_path(path, &overwrite)?, window }))
     }
 
     /// Writes the trace of the run, and tells the user if it does not contain all that was requested.
@@ -71,11 +76,11 @@ impl Perfetto {
 }
 
 pub(crate) fn show_config(args: &RunArgs) -> Result<Outcome, Failure> {
-    print(&config(args)?.to_toml())?;
+    print(&config_of_args(args)?.to_toml())?;
     Ok(Outcome::Done)
 }
 
-fn config(args: &RunArgs) -> Result<Config, Failure> {
+fn config_of_args(args: &RunArgs) -> Result<Config, Failure> {
     config_with(args, &[])
 }
 
@@ -93,17 +98,17 @@ pub(crate) fn read_config(path: Option<&Path>, settings: &[String]) -> Result<Co
 
 /// The output files of a command, checked before anything runs.
 pub(crate) struct Outputs {
-    pub(crate) json: Option<Output>,
+    pub(crate) json_output: Option<Output>,
     /// Outputs of the typed table of results.
-    data: Vec<DataOutput>,
-    page: Option<Output>,
+    table_outputs: Vec<DataOutput>,
+    page_output: Option<Output>,
     /// Whether another result of the command is written to standard output.
     stdout_is_taken: bool,
 }
 
 impl Outputs {
     /// Checks the output files of a command that runs designs on these traces.
-    pub(crate) fn of<'a>(
+    pub(crate) fn of_run_args<'a>(
         args: &'a RunArgs,
         traces: impl Iterator<Item = &'a PathBuf>,
     ) -> Result<Self, Failure> {
@@ -114,44 +119,48 @@ impl Outputs {
     /// Checks the output files of a command that reads these inputs and whose results are records of runs.
     pub(crate) fn of_results(args: &ResultArgs, inputs: &[&Path]) -> Result<Self, Failure> {
         let ResultArgs { json, csv, parquet, report } = args;
-        let overwrite = Overwrite { inputs, force: report.force };
-        let mut outputs = Self::at(json.as_deref(), report, inputs)?;
+        let overwrite = OverwriteRule { inputs, force: report.force };
+        let mut outputs = Self::of_non_table_result(json.as_deref(), report, inputs)?;
         if let Some(path) = csv {
-            outputs.data.push(DataOutput::csv(path, &overwrite)?);
+            outputs.table_outputs.push(DataOutput::csv(path, &overwrite)?);
         }
         if let Some(path) = parquet {
             let output = DataOutput::parquet(path, &overwrite)?;
-            if output.is_standard() && outputs.take_stdout() {
+            if output.is_standard() && outputs.has_stdout_result() {
                 return Err(Failure::of_usage("--parquet - needs standard output for itself: name files"));
             }
-            outputs.data.push(output);
+            outputs.table_outputs.push(output);
         }
         Ok(outputs)
     }
 
     /// Checks the output files of a command that reads these inputs and whose result cannot be written as a table (CSV
     /// or Parquet).
-    pub(crate) fn at(json: Option<&Path>, report: &ReportArgs, inputs: &[&Path]) -> Result<Self, Failure> {
-        let overwrite = Overwrite { inputs, force: report.force };
-        let at = |path: Option<&Path>| path.map(|path| Output::at(path, &overwrite)).transpose();
+    pub(crate) fn of_non_table_result(
+        json: Option<&Path>,
+        report: &ReportArgs,
+        inputs: &[&Path],
+    ) -> Result<Self, Failure> {
+        let overwrite = OverwriteRule { inputs, force: report.force };
+        let at = |path: Option<&Path>| path.map(|path| Output::for_path(path, &overwrite)).transpose();
         let (json, page) = (at(json)?, at(report.page.as_deref())?);
-        Ok(Self { json, data: Vec::new(), page, stdout_is_taken: false })
+        Ok(Self { json_output: json, table_outputs: Vec::new(), page_output: page, stdout_is_taken: false })
     }
 
-    pub(crate) fn take_stdout(&self) -> bool {
+    pub(crate) fn has_stdout_result(&self) -> bool {
         self.stdout_is_taken
-            || [&self.json, &self.page].into_iter().flatten().any(Output::is_standard)
-            || self.data.iter().any(DataOutput::is_standard)
+            || [&self.json_output, &self.page_output].into_iter().flatten().any(Output::is_standard)
+            || self.table_outputs.iter().any(DataOutput::is_standard)
     }
 
     /// Writes the typed table of a result in each form that the user requested.
-    pub(crate) fn write_data(&self, table: &DataTable) -> Result<(), Failure> {
-        self.data.iter().try_for_each(|output| output.write(table))
+    pub(crate) fn write_tables(&self, table: &DataTable) -> Result<(), Failure> {
+        self.table_outputs.iter().try_for_each(|output| output.write(table))
     }
 
     /// Writes the HTML page of a result, if the user requested one.
     pub(crate) fn write_page(&self, result: &impl HtmlReport) -> Result<(), Failure> {
-        self.page.as_ref().map_or(Ok(()), |output| output.write(&page::html_page(result)))
+        self.page_output.as_ref().map_or(Ok(()), |output| output.write(&page::html_page(result)))
     }
 }
 
@@ -168,12 +177,12 @@ impl FinishedRuns {
         if self.comparison.runs.is_empty() {
             return Err(Failure::interrupted());
         }
-        if let Some(output) = &self.outputs.json {
+        if let Some(output) = &self.outputs.json_output {
             output.write(&format!("{}\n", self.comparison.to_json()))?;
         }
-        self.outputs.write_data(&self.comparison.data_table())?;
+        self.outputs.write_tables(&self.comparison.data_table())?;
         self.outputs.write_page(&self.comparison)?;
-        if !args.quiet && !self.outputs.take_stdout() {
+        if !args.quiet && !self.outputs.has_stdout_result() {
             let table =
                 if args.markdown { self.comparison.to_markdown() } else { self.comparison.to_table() };
             print(&table)?;
@@ -184,22 +193,26 @@ impl FinishedRuns {
 
 /// Runs every design on every input at every point of the parameter sweep. Ctrl-C ends the current runs; finished runs
 /// are reported.
-fn run_all<'a>(
+fn run_designs_on_inputs<'a>(
     traces: impl Iterator<Item = &'a PathBuf> + Clone,
     designs: &[String],
     args: &'a RunArgs,
-    perfetto: Option<&Perfetto>,
+    perfetto: Option<&PerfettoOutput>,
 ) -> Result<FinishedRuns, Failure> {
-    let mut outputs = Outputs::of(args, traces.clone())?;
+    let mut outputs = Outputs::of_run_args(args, traces.clone())?;
     outputs.stdout_is_taken = perfetto.is_some_and(|perfetto| perfetto.output.is_standard());
-    let config = config(args)?;
-    let variants: Vec<Variant> = designs.iter().map(|text| Variant::of(text)).collect();
+    let config = config_of_args(args)?;
+    let variants: Vec<DesignVariant> = designs.iter().map(|text| DesignVariant::parse(text)).collect();
     let named: Vec<String> = variants.iter().map(|variant| variant.design.clone()).collect();
-    refuse_ignored(&config, &named, args)?;
-    let sources = sources(traces, args, &config)?;
-    let points = args.points();
-    let recorded = timeline_setting(args, &config, map_cells(sources.len() * points.len() * variants.len()));
-    let configurations = Configurations::of(&points, &variants, |settings| {
+    refuse_ignored_settings(&config, &named, args)?;
+    let sources = input_sources(traces, args, &config)?;
+    let points = args.sweep_points();
+    let recorded = timeline_setting(
+        args,
+        &config,
+        block_map_cells_per_run(sources.len() * points.len() * variants.len()),
+    );
+    let configurations = Configurations::combine(&points, &variants, |settings| {
         config_with(args, &[recorded.as_slice(), settings].concat())
     })?;
     let reporter = Reporter::new(args.quiet);
@@ -208,7 +221,7 @@ fn run_all<'a>(
         run_input(source, &configurations, args, perfetto, &reporter, &mut comparison)
     })?;
     if comparison.runs.is_empty() && !complete {
-        return Err(Failure::of_inputs());
+        return Err(Failure::no_replayable_input());
     }
     complete &= comparison.runs.len() == sources.len() * configurations.runs.len();
     complete &= comparison.runs.iter().all(|run| !run.partial);
@@ -217,12 +230,12 @@ fn run_all<'a>(
 
 /// Number of cells of the block maps (charts of the blocks' state) in an HTML page: total over all its runs, and least
 /// per run.
-const MAP_CELLS: [usize; 2] = [8192, 64];
+const BLOCK_MAP_CELLS: [usize; 2] = [8192, 64];
 
 /// Returns the number of cells per run of the block map (a chart of the blocks' state); it decreases with the number of
 /// runs on the page.
-fn map_cells(runs: usize) -> u32 {
-    let [of_all, least] = MAP_CELLS;
+fn block_map_cells_per_run(runs: usize) -> u32 {
+    let [of_all, least] = BLOCK_MAP_CELLS;
     (of_all / runs.max(1)).clamp(least, TIMELINE_CELLS_MAX as usize) as u32
 }
 
@@ -246,7 +259,7 @@ pub(crate) fn for_each_input(
             break;
         }
         match run(source) {
-            Err(failure) if sources.len() > 1 && !failure.is_of_usage() => {
+            Err(failure) if sources.len() > 1 && !failure.is_usage_failure() => {
                 eprintln!("wearwell: {}", failure.message);
                 complete = false;
             }
@@ -265,15 +278,15 @@ pub(crate) fn open_result_folder<T: StorableResult>(
 }
 
 /// A design, perhaps with settings that apply to it alone.
-pub(crate) struct Variant {
+pub(crate) struct DesignVariant {
     pub(crate) design: String,
     pub(crate) settings: Vec<String>,
 }
 
-impl Variant {
+impl DesignVariant {
     /// Parses `design` or `design:section.key=value:section.key=value`. A part without a key is appended to the value
     /// before it.
-    pub(crate) fn of(text: &str) -> Self {
+    pub(crate) fn parse(text: &str) -> Self {
         let mut parts = text.split(':');
         let design = parts.next().unwrap_or_default().to_owned();
         let mut settings: Vec<String> = Vec::new();
@@ -288,7 +301,7 @@ impl Variant {
     }
 
     /// Refuses settings that are given for one design alone if that design does not use them.
-    pub(crate) fn refuse_ignored(&self, config: &Config) -> Result<(), Failure> {
+    pub(crate) fn refuse_ignored_settings(&self, config: &Config) -> Result<(), Failure> {
         match config.ignored_settings(&self.settings, std::slice::from_ref(&self.design)).first() {
             None => Ok(()),
             Some(ignored) => Err(Failure::of_usage(ignored.to_string())),
@@ -308,9 +321,9 @@ pub(crate) struct Configurations {
 impl Configurations {
     /// Combines every design (with settings of its own) with every point of the parameter sweep. `config_of` returns
     /// the configuration with the given settings, which override all others.
-    pub(crate) fn of(
+    pub(crate) fn combine(
         points: &[Vec<String>],
-        variants: &[Variant],
+        variants: &[DesignVariant],
         config_of: impl Fn(&[String]) -> Result<Config, Failure>,
     ) -> Result<Self, Failure> {
         let (mut configs, mut runs): (Vec<Config>, _) = (Vec::new(), Vec::new());
@@ -318,7 +331,7 @@ impl Configurations {
             for variant in variants {
                 let settings = [point.clone(), variant.settings.clone()].concat();
                 let config = config_of(&settings)?;
-                variant.refuse_ignored(&config)?;
+                variant.refuse_ignored_settings(&config)?;
                 let known = configs.iter().position(|other| *other == config);
                 let number = known.unwrap_or(configs.len());
                 if known.is_none() {
@@ -332,7 +345,11 @@ impl Configurations {
 }
 
 /// Refuses settings of the command line that no design uses, and prints a note about those that only some designs use.
-pub(crate) fn refuse_ignored(config: &Config, designs: &[String], args: &RunArgs) -> Result<(), Failure> {
+pub(crate) fn refuse_ignored_settings(
+    config: &Config,
+    designs: &[String],
+    args: &RunArgs,
+) -> Result<(), Failure> {
     for ignored in config.ignored_settings(&args.all_settings(), designs) {
         if ignored.is_ignored_by_all {
             return Err(Failure::of_usage(ignored.to_string()));
@@ -365,7 +382,7 @@ impl InputSource {
         match self {
             Self::Generated(input) => Ok(OpenedInput { input: input.clone(), _file: None }),
             Self::Trace(path, options) => {
-                let file = TraceFile::at(path, options)?;
+                let file = TraceFile::open_repeatable(path, options)?;
                 let input = Input::Trace { path: file.path.clone(), options: file.options.clone() };
                 Ok(OpenedInput { input, _file: Some(file) })
             }
@@ -373,7 +390,7 @@ impl InputSource {
     }
 }
 
-pub(crate) fn sources<'a>(
+pub(crate) fn input_sources<'a>(
     traces: impl Iterator<Item = &'a PathBuf>,
     args: &RunArgs,
     config: &Config,
@@ -392,7 +409,7 @@ fn run_input(
     source: &InputSource,
     configurations: &Configurations,
     args: &RunArgs,
-    perfetto: Option<&Perfetto>,
+    perfetto: Option<&PerfettoOutput>,
     reporter: &Reporter,
     comparison: &mut Comparison,
 ) -> Result<(), Failure> {
@@ -401,7 +418,7 @@ fn run_input(
     for (number, config) in configurations.configs.iter().enumerate() {
         let of_config = configurations.runs.iter().filter(|run| run.0 == number);
         let designs: Vec<String> = of_config.map(|(_, design, _)| design.clone()).collect();
-        plans.push(planned(config, &opened.input, plans.first(), &designs)?);
+        plans.push(checked_plan(config, &opened.input, plans.first(), &designs)?);
     }
     if perfetto.is_some() {
         plans
@@ -411,10 +428,10 @@ fn run_input(
     }
     let run = |(number, design, settings): &(usize, String, String)| {
         let label = if settings.is_empty() { design.clone() } else { format!("{design} {settings}") };
-        let (plan, mut progress) = (&plans[*number], reporter.of_design(&label));
+        let (plan, mut progress) = (&plans[*number], reporter.design_progress(&label));
         let (record, trace) = match perfetto {
             None => plan.run(design, &mut progress).map(|record| (record, None)),
-            Some(Perfetto { window, .. }) => plan
+            Some(PerfettoOutput { window, .. }) => plan
                 .run_traced(design, window.clone(), &mut progress)
                 .map(|(record, trace)| (record, Some(trace))),
         }?;
@@ -422,7 +439,7 @@ fn run_input(
         Ok((RunRecord { variant, ..record }.scaled_to(args.scale_to), trace))
     };
     for (_, outcome) in run_at_once(&configurations.runs, args.jobs, || reporter.is_interrupted(), run) {
-        let (record, trace) = outcome.map_err(|error: ReplayError| failure(&error))?;
+        let (record, trace) = outcome.map_err(|error: ReplayError| replay_failure(&error))?;
         comparison.runs.push(record);
         if let (Some(perfetto), Some(trace)) = (perfetto, trace) {
             perfetto.write(&trace, args.quiet)?;
@@ -433,19 +450,19 @@ fn run_input(
 
 /// Returns the plan of a run. The plan is checked, so that errors are reported before runs that take minutes. If
 /// `other` is given, a plan for the same input, the input is not read again for its extent.
-pub(crate) fn planned<'a>(
+pub(crate) fn checked_plan<'a>(
     config: &'a Config,
     input: &'a Input,
     other: Option<&Plan<'a>>,
     designs: &[String],
 ) -> Result<Plan<'a>, Failure> {
     let plan = other.map_or_else(|| Plan::new(config, input), |other| other.with_config(config));
-    let plan = plan.map_err(|error| failure(&error))?;
-    plan.check_designs(designs).map_err(|error| failure(&error))?;
+    let plan = plan.map_err(|error| replay_failure(&error))?;
+    plan.check_designs(designs).map_err(|error| replay_failure(&error))?;
     Ok(plan)
 }
 
-pub(crate) fn failure(error: &ReplayError) -> Failure {
+pub(crate) fn replay_failure(error: &ReplayError) -> Failure {
     match error {
         ReplayError::Config(_) | ReplayError::Content(_) => Failure::of_usage(error.to_string()),
         _ => Failure::of_run(error),

@@ -8,17 +8,17 @@ use std::time::Duration;
 use tracing::{error, error_span, info, warn};
 use wearwell::Device;
 use wearwell_replay::page;
-use wearwell_serve::dashboard::Look;
+use wearwell_serve::dashboard::SharedLook;
 use wearwell_serve::image::{
     self, Access, Backing, CopyOnWrite, Durability, FileNand, Files, Image, ImageError, OpenReport,
 };
 use wearwell_serve::{
-    Address, Bound, DeviceError, FlashDevice, Medium, NamedDevice, Reach, ServeError, Server, SocketMode,
-    Tls, memory,
+    Address, BoundListener, DeviceError, FlashDevice, Medium, NamedDevice, NetworkReach, ServeError, Server,
+    SocketMode, Tls, memory,
 };
 
 use crate::args::{MediumArgs, NamedImage, ServeArgs};
-use crate::output::{Output, Overwrite};
+use crate::output::{Output, OverwriteRule};
 use crate::run::read_config;
 use crate::systemd::{self, Protocol};
 use crate::{Failure, Outcome, log};
@@ -26,23 +26,24 @@ use crate::{Failure, Outcome, log};
 type Signals = mpsc::Receiver<()>;
 
 /// Interval at which the server checks whether its engines still run.
-const WATCH_EVERY: Duration = Duration::from_millis(500);
+const ENGINE_CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
 pub(crate) fn serve(args: &ServeArgs) -> Result<Outcome, Failure> {
-    let logs_failures = log::begin(args.log.level(), args.log.log_format);
-    serve_images_or_memory(args).map_err(|failure| if logs_failures { failure.logged() } else { failure })
+    let logs_failures = log::start_logging(args.log.level(), args.log.log_format);
+    serve_images_or_memory(args)
+        .map_err(|failure| if logs_failures { failure.log_message() } else { failure })
 }
 
 fn serve_images_or_memory(args: &ServeArgs) -> Result<Outcome, Failure> {
     if let Some(path) = &args.record {
-        Output::at(path, &Overwrite { inputs: &[], force: args.force })?;
+        Output::for_path(path, &OverwriteRule { inputs: &[], force: args.force })?;
     }
     // A signal that arrives while an image is being opened ends the server as soon as it has started.
     let signals = listen_for_signals();
     match &args.medium {
         MediumArgs { memory: true, .. } => serve_memory(args, &signals)?,
-        medium if medium.is_for_reading() => serve_images(&READING, args, &signals)?,
-        _ => serve_images(&WRITING, args, &signals)?,
+        medium if medium.is_read_only() => serve_images(&READ_ONLY_MODE, args, &signals)?,
+        _ => serve_images(&WRITE_MODE, args, &signals)?,
     }
     Ok(Outcome::Done)
 }
@@ -53,10 +54,10 @@ fn serve_images_or_memory(args: &ServeArgs) -> Result<Outcome, Failure> {
 struct ListeningSockets {
     /// Encryption of NBD connections; `None` for unencrypted connections.
     tls: Option<Tls>,
-    control: Vec<Bound>,
-    metrics: Vec<Bound>,
-    dashboard: Vec<Bound>,
-    nbd: Vec<Bound>,
+    control: Vec<BoundListener>,
+    metrics: Vec<BoundListener>,
+    dashboard: Vec<BoundListener>,
+    nbd: Vec<BoundListener>,
 }
 
 impl ListeningSockets {
@@ -76,10 +77,10 @@ impl ListeningSockets {
             listening_sockets.bind_address(protocol, &Address::Tcp(address), args.socket_mode)?;
         }
         match args.tcp {
-            Some(address) if reach == Reach::Everywhere => {
-                listening_sockets
-                    .nbd
-                    .push(Bound::everywhere(address).map_err(|error| server_failure(&error))?);
+            Some(address) if reach == NetworkReach::Everywhere => {
+                listening_sockets.nbd.push(
+                    BoundListener::listen_on_any_address(address).map_err(|error| server_failure(&error))?,
+                );
             }
             Some(address) => {
                 listening_sockets.bind_address(Protocol::Nbd, &Address::Tcp(address), args.socket_mode)?;
@@ -88,7 +89,7 @@ impl ListeningSockets {
         }
         if args.socket_activation {
             for (protocol, bound) in systemd::inherited_sockets(reach)? {
-                listening_sockets.of(protocol).push(bound);
+                listening_sockets.sockets_of(protocol).push(bound);
             }
         }
         Ok(listening_sockets)
@@ -96,8 +97,12 @@ impl ListeningSockets {
 
     /// Returns from where clients may reach NBD over TCP: from everywhere if they have to show a certificate, else from
     /// loopback.
-    fn tcp_reach(&self) -> Reach {
-        if self.tls.as_ref().is_some_and(Tls::asks_clients) { Reach::Everywhere } else { Reach::Loopback }
+    fn tcp_reach(&self) -> NetworkReach {
+        if self.tls.as_ref().is_some_and(Tls::asks_clients) {
+            NetworkReach::Everywhere
+        } else {
+            NetworkReach::Loopback
+        }
     }
 
     fn bind_address(
@@ -106,12 +111,12 @@ impl ListeningSockets {
         address: &Address,
         mode: SocketMode,
     ) -> Result<(), Failure> {
-        let bound = Bound::with_mode(address, mode).map_err(|error| server_failure(&error))?;
-        self.of(protocol).push(bound);
+        let bound = BoundListener::listen_with_mode(address, mode).map_err(|error| server_failure(&error))?;
+        self.sockets_of(protocol).push(bound);
         Ok(())
     }
 
-    fn of(&mut self, protocol: Protocol) -> &mut Vec<Bound> {
+    fn sockets_of(&mut self, protocol: Protocol) -> &mut Vec<BoundListener> {
         match protocol {
             Protocol::Nbd => &mut self.nbd,
             Protocol::Control => &mut self.control,
@@ -123,7 +128,7 @@ impl ListeningSockets {
 
 #[cfg(feature = "tls")]
 fn tls_of(args: &ServeArgs) -> Result<Option<Tls>, Failure> {
-    args.tls.read().map_err(|error| Failure::of_usage(error.to_string()))
+    args.tls.read_certificates().map_err(|error| Failure::of_usage(error.to_string()))
 }
 
 #[cfg(not(feature = "tls"))]
@@ -141,7 +146,9 @@ fn serve_memory(args: &ServeArgs, signals: &Signals) -> Result<(), Failure> {
     let device = specification.build().map_err(|error| usage(&error))?;
     let listening_sockets = ListeningSockets::bind(args)?;
     let device = log_losses_and_start_recording(device, &specification.config.to_toml(), args)?;
-    for (_, device) in run(vec![with_export_name(&args.export, device)], listening_sockets, args, signals)? {
+    for (_, device) in
+        serve_until_signal(vec![name_device(&args.export, device)], listening_sockets, args, signals)?
+    {
         end_recording(&mut device.map_err(|error| server_failure(&error))?)?;
     }
     Ok(())
@@ -161,9 +168,9 @@ struct ImageAccessMode<B: Backing> {
     close: fn(Device<FileNand<B>>) -> Result<(), ImageError>,
 }
 
-const WRITING: ImageAccessMode<Files> =
+const WRITE_MODE: ImageAccessMode<Files> =
     ImageAccessMode { access: Access::Write, open: open_image, close: image::close };
-const READING: ImageAccessMode<CopyOnWrite<Files>> =
+const READ_ONLY_MODE: ImageAccessMode<CopyOnWrite<Files>> =
     ImageAccessMode { access: Access::Read, open: open_view, close: |_| Ok(()) };
 
 /// Serves images, each by its own engine. If an image cannot be opened or its device fails, the server continues with
@@ -175,7 +182,7 @@ fn serve_images<B: Backing + Send + 'static>(
 ) -> Result<(), Failure> {
     let images = args.images();
     require_different_names(&images)?;
-    let mut failures = Failures { all: images.len(), failed: Vec::new() };
+    let mut failures = ImageFailures { image_count: images.len(), failures: Vec::new() };
     // Images are locked before sockets are bound: the error that an image is in use says more than that its socket is.
     let lock = |image: NamedImage| {
         let files = Files::open(&image.directory, mode.access).map_err(|error| image_failure(&error))?;
@@ -191,16 +198,16 @@ fn serve_images<B: Backing + Send + 'static>(
         let _logged_as = error_span!("engine", export = image.name).entered();
         systemd::notify_status(&format!("opening {}", image.directory.display()));
         let opened = (mode.open)(files, &image.directory, args)?;
-        let how = if args.medium.is_for_reading() { "; served for reading" } else { "" };
+        let how = if args.medium.is_read_only() { "; served for reading" } else { "" };
         info!("{}{how}", opening_report(&image.directory, &opened));
-        Ok(with_export_name(&image.name, device_over(opened, args)?))
+        Ok(name_device(&image.name, device_of_image(opened, args)?))
     };
     let devices: Vec<_> = locked
         .into_iter()
         .filter_map(|(image, files)| failures.keep_failure(&image.name, open(&image, files)))
         .collect();
     failures.require_any(&devices)?;
-    for (name, device) in run(devices, listening_sockets, args, signals)? {
+    for (name, device) in serve_until_signal(devices, listening_sockets, args, signals)? {
         let closed = device.map_err(|error| server_failure(&error)).and_then(|mut device| {
             end_recording(&mut device)?;
             (mode.close)(device.into_device()).map_err(|error| Failure::of_run(&error))
@@ -219,19 +226,20 @@ fn require_different_names(images: &[NamedImage]) -> Result<(), Failure> {
 }
 
 /// Failures of images that were to be served.
-struct Failures {
+struct ImageFailures {
     /// Number of images that were to be served.
-    all: usize,
-    failed: Vec<Failure>,
+    image_count: usize,
+    failures: Vec<Failure>,
 }
 
-impl Failures {
+impl ImageFailures {
     /// Returns the value of a success, and keeps a failure. If there are several images, the failure is logged at once,
     /// because the server continues with the other images.
     fn keep_failure<T>(&mut self, name: &str, outcome: Result<T, Failure>) -> Option<T> {
         let keep = |failure: Failure| {
-            let failure = if self.all > 1 { failure.of_export(name).logged() } else { failure };
-            self.failed.push(failure);
+            let failure =
+                if self.image_count > 1 { failure.with_export_name(name).log_message() } else { failure };
+            self.failures.push(failure);
         };
         outcome.map_err(keep).ok()
     }
@@ -243,11 +251,11 @@ impl Failures {
 
     /// Returns the first failure with the number of all, or `Ok` if there was none.
     fn take_result(&mut self) -> Result<(), Failure> {
-        let count = self.failed.len();
-        match std::mem::take(&mut self.failed).into_iter().next() {
+        let count = self.failures.len();
+        match std::mem::take(&mut self.failures).into_iter().next() {
             None => Ok(()),
-            Some(first) if self.all == 1 => Err(first),
-            Some(first) => Err(first.of_several(count, self.all)),
+            Some(first) if self.image_count == 1 => Err(first),
+            Some(first) => Err(first.with_failure_count(count, self.image_count)),
         }
     }
 }
@@ -261,14 +269,14 @@ fn open_view(files: Files, directory: &Path, args: &ServeArgs) -> Result<Image<C
     // The changes of a view are lost with it, so its durability does not matter.
     let options = image::OpenOptions { durability: Some(Durability::Process) };
     match Image::open_on(CopyOnWrite::new(files), options) {
-        Err(error) if args.medium.rescue && error.is_damage() => rescue(directory, &error),
+        Err(error) if args.medium.rescue && error.is_damage() => open_rescued_view(directory, &error),
         opened => opened.map_err(|error| image_failure(&error)),
     }
 }
 
 /// Opens a read-only view of a damaged image that was refused, with the logical pages that can be rescued, and logs the
 /// refusal.
-fn rescue(directory: &Path, refusal: &ImageError) -> Result<Image<CopyOnWrite<Files>>, Failure> {
+fn open_rescued_view(directory: &Path, refusal: &ImageError) -> Result<Image<CopyOnWrite<Files>>, Failure> {
     warn!("{}: {refusal}", directory.display());
     let files = Files::open(directory, Access::Read).map_err(|error| image_failure(&error))?;
     let image = Image::rescue_on(CopyOnWrite::new(files)).map_err(|error| image_failure(&error))?;
@@ -282,13 +290,13 @@ fn rescue(directory: &Path, refusal: &ImageError) -> Result<Image<CopyOnWrite<Fi
 
 /// Makes the device that serves an image, read-only if the options say so, and begins its recording if the options name
 /// one.
-fn device_over<B: Backing + Send + 'static>(
+fn device_of_image<B: Backing + Send + 'static>(
     image: Image<B>,
     args: &ServeArgs,
 ) -> Result<FlashDevice<FileNand<B>>, Failure> {
     let (identity, config) = (image.identity(), image.config.clone());
     let device = FlashDevice::new(image.device, identity).map_err(|error| device_failure(&error))?;
-    let device = if args.medium.is_for_reading() { device.for_reading() } else { device };
+    let device = if args.medium.is_read_only() { device.into_read_only() } else { device };
     log_losses_and_start_recording(device.refuse_unproven(image.report.unproven), &config, args)
 }
 
@@ -300,7 +308,7 @@ fn log_losses_and_start_recording<N: Medium>(
 ) -> Result<FlashDevice<N>, Failure> {
     device.log_known_damage();
     if let Some(path) = &args.record {
-        let provenance = provenance(&device.identity().design, config);
+        let provenance = recording_provenance(&device.identity().design, config);
         device.record_to(path, &provenance).map_err(|error| device_failure(&error))?;
     }
     Ok(device)
@@ -313,7 +321,7 @@ fn end_recording<N: Medium>(device: &mut FlashDevice<N>) -> Result<(), Failure> 
     Ok(())
 }
 
-fn with_export_name<N: Medium>(name: &str, device: FlashDevice<N>) -> NamedDevice<FlashDevice<N>> {
+fn name_device<N: Medium>(name: &str, device: FlashDevice<N>) -> NamedDevice<FlashDevice<N>> {
     let size_mib = device.device().capacity_bytes() as f64 / (1 << 20) as f64;
     let description = format!("{}, {size_mib} MiB", device.identity().design);
     NamedDevice { name: name.to_owned(), description, device }
@@ -323,7 +331,14 @@ fn with_export_name<N: Medium>(name: &str, device: FlashDevice<N>) -> NamedDevic
 /// data.
 fn opening_report<B: Backing>(directory: &Path, image: &Image<B>) -> String {
     let durability = image.device.ftl().store().nand().durability().name();
-    let OpenReport { was_unclean, host_restarted, torn_pages, repaired, unsafe_shutdowns, .. } = image.report;
+    let OpenReport {
+        was_unclean,
+        host_restarted,
+        torn_pages,
+        repaired_records: repaired,
+        unsafe_shutdowns,
+        ..
+    } = image.report;
     let mapped_pages = image.report.recovery.mapped_pages;
     let end = match (was_unclean, host_restarted) {
         (false, _) => "it was closed".to_owned(),
@@ -364,7 +379,7 @@ fn server_failure(error: &ServeError) -> Failure {
 
 /// Returns the text that a recording stores about its origin: the configuration under which its replay does the same
 /// flash operations.
-fn provenance(design: &str, config: &str) -> String {
+fn recording_provenance(design: &str, config: &str) -> String {
     format!("recorded by wearwell serve, design {design}, with this configuration:\n{config}")
 }
 
@@ -373,7 +388,7 @@ fn provenance(design: &str, config: &str) -> String {
 type ServedDevices<N> = Vec<(String, Result<FlashDevice<N>, ServeError>)>;
 
 /// Serves devices until Ctrl-C or SIGTERM, then returns them, flushed.
-fn run<N: Medium>(
+fn serve_until_signal<N: Medium>(
     devices: Vec<NamedDevice<FlashDevice<N>>>,
     listening_sockets: ListeningSockets,
     args: &ServeArgs,
@@ -382,7 +397,7 @@ fn run<N: Medium>(
     let served_exports: Vec<_> =
         devices.iter().map(|device| (device.name.clone(), device.description.clone())).collect();
     let server = Server::start_all(devices, args.limits.to_limits());
-    let mut server = if args.exports.is_empty() { server.without_names() } else { server };
+    let mut server = if args.exports.is_empty() { server.without_export_names() } else { server };
     if let Err(error) = start_listening(&mut server, listening_sockets, &served_exports) {
         // The sockets that were opened are closed again; the error returned is the first one.
         server.stop_all();
@@ -391,17 +406,19 @@ fn run<N: Medium>(
     if let Some(pages_per_second) = args.scrub_rate {
         server.scrub_when_idle(pages_per_second);
     }
-    systemd::notify_ready(&status(&served_exports));
-    watch(&server, signals);
+    systemd::notify_ready(&served_exports_status(&served_exports));
+    wait_for_end(&server, signals);
     info!("ending: answering what has arrived, then flushing");
     systemd::notify_stopping("answering what has arrived, then flushing");
     Ok(server.stop_all())
 }
 
 /// Waits for a signal, or until all engines have ended. Logs the names of exports whose engine fails.
-fn watch<N: Medium>(server: &Server<FlashDevice<N>>, signals: &Signals) {
+fn wait_for_end<N: Medium>(server: &Server<FlashDevice<N>>, signals: &Signals) {
     let mut failed = 0;
-    while signals.recv_timeout(WATCH_EVERY) == Err(mpsc::RecvTimeoutError::Timeout) && !server.has_failed() {
+    while signals.recv_timeout(ENGINE_CHECK_INTERVAL) == Err(mpsc::RecvTimeoutError::Timeout)
+        && !server.has_failed()
+    {
         let names: Vec<_> = server.failed_exports().collect();
         if names.len() > failed {
             failed = names.len();
@@ -415,7 +432,7 @@ fn watch<N: Medium>(server: &Server<FlashDevice<N>>, signals: &Signals) {
 }
 
 /// Returns the status line for systemd: what is served.
-fn status(served_exports: &[(String, String)]) -> String {
+fn served_exports_status(served_exports: &[(String, String)]) -> String {
     match served_exports {
         [(_, description)] => format!("serving {description}"),
         several => {
@@ -440,7 +457,7 @@ fn start_listening<N: Medium>(
         info!("metrics at http://{address}/metrics");
     }
     for bound in listening_sockets.dashboard {
-        let look = Look { style: page::style_sheet(), script: page::drawing_script() };
+        let look = SharedLook { style: page::style_sheet(), script: page::drawing_script() };
         let address = server.open_dashboard_on(bound, &look)?;
         info!("dashboard at http://{address}/");
     }

@@ -21,10 +21,11 @@ impl Suggested {
         let presets = preset::all_presets();
         std::iter::once("auto").chain(presets.iter().map(|device| device.name)).collect()
     });
-    pub(crate) const POLICIES: Self =
+    pub(crate) const GC_POLICIES: Self =
         Self(|| vec!["greedy", "cost-benefit", "d-choices", "random", "fifo", "rc-gc", "dead-bytes"]);
-    pub(crate) const MECHANISMS: Self = Self(|| ContentName::all_names().map(ContentName::name).collect());
-    pub(crate) const TIMING: Self = Self(|| vec!["none", "timeline", "event"]);
+    pub(crate) const CONTENT_MECHANISMS: Self =
+        Self(|| ContentName::all_names().map(ContentName::name).collect());
+    pub(crate) const TIMING_MODES: Self = Self(|| vec!["none", "timeline", "event"]);
     pub(crate) const PRECONDITIONS: Self =
         Self(|| vec!["in-use", "none", "fill", "steady", "random", "constructed", "aged"]);
     pub(crate) const ARRIVALS: Self = Self(|| vec!["auto", "open", "closed", "think"]);

@@ -12,22 +12,23 @@ use crate::args::SweepArgs;
 use crate::jobs::run_at_once;
 use crate::output::print;
 use crate::progress::{Countdown, Reporter};
-use crate::run::{Configurations, InputSource, Outputs, Variant, open_result_folder};
+use crate::run::{Configurations, DesignVariant, InputSource, Outputs, open_result_folder};
 use crate::{Failure, Outcome};
 
 pub(crate) fn sweep(args: &SweepArgs) -> Result<Outcome, Failure> {
-    let sweep = SweepFile::read(&args.file).map_err(|error| of_usage(&error))?;
+    let sweep = SweepFile::read(&args.file).map_err(|error| usage_failure(&error))?;
     let inputs: Vec<_> = sweep.traces.iter().chain([&args.file]).map(AsRef::as_ref).collect();
     let outputs = Outputs::of_results(&args.results, &inputs)?;
     let finished_results = open_result_folder(args.resume.as_deref())?;
     let reporter = Reporter::new(args.quiet);
-    let variants: Vec<Variant> = sweep.designs.iter().map(|text| Variant::of(text)).collect();
-    let config_of = |settings: &[String]| sweep.config_with(settings).map_err(|error| of_usage(&error));
-    let configurations = Configurations::of(&sweep.setting_combinations, &variants, config_of)?;
-    refuse_ignored(&sweep, &variants, &reporter)?;
-    let sources = sources(&sweep, args, &configurations.configs)?;
+    let variants: Vec<DesignVariant> = sweep.designs.iter().map(|text| DesignVariant::parse(text)).collect();
+    let config_of =
+        |settings: &[String]| sweep.config_with_settings(settings).map_err(|error| usage_failure(&error));
+    let configurations = Configurations::combine(&sweep.setting_combinations, &variants, config_of)?;
+    refuse_ignored_settings(&sweep, &variants, &reporter)?;
+    let sources = sweep_inputs(&sweep, args, &configurations.configs)?;
     let total = sources.iter().map(|source| source.runs_of(&configurations).count()).sum();
-    let countdown = Countdown::of(&reporter, total);
+    let countdown = Countdown::of_runs(&reporter, total);
     let desk = RunContext {
         args,
         configurations: &configurations,
@@ -39,25 +40,29 @@ pub(crate) fn sweep(args: &SweepArgs) -> Result<Outcome, Failure> {
     for source in &sources {
         desk.sweep_input(source, &mut swept);
     }
-    report(args, &swept, &outputs)?;
+    write_sweep_results(args, &swept, &outputs)?;
     let is_whole =
         swept.comparison.runs.len() == total && swept.comparison.runs.iter().all(|run| !run.partial);
     Ok(if is_whole { Outcome::Done } else { Outcome::Partial })
 }
 
-fn of_usage(error: &ConfigError) -> Failure {
+fn usage_failure(error: &ConfigError) -> Failure {
     Failure::of_usage(error.to_string())
 }
 
 /// Refuses a setting that the sweep varies but no run uses, and prints a note about a setting that only some runs use.
-fn refuse_ignored(sweep: &SweepFile, variants: &[Variant], reporter: &Reporter) -> Result<(), Failure> {
+fn refuse_ignored_settings(
+    sweep: &SweepFile,
+    variants: &[DesignVariant],
+    reporter: &Reporter,
+) -> Result<(), Failure> {
     let mut ignored = Vec::new();
     let mut used = std::collections::BTreeSet::new();
     for point in &sweep.setting_combinations {
         for variant in variants {
             let config = sweep
-                .config_with(&[point.clone(), variant.settings.clone()].concat())
-                .map_err(|error| of_usage(&error))?;
+                .config_with_settings(&[point.clone(), variant.settings.clone()].concat())
+                .map_err(|error| usage_failure(&error))?;
             let by_run = config.ignored_settings(point, std::slice::from_ref(&variant.design));
             let keys = point.iter().filter_map(|setting| setting.split('=').next());
             used.extend(
@@ -72,7 +77,7 @@ fn refuse_ignored(sweep: &SweepFile, variants: &[Variant], reporter: &Reporter) 
         if !used.contains(&one.setting_key) {
             return Err(Failure::of_usage(one.to_string()));
         }
-        reporter.say(&format!("note: {one}"));
+        reporter.print_message(&format!("note: {one}"));
     }
     Ok(())
 }
@@ -95,7 +100,7 @@ impl SweepInput {
     }
 }
 
-fn sources(sweep: &SweepFile, args: &SweepArgs, configs: &[Config]) -> Result<Vec<SweepInput>, Failure> {
+fn sweep_inputs(sweep: &SweepFile, args: &SweepArgs, configs: &[Config]) -> Result<Vec<SweepInput>, Failure> {
     let options = args.input.open_options()?;
     let of_trace = |path: &std::path::PathBuf| SweepInput {
         name: path.display().to_string(),
@@ -149,13 +154,13 @@ impl RunContext<'_> {
             Err(failure) => {
                 return tasks
                     .iter()
-                    .for_each(|task| swept.add_outcome(Err(failed(task, failure.sentence()))));
+                    .for_each(|task| swept.add_outcome(Err(failed(task, failure.message_sentence()))));
             }
         };
-        let plans = self.plans(&opened.input, &tasks);
+        let plans = self.plans_of_configurations(&opened.input, &tasks);
         let run = |task: &SweepTask| {
             let outcome = match &plans[task.0] {
-                Some(Ok(plan)) => self.run(plan, task),
+                Some(Ok(plan)) => self.load_or_execute_run(plan, task),
                 Some(Err(error)) => Err(error.clone()),
                 None => unreachable!("every task of the input has a plan"),
             };
@@ -169,7 +174,11 @@ impl RunContext<'_> {
 
     /// Returns, for each configuration that a run uses, its plan (surveyed input and device). The input is read only
     /// for the first plan that succeeds; the other plans reuse its extent (highest address and touched pages).
-    fn plans<'a>(&'a self, input: &'a Input, tasks: &[SweepTask]) -> Vec<Option<Result<Plan<'a>, String>>> {
+    fn plans_of_configurations<'a>(
+        &'a self,
+        input: &'a Input,
+        tasks: &[SweepTask],
+    ) -> Vec<Option<Result<Plan<'a>, String>>> {
         let mut plans: Vec<Option<Result<Plan<'_>, String>>> = Vec::new();
         for (number, config) in self.configurations.configs.iter().enumerate() {
             let known = plans.iter().flatten().find_map(|plan| plan.as_ref().ok());
@@ -181,7 +190,11 @@ impl RunContext<'_> {
     }
 
     /// Returns the record of a run of the sweep, from the folder of `--resume` if it is there; otherwise runs it.
-    fn run(&self, plan: &Plan<'_>, (number, design, settings): &SweepTask) -> Result<RunRecord, String> {
+    fn load_or_execute_run(
+        &self,
+        plan: &Plan<'_>,
+        (number, design, settings): &SweepTask,
+    ) -> Result<RunRecord, String> {
         let variant = self.configurations.configs[*number].run_label(settings);
         let key = plan.run_key(design);
         if let Some(record) = self.finished_results.and_then(|finished_results| finished_results.get(&key)) {
@@ -203,7 +216,7 @@ impl RunContext<'_> {
         plan.check_designs(std::slice::from_ref(design)).map_err(|error| error.to_string())?;
         let label = format!("{design} {settings}");
         let record = plan
-            .run(design, &mut self.reporter.of_design(label.trim_end()))
+            .run(design, &mut self.reporter.design_progress(label.trim_end()))
             .map_err(|error| error.to_string())?;
         if let Some(finished_results) = self.finished_results {
             finished_results
@@ -214,16 +227,16 @@ impl RunContext<'_> {
     }
 }
 
-fn report(args: &SweepArgs, swept: &Swept, outputs: &Outputs) -> Result<(), Failure> {
+fn write_sweep_results(args: &SweepArgs, swept: &Swept, outputs: &Outputs) -> Result<(), Failure> {
     if swept.comparison.runs.is_empty() && swept.failures.is_empty() {
         return Err(Failure::interrupted());
     }
-    if let Some(output) = &outputs.json {
+    if let Some(output) = &outputs.json_output {
         output.write(&format!("{}\n", swept.to_json()))?;
     }
-    outputs.write_data(&swept.data_table())?;
+    outputs.write_tables(&swept.data_table())?;
     outputs.write_page(swept)?;
-    if !args.quiet && !outputs.take_stdout() {
+    if !args.quiet && !outputs.has_stdout_result() {
         print(&if args.markdown { swept.to_markdown() } else { swept.to_table() })?;
     }
     eprint!("{}", swept.failure_lines());

@@ -8,7 +8,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 use listenfd::ListenFd;
 use tracing::debug;
-use wearwell_serve::{Bound, Reach, ServeError};
+use wearwell_serve::{BoundListener, NetworkReach, ServeError};
 
 use crate::Failure;
 
@@ -41,7 +41,7 @@ impl Protocol {
 
 /// Takes over the listening sockets that systemd passed to this process; an error if none of them is for NBD, or if a
 /// TCP address has a wider reach than allowed.
-pub(crate) fn inherited_sockets(reach: Reach) -> Result<Vec<(Protocol, Bound)>, Failure> {
+pub(crate) fn inherited_sockets(reach: NetworkReach) -> Result<Vec<(Protocol, BoundListener)>, Failure> {
     let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
     let mut passed = ListenFd::from_env();
     let names = names.split(':').chain(std::iter::repeat(""));
@@ -61,8 +61,8 @@ fn inherited_socket(
     passed: &mut ListenFd,
     index: usize,
     name: &str,
-    reach: Reach,
-) -> Result<(Protocol, Bound), Failure> {
+    reach: NetworkReach,
+) -> Result<(Protocol, BoundListener), Failure> {
     let Some(protocol) = Protocol::of_name(name) else {
         return Err(Failure::of_usage(format!(
             "systemd passed a socket named `{name}`: FileDescriptorName= is nbd, control, metrics or dashboard"
@@ -70,12 +70,12 @@ fn inherited_socket(
     };
     let usage = |error: ServeError| Failure::of_usage(error.to_string());
     if let Ok(Some(listener)) = passed.take_unix_listener(index) {
-        return Ok((protocol, Bound::inherited_unix(listener).map_err(usage)?));
+        return Ok((protocol, BoundListener::inherited_unix(listener).map_err(usage)?));
     }
     match passed.take_tcp_listener(index) {
         Ok(Some(listener)) => {
-            let reach = if protocol == Protocol::Nbd { reach } else { Reach::Loopback };
-            Ok((protocol, Bound::inherited_tcp(listener, reach).map_err(usage)?))
+            let reach = if protocol == Protocol::Nbd { reach } else { NetworkReach::Loopback };
+            Ok((protocol, BoundListener::inherited_tcp(listener, reach).map_err(usage)?))
         }
         Ok(None) => unreachable!("each index is taken once"),
         Err(error) => Err(Failure::of_usage(format!(
@@ -86,17 +86,17 @@ fn inherited_socket(
 
 /// Reports to systemd that the server is ready, with a status line.
 pub(crate) fn notify_ready(status: &str) {
-    notify(&format!("READY=1\n{}", status_line(status)));
+    notify_states(&format!("READY=1\n{}", status_line(status)));
 }
 
 /// Reports to systemd that the server is ending, with a status line.
 pub(crate) fn notify_stopping(status: &str) {
-    notify(&format!("STOPPING=1\n{}", status_line(status)));
+    notify_states(&format!("STOPPING=1\n{}", status_line(status)));
 }
 
 /// Reports a status line to systemd that describes what the server is doing.
 pub(crate) fn notify_status(status: &str) {
-    notify(&status_line(status));
+    notify_states(&status_line(status));
 }
 
 /// Returns the systemd status line for a status text, with line breaks (which a name or path may contain) replaced by
@@ -105,15 +105,15 @@ fn status_line(status: &str) -> String {
     format!("STATUS={}\n", status.replace('\n', " "))
 }
 
-fn notify(states: &str) {
-    if let Err(error) = send(states) {
+fn notify_states(states: &str) {
+    if let Err(error) = send_states(states) {
         debug!("systemd could not be notified: {error}");
     }
 }
 
 /// Sends states to the socket that systemd names in `NOTIFY_SOCKET`; does nothing if there is none. An abstract address
 /// begins with `@`.
-fn send(states: &str) -> io::Result<()> {
+fn send_states(states: &str) -> io::Result<()> {
     let Some(name) = std::env::var_os("NOTIFY_SOCKET") else { return Ok(()) };
     let address = match name.as_bytes() {
         [b'@', name @ ..] => SocketAddr::from_abstract_name(name)?,

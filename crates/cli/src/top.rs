@@ -18,14 +18,14 @@ pub(crate) fn top(args: &TopArgs) -> Result<Outcome, Failure> {
     }
     let mut device = ControlConnection::connect(&args.control, args.export.clone())?;
     let is_terminal = std::io::stdout().is_terminal();
-    let mut before = DeviceReading::take(&mut device)?;
+    let mut before = DeviceReading::read_from(&mut device)?;
     let mut looks = 0;
     loop {
         std::thread::sleep(Duration::from_secs_f64(args.interval));
-        let now = DeviceReading::take(&mut device)?;
+        let now = DeviceReading::read_from(&mut device)?;
         let text = now.text_since(&before);
         // A terminal shows one page that is replaced; other outputs get one page after the other.
-        let shown = if is_terminal { page_of(&text, window()) } else { format!("{text}\n") };
+        let shown = if is_terminal { visible_part(&text, terminal_size()) } else { format!("{text}\n") };
         let mut out = std::io::stdout().lock();
         if out.write_all(shown.as_bytes()).and_then(|()| out.flush()).is_err() {
             return Ok(Outcome::Done); // Nobody looks any more.
@@ -44,7 +44,7 @@ pub(crate) fn snapshot(control: &Path, export: Option<String>, directory: &Path)
     // The working directory of the server may be another.
     let directory = std::path::absolute(directory).map_err(|error| Failure::of_run(&error))?;
     let command = serde_json::json!({ "command": "snapshot", "directory": directory });
-    let reply = device.exchange(command)?;
+    let reply = device.send_command(command)?;
     match reply["error"].as_str() {
         Some(error) => Err(Failure::of_run(&std::io::Error::other(error.to_owned()))),
         None => Ok(Outcome::Done),
@@ -52,7 +52,7 @@ pub(crate) fn snapshot(control: &Path, export: Option<String>, directory: &Path)
 }
 
 /// Returns the number of columns and rows of the terminal.
-fn window() -> (usize, usize) {
+fn terminal_size() -> (usize, usize) {
     match rustix::termios::tcgetwinsize(std::io::stdout()) {
         Ok(size) if size.ws_col > 0 && size.ws_row > 0 => (size.ws_col.into(), size.ws_row.into()),
         _ => (80, 24),
@@ -61,7 +61,7 @@ fn window() -> (usize, usize) {
 
 /// Returns the part of a text that a terminal window of this size can show without wrapping or scrolling, beginning at
 /// the upper left corner.
-fn page_of(text: &str, (columns, rows): (usize, usize)) -> String {
+fn visible_part(text: &str, (columns, rows): (usize, usize)) -> String {
     let lines = text.lines().take(rows).map(|line| line.chars().take(columns).collect::<String>());
     format!("\x1b[H\x1b[2J{}", lines.collect::<Vec<_>>().join("\r\n"))
 }
@@ -69,7 +69,7 @@ fn page_of(text: &str, (columns, rows): (usize, usize)) -> String {
 /// A connection to the control socket of a running `wearwell serve`.
 struct ControlConnection {
     lines: BufReader<UnixStream>,
-    name: String,
+    socket_name: String,
     /// Name of the export to which commands are addressed; `None` if the server has only one.
     export: Option<String>,
 }
@@ -80,11 +80,11 @@ impl ControlConnection {
         let socket = UnixStream::connect(path).map_err(|error| {
             Failure::of_usage(format!("{name}: {error}; start the server with --control {name}"))
         })?;
-        Ok(Self { lines: BufReader::new(socket), name, export })
+        Ok(Self { lines: BufReader::new(socket), socket_name: name, export })
     }
 
     fn request_figures(&mut self, command: &str) -> Result<Value, Failure> {
-        let reply = self.exchange(serde_json::json!({ "command": command }))?;
+        let reply = self.send_command(serde_json::json!({ "command": command }))?;
         match reply["error"].as_str() {
             Some(sentence) => Err(Failure::of_usage(sentence.to_owned())),
             None if reply["ok"] == true => Ok(reply),
@@ -93,7 +93,7 @@ impl ControlConnection {
     }
 
     /// Sends a command to the server's control socket and returns the answer, which may be a refusal.
-    fn exchange(&mut self, mut command: Value) -> Result<Value, Failure> {
+    fn send_command(&mut self, mut command: Value) -> Result<Value, Failure> {
         if let Some(export) = &self.export {
             command["export"] = export.clone().into();
         }
@@ -107,38 +107,38 @@ impl ControlConnection {
     }
 
     fn connection_ended_failure(&self) -> Failure {
-        Failure::of_run(&std::io::Error::other(format!("{}: the server has ended", self.name)))
+        Failure::of_run(&std::io::Error::other(format!("{}: the server has ended", self.socket_name)))
     }
 }
 
 /// Counters and health of a served device at one moment.
 struct DeviceReading {
-    at: Instant,
+    read_time: Instant,
     stats: Value,
     health: Value,
 }
 
 impl DeviceReading {
-    fn take(device: &mut ControlConnection) -> Result<Self, Failure> {
+    fn read_from(device: &mut ControlConnection) -> Result<Self, Failure> {
         Ok(Self {
-            at: Instant::now(),
+            read_time: Instant::now(),
             stats: device.request_figures("stats")?,
             health: device.request_figures("health")?,
         })
     }
 
-    fn count(&self, name: &str) -> f64 {
+    fn counter_value(&self, name: &str) -> f64 {
         self.stats[name].as_f64().unwrap_or(0.0)
     }
 
     /// Returns one page of text about the device's activity since the earlier moment `before`.
     fn text_since(&self, before: &Self) -> String {
-        let seconds = (self.at - before.at).as_secs_f64();
-        let since = |name: &str| self.count(name) - before.count(name);
+        let seconds = (self.read_time - before.read_time).as_secs_f64();
+        let since = |name: &str| self.counter_value(name) - before.counter_value(name);
         let rate = |name: &str| since(name) / seconds;
         let mib = |name: &str| rate(name) / f64::from(1 << 20);
         let health = |name: &str| self.health[name].clone();
-        let page_bytes = self.count("page_bytes");
+        let page_bytes = self.counter_value("page_bytes");
         let now =
             if since("host_page_writes") > 0.0 { since("programs") / since("host_page_writes") } else { 0.0 };
         let mut text = String::new();
@@ -147,7 +147,10 @@ impl DeviceReading {
             let _ = writeln!(text, "{name:22} {value}");
         };
         let design = self.stats["design"].as_str().unwrap_or_default();
-        line("design", format!("{design}, {:.0} MiB", self.count("capacity_bytes") / f64::from(1 << 20)));
+        line(
+            "design",
+            format!("{design}, {:.0} MiB", self.counter_value("capacity_bytes") / f64::from(1 << 20)),
+        );
         line("host reads", format!("{:.0} /s, {:.1} MiB/s", rate("host_reads"), mib("host_bytes_read")));
         line("host writes", format!("{:.0} /s, {:.1} MiB/s", rate("host_writes"), mib("host_bytes_written")));
         line(
@@ -165,10 +168,13 @@ impl DeviceReading {
         line("flash erases", format!("{:.1} /s", rate("erases")));
         line(
             "write amplification",
-            format!("{now:.3} now, {:.3} since start", self.count("write_amplification")),
+            format!("{now:.3} now, {:.3} since start", self.counter_value("write_amplification")),
         );
-        line("programs by cause", by_cause(&self.stats["programs_by_cause"]));
-        line("free blocks", format!("{} ({} %)", self.count("free_blocks"), health("percent_free_blocks")));
+        line("programs by cause", counts_by_cause_text(&self.stats["programs_by_cause"]));
+        line(
+            "free blocks",
+            format!("{} ({} %)", self.counter_value("free_blocks"), health("percent_free_blocks")),
+        );
         line(
             "wear",
             format!(
@@ -197,7 +203,7 @@ fn count_with_unit(count: &Value, name: &str) -> String {
     format!("{count} {name}{}", if *count == 1 { "" } else { "s" })
 }
 
-fn by_cause(counts: &Value) -> String {
+fn counts_by_cause_text(counts: &Value) -> String {
     let counts = counts.as_object().into_iter().flatten();
     let parts: Vec<String> = counts.map(|(cause, count)| format!("{cause} {count}")).collect();
     if parts.is_empty() { "none".to_owned() } else { parts.join(", ") }
@@ -210,7 +216,7 @@ mod tests {
     #[test]
     fn top_on_a_small_terminal_prints_only_the_lines_that_fit() {
         let text = "design                 remap, 64 MiB\nhost reads             none\nhost writes            none\n";
-        assert_eq!(page_of(text, (12, 2)), "\x1b[H\x1b[2Jdesign      \r\nhost reads  ");
-        assert!(page_of(text, (200, 50)).ends_with("host writes            none"));
+        assert_eq!(visible_part(text, (12, 2)), "\x1b[H\x1b[2Jdesign      \r\nhost reads  ");
+        assert!(visible_part(text, (200, 50)).ends_with("host writes            none"));
     }
 }

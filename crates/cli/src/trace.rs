@@ -10,20 +10,20 @@ use wearwell_trace::{CsvWriter, Format, NativeWriter, OpenOptions, TraceInfo, Tr
 
 use crate::args::{InputArgs, TraceCommand};
 use crate::input::TraceFile;
-use crate::output::{Output, Overwrite, print};
+use crate::output::{Output, OverwriteRule, print};
 use crate::{Failure, Outcome};
 
 pub(crate) fn trace(command: &TraceCommand) -> Result<Outcome, Failure> {
     match command {
         TraceCommand::Info { traces, input, json } => {
-            let infos = TraceInfos::of(traces, &input.open_options()?);
+            let infos = TraceInfos::of_traces(traces, &input.open_options()?);
             let text = if *json { infos.to_json()? } else { infos.to_text() };
             print(&text)?;
             infos.outcome()
         }
         TraceCommand::Convert { from, to, provenance, force, input } => {
-            let output = Output::at(to, &Overwrite { inputs: &[from], force: *force })?;
-            convert(from, &output, to, provenance, input)
+            let output = Output::for_path(to, &OverwriteRule { inputs: &[from], force: *force })?;
+            convert_trace(from, &output, to, provenance, input)
         }
         TraceCommand::Formats => {
             let line = |format: Format| format!("{:16} {}\n", format.name(), format.description());
@@ -42,10 +42,10 @@ struct TraceInfos {
 }
 
 impl TraceInfos {
-    fn of(traces: &[PathBuf], options: &OpenOptions) -> Self {
+    fn of_traces(traces: &[PathBuf], options: &OpenOptions) -> Self {
         let mut infos = Self { readable: Vec::new(), unreadable: 0, single: traces.len() == 1 };
         for path in traces {
-            let info = TraceFile::at(path, options).and_then(|file| {
+            let info = TraceFile::open_repeatable(path, options).and_then(|file| {
                 let info = TraceInfo::of_file(&file.path, &file.options);
                 let info = info.map_err(|error| Failure::of_run(&error))?;
                 Ok((file.options.name_of(path), info))
@@ -80,7 +80,7 @@ impl TraceInfos {
         let mut text = String::new();
         for (path, info) in &self.readable {
             let _ = writeln!(text, "{path}");
-            for (name, value) in rows(info) {
+            for (name, value) in info_rows(info) {
                 let _ = writeln!(text, "  {name:24} {value}");
             }
         }
@@ -89,14 +89,14 @@ impl TraceInfos {
 
     fn outcome(&self) -> Result<Outcome, Failure> {
         if self.readable.is_empty() {
-            return Err(Failure::of_inputs());
+            return Err(Failure::no_replayable_input());
         }
         let is_whole = self.unreadable == 0 && self.readable.iter().all(|(_, info)| info.damage.is_none());
         Ok(if is_whole { Outcome::Done } else { Outcome::Partial })
     }
 }
 
-fn rows(info: &TraceInfo) -> Vec<(&'static str, String)> {
+fn info_rows(info: &TraceInfo) -> Vec<(&'static str, String)> {
     let count = |n: u64| with_thousands_separators(n as f64, 0);
     let share = |share: f64| format!("{share:.3}");
     let (requests, pages) = (&info.requests, &info.pages);
@@ -146,7 +146,7 @@ fn rows(info: &TraceInfo) -> Vec<(&'static str, String)> {
 
 /// Converts a trace into a temporary file, which replaces the output when it is complete. A conversion that fails
 /// leaves no file.
-fn convert(
+fn convert_trace(
     from: &Path,
     output: &Output,
     to: &Path,
@@ -168,7 +168,7 @@ fn convert(
         }
     };
     let options = OpenOptions { reads_payloads: false, ..input.open_options()? };
-    let file = TraceFile::at(from, &options)?;
+    let file = TraceFile::open_repeatable(from, &options)?;
     output.write_with(|to| convert_into(&file, to, is_csv, provenance))
 }
 

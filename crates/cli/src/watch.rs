@@ -8,21 +8,21 @@ use wearwell_replay::page;
 use wearwell_replay::watch::{Walkthrough, WatchedExtent, default_workload, walkthrough};
 
 use crate::args::WatchArgs;
-use crate::output::{Output, Overwrite, print};
-use crate::run::{InputSource, Variant, failure, read_config};
+use crate::output::{Output, OverwriteRule, print};
+use crate::run::{DesignVariant, InputSource, read_config, replay_failure};
 use crate::{Failure, Outcome};
 
 pub(crate) fn watch(args: &WatchArgs) -> Result<Outcome, Failure> {
     let inputs: Vec<&Path> = args.trace.iter().chain(&args.config).map(AsRef::as_ref).collect();
-    let output = Output::at(&args.out, &Overwrite { inputs: &inputs, force: args.force })?;
-    let variant = Variant::of(&args.design);
+    let output = Output::for_path(&args.out, &OverwriteRule { inputs: &inputs, force: args.force })?;
+    let variant = DesignVariant::parse(&args.design);
     let config =
         read_config(args.config.as_deref(), &[args.all_settings(), variant.settings.clone()].concat())?;
-    refuse_ignored(&config, &variant.design, args)?;
-    let opened = source(args, &config, &variant.design)?.open()?;
+    refuse_ignored_settings(&config, &variant.design, args)?;
+    let opened = watch_input(args, &config, &variant.design)?.open()?;
     let extent = WatchedExtent { requests: args.requests, cut_after: args.cut_after };
-    let walk =
-        walkthrough(&config, &variant.design, &opened.input, extent).map_err(|error| failure(&error))?;
+    let walk = walkthrough(&config, &variant.design, &opened.input, extent)
+        .map_err(|error| replay_failure(&error))?;
     output.write(&page::html_page(&walk))?;
     if !args.quiet && !output.is_standard() {
         print(&page_made_line(&walk, &args.out))?;
@@ -32,7 +32,7 @@ pub(crate) fn watch(args: &WatchArgs) -> Result<Outcome, Failure> {
 
 /// Refuses settings that the design does not use. The number of blocks is the configured one and does not depend on the
 /// input, so settings of a drive with a fixed size have an effect.
-fn refuse_ignored(config: &Config, design: &String, args: &WatchArgs) -> Result<(), Failure> {
+fn refuse_ignored_settings(config: &Config, design: &String, args: &WatchArgs) -> Result<(), Failure> {
     let mut config = config.clone();
     config.device.logical_pages.get_or_insert(1);
     match config.ignored_settings(&args.all_settings(), std::slice::from_ref(design)).first() {
@@ -42,7 +42,7 @@ fn refuse_ignored(config: &Config, design: &String, args: &WatchArgs) -> Result<
 }
 
 /// Returns the input that the user names, or the workload that shows what the design does.
-fn source(args: &WatchArgs, config: &Config, design: &str) -> Result<InputSource, Failure> {
+fn watch_input(args: &WatchArgs, config: &Config, design: &str) -> Result<InputSource, Failure> {
     if let Some(path) = &args.trace {
         return Ok(InputSource::Trace(path.clone(), args.input.open_options()?));
     }

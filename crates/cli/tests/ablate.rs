@@ -22,14 +22,14 @@ fn stderr(output: &Output) -> String {
 
 /// Runs a command that must succeed, and returns what it prints.
 #[track_caller]
-fn printed(arguments: &[&str]) -> String {
+fn stdout_of(arguments: &[&str]) -> String {
     let output = wearwell(arguments);
     assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", stderr(&output));
     String::from_utf8(output.stdout).unwrap()
 }
 
 #[track_caller]
-fn is_refused(more: &[&str], parts: &[&str]) {
+fn assert_refused(more: &[&str], parts: &[&str]) {
     let output = wearwell(&[&["ablate", "--workload", LOAD], more].concat());
     let sentence = stderr(&output);
     assert_eq!(output.status.code(), Some(2), "{more:?}: {sentence}");
@@ -47,7 +47,7 @@ fn only_ablation(json: &str) -> Value {
 }
 
 /// Returns a run record without the fields that differ from run to run, and without the choice of parts.
-fn comparable(run: &Value) -> Value {
+fn without_varying_fields(run: &Value) -> Value {
     let mut run = run.clone();
     let fields = run.as_object_mut().unwrap();
     for differs in ["cpu_seconds", "precondition_cpu_seconds", "peak_rss_bytes", "variant", "origins"] {
@@ -62,16 +62,21 @@ fn comparable(run: &Value) -> Value {
 #[test]
 fn ablation_runs_of_subsets_equal_compare_runs_of_the_same_parts() {
     let options = ["--workload", LOAD, "--timing", "event", "--jobs", "2", "--json", "-"];
-    let ablated = printed(&[&["ablate", "--parts", "dedup,delta"], &options[..]].concat());
+    let ablated = stdout_of(&[&["ablate", "--parts", "dedup,delta"], &options[..]].concat());
     let designs = "page-map,page-map:parts.content=dedup,page-map:parts.content=delta,page-map:parts.content=dedup+delta";
-    let compared = printed(&[&["compare", "--designs", designs], &options[..]].concat());
+    let compared = stdout_of(&[&["compare", "--designs", designs], &options[..]].concat());
     let compared: Value = serde_json::from_str(&compared).unwrap();
     let ablation = only_ablation(&ablated);
     let runs = compared["runs"].as_array().unwrap();
     let subsets = ablation["subsets"].as_array().unwrap();
     assert_eq!((runs.len(), subsets.len()), (4, 4));
     for (subset, run) in subsets.iter().zip(runs) {
-        assert_eq!(comparable(&subset["run"]), comparable(run), "{}", subset["mechanisms"]);
+        assert_eq!(
+            without_varying_fields(&subset["run"]),
+            without_varying_fields(run),
+            "{}",
+            subset["mechanisms"]
+        );
     }
     assert_eq!(subsets[1]["run"]["variant"], "parts.content=dedup");
     assert!(runs[1]["programs"].as_u64() < runs[0]["programs"].as_u64(), "and deduplication did something");
@@ -81,7 +86,7 @@ fn ablation_runs_of_subsets_equal_compare_runs_of_the_same_parts() {
 }
 
 /// Returns the time of the last change of each file in a folder.
-fn changed(folder: &Path) -> BTreeMap<String, SystemTime> {
+fn change_times(folder: &Path) -> BTreeMap<String, SystemTime> {
     let files = fs::read_dir(folder).unwrap().map(Result::unwrap);
     files
         .map(|file| (file.file_name().into_string().unwrap(), file.metadata().unwrap().modified().unwrap()))
@@ -99,18 +104,18 @@ fn a_resumed_ablation_reuses_finished_runs_and_prints_the_same_result() {
         (String::from_utf8(output.stdout.clone()).unwrap(), stderr(&output))
     };
     let (first, _) = again(&[]);
-    let files = changed(folder.path());
+    let files = change_times(folder.path());
     assert_eq!(files.len(), 4);
     let (second, said) = again(&["--jobs", "2"]);
     assert_eq!(first, second);
     assert!(said.contains("4 of 4 runs were made before"), "{said}");
-    assert_eq!(changed(folder.path()), files);
+    assert_eq!(change_times(folder.path()), files);
     fs::remove_file(folder.path().join(files.keys().next().unwrap())).unwrap();
     let (third, said) = again(&[]);
     assert!(third == first && said.contains("3 of 4 runs were made before"), "{said}\n{third}");
     let (other, said) = again(&["--over-provisioning", "0.3"]);
     assert!(other != first && !said.contains("before"), "another drive is another run: {said}");
-    assert_eq!(changed(folder.path()).len(), 8);
+    assert_eq!(change_times(folder.path()).len(), 8);
 }
 
 /// Deduplication includes remap commands, so the four subsets of the two mechanisms give only three different drives.
@@ -119,8 +124,8 @@ fn an_ablation_runs_a_drive_once_if_two_subsets_give_the_same_drive() {
     let folder = tempfile::tempdir().unwrap();
     let kept = folder.path().to_str().unwrap();
     let json =
-        printed(&["ablate", "--workload", LOAD, "--parts", "remap,dedup", "--resume", kept, "--json", "-"]);
-    assert_eq!(changed(folder.path()).len(), 3);
+        stdout_of(&["ablate", "--workload", LOAD, "--parts", "remap,dedup", "--resume", kept, "--json", "-"]);
+    assert_eq!(change_times(folder.path()).len(), 3);
     let ablation = only_ablation(&json);
     assert_eq!(ablation["subsets"][2]["run"], ablation["subsets"][3]["run"]);
     assert_eq!(ablation["figures"][0]["mechanisms"][0]["last"]["absolute"], 0.0);
@@ -132,27 +137,31 @@ fn an_ablation_runs_a_drive_once_if_two_subsets_give_the_same_drive() {
 fn an_ablation_names_a_refused_subset_and_leaves_its_cells_blank() {
     let parts = ["--parts", "dedup,compress", "--set", "parts.reverse_map=segments"];
     let asked = [&["ablate", "--workload", LOAD][..], &parts].concat();
-    let ablation = only_ablation(&printed(&[&asked[..], &["--json", "-"]].concat()));
+    let ablation = only_ablation(&stdout_of(&[&asked[..], &["--json", "-"]].concat()));
     let both = &ablation["subsets"][3];
     let sentence = both["refused"].as_str().unwrap();
     assert!(both["run"].is_null() && sentence.contains("members of chunks"), "{both}");
     let dedup = &ablation["figures"][0]["mechanisms"][0];
     assert!(dedup["alone"]["absolute"].as_f64().unwrap() < 0.0);
     assert!(dedup["last"].is_null() && dedup["shapley"].is_null(), "{dedup}");
-    let table = printed(&asked);
+    let table = stdout_of(&asked);
     assert!(table.contains(&format!("refused: dedup+compress: {sentence}")), "{table}");
     assert!(table.contains("the engine refuses dedup+compress"), "{table}");
-    let csv = printed(&[&asked[..], &["--csv", "-"]].concat());
+    let csv = stdout_of(&[&asked[..], &["--csv", "-"]].concat());
     assert!(csv.lines().nth(4).unwrap().starts_with("dedup+compress,"), "{csv}");
     let lazy = ["--design", "geckoftl", "--set", "parts.map=lazy", "--parts", "dedup"];
-    let ablation = only_ablation(&printed(&[&asked[..3], &lazy, &["--json", "-"]].concat()));
+    let ablation = only_ablation(&stdout_of(&[&asked[..3], &lazy, &["--json", "-"]].concat()));
     assert!(ablation["subsets"][0]["run"].is_object() && ablation["subsets"][1]["run"].is_null());
 }
 
 #[test]
 fn ablation_csv_has_the_subset_followed_by_the_columns_of_compare() {
     let head = |arguments: &[&str]| {
-        printed(&[arguments, &["--workload", LOAD, "--csv", "-"]].concat()).lines().next().unwrap().to_owned()
+        stdout_of(&[arguments, &["--workload", LOAD, "--csv", "-"]].concat())
+            .lines()
+            .next()
+            .unwrap()
+            .to_owned()
     };
     let one = head(&["ablate", "--parts", "compress"]);
     let other = head(&["ablate", "--parts", "recycle,dedup", "--timing", "timeline"]);
@@ -164,7 +173,7 @@ fn ablation_csv_has_the_subset_followed_by_the_columns_of_compare() {
 fn ablation_tables_of_all_mechanisms_fit_a_terminal() {
     let asked =
         ["ablate", "--workload", LOAD, "--parts", "recycle,remap,dedup,delta,compress", "--timing", "event"];
-    let table = printed(&asked);
+    let table = stdout_of(&asked);
     let heads = ["page programs, ", "subset ", "what each", "overlaps", " "];
     let tables = table.split("\n\n").filter(|block| heads.iter().any(|head| block.starts_with(head)));
     let mut blocks = 0;
@@ -175,7 +184,7 @@ fn ablation_tables_of_all_mechanisms_fit_a_terminal() {
     for said in ["recycle+remap+dedup+delta+compress", "write latency mean, us", "Shapley", "overlaps"] {
         assert!(table.contains(said), "no `{said}` in {table}");
     }
-    let untimed = printed(&["ablate", "--workload", LOAD, "--parts", "dedup", "--markdown"]);
+    let untimed = stdout_of(&["ablate", "--workload", LOAD, "--parts", "dedup", "--markdown"]);
     assert!(untimed.lines().any(|line| line.starts_with("| read latency mean, us | - ")), "{untimed}");
     assert!(untimed.contains("| --- | ---: |"), "{untimed}");
 }
@@ -191,7 +200,7 @@ fn an_ablation_prints_one_table_per_trace_and_sweep_point() {
         fs::write(path, &text).unwrap();
     }
     let swept = ["--parts", "dedup", "--over-provisioning", "0.1,0.3", "--json", "-"];
-    let json = printed(&[&["ablate", &paths[0], &paths[1]], &swept[..]].concat());
+    let json = stdout_of(&[&["ablate", &paths[0], &paths[1]], &swept[..]].concat());
     let result: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(result["schema_version"], 2);
     let of = |ablation: &Value| (ablation["input"].clone(), ablation["settings"].clone());
@@ -210,16 +219,16 @@ fn an_ablation_prints_one_table_per_trace_and_sweep_point() {
 
 #[test]
 fn an_ablation_refuses_mechanisms_that_cannot_be_switched_off_singly() {
-    is_refused(&["--parts", "dedupe"], &["did you mean `dedup`"]);
-    is_refused(&["--parts", ""], &["no mechanism"]);
-    is_refused(&["--parts", "delta,delta"], &["delta twice"]);
-    is_refused(&["--parts", "recycle,remap,dedup,delta,compress,silent,zip"], &["7 mechanisms"]);
-    is_refused(&["--set", "parts.content=dedup"], &["parts.content is set", "--parts"]);
-    is_refused(
+    assert_refused(&["--parts", "dedupe"], &["did you mean `dedup`"]);
+    assert_refused(&["--parts", ""], &["no mechanism"]);
+    assert_refused(&["--parts", "delta,delta"], &["delta twice"]);
+    assert_refused(&["--parts", "recycle,remap,dedup,delta,compress,silent,zip"], &["7 mechanisms"]);
+    assert_refused(&["--set", "parts.content=dedup"], &["parts.content is set", "--parts"]);
+    assert_refused(
         &["--parts", "dedup", "--set", "delta.journal_pages=4"],
         &["delta.journal_pages", "no effect"],
     );
-    is_refused(&["--design", "page-mapp"], &["page-map"]);
+    assert_refused(&["--design", "page-mapp"], &["page-map"]);
 }
 
 #[test]
@@ -246,5 +255,5 @@ fn ctrl_c_during_an_ablation_writes_the_finished_runs_as_partial() {
     assert_eq!(ablation["partial"], true);
     assert_eq!(ablation["subsets"][0]["run"]["partial_reason"], "interrupted");
     assert!(ablation["subsets"][1]["run"].is_null() && ablation["subsets"][1]["refused"].is_null());
-    assert_eq!(changed(&kept).len(), 0, "what is not finished is not kept");
+    assert_eq!(change_times(&kept).len(), 0, "what is not finished is not kept");
 }

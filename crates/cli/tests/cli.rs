@@ -27,7 +27,7 @@ fn stderr(output: &Output) -> String {
 
 /// Runs a command, checks that it ends with exit status `code`, and returns what it prints.
 #[track_caller]
-fn ends_with(code: i32, arguments: &[&str]) -> String {
+fn output_of_status(code: i32, arguments: &[&str]) -> String {
     let output = wearwell(arguments);
     assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", stderr(&output));
     stdout(&output)
@@ -35,7 +35,7 @@ fn ends_with(code: i32, arguments: &[&str]) -> String {
 
 /// Runs a command and checks that it is refused with exit status `code` and a message that contains all of `parts`.
 #[track_caller]
-fn is_refused(code: i32, arguments: &[&str], parts: &[&str]) {
+fn assert_refused(code: i32, arguments: &[&str], parts: &[&str]) {
     let output = wearwell(arguments);
     let sentence = stderr(&output);
     assert_eq!(output.status.code(), Some(code), "{arguments:?}: {sentence}");
@@ -89,7 +89,7 @@ impl Fixture {
 fn replay_with_every_flag_writes_a_record_with_the_stable_fields() {
     let fixture = Fixture::new(4000);
     let (trace, json) = (fixture.path("trace.csv"), fixture.path("run.json"));
-    let table = ends_with(
+    let table = output_of_status(
         DONE,
         &[
             "replay",
@@ -143,7 +143,8 @@ fn replay_with_every_flag_writes_a_record_with_the_stable_fields() {
 
 #[test]
 fn replay_of_a_generated_workload_needs_no_trace() {
-    let json = ends_with(DONE, &["replay", "--workload", "uniform:pages=1000,requests=5000", "--json", "-"]);
+    let json =
+        output_of_status(DONE, &["replay", "--workload", "uniform:pages=1000,requests=5000", "--json", "-"]);
     let record = only_run(&json);
     assert_eq!((&record["design"], &record["host_page_writes"]), (&"page-map".into(), &5000.into()));
     assert!(record["trace"]["sha256"].is_null());
@@ -156,7 +157,7 @@ fn compare_writes_one_run_per_input_and_design_baseline_first() {
     fs::copy(fixture.file("trace.csv"), fixture.file("second.csv")).unwrap();
     let (first, second, json) =
         (fixture.path("trace.csv"), fixture.path("second.csv"), fixture.path("all.json"));
-    let table = ends_with(
+    let table = output_of_status(
         DONE,
         &["compare", &first, &second, "--designs", "dftl,page-map,recyclable", "--json", &json],
     );
@@ -176,30 +177,32 @@ fn diff_lists_settings_and_results_that_differ_between_two_files() {
     let fixture = Fixture::new(2000);
     let trace = fixture.path("trace.csv");
     let (first, second) = (fixture.path("first.json"), fixture.path("second.json"));
-    ends_with(DONE, &["replay", &trace, "-q", "--json", &first]);
-    ends_with(DONE, &["replay", &trace, "-q", "--gc-policy", "fifo", "--json", &second]);
-    let same = ends_with(DONE, &["diff", &first, &first, "--exit-code"]);
+    output_of_status(DONE, &["replay", &trace, "-q", "--json", &first]);
+    output_of_status(DONE, &["replay", &trace, "-q", "--gc-policy", "fifo", "--json", &second]);
+    let same = output_of_status(DONE, &["diff", &first, &first, "--exit-code"]);
     assert!(same.contains("no difference"), "{same}");
-    let table = ends_with(DONE, &["diff", &first, &second]);
+    let table = output_of_status(DONE, &["diff", &first, &second]);
     let [run, out] = ["  config.gc.policy", "  programs_by_cause.gc"].map(|field| table.find(field));
     assert!(run.is_some() && run < out, "{table}");
-    ends_with(FAILED, &["diff", &first, &second, "--exit-code"]);
-    ends_with(USAGE, &["diff", &first, &trace, "--exit-code"]);
-    ends_with(USAGE, &["diff", "-", "-"]);
+    output_of_status(FAILED, &["diff", &first, &second, "--exit-code"]);
+    output_of_status(USAGE, &["diff", &first, &trace, "--exit-code"]);
+    output_of_status(USAGE, &["diff", "-", "-"]);
 }
 
 #[test]
 fn compare_csv_has_a_line_per_run_and_as_many_fields_as_titles() {
     let fixture = Fixture::new(1000);
-    let csv =
-        ends_with(DONE, &["compare", &fixture.path("trace.csv"), "--designs", "page-map,dftl", "--csv", "-"]);
+    let csv = output_of_status(
+        DONE,
+        &["compare", &fixture.path("trace.csv"), "--designs", "page-map,dftl", "--csv", "-"],
+    );
     let fields: Vec<usize> = csv.lines().map(|line| line.split(',').count()).collect();
     assert_eq!(fields.len(), 3);
     assert!(fields.iter().all(|&count| count == fields[0]), "{csv}");
     assert!(csv.starts_with("trace,design,variant,partial,version,seed,"), "{csv}");
     let titles = csv.lines().next().unwrap();
     let of_another =
-        ends_with(DONE, &["replay", &fixture.path("trace.csv"), "--timing", "event", "--csv", "-"]);
+        output_of_status(DONE, &["replay", &fixture.path("trace.csv"), "--timing", "event", "--csv", "-"]);
     assert_eq!(of_another.lines().next().unwrap(), titles, "files of any runs can be joined");
 }
 
@@ -209,7 +212,7 @@ fn compare_with_lists_of_values_runs_every_combination() {
     let load = ["--workload", "uniform:write=1.0,pages=3000,requests=20000"];
     let designs = ["--designs", "page-map:gc.policy=fifo,page-map", "--over-provisioning", "0.07,0.28"];
     let arguments = |more: &[&'static str]| [&["compare"][..], &load, &designs, more].concat();
-    let csv = ends_with(DONE, &arguments(&["--csv", "-", "--jobs", "2"]));
+    let csv = output_of_status(DONE, &arguments(&["--csv", "-", "--jobs", "2"]));
     let lines: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
     let column = |name: &str| lines[0].iter().position(|title| *title == name).unwrap();
     let trace_commas = lines[1].len() - lines[0].len();
@@ -220,12 +223,12 @@ fn compare_with_lists_of_values_runs_every_combination() {
     let amplification = |run: usize| field(run, "write_amplification").parse::<f64>().unwrap();
     assert_eq!(field(1, "variant"), "device.over_provisioning=0.07 gc.policy=fifo");
     assert!(amplification(1) > amplification(2) && amplification(2) > amplification(4), "{csv}");
-    let table = ends_with(DONE, &arguments(&[]));
+    let table = output_of_status(DONE, &arguments(&[]));
     assert_eq!(table.matches("% over-provisioning").count(), 2, "a table for each drive:\n{table}");
-    let markdown = ends_with(DONE, &arguments(&["--markdown"]));
+    let markdown = output_of_status(DONE, &arguments(&["--markdown"]));
     assert!(markdown.contains("| --- | ---: | ---: | ---: |"), "{markdown}");
     let ignored = ["compare", load[0], load[1], "--designs", "page-map:recycle.policy=lru,page-map"];
-    is_refused(USAGE, &ignored, &["recycle.policy", "page-map"]);
+    assert_refused(USAGE, &ignored, &["recycle.policy", "page-map"]);
 }
 
 /// TB written, years and drive writes of a run that did not reach a steady state must be marked.
@@ -236,16 +239,16 @@ fn lifetime_figures_of_an_unsteady_run_are_marked_with_a_star() {
     for (requests, is_steady) in [("300", false), ("400000", true)] {
         let load = load(requests);
         let run = ["replay", "--workload", &load, "--precondition", "steady", "--scale-to", "1TiB"];
-        let table = ends_with(DONE, &run);
+        let table = output_of_status(DONE, &run);
         for title in marked {
             let line = table.lines().find(|line| line.contains(title)).unwrap();
             assert_eq!(line.ends_with('*'), !is_steady, "{line}\n{table}");
         }
         assert_eq!(table.contains("* extrapolated from a run that was not steady"), !is_steady, "{table}");
-        let record = only_run(&ends_with(DONE, &[&run[..], &["--json", "-"]].concat()));
+        let record = only_run(&output_of_status(DONE, &[&run[..], &["--json", "-"]].concat()));
         assert!(record["lifetime"]["years"].is_number(), "there is something to mark");
         assert_eq!(record["lifetime"]["is_from_steady_part"], is_steady);
-        let csv = ends_with(DONE, &[&run[..], &["--csv", "-"]].concat());
+        let csv = output_of_status(DONE, &[&run[..], &["--csv", "-"]].concat());
         let titles: Vec<&str> = csv.lines().next().unwrap().split(',').collect();
         let last: Vec<&str> = csv.lines().nth(1).unwrap().split(',').collect();
         let behind = titles.len() - titles.iter().position(|title| *title == "is_from_steady_part").unwrap();
@@ -256,8 +259,9 @@ fn lifetime_figures_of_an_unsteady_run_are_marked_with_a_star() {
 /// A figure with a mark must have its footnote, and a note under the table must be true for the runs in the table.
 #[test]
 fn figures_and_notes_of_a_compare_table_agree_with_what_the_run_did() {
-    let table_of =
-        |load: &str, more: &[&str]| ends_with(DONE, &[&["replay", "--workload", load][..], more].concat());
+    let table_of = |load: &str, more: &[&str]| {
+        output_of_status(DONE, &[&["replay", "--workload", load][..], more].concat())
+    };
     let line = |table: &str, title: &str| {
         let found = table.lines().find(|line| line.starts_with(title));
         found.unwrap_or_else(|| panic!("no {title} in {table}")).split_whitespace().last().unwrap().to_owned()
@@ -288,7 +292,7 @@ fn figures_and_notes_of_a_compare_table_agree_with_what_the_run_did() {
 fn the_table_states_the_ram_of_the_map_and_of_a_map_of_4_kib_pages() {
     let load = "uniform:pages=200000,requests=2000";
     let drive = ["--device", "tlc-1t", "--set", "device.blocks_per_plane=64"];
-    let table = ends_with(DONE, &[&["replay", "--workload", load][..], &drive].concat());
+    let table = output_of_status(DONE, &[&["replay", "--workload", load][..], &drive].concat());
     assert!(table.contains("takes 7.48 MiB") && table.contains("would take 29.91"), "{table}");
     assert!(table.contains("write buffer of 256 pages (4,096 KiB)"), "{table}");
     for title in ["written by the host, MiB", "  of parts of pages", "  if the map placed 4 KiB"] {
@@ -301,10 +305,10 @@ fn the_table_states_the_ram_of_the_map_and_of_a_map_of_4_kib_pages() {
 fn the_life_table_states_the_assumptions_of_its_extrapolation() {
     let life =
         ["life", "--workload", "uniform:pages=4000,requests=100000", "--set", "device.endurance_cycles=40"];
-    let table = ends_with(DONE, &life);
+    let table = output_of_status(DONE, &life);
     assert!(table.contains("all blocks for equal and evenly worn"), "{table}");
     let left = |more: &[&str]| -> f64 {
-        let json = ends_with(DONE, &[&life[..], &["--json", "-"], more].concat());
+        let json = output_of_status(DONE, &[&life[..], &["--json", "-"], more].concat());
         let lives: Value = serde_json::from_str(&json).unwrap();
         lives["drives"][0]["lives"][0]["usable_endurance"].as_f64().unwrap()
     };
@@ -316,8 +320,10 @@ fn the_life_table_states_the_assumptions_of_its_extrapolation() {
 fn compare_tables_of_seven_designs_fit_a_terminal() {
     let designs = "page-map,recyclable,dftl,remap,delta,integrated,geckoftl";
     let load = "uniform:write=1.0,pages=3000,requests=20000";
-    let table =
-        ends_with(DONE, &["compare", "--workload", load, "--designs", designs, "--content", "dup:share=0.2"]);
+    let table = output_of_status(
+        DONE,
+        &["compare", "--workload", load, "--designs", designs, "--content", "dup:share=0.2"],
+    );
     let too_wide = |line: &&str| line.starts_with(' ') && line.len() > 80;
     assert_eq!(table.lines().filter(too_wide).count(), 0, "{table}");
     assert!(designs.split(',').all(|design| table.contains(design)), "{table}");
@@ -329,7 +335,7 @@ fn sweep_tables_fit_a_terminal() {
     let designs = "page-map:gc.policy=fifo,page-map,page-map:gc.policy=d-choices";
     let load = "uniform:write=1.0,pages=3000,requests=2000";
     let sweep = ["compare", "--workload", load, "--designs", designs, "--over-provisioning", "0.07,0.28"];
-    let table = ends_with(DONE, &sweep);
+    let table = output_of_status(DONE, &sweep);
     let too_wide = |line: &&str| line.starts_with(' ') && line.len() > 80;
     assert_eq!(table.lines().filter(too_wide).count(), 0, "{table}");
     let titles: Vec<&str> = table.lines().filter(|line| line.contains("gc.policy=fifo  ")).collect();
@@ -348,7 +354,7 @@ fn pages_replaced_in_the_chunk_buffer_are_not_called_compressed() {
     let header = fs::read_to_string(fixture.file("trace.csv")).unwrap();
     let rows: Vec<String> = (0..9).map(|k| format!("{k},W,0,4096,0,,\n")).collect();
     fs::write(fixture.file("again.csv"), header + &rows.concat()).unwrap();
-    let table = ends_with(DONE, &["replay", &fixture.path("again.csv"), "--design", "integrated"]);
+    let table = output_of_status(DONE, &["replay", &fixture.path("again.csv"), "--design", "integrated"]);
     assert!(table.contains("in chunks, or replaced waiting") && !table.contains("compressed"), "{table}");
     for said in [
         "costs no program if the page is written again while it waits",
@@ -361,7 +367,7 @@ fn pages_replaced_in_the_chunk_buffer_are_not_called_compressed() {
 #[test]
 fn a_larger_drive_lives_longer_at_the_same_rate() {
     let load = "uniform:write=1.0,pages=3000,requests=20000,rate=100";
-    let json = ends_with(DONE, &["replay", "--workload", load, "--scale-to", "1TiB", "--json", "-"]);
+    let json = output_of_status(DONE, &["replay", "--workload", load, "--scale-to", "1TiB", "--json", "-"]);
     let lifetime = only_run(&json)["lifetime"].clone();
     let (years, scaled) = (lifetime["years"].as_f64().unwrap(), lifetime["scaled_years"].as_f64().unwrap());
     assert!(scaled / years > 80_000.0 && scaled / years < 95_000.0, "{lifetime}");
@@ -378,7 +384,7 @@ fn command_line_flags_override_the_configuration_file() {
     let fixture = Fixture::new(1);
     fs::write(fixture.file("drive.toml"), "[gc]\npolicy = \"fifo\"\nlow_blocks = 9\n").unwrap();
     let file = fixture.path("drive.toml");
-    let shown = ends_with(
+    let shown = output_of_status(
         DONE,
         &[
             "config",
@@ -396,7 +402,7 @@ fn command_line_flags_override_the_configuration_file() {
         assert!(shown.contains(line), "`{line}` is missing in:\n{shown}");
     }
     fs::write(fixture.file("shown.toml"), &shown).unwrap();
-    assert_eq!(ends_with(DONE, &["config", "--config", &fixture.path("shown.toml")]), shown);
+    assert_eq!(output_of_status(DONE, &["config", "--config", &fixture.path("shown.toml")]), shown);
 }
 
 #[test]
@@ -416,7 +422,7 @@ fn misspelt_names_on_the_command_line_are_refused_with_the_nearest_right_one() {
         (vec!["replay", "--workload", "unifrom:pages=10"], vec!["`unifrom`", "did you mean `uniform`?"]),
         (vec!["replay", &trace, "--content", "dupp"], vec!["content model", "did you mean `dup`?"]),
     ] {
-        is_refused(USAGE, &arguments, &parts);
+        assert_refused(USAGE, &arguments, &parts);
     }
 }
 
@@ -424,11 +430,11 @@ fn misspelt_names_on_the_command_line_are_refused_with_the_nearest_right_one() {
 fn contradictions_on_the_command_line_are_refused() {
     let fixture = Fixture::new(10);
     let trace = fixture.path("trace.csv");
-    is_refused(USAGE, &["replay"], &["required"]);
-    is_refused(USAGE, &["replay", &trace, "--workload", "uniform"], &["cannot be used with"]);
-    is_refused(USAGE, &["compare", &trace, "--workload", "uniform"], &["cannot be used with"]);
-    is_refused(USAGE, &["replay", &trace, "--set", "device.page_bytes=3000"], &["page_bytes is 3000"]);
-    is_refused(USAGE, &["replay", &trace, "--set", "device.logical_pages=5"], &["device.fit"]);
+    assert_refused(USAGE, &["replay"], &["required"]);
+    assert_refused(USAGE, &["replay", &trace, "--workload", "uniform"], &["cannot be used with"]);
+    assert_refused(USAGE, &["compare", &trace, "--workload", "uniform"], &["cannot be used with"]);
+    assert_refused(USAGE, &["replay", &trace, "--set", "device.page_bytes=3000"], &["page_bytes is 3000"]);
+    assert_refused(USAGE, &["replay", &trace, "--set", "device.logical_pages=5"], &["device.fit"]);
 }
 
 #[test]
@@ -436,16 +442,16 @@ fn a_device_that_cannot_be_built_is_a_mistake_in_the_configuration() {
     let spec = "uniform:pages=10,requests=10";
     let settings = ["--device", "bench-8g", "--set", "device.blocks_per_plane=4"];
     let arguments = [&["replay", "--workload", spec][..], &settings].concat();
-    is_refused(USAGE, &arguments, &["logical pages do not fit", "add blocks"]);
+    assert_refused(USAGE, &arguments, &["logical pages do not fit", "add blocks"]);
 }
 
 #[test]
 fn replay_of_a_missing_or_unreadable_trace_fails() {
-    is_refused(FAILED, &["replay", "no/such/file.csv"], &["no/such/file.csv", "No such file"]);
+    assert_refused(FAILED, &["replay", "no/such/file.csv"], &["no/such/file.csv", "No such file"]);
     let fixture = Fixture::new(10);
     fs::write(fixture.file("noise"), "this is no trace\n").unwrap();
-    is_refused(FAILED, &["replay", &fixture.path("noise")], &["noise", "not a trace in a known format"]);
-    is_refused(FAILED, &["trace", "info", &fixture.path("noise")], &["not a trace in a known format"]);
+    assert_refused(FAILED, &["replay", &fixture.path("noise")], &["noise", "not a trace in a known format"]);
+    assert_refused(FAILED, &["trace", "info", &fixture.path("noise")], &["not a trace in a known format"]);
 }
 
 #[test]
@@ -454,8 +460,8 @@ fn bad_trace_lines_end_a_replay_unless_they_are_skipped() {
     let path = fixture.path("trace.csv");
     let text = fs::read_to_string(&path).unwrap() + "5,W,x,4096,0,\n";
     fs::write(&path, text).unwrap();
-    is_refused(FAILED, &["replay", &path], &["line 102, column 5"]);
-    let json = ends_with(DONE, &["replay", &path, "--skip-bad-lines", "--json", "-"]);
+    assert_refused(FAILED, &["replay", &path], &["line 102, column 5"]);
+    let json = output_of_status(DONE, &["replay", &path, "--skip-bad-lines", "--json", "-"]);
     assert_eq!(only_run(&json)["trace"]["rejected"], 1);
 }
 
@@ -465,29 +471,30 @@ fn a_bad_configuration_file_is_refused_with_its_line() {
     fs::write(fixture.file("drive.toml"), "[gc]\n\nlow_block = 3\n").unwrap();
     let (trace, file) = (fixture.path("trace.csv"), fixture.path("drive.toml"));
     let refused = ["drive.toml:3:", "did you mean `low_blocks`?"];
-    is_refused(USAGE, &["replay", &trace, "--config", &file], &refused);
-    is_refused(USAGE, &["replay", &trace, "--config", "absent.toml"], &["absent.toml"]);
+    assert_refused(USAGE, &["replay", &trace, "--config", &file], &refused);
+    assert_refused(USAGE, &["replay", &trace, "--config", "absent.toml"], &["absent.toml"]);
 }
 
 #[test]
 fn replay_of_a_truncated_trace_writes_a_partial_record() {
     let fixture = Fixture::new(300_000);
-    ends_with(DONE, &["trace", "convert", &fixture.path("trace.csv"), &fixture.path("whole.wwt")]);
+    output_of_status(DONE, &["trace", "convert", &fixture.path("trace.csv"), &fixture.path("whole.wwt")]);
     let whole = fs::read(fixture.file("whole.wwt")).unwrap();
     fs::write(fixture.file("cut.wwt"), &whole[..whole.len() - whole.len() / 8]).unwrap();
     let cut = fixture.path("cut.wwt");
-    let json = ends_with(PARTIAL, &["replay", &cut, "--json", "-"]);
+    let json = output_of_status(PARTIAL, &["replay", &cut, "--json", "-"]);
     let record = only_run(&json);
     assert_eq!(record["partial"], true);
     assert!(record["partial_reason"].as_str().unwrap().contains("truncated or corrupt"));
-    let table = ends_with(PARTIAL, &["replay", &cut]);
+    let table = output_of_status(PARTIAL, &["replay", &cut]);
     assert!(table.contains("PARTIAL: page-map ended early"), "{table}");
-    assert!(ends_with(PARTIAL, &["trace", "info", &cut]).contains("DAMAGED"));
+    assert!(output_of_status(PARTIAL, &["trace", "info", &cut]).contains("DAMAGED"));
 }
 
 /// Returns the JSON output of `trace info`, without the fields that name the file.
-fn info_of(path: &str) -> Value {
-    let mut info: Value = serde_json::from_str(&ends_with(DONE, &["trace", "info", path, "--json"])).unwrap();
+fn trace_info_of(path: &str) -> Value {
+    let mut info: Value =
+        serde_json::from_str(&output_of_status(DONE, &["trace", "info", path, "--json"])).unwrap();
     for key in ["format", "sha256", "provenance"] {
         info.as_object_mut().unwrap().remove(key);
     }
@@ -499,17 +506,17 @@ fn converting_a_trace_to_csv_and_back_changes_nothing() {
     let fixture = Fixture::new(5000);
     let [from, native, back, again] =
         ["trace.csv", "trace.wwt", "back.csv", "again.wwt"].map(|name| fixture.path(name));
-    ends_with(DONE, &["trace", "convert", &from, &native, "--provenance", "made for a test"]);
-    ends_with(DONE, &["trace", "convert", &native, &back]);
-    ends_with(DONE, &["trace", "convert", &back, &again]);
-    let original = info_of(&from);
+    output_of_status(DONE, &["trace", "convert", &from, &native, "--provenance", "made for a test"]);
+    output_of_status(DONE, &["trace", "convert", &native, &back]);
+    output_of_status(DONE, &["trace", "convert", &back, &again]);
+    let original = trace_info_of(&from);
     assert_eq!(original["requests"]["write"], 3750);
     assert_eq!(original["content"]["distinct"], 50);
     for converted in [&native, &back, &again] {
-        assert_eq!(info_of(converted), original);
+        assert_eq!(trace_info_of(converted), original);
     }
     assert_eq!(fs::read(&from).unwrap(), fs::read(&back).unwrap());
-    assert!(ends_with(DONE, &["trace", "info", &native]).contains("made for a test"));
+    assert!(output_of_status(DONE, &["trace", "info", &native]).contains("made for a test"));
 }
 
 /// Regression: `trace convert X X` replaced its input without a message, and so did a conversion to a link to the
@@ -522,9 +529,9 @@ fn trace_convert_never_overwrites_its_own_input() {
     std::os::unix::fs::symlink(&path, &soft).unwrap();
     let before = fs::read(&path).unwrap();
     for to in [&path, &hard, &soft] {
-        is_refused(USAGE, &["trace", "convert", &path, to, "--force"], &["is an input"]);
+        assert_refused(USAGE, &["trace", "convert", &path, to, "--force"], &["is an input"]);
         for command in ["replay", "compare", "ablate", "life", "profile"] {
-            is_refused(USAGE, &[command, &path, "--json", to, "--force"], &["is an input"]);
+            assert_refused(USAGE, &[command, &path, "--json", to, "--force"], &["is an input"]);
         }
     }
     assert_eq!(fs::read(&path).unwrap(), before);
@@ -547,16 +554,16 @@ fn an_existing_output_file_is_overwritten_only_with_force() {
         &["serve", "--memory", "--size", "16MiB", "--socket", &fixture.path("s"), "--record", &old],
     ];
     for writer in &writers {
-        is_refused(USAGE, writer, &["old.wwt", "exists", "--force"]);
+        assert_refused(USAGE, writer, &["old.wwt", "exists", "--force"]);
         assert_eq!(fs::read_to_string(&old).unwrap(), "old", "{writer:?}");
     }
     for writer in &writers[..6] {
-        ends_with(DONE, &[writer, &["--force"][..]].concat());
+        output_of_status(DONE, &[writer, &["--force"][..]].concat());
         assert_ne!(fs::read_to_string(&old).unwrap_or_default(), "old", "{writer:?}");
         fs::write(&old, "old").unwrap();
     }
     fs::write(&empty, "").unwrap();
-    ends_with(DONE, &["replay", &trace, "-q", "--json", &empty]);
+    output_of_status(DONE, &["replay", &trace, "-q", "--json", &empty]);
 }
 
 #[test]
@@ -564,28 +571,28 @@ fn a_failed_trace_conversion_leaves_no_output_file() {
     let fixture = Fixture::new(100);
     let path = fixture.path("trace.csv");
     fs::write(&path, fs::read_to_string(&path).unwrap() + "nonsense\n").unwrap();
-    is_refused(FAILED, &["trace", "convert", &path, &fixture.path("out.wwt")], &["line 102"]);
+    assert_refused(FAILED, &["trace", "convert", &path, &fixture.path("out.wwt")], &["line 102"]);
     let names = fs::read_dir(fixture.folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
     assert_eq!(names.collect::<Vec<_>>(), ["trace.csv"]);
 }
 
 #[test]
 fn list_commands_name_every_design_device_and_workload() {
-    let devices = ends_with(DONE, &["devices"]);
+    let devices = output_of_status(DONE, &["devices"]);
     for name in
         ["auto", "lx-40g", "df-64g", "rm-36g", "il-64g", "gk-2t", "tlc-1t", "qlc-2t", "lab-2t", "bench-8g"]
     {
         assert!(devices.lines().any(|line| line.split(' ').next() == Some(name)), "{name}");
     }
-    let designs = ends_with(DONE, &["designs"]);
+    let designs = output_of_status(DONE, &["designs"]);
     for word in ["page-map", "recyclable", "dftl", "source", "modelled", "not modelled"] {
         assert!(designs.contains(word), "{word}");
     }
-    let workloads = ends_with(DONE, &["workloads"]);
+    let workloads = output_of_status(DONE, &["workloads"]);
     for word in ["uniform", "zipf", "hotcold", "sequential", "theta", "dup"] {
         assert!(workloads.contains(word), "{word}");
     }
-    let formats = ends_with(DONE, &["trace", "formats"]);
+    let formats = output_of_status(DONE, &["trace", "formats"]);
     for word in ["native", "csv", "capture", "msr", "blkparse", "spc"] {
         assert!(formats.contains(word), "{word}");
     }
@@ -593,17 +600,20 @@ fn list_commands_name_every_design_device_and_workload() {
 
 #[test]
 fn shell_completions_contain_every_subcommand() {
-    let script = ends_with(DONE, &["completions", "bash"]);
+    let script = output_of_status(DONE, &["completions", "bash"]);
     assert!(script.contains("complete -F") && script.contains("over-provisioning"));
-    is_refused(USAGE, &["completions", "cmd"], &["possible values", "bash"]);
+    assert_refused(USAGE, &["completions", "cmd"], &["possible values", "bash"]);
 }
 
 #[test]
 fn every_command_has_help_and_version() {
-    assert_eq!(ends_with(DONE, &["--version"]).trim(), format!("wearwell {}", env!("CARGO_PKG_VERSION")));
+    assert_eq!(
+        output_of_status(DONE, &["--version"]).trim(),
+        format!("wearwell {}", env!("CARGO_PKG_VERSION"))
+    );
     for command in ["replay", "compare", "trace", "devices", "designs", "workloads", "config", "completions"]
     {
-        assert!(ends_with(DONE, &[command, "--help"]).contains("Usage: wearwell"), "{command}");
+        assert!(output_of_status(DONE, &[command, "--help"]).contains("Usage: wearwell"), "{command}");
     }
 }
 
@@ -614,7 +624,7 @@ mod interruption {
 
     use super::*;
 
-    const LONG: &str = "uniform:pages=200000,requests=1000000000";
+    const LONG_WORKLOAD: &str = "uniform:pages=200000,requests=1000000000";
 
     fn start(arguments: &[&str]) -> Child {
         let mut command = Command::new(env!("CARGO_BIN_EXE_wearwell"));
@@ -627,12 +637,12 @@ mod interruption {
     }
 
     /// Waits for the end of an interrupted command, and fails if the command does not end soon.
-    fn ended(child: Child) -> Output {
-        ended_with(child, || ())
+    fn output_of_interrupted(child: Child) -> Output {
+        output_of_interrupted_with(child, || ())
     }
 
     /// Waits for the end of an interrupted command like [`ended`], and calls `meanwhile` repeatedly until then.
-    fn ended_with(mut child: Child, mut meanwhile: impl FnMut()) -> Output {
+    fn output_of_interrupted_with(mut child: Child, mut meanwhile: impl FnMut()) -> Output {
         let deadline = Instant::now() + Duration::from_secs(60);
         while child.try_wait().unwrap().is_none() {
             if Instant::now() > deadline {
@@ -646,7 +656,7 @@ mod interruption {
     }
 
     /// Waits 1.5 s, in which the command starts and sets its ctrl-C handler; fails if the command has ended already.
-    fn after_a_while(child: &mut Child) {
+    fn wait_until_running(child: &mut Child) {
         std::thread::sleep(Duration::from_millis(1500));
         assert!(child.try_wait().unwrap().is_none(), "the run is over already");
     }
@@ -655,10 +665,10 @@ mod interruption {
     fn ctrl_c_during_a_replay_writes_a_partial_record() {
         let fixture = Fixture::new(1);
         let json = fixture.path("run.json");
-        let mut child = start(&["replay", "--workload", LONG, "--json", &json]);
-        after_a_while(&mut child);
+        let mut child = start(&["replay", "--workload", LONG_WORKLOAD, "--json", &json]);
+        wait_until_running(&mut child);
         interrupt(&child);
-        let output = ended(child);
+        let output = output_of_interrupted(child);
         assert_eq!(output.status.code(), Some(PARTIAL), "{}", stderr(&output));
         let record = only_run(&fs::read_to_string(&json).unwrap());
         assert_eq!((&record["partial"], &record["partial_reason"]), (&true.into(), &"interrupted".into()));
@@ -671,10 +681,10 @@ mod interruption {
         let fixture = Fixture::new(1);
         let json = fixture.path("runs.json");
         let mut child =
-            start(&["compare", "--workload", LONG, "--designs", "page-map,dftl", "--json", &json]);
-        after_a_while(&mut child);
+            start(&["compare", "--workload", LONG_WORKLOAD, "--designs", "page-map,dftl", "--json", &json]);
+        wait_until_running(&mut child);
         interrupt(&child);
-        assert_eq!(ended(child).status.code(), Some(PARTIAL));
+        assert_eq!(output_of_interrupted(child).status.code(), Some(PARTIAL));
         let runs = json_of(Path::new(&json))["runs"].as_array().unwrap().clone();
         assert_eq!(runs.len(), 1, "the second design is not started");
         assert_eq!(runs[0]["partial"], true);
@@ -698,9 +708,9 @@ mod interruption {
             "--json",
             &json,
         ]);
-        after_a_while(&mut child);
+        wait_until_running(&mut child);
         interrupt(&child);
-        assert_eq!(ended(child).status.code(), Some(PARTIAL));
+        assert_eq!(output_of_interrupted(child).status.code(), Some(PARTIAL));
         assert_eq!(only_run(&fs::read_to_string(&json).unwrap())["trace"]["requests"], 0);
     }
 
@@ -718,21 +728,21 @@ mod interruption {
             b"time_ns,op,offset_bytes,len_bytes,device,fingerprints\n0,W,0,4096,0,\n",
         )
         .unwrap();
-        after_a_while(&mut child);
+        wait_until_running(&mut child);
         interrupt(&child);
         std::thread::sleep(Duration::from_millis(200));
         drop(writer);
         // The command opens the pipe once more, for the checksum, and waits for a writer that ends at once. Opened both
         // ways a pipe never makes the test wait.
         let come_and_go = || drop(fs::OpenOptions::new().read(true).write(true).open(&fifo));
-        let output = ended_with(child, come_and_go);
+        let output = output_of_interrupted_with(child, come_and_go);
         assert_eq!(output.status.code(), Some(PARTIAL), "{}", stderr(&output));
         assert!(stderr(&output).contains("interrupted before the first request"), "{}", stderr(&output));
     }
 }
 
 /// Runs a shell script in which `$W` is the program `wearwell` and `$1`, `$2`, ... are the arguments.
-fn shell(script: &str, arguments: &[&str]) -> Output {
+fn run_shell(script: &str, arguments: &[&str]) -> Output {
     let mut command = Command::new("bash");
     command.env("W", env!("CARGO_BIN_EXE_wearwell")).args(["-o", "pipefail", "-c", script, "bash"]);
     command.args(arguments).output().unwrap()
@@ -753,11 +763,11 @@ fn a_closed_output_pipe_causes_no_panic() {
         "replay $1",
         "compare $1 --designs page-map,dftl --json -",
     ] {
-        let output = shell(&format!("$W {command} | true"), &[&trace]);
+        let output = run_shell(&format!("$W {command} | true"), &[&trace]);
         assert_eq!(output.status.code(), Some(DONE), "{command}: {}", stderr(&output));
         assert!(!stderr(&output).contains("panicked"), "{command}: {}", stderr(&output));
     }
-    let full = shell("$W devices > /dev/full", &[]);
+    let full = run_shell("$W devices > /dev/full", &[]);
     assert_eq!(full.status.code(), Some(USAGE));
     assert!(stderr(&full).contains("standard output: No space left"), "{}", stderr(&full));
 }
@@ -770,11 +780,11 @@ fn a_trace_can_come_through_a_pipe_or_standard_input() {
         assert_eq!(output.status.code(), Some(DONE), "{}", stderr(output));
         only_run(&stdout(output))["programs"].clone()
     };
-    let file = programs(&shell("$W replay $1 --json -", &[&trace]));
-    assert_eq!(programs(&shell("cat $1 | $W replay - --json -", &[&trace])), file);
-    assert_eq!(programs(&shell("gzip -c $1 | $W replay - --json -", &[&trace])), file);
-    assert_eq!(programs(&shell("$W replay <(cat $1) --json -", &[&trace])), file);
-    let named = shell("cat $1 | $W replay - --json -", &[&trace]);
+    let file = programs(&run_shell("$W replay $1 --json -", &[&trace]));
+    assert_eq!(programs(&run_shell("cat $1 | $W replay - --json -", &[&trace])), file);
+    assert_eq!(programs(&run_shell("gzip -c $1 | $W replay - --json -", &[&trace])), file);
+    assert_eq!(programs(&run_shell("$W replay <(cat $1) --json -", &[&trace])), file);
+    let named = run_shell("cat $1 | $W replay - --json -", &[&trace]);
     let record = only_run(&stdout(&named));
     assert_eq!(record["trace"]["path"], "standard input");
 }
@@ -784,13 +794,13 @@ fn results_are_written_through_pipes_and_links_without_replacing_them() {
     let fixture = Fixture::new(400);
     let (trace, pipe, link, target) =
         (fixture.path("trace.csv"), fixture.path("pipe"), fixture.path("link"), fixture.path("target"));
-    let piped = shell("mkfifo $2; $W replay $1 -q --json $2 & cat $2; wait $!", &[&trace, &pipe]);
+    let piped = run_shell("mkfifo $2; $W replay $1 -q --json $2 & cat $2; wait $!", &[&trace, &pipe]);
     assert_eq!(only_run(&stdout(&piped))["host_page_writes"], 300);
     assert!(!fs::metadata(&pipe).unwrap().is_file(), "the pipe is still a pipe");
     fs::write(&target, "old").unwrap();
     std::os::unix::fs::symlink(&target, &link).unwrap();
-    is_refused(USAGE, &["replay", &trace, "-q", "--csv", &link], &["exists"]);
-    ends_with(DONE, &["replay", &trace, "-q", "--csv", &link, "--force"]);
+    assert_refused(USAGE, &["replay", &trace, "-q", "--csv", &link], &["exists"]);
+    output_of_status(DONE, &["replay", &trace, "-q", "--csv", &link, "--force"]);
     assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
     assert!(fs::read_to_string(&target).unwrap().starts_with("trace,design"));
 }
@@ -801,8 +811,8 @@ fn an_unwritable_output_file_is_refused_before_the_run() {
     let folder = fixture.path("");
     let missing = fixture.path("nowhere/run.json");
     // The trace does not exist either: the output is what the message is about.
-    is_refused(USAGE, &["replay", "no.csv", "--json", &missing], &["nowhere/run.json", "No such file"]);
-    is_refused(USAGE, &["replay", "no.csv", "--json", &folder], &["directory"]);
+    assert_refused(USAGE, &["replay", "no.csv", "--json", &missing], &["nowhere/run.json", "No such file"]);
+    assert_refused(USAGE, &["replay", "no.csv", "--json", &folder], &["directory"]);
 }
 
 #[test]
@@ -822,14 +832,18 @@ fn an_unreadable_trace_does_not_end_the_runs_of_other_traces() {
 #[test]
 fn replay_of_an_input_without_requests_fails() {
     let fixture = Fixture::new(0);
-    is_refused(FAILED, &["replay", &fixture.path("trace.csv")], &["no request"]);
+    assert_refused(FAILED, &["replay", &fixture.path("trace.csv")], &["no request"]);
     fs::write(fixture.file("empty.csv"), "").unwrap();
-    is_refused(FAILED, &["replay", &fixture.path("empty.csv")], &["empty"]);
-    is_refused(USAGE, &["replay", "--workload", "uniform:", "--requests", "0"], &["replay.requests is 0"]);
+    assert_refused(FAILED, &["replay", &fixture.path("empty.csv")], &["empty"]);
+    assert_refused(
+        USAGE,
+        &["replay", "--workload", "uniform:", "--requests", "0"],
+        &["replay.requests is 0"],
+    );
     // Only queued requests: the stage that is read by default has none.
     let queued = "  8,0    1        1     0.000000000   697  Q   W 223490 + 8 [kjournald]\n";
     fs::write(fixture.file("queued.txt"), queued).unwrap();
-    is_refused(FAILED, &["replay", &fixture.path("queued.txt")], &["no request", "stage D", "--action"]);
+    assert_refused(FAILED, &["replay", &fixture.path("queued.txt")], &["no request", "stage D", "--action"]);
 }
 
 #[test]
@@ -838,7 +852,7 @@ fn the_seed_flag_changes_the_generated_workload() {
         // A drive in use is another drive for another seed.
         let arguments =
             ["replay", "--workload", workload, "--seed", seed, "--precondition", "none", "--json", "-"];
-        only_run(&ends_with(DONE, &arguments))["programs"].clone()
+        only_run(&output_of_status(DONE, &arguments))["programs"].clone()
     };
     let load = "zipf:pages=3000,requests=30000";
     assert_ne!(programs("1", load), programs("2", load));
@@ -871,7 +885,7 @@ fn settings_that_a_run_would_ignore_are_refused() {
         .unwrap();
         let written = fixture.path("written.csv");
         let arguments = [vec!["replay", &written], arguments].concat();
-        is_refused(USAGE, &arguments, &[key, "no effect"]);
+        assert_refused(USAGE, &arguments, &[key, "no effect"]);
     }
     let several = ["compare", &trace, "--designs", "page-map,recyclable", "--set", "recycle.policy=inf"];
     let output = wearwell(&several);
@@ -887,7 +901,7 @@ fn settings_that_a_run_would_ignore_are_refused() {
 fn over_provisioning_out_of_range_is_refused_on_the_command_line() {
     for share in ["7", "0.00001", "0"] {
         let arguments = ["replay", "--workload", "uniform:pages=1000", "--over-provisioning", share];
-        is_refused(USAGE, &arguments, &["device.over_provisioning", "0.005 to 4"]);
+        assert_refused(USAGE, &arguments, &["device.over_provisioning", "0.005 to 4"]);
     }
 }
 
@@ -897,8 +911,8 @@ fn a_capture_without_its_size_files_is_refused_unless_the_flag_allows_it() {
     let capture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../trace/tests/data/small.ops");
     fs::copy(capture, fixture.file("alone.ops")).unwrap();
     let alone = fixture.path("alone.ops");
-    is_refused(FAILED, &["replay", &alone], &["no .psz file", "--without-sidecars"]);
-    ends_with(DONE, &["replay", &alone, "--without-sidecars"]);
+    assert_refused(FAILED, &["replay", &alone], &["no .psz file", "--without-sidecars"]);
+    output_of_status(DONE, &["replay", &alone, "--without-sidecars"]);
 }
 
 #[test]
@@ -908,7 +922,7 @@ fn csv_traces_with_a_header_and_named_columns_are_read() {
         fs::write(fixture.file("any.csv"), text).unwrap();
         let path = fixture.path("any.csv");
         let arguments = [&["trace", "info", "--json", &path], options].concat();
-        serde_json::from_str(&ends_with(DONE, &arguments)).unwrap()
+        serde_json::from_str(&output_of_status(DONE, &arguments)).unwrap()
     };
     let msr = "Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime\n128166372003061629,usr,0,Read,4096,512,41\n";
     assert_eq!(info(msr, &[])["format"], "msr");
@@ -919,7 +933,7 @@ fn csv_traces_with_a_header_and_named_columns_are_read() {
     let counted = info(own, &["--columns", columns]);
     assert_eq!((&counted["requests"]["write"], &counted["requests"]["read"]), (&1.into(), &1.into()));
     assert_eq!((&counted["pages"]["write"], &counted["duration_ns"]), (&2.into(), &200_000_000.into()));
-    is_refused(
+    assert_refused(
         USAGE,
         &["trace", "info", "x", "--columns", "t=1,op=1"],
         &["op, offset and length are needed"],
@@ -933,8 +947,10 @@ fn the_life_command_writes_a_drive_until_it_is_worn_out() {
     let load = "uniform:write=1.0,pages=4000,requests=100000,rate=1000";
     let drive = ["--set", "device.endurance_cycles=40", "--scale-to", "1TiB"];
     let asked = ["life", "--workload", load, "--designs", "page-map,geckoftl", "--leveling", "none,static"];
-    let table =
-        ends_with(DONE, &[&asked[..], &drive, &["--seeds", "2", "--jobs", "2", "--json", &json]].concat());
+    let table = output_of_status(
+        DONE,
+        &[&asked[..], &drive, &["--seeds", "2", "--jobs", "2", "--json", &json]].concat(),
+    );
     for said in
         ["TB written until the end", "lived / extrapolated", "static", "larger drive", "95 % interval"]
     {
@@ -951,7 +967,7 @@ fn the_life_command_writes_a_drive_until_it_is_worn_out() {
             lives.iter().all(|life| life["host_bytes"].as_u64().unwrap() > 0 && life["end"] != "interrupted")
         );
     }
-    let again = ends_with(DONE, &[&asked[..], &drive, &["--seeds", "2", "--json", "-"]].concat());
+    let again = output_of_status(DONE, &[&asked[..], &drive, &["--seeds", "2", "--json", "-"]].concat());
     let again: Value = serde_json::from_str(&again).unwrap();
     assert_eq!(
         again["drives"][3]["lives"][1]["host_bytes"], records[3]["lives"][1]["host_bytes"],
@@ -965,7 +981,7 @@ fn the_life_command_writes_its_curves_to_json_and_csv() {
     let (json, csv) = (fixture.path("life.json"), fixture.path("curves.csv"));
     let load = "uniform:write=1.0,pages=4000,requests=100000,rate=1000";
     let life = ["life", "--workload", load, "--seeds", "3", "--set", "device.endurance_cycles=30"];
-    ends_with(DONE, &[&life[..], &["--json", &json, "--curves", &csv, "-q"]].concat());
+    output_of_status(DONE, &[&life[..], &["--json", &json, "--curves", &csv, "-q"]].concat());
     let lives: Value = serde_json::from_str(&fs::read_to_string(&json).unwrap()).unwrap();
     let drive = &lives["drives"][0];
     let estimate = &drive["estimates"]["host_bytes"];
@@ -986,29 +1002,30 @@ fn the_life_command_writes_its_curves_to_json_and_csv() {
         (&moment["ended"], moment["host_bytes"].as_f64()),
         (&3.into(), written.iter().copied().reduce(f64::max))
     );
-    is_refused(USAGE, &[&life[..], &["--curves", &csv]].concat(), &["curves.csv", "--force"]);
+    assert_refused(USAGE, &[&life[..], &["--curves", &csv]].concat(), &["curves.csv", "--force"]);
 }
 
 #[test]
 fn the_life_command_refuses_settings_that_it_would_ignore() {
     let load = ["life", "--workload", "uniform:pages=4000"];
-    let is_refused_with = |more: &[&str], said: &[&str]| is_refused(USAGE, &[&load[..], more].concat(), said);
+    let is_refused_with =
+        |more: &[&str], said: &[&str]| assert_refused(USAGE, &[&load[..], more].concat(), said);
     is_refused_with(&["--timing", "event"], &["timing", "no effect"]);
     is_refused_with(&["--precondition", "steady"], &["precondition", "new drive", "--empty"]);
     is_refused_with(&["--requests", "5"], &["replay.requests"]);
     is_refused_with(&["--spread", "3"], &["spread", "0.5"]);
-    is_refused(FAILED, &["life", "--workload", "uniform:read=1.0,pages=4000"], &["write nothing"]);
+    assert_refused(FAILED, &["life", "--workload", "uniform:read=1.0,pages=4000"], &["write nothing"]);
 }
 
 #[test]
 fn reproduce_refuses_unknown_papers_and_contradicting_options() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().to_str().unwrap();
-    is_refused(USAGE, &["reproduce", "xx", "--out", out], &["xx", "lx", "df", "rm", "il"]);
-    is_refused(USAGE, &["reproduce", "il", "--out", out, "--render"], &["results.json"]);
-    is_refused(USAGE, &["reproduce", "il", "--out", out, "--traces", out], &["docs/reproduce.md"]);
-    is_refused(USAGE, &["reproduce", "il", "--quick", "--full"], &["--full"]);
-    is_refused(USAGE, &["reproduce", "il", "--out", out, "--jobs", "0"], &["--jobs"]);
+    assert_refused(USAGE, &["reproduce", "xx", "--out", out], &["xx", "lx", "df", "rm", "il"]);
+    assert_refused(USAGE, &["reproduce", "il", "--out", out, "--render"], &["results.json"]);
+    assert_refused(USAGE, &["reproduce", "il", "--out", out, "--traces", out], &["docs/reproduce.md"]);
+    assert_refused(USAGE, &["reproduce", "il", "--quick", "--full"], &["--full"]);
+    assert_refused(USAGE, &["reproduce", "il", "--out", out, "--jobs", "0"], &["--jobs"]);
 }
 
 #[test]
@@ -1017,7 +1034,7 @@ fn reproduce_renders_the_pages_of_a_stored_record_again() {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("il")).unwrap();
     fs::copy(committed.join("results.json"), folder.path().join("il/results.json")).unwrap();
-    ends_with(DONE, &["reproduce", "il", "--render", "--out", folder.path().to_str().unwrap()]);
+    output_of_status(DONE, &["reproduce", "il", "--render", "--out", folder.path().to_str().unwrap()]);
     for page in ["RESULTS.md", "RESULTS.html", "results.json"] {
         let text = |folder: &Path| fs::read_to_string(folder.join(page)).unwrap();
         assert!(

@@ -14,7 +14,7 @@ fn wearwell(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_wearwell")).args(arguments).output().unwrap()
 }
 
-fn info_of(arguments: &[&str]) -> Value {
+fn trace_info_of(arguments: &[&str]) -> Value {
     let output = wearwell(&[&["trace", "info", "--json"], arguments].concat());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).unwrap()
@@ -34,7 +34,7 @@ impl Fixture {
 }
 
 #[track_caller]
-fn is_refused(arguments: &[&str], parts: &[&str]) {
+fn assert_refused(arguments: &[&str], parts: &[&str]) {
     let output = wearwell(arguments);
     let sentence = String::from_utf8(output.stderr).unwrap();
     assert!(matches!(output.status.code(), Some(1 | 2)), "{arguments:?}: {sentence}");
@@ -46,33 +46,33 @@ fn is_refused(arguments: &[&str], parts: &[&str]) {
 #[test]
 fn a_bad_second_line_of_a_wearwell_csv_is_reported_by_number() {
     let file = Fixture::new("bad.csv", &format!("{HEADER}0,write,0,4096,0,,\n"));
-    is_refused(&["trace", "info", &file.1], &["line 2", "R, W, T"]);
+    assert_refused(&["trace", "info", &file.1], &["line 2", "R, W, T"]);
 }
 
 #[test]
 fn a_directory_in_place_of_a_trace_is_refused_with_a_sentence() {
     let file = Fixture::new("x.ops", "");
-    is_refused(&["replay", file.0.path().to_str().unwrap()], &["is a directory", ".ops"]);
+    assert_refused(&["replay", file.0.path().to_str().unwrap()], &["is a directory", ".ops"]);
 }
 
 #[test]
 fn a_trace_without_requests_is_refused() {
     let file = Fixture::new("none.csv", HEADER);
-    is_refused(&["replay", &file.1], &["no request"]);
+    assert_refused(&["replay", &file.1], &["no request"]);
 }
 
 #[test]
 fn trace_info_counts_unsorted_times_empty_requests_and_partial_sectors() {
     let rows = "5,W,0,4096,0,,\n9,W,0,3,0,,\n1,W,4096,0,0,,\n7,W,512,512,0,,\n6,R,0,512,0,,\n";
     let file = Fixture::new("odd.csv", &format!("{HEADER}{rows}"));
-    let info = info_of(&[&file.1]);
+    let info = trace_info_of(&[&file.1]);
     assert_eq!(info["unsorted_times"], 2);
     assert_eq!(info["empty_requests"], 1);
     assert_eq!(info["sub_sector_requests"], 1);
     // A time before that of the first request is before the one in front of it, although it is delivered as 0.
     let file =
         Fixture::new("first.csv", &format!("{HEADER}5,W,0,4096,0,,\n1,W,4096,4096,0,,\n9,W,0,4096,0,,\n"));
-    assert_eq!(info_of(&[&file.1])["unsorted_times"], 1);
+    assert_eq!(trace_info_of(&[&file.1])["unsorted_times"], 1);
     let replayed = String::from_utf8(wearwell(&["replay", &file.1]).stdout).unwrap();
     assert!(replayed.contains("times run backwards at 1 requests of the trace"), "{replayed}");
 }
@@ -80,7 +80,7 @@ fn trace_info_counts_unsorted_times_empty_requests_and_partial_sectors() {
 #[test]
 fn a_fio_log_with_offsets_is_read_as_csv_columns() {
     let file = Fixture::new("fio_lat.log", FIO_LOG);
-    let info = info_of(&["--columns", FIO_COLUMNS, &file.1]);
+    let info = trace_info_of(&["--columns", FIO_COLUMNS, &file.1]);
     for (op, count) in [("read", 1), ("write", 1), ("trim", 1)] {
         assert_eq!(info["requests"][op], count, "{op}");
     }
@@ -100,12 +100,12 @@ fn a_trace_from_standard_input_gives_the_record_of_the_file() {
     let output = child.wait_with_output().unwrap();
     let info: Value = serde_json::from_slice(&output.stdout).unwrap();
     let file = Fixture::new("fio_lat.log", FIO_LOG);
-    assert_eq!(info, info_of(&["--columns", FIO_COLUMNS, &file.1]));
+    assert_eq!(info, trace_info_of(&["--columns", FIO_COLUMNS, &file.1]));
 }
 
 #[test]
 fn trace_info_of_several_traces_is_one_json_document() {
     let file = Fixture::new("one.csv", &format!("{HEADER}0,W,0,4096,0,,\n"));
-    let infos = info_of(&[&file.1, &file.1]);
+    let infos = trace_info_of(&[&file.1, &file.1]);
     assert_eq!(infos.as_array().map(Vec::len), Some(2));
 }

@@ -8,7 +8,7 @@ use std::process::Command;
 /// `OR`.
 struct Expression<'a> {
     tokens: Vec<&'a str>,
-    at: usize,
+    next_token: usize,
 }
 
 impl<'a> Expression<'a> {
@@ -22,53 +22,53 @@ impl<'a> Expression<'a> {
             }
             tokens.extend(Some(rest).filter(|token| !token.is_empty()));
         }
-        Self { tokens, at: 0 }
+        Self { tokens, next_token: 0 }
     }
 
-    fn take(&mut self, expected: &[&str]) -> bool {
-        let found = self.tokens.get(self.at).is_some_and(|token| expected.contains(token));
-        self.at += usize::from(found);
+    fn take_token(&mut self, expected: &[&str]) -> bool {
+        let found = self.tokens.get(self.next_token).is_some_and(|token| expected.contains(token));
+        self.next_token += usize::from(found);
         found
     }
 
     fn is_allowed(text: &'a str, allowed: &BTreeSet<String>) -> bool {
         let mut expression = Self::new(text);
-        let is_allowed = expression.any(allowed);
-        is_allowed && expression.at == expression.tokens.len()
+        let is_allowed = expression.parse_or(allowed);
+        is_allowed && expression.next_token == expression.tokens.len()
     }
 
-    fn any(&mut self, allowed: &BTreeSet<String>) -> bool {
-        let mut is_allowed = self.all(allowed);
-        while self.take(&["OR", "/"]) {
-            is_allowed |= self.all(allowed);
+    fn parse_or(&mut self, allowed: &BTreeSet<String>) -> bool {
+        let mut is_allowed = self.parse_and(allowed);
+        while self.take_token(&["OR", "/"]) {
+            is_allowed |= self.parse_and(allowed);
         }
         is_allowed
     }
 
-    fn all(&mut self, allowed: &BTreeSet<String>) -> bool {
-        let mut is_allowed = self.one(allowed);
-        while self.take(&["AND"]) {
-            is_allowed &= self.one(allowed);
+    fn parse_and(&mut self, allowed: &BTreeSet<String>) -> bool {
+        let mut is_allowed = self.parse_licence(allowed);
+        while self.take_token(&["AND"]) {
+            is_allowed &= self.parse_licence(allowed);
         }
         is_allowed
     }
 
-    fn one(&mut self, allowed: &BTreeSet<String>) -> bool {
-        if self.take(&["("]) {
-            let is_allowed = self.any(allowed);
-            return self.take(&[")"]) && is_allowed;
+    fn parse_licence(&mut self, allowed: &BTreeSet<String>) -> bool {
+        if self.take_token(&["("]) {
+            let is_allowed = self.parse_or(allowed);
+            return self.take_token(&[")"]) && is_allowed;
         }
-        let Some(&name) = self.tokens.get(self.at) else { return false };
-        self.at += 1;
-        if self.take(&["WITH"]) {
+        let Some(&name) = self.tokens.get(self.next_token) else { return false };
+        self.next_token += 1;
+        if self.take_token(&["WITH"]) {
             // An exception only adds permissions.
-            self.at += 1;
+            self.next_token += 1;
         }
         allowed.contains(name)
     }
 }
 
-fn root() -> &'static Path {
+fn repository_root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("the crate lies two levels down")
 }
 
@@ -76,13 +76,13 @@ fn cargo_metadata(more: &[&str]) -> Option<serde_json::Value> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.args(["metadata", "--format-version", "1", "--all-features", "--locked", "--offline"]).args(more);
-    let output = command.current_dir(root()).output().expect("cargo runs");
+    let output = command.current_dir(repository_root()).output().expect("cargo runs");
     output.status.success().then(|| serde_json::from_slice(&output.stdout).expect("metadata is JSON"))
 }
 
 /// Returns the packages that Wearwell depends on, each with its licence: those of every platform if they are on this
 /// machine, else those of this platform, which the build needed.
-fn packages() -> Vec<(String, String)> {
+fn dependencies() -> Vec<(String, String)> {
     let host = || {
         let output = Command::new("rustc").arg("-vV").output().expect("rustc runs");
         let text = String::from_utf8(output.stdout).expect("rustc prints text");
@@ -96,8 +96,9 @@ fn packages() -> Vec<(String, String)> {
 }
 
 /// Returns the section `[licenses]` of `deny.toml`.
-fn licences() -> toml::Table {
-    let text = std::fs::read_to_string(root().join("deny.toml")).expect("deny.toml is in the repository");
+fn licence_section() -> toml::Table {
+    let text =
+        std::fs::read_to_string(repository_root().join("deny.toml")).expect("deny.toml is in the repository");
     let table: toml::Table = text.parse().expect("deny.toml is TOML");
     table["licenses"].as_table().expect("licenses is a section").clone()
 }
@@ -108,13 +109,13 @@ fn names_in(list: &toml::Value) -> BTreeSet<String> {
 }
 
 /// Returns the licences that every package may have.
-fn allowed() -> BTreeSet<String> {
-    names_in(&licences()["allow"])
+fn allowed_licences() -> BTreeSet<String> {
+    names_in(&licence_section()["allow"])
 }
 
 /// Returns the licences that single packages may have in addition, by name of the package.
-fn exceptions() -> BTreeMap<String, BTreeSet<String>> {
-    let licences = licences();
+fn licence_exceptions() -> BTreeMap<String, BTreeSet<String>> {
+    let licences = licence_section();
     let list = licences["exceptions"].as_array().expect("exceptions are a list");
     let exception = |of_package: &toml::Value| {
         let name = of_package["crate"].as_str().expect("a package is a name");
@@ -125,8 +126,8 @@ fn exceptions() -> BTreeMap<String, BTreeSet<String>> {
 
 #[test]
 fn every_dependency_has_an_allowed_licence() {
-    let (allowed, exceptions) = (allowed(), exceptions());
-    let packages = packages();
+    let (allowed, exceptions) = (allowed_licences(), licence_exceptions());
+    let packages = dependencies();
     assert!(packages.len() > 50, "only {} packages: the list is not whole", packages.len());
     let is_refused = |(name, licence): &&(String, String)| {
         let more = exceptions.get(name).into_iter().flatten();
@@ -138,16 +139,16 @@ fn every_dependency_has_an_allowed_licence() {
 
 #[test]
 fn every_licence_exception_names_a_dependency() {
-    let packages = packages();
-    for name in exceptions().keys() {
+    let packages = dependencies();
+    for name in licence_exceptions().keys() {
         assert!(packages.iter().any(|(package, _)| package == name), "{name} is no dependency: take it out");
     }
 }
 
 #[test]
 fn every_allowed_licence_is_used_by_a_dependency() {
-    let allowed = allowed();
-    let packages = packages();
+    let allowed = allowed_licences();
+    let packages = dependencies();
     for licence in &allowed {
         let fewer: BTreeSet<String> = allowed.iter().filter(|name| *name != licence).cloned().collect();
         let is_needed = packages.iter().any(|(_, licence)| !Expression::is_allowed(licence, &fewer));

@@ -41,11 +41,11 @@ const SETTINGS: [&str; 8] = [
     "recycle.policy=inf",
 ];
 
-struct Bench {
+struct ServedImage {
     folder: tempfile::TempDir,
 }
 
-impl Bench {
+impl ServedImage {
     fn new(design: &str, durability: &str) -> Self {
         let bench = Self { folder: tempfile::tempdir().expect("a temporary folder") };
         let mut create = Command::new(WEARWELL);
@@ -85,7 +85,7 @@ impl Bench {
         (output.status.code(), String::from_utf8_lossy(&said).into_owned())
     }
 
-    fn judge(&self, oracle: &mut Oracle) -> Vec<Violation> {
+    fn check_surviving_data(&self, oracle: &mut Oracle) -> Vec<Violation> {
         const AT_ONCE: u64 = 100;
         let mut client = Client::connect(&self.socket()).ready();
         let mut found = Vec::new();
@@ -110,7 +110,7 @@ fn connect(path: &Path) -> UnixStream {
     client.stream
 }
 
-fn send(stream: &mut UnixStream, cookie: u64, request: &Request, hole: bool) -> io::Result<()> {
+fn send_request(stream: &mut UnixStream, cookie: u64, request: &Request, hole: bool) -> io::Result<()> {
     let command = match request.kind {
         Kind::Write => WRITE,
         Kind::Zero => ZERO,
@@ -128,7 +128,7 @@ fn send(stream: &mut UnixStream, cookie: u64, request: &Request, hole: bool) -> 
     stream.write_all(&bytes)
 }
 
-fn reply(stream: &mut UnixStream) -> io::Result<u64> {
+fn read_reply(stream: &mut UnixStream) -> io::Result<u64> {
     let mut reply = [0; 16];
     stream.read_exact(&mut reply)?;
     assert_eq!(reply[..8], *b"\x67\x44\x66\x98\0\0\0\0", "every request is possible");
@@ -136,7 +136,7 @@ fn reply(stream: &mut UnixStream) -> io::Result<u64> {
 }
 
 /// Sends requests until the server is killed; returns how many were acknowledged.
-fn work(mut stream: UnixStream, oracle: &Mutex<Oracle>, seed: u64) -> u64 {
+fn send_until_killed(mut stream: UnixStream, oracle: &Mutex<Oracle>, seed: u64) -> u64 {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut in_flight: HashMap<u64, Request> = HashMap::new();
     let (mut cookie, mut acknowledged) = (0, 0);
@@ -144,13 +144,13 @@ fn work(mut stream: UnixStream, oracle: &Mutex<Oracle>, seed: u64) -> u64 {
         let drawn = if in_flight.len() < IN_FLIGHT { oracle.lock().unwrap().draw(&mut random) } else { None };
         if let Some(request) = drawn {
             cookie += 1;
-            let sent = send(&mut stream, cookie, &request, random.random_bool(0.5));
+            let sent = send_request(&mut stream, cookie, &request, random.random_bool(0.5));
             in_flight.insert(cookie, request);
             if sent.is_err() {
                 return acknowledged;
             }
         } else if !in_flight.is_empty() {
-            let Ok(cookie) = reply(&mut stream) else { return acknowledged };
+            let Ok(cookie) = read_reply(&mut stream) else { return acknowledged };
             let request = in_flight.remove(&cookie).expect("it was asked for");
             oracle.lock().unwrap().complete(&request);
             acknowledged += 1;
@@ -159,20 +159,20 @@ fn work(mut stream: UnixStream, oracle: &Mutex<Oracle>, seed: u64) -> u64 {
 }
 
 #[derive(Default)]
-struct Total {
+struct RunTotals {
     requests: u64,
     blocks: u64,
 }
 
-fn run(design: &str, durability: &str, seed: u64, cycles: u64) -> Total {
-    let bench = Bench::new(design, durability);
+fn kill_repeatedly(design: &str, durability: &str, seed: u64, cycles: u64) -> RunTotals {
+    let bench = ServedImage::new(design, durability);
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let oracle = &Mutex::new(Oracle::new(BLOCKS));
     let mut requests = 0;
     for cycle in 0..cycles {
         let case = format!("{design}, {durability}, seed {seed}, cycle {cycle}");
         let mut server = bench.start();
-        assert_eq!(bench.judge(&mut oracle.lock().unwrap()), [], "{case}");
+        assert_eq!(bench.check_surviving_data(&mut oracle.lock().unwrap()), [], "{case}");
         let connections: Vec<UnixStream> = (0..CONNECTIONS).map(|_| connect(&bench.socket())).collect();
         let seeds: Vec<u64> = (0..CONNECTIONS).map(|_| random.random()).collect();
         // A `host` session waits for the host's disk.
@@ -182,7 +182,7 @@ fn run(design: &str, durability: &str, seed: u64, cycles: u64) -> Total {
             let workers: Vec<_> = connections
                 .into_iter()
                 .zip(seeds)
-                .map(|(stream, seed)| scope.spawn(move || work(stream, oracle, seed)))
+                .map(|(stream, seed)| scope.spawn(move || send_until_killed(stream, oracle, seed)))
                 .collect();
             std::thread::sleep(lifetime);
             server.kill().expect("SIGKILL");
@@ -198,16 +198,16 @@ fn run(design: &str, durability: &str, seed: u64, cycles: u64) -> Total {
         assert!(said.contains(&format!("{} unsafe shutdowns", cycle + 1)), "{case}: {said}");
     }
     let mut server = bench.start();
-    assert_eq!(bench.judge(&mut oracle.lock().unwrap()), [], "{design}: at the end");
+    assert_eq!(bench.check_surviving_data(&mut oracle.lock().unwrap()), [], "{design}: at the end");
     let ended = Command::new("kill").arg(server.id().to_string()).status().expect("there is a kill");
     assert!(ended.success());
     assert!(server.wait().expect("it ends").success());
     let (status, said) = bench.check();
     assert_eq!(status, Some(0), "{design}: {said}");
-    Total { requests, blocks: oracle.lock().unwrap().checked }
+    RunTotals { requests, blocks: oracle.lock().unwrap().checked }
 }
 
-fn setting(name: &str, default: u64) -> u64 {
+fn environment_number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
 }
 
@@ -215,11 +215,12 @@ fn setting(name: &str, default: u64) -> u64 {
 fn no_block_is_lost_torn_stale_resurrected_or_foreign_after_kill_9() {
     let designs = std::env::var("WEARWELL_KILL_DESIGNS");
     let designs = designs.as_deref().unwrap_or("page-map,recyclable,remap,delta,integrated");
-    let (cycles, seed) = (setting("WEARWELL_KILL_CYCLES", 8), setting("WEARWELL_KILL_SEED", 1));
+    let (cycles, seed) =
+        (environment_number("WEARWELL_KILL_CYCLES", 8), environment_number("WEARWELL_KILL_SEED", 1));
     for design in designs.split(',') {
         // Waiting for the host's disk takes most of the time of a `host` session, and kills hit it there.
         for (durability, cycles) in [("process", cycles), ("host", cycles.div_ceil(8))] {
-            let total = run(design, durability, seed, cycles);
+            let total = kill_repeatedly(design, durability, seed, cycles);
             println!(
                 "{design}, {durability}: {cycles} kills, {} requests acknowledged, {} blocks compared, 0 wrong",
                 total.requests, total.blocks

@@ -49,7 +49,7 @@ fn text_of(value: &Field) -> String {
 
 /// The types that a column of results may have.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Kind {
+enum ColumnKind {
     Text,
     Whole,
     Real,
@@ -57,16 +57,16 @@ enum Kind {
 }
 
 /// Contents of a Parquet file: columns, rows and the version in its metadata.
-struct Contents {
+struct ParquetContents {
     /// Title and type of each column.
-    columns: Vec<(String, Kind)>,
+    columns: Vec<(String, ColumnKind)>,
     rows: Vec<Vec<Field>>,
     /// Version of the program that wrote the file, from the file's metadata.
     version: String,
 }
 
-impl Contents {
-    fn of(bytes: &[u8]) -> Self {
+impl ParquetContents {
+    fn parse(bytes: &[u8]) -> Self {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(bytes).unwrap();
         let file = SerializedFileReader::new(file).unwrap();
@@ -75,10 +75,10 @@ impl Contents {
             let info = column.get_basic_info();
             assert_eq!(info.repetition(), Repetition::OPTIONAL, "{}", column.name());
             match (column.get_physical_type(), info.logical_type_ref()) {
-                (PhysicalType::BYTE_ARRAY, Some(LogicalType::String)) => Kind::Text,
-                (PhysicalType::INT64, None) => Kind::Whole,
-                (PhysicalType::DOUBLE, None) => Kind::Real,
-                (PhysicalType::BOOLEAN, None) => Kind::Flag,
+                (PhysicalType::BYTE_ARRAY, Some(LogicalType::String)) => ColumnKind::Text,
+                (PhysicalType::INT64, None) => ColumnKind::Whole,
+                (PhysicalType::DOUBLE, None) => ColumnKind::Real,
+                (PhysicalType::BOOLEAN, None) => ColumnKind::Flag,
                 other => panic!("{}: {other:?}", column.name()),
             }
         };
@@ -92,7 +92,7 @@ impl Contents {
         Self { columns, rows: rows.collect(), version: version.unwrap() }
     }
 
-    fn kind(&self, title: &str) -> Kind {
+    fn column_kind(&self, title: &str) -> ColumnKind {
         let column = self.columns.iter().find(|(known, _)| known == title);
         column.unwrap_or_else(|| panic!("no column {title}")).1
     }
@@ -100,7 +100,7 @@ impl Contents {
     /// Checks that all titles and cells of a Parquet file equal those of a CSV of the same results, and that at least
     /// one cell is null.
     #[track_caller]
-    fn is_the_table_of(&self, csv: &str) {
+    fn assert_equals_csv(&self, csv: &str) {
         let mut rows = rows_of_csv(csv);
         let titles = rows.remove(0);
         assert_eq!(self.columns.iter().map(|(title, _)| title.as_str()).collect::<Vec<_>>(), titles);
@@ -110,28 +110,28 @@ impl Contents {
         }
         assert!(self.rows.iter().flatten().any(|value| *value == Field::Null), "{csv}");
         assert_eq!(self.version, env!("CARGO_PKG_VERSION"));
-        let kinds: BTreeSet<Kind> = self.columns.iter().map(|(_, kind)| *kind).collect();
+        let kinds: BTreeSet<ColumnKind> = self.columns.iter().map(|(_, kind)| *kind).collect();
         assert_eq!(kinds.len(), 4, "every type is there");
     }
 
     #[track_caller]
-    fn has_types(&self, expected: &[(&str, Kind)]) {
+    fn assert_column_kinds(&self, expected: &[(&str, ColumnKind)]) {
         for &(title, kind) in expected {
-            assert_eq!(self.kind(title), kind, "{title}");
+            assert_eq!(self.column_kind(title), kind, "{title}");
         }
     }
 }
 
 /// Runs a command, checks that it ends with exit status `code`, and returns its Parquet file and its CSV.
 #[track_caller]
-fn both_files(code: i32, arguments: &[&str]) -> (Contents, String) {
+fn parquet_and_csv_of(code: i32, arguments: &[&str]) -> (ParquetContents, String) {
     let folder = tempfile::tempdir().unwrap();
     let paths = ["runs.csv", "runs.parquet"].map(|name| folder.path().join(name));
     let [csv, parquet] = paths.each_ref().map(|path| path.to_str().unwrap());
     let output = wearwell(&[arguments, &["-q", "--csv", csv, "--parquet", parquet]].concat());
     assert_eq!(output.status.code(), Some(code), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(output.stdout.is_empty());
-    (Contents::of(&fs::read(parquet).unwrap()), fs::read_to_string(csv).unwrap())
+    (ParquetContents::parse(&fs::read(parquet).unwrap()), fs::read_to_string(csv).unwrap())
 }
 
 const LOAD: &str = "zipf:pages=3000,requests=8000,rate=2000+dup:share=0.3,compress=0.5";
@@ -140,26 +140,26 @@ const LOAD: &str = "zipf:pages=3000,requests=8000,rate=2000+dup:share=0.3,compre
 fn the_parquet_file_of_a_comparison_has_the_cells_of_its_csv() {
     let compared = ["compare", "--workload", LOAD, "--designs", "page-map,dftl:mapping.cache_entries=64"];
     for timing in ["none", "event"] {
-        let (parquet, csv) = both_files(0, &[&compared[..], &["--timing", timing]].concat());
-        parquet.is_the_table_of(&csv);
+        let (parquet, csv) = parquet_and_csv_of(0, &[&compared[..], &["--timing", timing]].concat());
+        parquet.assert_equals_csv(&csv);
         assert_eq!(parquet.rows.len(), 2);
-        parquet.has_types(&[
-            ("trace", Kind::Text),
-            ("partial", Kind::Flag),
-            ("seed", Kind::Whole),
-            ("over_provisioning", Kind::Real),
-            ("queue_depth", Kind::Whole),
-            ("steady", Kind::Flag),
-            ("host_bytes", Kind::Whole),
-            ("programs_translation", Kind::Whole),
-            ("dedup_on_percent", Kind::Real),
-            ("erases", Kind::Whole),
-            ("write_amplification", Kind::Real),
-            ("read_count", Kind::Whole),
-            ("read_p99_us", Kind::Real),
-            ("is_from_steady_part", Kind::Whole),
-            ("years", Kind::Real),
-            ("cpu_seconds", Kind::Real),
+        parquet.assert_column_kinds(&[
+            ("trace", ColumnKind::Text),
+            ("partial", ColumnKind::Flag),
+            ("seed", ColumnKind::Whole),
+            ("over_provisioning", ColumnKind::Real),
+            ("queue_depth", ColumnKind::Whole),
+            ("steady", ColumnKind::Flag),
+            ("host_bytes", ColumnKind::Whole),
+            ("programs_translation", ColumnKind::Whole),
+            ("dedup_on_percent", ColumnKind::Real),
+            ("erases", ColumnKind::Whole),
+            ("write_amplification", ColumnKind::Real),
+            ("read_count", ColumnKind::Whole),
+            ("read_p99_us", ColumnKind::Real),
+            ("is_from_steady_part", ColumnKind::Whole),
+            ("years", ColumnKind::Real),
+            ("cpu_seconds", ColumnKind::Real),
         ]);
     }
 }
@@ -167,9 +167,13 @@ fn the_parquet_file_of_a_comparison_has_the_cells_of_its_csv() {
 #[test]
 fn the_parquet_file_of_an_ablation_has_the_refused_subset() {
     let parts = ["--parts", "dedup,compress", "--set", "parts.reverse_map=segments"];
-    let (parquet, csv) = both_files(0, &[&["ablate", "--workload", LOAD][..], &parts].concat());
-    parquet.is_the_table_of(&csv);
-    parquet.has_types(&[("subset", Kind::Text), ("refused", Kind::Text), ("programs", Kind::Whole)]);
+    let (parquet, csv) = parquet_and_csv_of(0, &[&["ablate", "--workload", LOAD][..], &parts].concat());
+    parquet.assert_equals_csv(&csv);
+    parquet.assert_column_kinds(&[
+        ("subset", ColumnKind::Text),
+        ("refused", ColumnKind::Text),
+        ("programs", ColumnKind::Whole),
+    ]);
     let refused: Vec<bool> = parquet.rows.iter().map(|row| row[1] != Field::Null).collect();
     assert_eq!(refused, [false, false, false, true]);
     assert!(parquet.rows[3].iter().filter(|value| **value != Field::Null).count() == 5, "{csv}");
@@ -181,9 +185,9 @@ fn the_parquet_file_of_a_sweep_has_its_failures() {
     let path = folder.path().join("sweep.toml");
     let file = format!("[sweep]\ntraces = [\"no, where.csv\"]\nworkloads = [\"{LOAD}\"]\n");
     fs::write(&path, file).unwrap();
-    let (parquet, csv) = both_files(3, &["sweep", path.to_str().unwrap()]);
-    parquet.is_the_table_of(&csv);
-    assert_eq!(parquet.columns.last(), Some(&("error".to_owned(), Kind::Text)));
+    let (parquet, csv) = parquet_and_csv_of(3, &["sweep", path.to_str().unwrap()]);
+    parquet.assert_equals_csv(&csv);
+    assert_eq!(parquet.columns.last(), Some(&("error".to_owned(), ColumnKind::Text)));
     let errors: Vec<String> = parquet.rows.iter().map(|row| text_of(row.last().unwrap())).collect();
     assert!(errors[0].is_empty() && errors[1].contains("no, where.csv"), "{errors:?}");
 }
@@ -195,29 +199,33 @@ fn the_parquet_files_of_lives_have_the_cells_of_their_csv() {
     let life = ["life", "--workload", "uniform:write=1.0,pages=4000,requests=100000,rate=1000"];
     let life = [&life[..], &["--set", "device.endurance_cycles=10", "--leveling", "none,static"]].concat();
     let [csv_curves, parquet_curves] = ["curves.csv", "curves.parquet"].map(file);
-    let (parquet, csv) = both_files(0, &[&life[..], &["--curves", &csv_curves]].concat());
-    parquet.is_the_table_of(&csv);
+    let (parquet, csv) = parquet_and_csv_of(0, &[&life[..], &["--curves", &csv_curves]].concat());
+    parquet.assert_equals_csv(&csv);
     assert_eq!(parquet.rows.len(), 2);
-    parquet.has_types(&[
-        ("end", Kind::Text),
-        ("is_filled", Kind::Flag),
-        ("rated_cycles", Kind::Whole),
-        ("time_scale", Kind::Real),
-        ("scale_to_bytes", Kind::Whole),
-        ("years", Kind::Real),
-        ("first_failure_bytes", Kind::Whole),
-        ("extrapolated_bytes", Kind::Real),
-        ("erases_p50", Kind::Whole),
+    parquet.assert_column_kinds(&[
+        ("end", ColumnKind::Text),
+        ("is_filled", ColumnKind::Flag),
+        ("rated_cycles", ColumnKind::Whole),
+        ("time_scale", ColumnKind::Real),
+        ("scale_to_bytes", ColumnKind::Whole),
+        ("years", ColumnKind::Real),
+        ("first_failure_bytes", ColumnKind::Whole),
+        ("extrapolated_bytes", ColumnKind::Real),
+        ("erases_p50", ColumnKind::Whole),
     ]);
     let done = wearwell(&[&life[..], &["-q", "--curves", &parquet_curves]].concat());
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    let curves = Contents::of(&fs::read(parquet_curves).unwrap());
+    let curves = ParquetContents::parse(&fs::read(parquet_curves).unwrap());
     let rows = rows_of_csv(&fs::read_to_string(csv_curves).unwrap());
     assert_eq!(
         curves.rows.iter().map(|row| row.iter().map(text_of).collect()).collect::<Vec<Vec<_>>>(),
         rows[1..]
     );
-    curves.has_types(&[("input", Kind::Text), ("host_bytes", Kind::Whole), ("spare.half_width", Kind::Real)]);
+    curves.assert_column_kinds(&[
+        ("input", ColumnKind::Text),
+        ("host_bytes", ColumnKind::Whole),
+        ("spare.half_width", ColumnKind::Real),
+    ]);
 }
 
 #[test]
@@ -225,7 +233,7 @@ fn a_parquet_file_on_standard_output_excludes_every_other_output() {
     let replayed = ["replay", "--workload", LOAD, "--parquet", "-"];
     let done = wearwell(&replayed);
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    assert_eq!(Contents::of(&done.stdout).rows.len(), 1);
+    assert_eq!(ParquetContents::parse(&done.stdout).rows.len(), 1);
     for other in ["--csv", "--json", "--report"] {
         let refused = wearwell(&[&replayed[..], &[other, "-"]].concat());
         assert_eq!(refused.status.code(), Some(2), "{other}");
@@ -249,5 +257,5 @@ fn the_parquet_path_is_checked_before_the_run_and_overwritten_only_with_force() 
     assert_eq!(fs::read_to_string(&old).unwrap(), "old");
     let replayed = ["replay", "--workload", LOAD, "-q", "--force", "--parquet", old.to_str().unwrap()];
     assert!(wearwell(&replayed).status.success());
-    assert_eq!(Contents::of(&fs::read(old).unwrap()).rows.len(), 1);
+    assert_eq!(ParquetContents::parse(&fs::read(old).unwrap()).rows.len(), 1);
 }

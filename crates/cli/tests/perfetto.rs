@@ -14,7 +14,7 @@ fn stderr(output: &Output) -> String {
 }
 
 /// Returns the number of packets in a Perfetto trace, each of which is field 1 of the whole message.
-fn packets(trace: &[u8]) -> usize {
+fn packet_count(trace: &[u8]) -> usize {
     let (mut rest, mut count) = (trace, 0);
     while let Some((&tag, after)) = rest.split_first() {
         assert_eq!(tag, 0x0a, "packets are field 1, a message");
@@ -39,15 +39,15 @@ fn a_perfetto_trace_is_written_beside_the_result() {
         String::from_utf8(output.stdout).unwrap().contains("write amplification"),
         "the table is printed"
     );
-    let first = packets(&fs::read(&path).unwrap());
+    let first = packet_count(&fs::read(&path).unwrap());
     assert!(first > 4000, "a thousand requests and their operations: {first}");
     let again = wearwell(&replay);
     assert!(!again.status.success() && stderr(&again).contains("--force replaces it"), "{}", stderr(&again));
     let part = wearwell(&[&replay[..], &["--perfetto-window", "10ms..20ms", "--force"]].concat());
     assert!(part.status.success(), "{}", stderr(&part));
-    assert!(packets(&fs::read(&path).unwrap()) < first / 2);
+    assert!(packet_count(&fs::read(&path).unwrap()) < first / 2);
     let piped = wearwell(&["replay", "--workload", LOAD, "--timing", "event", "--perfetto", "-"]);
-    assert_eq!(packets(&piped.stdout), first, "only the trace is on standard output");
+    assert_eq!(packet_count(&piped.stdout), first, "only the trace is on standard output");
 }
 
 #[test]

@@ -28,7 +28,7 @@ fn json_of(arguments: &[&str]) -> Value {
     written[list][0].take()
 }
 
-fn number(value: &Value, path: &str) -> f64 {
+fn number_at(value: &Value, path: &str) -> f64 {
     value.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("{path} in {value}"))
 }
 
@@ -38,7 +38,7 @@ fn assert_near(found: f64, expected: f64, tolerance: f64) {
 }
 
 /// Returns the bytes of random pages that no codec makes smaller.
-fn noise(pages: usize, seed: u64) -> Vec<u8> {
+fn incompressible_pages(pages: usize, seed: u64) -> Vec<u8> {
     let mut bytes = vec![0; pages * PAGE_BYTES];
     Xoshiro256PlusPlus::seed_from_u64(seed).fill_bytes(&mut bytes);
     bytes
@@ -46,8 +46,8 @@ fn noise(pages: usize, seed: u64) -> Vec<u8> {
 
 /// Writes a directory of known contents: one file with 10 pages of noise, another with 4 of these pages and 4 zero
 /// pages, and a file with half a page of one letter.
-fn make_tree(folder: &Path) {
-    let noise = noise(10, 1);
+fn write_known_directory(folder: &Path) {
+    let noise = incompressible_pages(10, 1);
     fs::create_dir(folder.join("sub")).unwrap();
     fs::write(folder.join("a"), &noise).unwrap();
     let again = [&noise[..4 * PAGE_BYTES], &vec![0; 4 * PAGE_BYTES][..]].concat();
@@ -58,13 +58,13 @@ fn make_tree(folder: &Path) {
 #[test]
 fn the_profile_of_a_known_directory_has_exact_shares() {
     let folder = tempfile::tempdir().unwrap();
-    make_tree(folder.path());
+    write_known_directory(folder.path());
     let profile = json_of(&["profile", folder.path().to_str().unwrap()]);
     assert_eq!(profile["content"]["pages"], 19);
-    assert_near(number(&profile, "/content/zero_share"), 4.0 / 19.0, 1e-12);
-    assert_near(number(&profile, "/content/duplicate_share"), 4.0 / 19.0, 1e-12);
+    assert_near(number_at(&profile, "/content/zero_share"), 4.0 / 19.0, 1e-12);
+    assert_near(number_at(&profile, "/content/duplicate_share"), 4.0 / 19.0, 1e-12);
     assert_eq!(profile["content"]["distinct"], 11);
-    assert_near(number(&profile, "/content/compressed/incompressible_share"), 14.0 / 15.0, 1e-12);
+    assert_near(number_at(&profile, "/content/compressed/incompressible_share"), 14.0 / 15.0, 1e-12);
     assert_eq!(profile["partial"], false);
 }
 
@@ -72,34 +72,34 @@ fn the_profile_of_a_known_directory_has_exact_shares() {
 fn the_profile_of_two_file_versions_measures_their_deltas() {
     let folder = tempfile::tempdir().unwrap();
     let (old, new) = (folder.path().join("old"), folder.path().join("new"));
-    let mut bytes = noise(8, 2);
+    let mut bytes = incompressible_pages(8, 2);
     fs::write(&old, &bytes).unwrap();
     bytes[0] ^= 1;
     bytes[PAGE_BYTES] ^= 1;
-    bytes.extend(noise(2, 3));
+    bytes.extend(incompressible_pages(2, 3));
     fs::write(&new, &bytes).unwrap();
     let profile = json_of(&["profile", new.to_str().unwrap(), "--against", old.to_str().unwrap()]);
     // Eight pages have an old version, six of them equal it, two differ by one bit.
-    assert_near(number(&profile, "/unchanged_share"), 6.0 / 8.0, 1e-12);
+    assert_near(number_at(&profile, "/unchanged_share"), 6.0 / 8.0, 1e-12);
     assert_eq!(profile["delta"]["pages"], 2);
-    assert!(number(&profile, "/delta/mean") < 0.02);
+    assert!(number_at(&profile, "/delta/mean") < 0.02);
 }
 
 /// Tolerance: two standard deviations of 200,000 draws are 0.2 points, and fitting the content pool and the repeats
 /// adds less than half a point.
 #[test]
-fn the_content_line_of_a_profile_equals_the_generating_model() {
+fn the_content_line_of_a_profile_equals_the_model_that_generated_the_workload() {
     let workload = format!("{WORKLOAD}+dup:share=0.3,compress=0.4,delta=0.2");
     let profile = json_of(&["profile", "--workload", &workload]);
-    assert_near(number(&profile, "/content/duplicate_share"), 0.3, 0.005);
-    assert_near(number(&profile, "/content/compressed/mean"), 0.4, 0.005);
-    assert_near(number(&profile, "/delta/mean"), 0.2, 0.005);
-    assert_near(number(&profile, "/skew/zipf_theta"), 0.9, 0.05);
+    assert_near(number_at(&profile, "/content/duplicate_share"), 0.3, 0.005);
+    assert_near(number_at(&profile, "/content/compressed/mean"), 0.4, 0.005);
+    assert_near(number_at(&profile, "/delta/mean"), 0.2, 0.005);
+    assert_near(number_at(&profile, "/skew/zipf_theta"), 0.9, 0.05);
     let line = profile["content_line"].as_str().unwrap();
     let again = json_of(&["profile", "--workload", &format!("{WORKLOAD}+{line}")]);
     assert_near(
-        number(&again, "/content/duplicate_share"),
-        number(&profile, "/content/duplicate_share"),
+        number_at(&again, "/content/duplicate_share"),
+        number_at(&profile, "/content/duplicate_share"),
         0.005,
     );
 }
@@ -110,7 +110,7 @@ fn the_content_line_of_a_profile_equals_the_generating_model() {
 fn a_replay_with_the_profiled_content_line_counts_the_same() {
     let replay = |workload: &str, design: &str, count: &str| {
         let run = json_of(&["replay", "--workload", workload, "--design", design]);
-        number(&run, &format!("/runs/0/writes_by_form/{count}"))
+        number_at(&run, &format!("/runs/0/writes_by_form/{count}"))
     };
     let original = format!("{WORKLOAD}+dup:share=0.3,compress=0.4");
     let profile = json_of(&["profile", "--workload", &original]);
@@ -131,10 +131,10 @@ fn a_sampled_profile_agrees_with_the_full_profile_within_its_error() {
         ("/content/duplicate_share", "/content/duplicate_share_error"),
         ("/rewrites/once_share", "/rewrites/once_share_error"),
     ] {
-        assert!(number(&whole, error).abs() < f64::MIN_POSITIVE, "{error}");
-        let error = number(&sample, error);
+        assert!(number_at(&whole, error).abs() < f64::MIN_POSITIVE, "{error}");
+        let error = number_at(&sample, error);
         assert!(error > 0.0 && error < 0.05, "{share}: {error}");
-        assert_near(number(&sample, share), number(&whole, share), 4.0 * error);
+        assert_near(number_at(&sample, share), number_at(&whole, share), 4.0 * error);
     }
 }
 
@@ -142,7 +142,7 @@ fn a_sampled_profile_agrees_with_the_full_profile_within_its_error() {
 fn profile_reads_a_file_of_unknown_format_as_a_disk_image() {
     let folder = tempfile::tempdir().unwrap();
     let image = folder.path().join("disk.img");
-    fs::write(&image, noise(5, 4)).unwrap();
+    fs::write(&image, incompressible_pages(5, 4)).unwrap();
     let profile = json_of(&["profile", image.to_str().unwrap()]);
     assert_eq!(profile["content"]["pages"], 5);
     assert_eq!(profile["traffic"], Value::Null);
@@ -182,11 +182,11 @@ fn savings_measured_by_profile_equal_the_record_of_the_run() {
         let name = saving["mechanism"].as_str().unwrap();
         let with = run(name);
         assert_eq!(saving["when_run"]["page_writes"], with["write_reduction"], "{name}");
-        let saved = 1.0 - number(&with, "/programs") / number(&without, "/programs");
-        assert_near(number(saving, "/when_run/programs"), saved, 1e-12);
-        let saved = 1.0 - number(&with, "/erases") / number(&without, "/erases");
-        assert_near(number(saving, "/when_run/erases"), saved, 1e-12);
-        assert!(number(saving, "/when_run/page_writes") <= number(saving, "/at_most"), "{saving}");
+        let saved = 1.0 - number_at(&with, "/programs") / number_at(&without, "/programs");
+        assert_near(number_at(saving, "/when_run/programs"), saved, 1e-12);
+        let saved = 1.0 - number_at(&with, "/erases") / number_at(&without, "/erases");
+        assert_near(number_at(saving, "/when_run/erases"), saved, 1e-12);
+        assert!(number_at(saving, "/when_run/page_writes") <= number_at(saving, "/at_most"), "{saving}");
     }
 }
 
@@ -197,7 +197,7 @@ fn measured_savings_of_a_real_trace_stay_within_the_profiled_bounds() {
     let profile = json_of(&["profile", trace, "--run"]);
     let mut run = 0;
     for saving in profile["savings"].as_array().unwrap().iter().filter(|one| !one["when_run"].is_null()) {
-        assert!(number(saving, "/when_run/page_writes") <= number(saving, "/at_most"), "{saving}");
+        assert!(number_at(saving, "/when_run/page_writes") <= number_at(saving, "/at_most"), "{saving}");
         run += 1;
     }
     assert!(run >= 3, "{}", profile["savings"]);
@@ -208,7 +208,7 @@ fn measured_savings_of_a_real_trace_stay_within_the_profiled_bounds() {
 #[test]
 fn profile_runs_a_directory_as_writes_of_its_pages() {
     let folder = tempfile::tempdir().unwrap();
-    make_tree(folder.path());
+    write_known_directory(folder.path());
     let profile = json_of(&["profile", folder.path().to_str().unwrap(), "--run"]);
     assert_eq!(profile["runs"]["host_page_writes"], 19);
     let of = |name: &str| {
@@ -217,8 +217,8 @@ fn profile_runs_a_directory_as_writes_of_its_pages() {
     };
     assert_eq!((&of("recycle")["at_most"], &of("delta")["at_most"]), (&Value::Null, &Value::Null));
     // Four pages of noise and three of the four zero pages repeat one.
-    assert_near(number(&of("dedup"), "/at_most"), 7.0 / 19.0, 1e-12);
-    assert_near(number(&of("dedup"), "/when_run/page_writes"), 7.0 / 19.0, 1e-12);
+    assert_near(number_at(&of("dedup"), "/at_most"), 7.0 / 19.0, 1e-12);
+    assert_near(number_at(&of("dedup"), "/when_run/page_writes"), 7.0 / 19.0, 1e-12);
 }
 
 #[test]
@@ -253,5 +253,5 @@ fn ctrl_c_during_profile_prints_a_partial_profile() {
     let profile: Value = serde_json::from_str(&fs::read_to_string(&json).unwrap()).unwrap();
     let profile = &profile["profiles"][0];
     assert_eq!(profile["partial"], true);
-    assert!(number(profile, "/traffic/requests") > 1000.0);
+    assert!(number_at(profile, "/traffic/requests") > 1000.0);
 }

@@ -31,7 +31,7 @@ fn the_table_of_the_readme_is_what_its_first_command_prints() {
 }
 
 /// Returns the README's commands, one per line, without comments.
-fn commands() -> Vec<String> {
+fn readme_commands() -> Vec<String> {
     let blocks = README.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
     let text: String = blocks.collect::<String>().replace("\\\n", " ");
     let command = |line: &str| line.split('#').next().expect("a line has a start").trim().to_owned();
@@ -47,7 +47,7 @@ fn every_command_of_the_readme_runs() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("two levels down");
     std::os::unix::fs::symlink(root.join("traces"), folder.path().join("traces")).expect("traces are there");
     let mut run = 0;
-    for command in commands() {
+    for command in readme_commands() {
         let arguments: Vec<&str> = command.split_whitespace().collect();
         let is_run =
             matches!(arguments[..], ["wearwell", "compare" | "trace" | "profile" | "life" | "watch", ..]);

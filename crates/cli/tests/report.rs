@@ -19,10 +19,10 @@ fn page_of(folder: &Path, arguments: &[&str]) -> (String, Value) {
     let page = path.to_str().unwrap();
     let output = wearwell(&[arguments, &["--report", page, "--force", "-q"]].concat());
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-    read(&path)
+    page_kind_and_record(&path)
 }
 
-fn read(path: &Path) -> (String, Value) {
+fn page_kind_and_record(path: &Path) -> (String, Value) {
     let text = fs::read_to_string(path).unwrap();
     let kind = text.split("data-kind=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap().to_owned();
     (kind, serde_json::from_str(embedded_record(&text).unwrap()).unwrap())
@@ -87,7 +87,7 @@ fn diff_reads_the_results_embedded_in_html_reports() {
     assert_eq!(same.status.code(), Some(0), "{}", String::from_utf8_lossy(&same.stdout));
     let output = wearwell(&["diff", &file("a.html"), &file("b.html"), "--report", &file("diff.html")]);
     assert!(String::from_utf8(output.stdout).unwrap().contains("config.gc.policy"));
-    let (kind, record) = read(Path::new(&file("diff.html")));
+    let (kind, record) = page_kind_and_record(Path::new(&file("diff.html")));
     assert_eq!(kind, "diff");
     assert_eq!(record["pairs"][0]["causes"][0]["field"], "config.gc.policy");
     assert!(!record["pairs"][0]["results"].as_array().unwrap().is_empty());
@@ -137,9 +137,9 @@ fn every_command_in_the_reports_document_runs() {
         let output = run.args(command.split(' ')).current_dir(folder.path()).output().unwrap();
         assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
     }
-    let (kind, record) = read(&folder.path().join("designs.html"));
+    let (kind, record) = page_kind_and_record(&folder.path().join("designs.html"));
     assert_eq!((kind.as_str(), record["runs"].as_array().unwrap().len()), ("runs", 3));
-    assert_eq!(read(&folder.path().join("diff.html")).0, "diff");
+    assert_eq!(page_kind_and_record(&folder.path().join("diff.html")).0, "diff");
 }
 
 /// Neither the number of blocks of a drive nor the length of a run may make the HTML page larger, or take more memory

@@ -5,14 +5,14 @@ use std::process::Command;
 
 use serde_json::Value;
 
-fn printed(arguments: &[&str]) -> String {
+fn stdout_of(arguments: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_wearwell")).args(arguments).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 
 fn json(arguments: &[&str]) -> Value {
-    serde_json::from_str(&printed(arguments)).unwrap()
+    serde_json::from_str(&stdout_of(arguments)).unwrap()
 }
 
 /// Returns the schema to which a `$ref` refers, or `schema` itself if it is no reference. An alternative `null` beside
@@ -27,12 +27,12 @@ fn resolved<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
     not_null(&schema["anyOf"]).map_or(schema, |choice| resolved(root, choice))
 }
 
-fn may_be(schema: &Value, kind: &str) -> bool {
+fn allows_type(schema: &Value, kind: &str) -> bool {
     schema["type"] == kind || schema["type"].as_array().is_some_and(|kinds| kinds.iter().any(|k| k == kind))
 }
 
 /// Checks that every field of `value` is described in `schema`, and that every required field is present.
-fn follows(root: &Value, schema: &Value, value: &Value, at: &str) {
+fn assert_matches_schema(root: &Value, schema: &Value, value: &Value, at: &str) {
     let schema = resolved(root, schema);
     match value {
         Value::Object(fields) if schema["properties"].is_object() => {
@@ -41,7 +41,7 @@ fn follows(root: &Value, schema: &Value, value: &Value, at: &str) {
                 assert!(known.is_object(), "{at}.{name} is not in the schema");
                 let is_described = known["description"].is_string() || known["$ref"].is_string();
                 assert!(is_described, "{at}.{name} has no description");
-                follows(root, known, field, &format!("{at}.{name}"));
+                assert_matches_schema(root, known, field, &format!("{at}.{name}"));
             }
             for name in schema["required"].as_array().into_iter().flatten() {
                 assert!(fields.contains_key(name.as_str().unwrap()), "{at} lacks {name}");
@@ -49,15 +49,19 @@ fn follows(root: &Value, schema: &Value, value: &Value, at: &str) {
         }
         Value::Object(fields) => {
             fields.iter().for_each(|(name, field)| {
-                follows(root, &schema["additionalProperties"], field, &format!("{at}.{name}"));
+                assert_matches_schema(root, &schema["additionalProperties"], field, &format!("{at}.{name}"));
             });
         }
-        Value::Array(items) => items.iter().for_each(|item| follows(root, &schema["items"], item, at)),
+        Value::Array(items) => {
+            for item in items {
+                assert_matches_schema(root, &schema["items"], item, at);
+            }
+        }
         Value::Null => {}
-        Value::Bool(_) => assert!(may_be(schema, "boolean"), "{at}"),
-        Value::Number(_) => assert!(may_be(schema, "integer") || may_be(schema, "number"), "{at}"),
+        Value::Bool(_) => assert!(allows_type(schema, "boolean"), "{at}"),
+        Value::Number(_) => assert!(allows_type(schema, "integer") || allows_type(schema, "number"), "{at}"),
         // A name of a closed set has a constant for each.
-        Value::String(_) => assert!(may_be(schema, "string") || schema["oneOf"].is_array(), "{at}"),
+        Value::String(_) => assert!(allows_type(schema, "string") || schema["oneOf"].is_array(), "{at}"),
     }
 }
 
@@ -69,7 +73,7 @@ fn published_json_schemas_equal_those_that_the_command_prints() {
         let path = format!("{}/../../docs/schema/{of}.json", env!("CARGO_MANIFEST_DIR"));
         let published = std::fs::read_to_string(&path).unwrap_or_default();
         assert!(
-            published == printed(&["schema", of]),
+            published == stdout_of(&["schema", of]),
             "renew it: wearwell schema {of} > docs/schema/{of}.json"
         );
     }
@@ -82,9 +86,9 @@ fn json_results_validate_against_the_published_schemas() {
     let designs = ["--designs", "page-map,recyclable,geckoftl,integrated"];
     let mut timed = vec!["compare", "--workload", load, "--timing", "event", "--json", "-"];
     timed.extend(designs);
-    follows(&schema, &schema, &json(&timed), "result");
+    assert_matches_schema(&schema, &schema, &json(&timed), "result");
     let recovered = ["replay", "--workload", load, "--design", "geckoftl", "--json", "-"];
-    follows(
+    assert_matches_schema(
         &schema,
         &schema,
         &json(&[&recovered[..], &["--set", "recovery.after_run=true"]].concat()),
@@ -93,25 +97,25 @@ fn json_results_validate_against_the_published_schemas() {
     let schema = json(&["schema", "lives"]);
     let load = "uniform:write=1.0,pages=3000,requests=9000,rate=1000";
     let life = ["life", "--workload", load, "--set", "device.endurance_cycles=10", "--json", "-"];
-    follows(&schema, &schema, &json(&life), "lives");
+    assert_matches_schema(&schema, &schema, &json(&life), "lives");
     let schema = json(&["schema", "ablations"]);
     let load = "uniform:pages=3000,requests=9000,read=0.3,rate=1000+dup:share=0.3";
     let refused = ["--set", "parts.survives=nvram-map", "--timing", "event", "--json", "-"];
     let ablation = json(&[&["ablate", "--workload", load, "--parts", "dedup,delta"], &refused[..]].concat());
     assert_eq!(ablation["schema_version"], 2);
-    follows(&schema, &schema, &ablation, "ablations");
+    assert_matches_schema(&schema, &schema, &ablation, "ablations");
     let schema = json(&["schema", "profile"]);
     let load = "zipf:pages=3000,requests=9000,read=0.3,rate=1000,size=1:3/8:1+dup:share=0.3,compress=0.5";
     let profile = json(&["profile", "--workload", load, "--run", "-q", "--json", "-"]);
     assert_eq!(profile["schema_version"], 2);
     assert_eq!(profile["profiles"].as_array().map(Vec::len), Some(1));
-    follows(&schema, &schema, &profile, "profile");
+    assert_matches_schema(&schema, &schema, &profile, "profile");
 }
 
 #[test]
 fn every_command_has_a_manual_page() {
     let folder = tempfile::tempdir().unwrap();
-    printed(&["man", folder.path().to_str().unwrap()]);
+    stdout_of(&["man", folder.path().to_str().unwrap()]);
     for page in ["wearwell.1", "wearwell-replay.1", "wearwell-trace-convert.1"] {
         let text = std::fs::read_to_string(folder.path().join(page)).unwrap();
         assert!(text.contains(".TH") && text.contains("SYNOPSIS"), "{page}");
@@ -120,7 +124,7 @@ fn every_command_has_a_manual_page() {
 
 #[test]
 fn shell_completions_offer_names_of_designs_and_devices() {
-    let script = printed(&["completions", "bash"]);
+    let script = stdout_of(&["completions", "bash"]);
     for name in ["geckoftl", "tlc-1t", "d-choices", "in-use", "timeline"] {
         assert!(script.contains(name), "{name}");
     }

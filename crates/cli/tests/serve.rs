@@ -15,7 +15,7 @@ struct Server {
     folder: tempfile::TempDir,
 }
 
-fn wait_for(path: &Path) {
+fn wait_for_file(path: &Path) {
     let deadline = Instant::now() + Duration::from_secs(30);
     while UnixStream::connect(path).is_err() {
         assert!(Instant::now() < deadline, "nobody listens at {}", path.display());
@@ -33,7 +33,7 @@ impl Server {
         command.arg("--control").arg(folder.path().join("control"));
         command.current_dir(folder.path());
         let server = Self { child: command.spawn().unwrap(), folder };
-        wait_for(&server.file("nbd"));
+        wait_for_file(&server.file("nbd"));
         server
     }
 
@@ -48,7 +48,7 @@ impl Server {
         stream
     }
 
-    fn end(mut self, signal: &str) -> (Output, tempfile::TempDir) {
+    fn end_with_signal(mut self, signal: &str) -> (Output, tempfile::TempDir) {
         let pid = self.child.id().to_string();
         assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
         let deadline = Instant::now() + Duration::from_secs(30);
@@ -69,7 +69,7 @@ fn choose_export(stream: &mut (impl std::io::Read + std::io::Write)) {
     assert_eq!(export[..8], (16_u64 << 20).to_be_bytes());
 }
 
-fn write(stream: &mut UnixStream, page: u64, bytes: &[u8]) {
+fn write_page(stream: &mut UnixStream, page: u64, bytes: &[u8]) {
     let head = [0x25, 0x60, 0x95, 0x13, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 7];
     let offset = (page * PAGE as u64).to_be_bytes();
     stream.write_all(&[&head[..], &offset, &(bytes.len() as u32).to_be_bytes(), bytes].concat()).unwrap();
@@ -87,8 +87,8 @@ fn sigint_and_sigterm_end_a_server_in_order_and_remove_its_sockets() {
     for signal in ["-TERM", "-INT"] {
         let server = Server::start(&[]);
         let mut client = server.client();
-        write(&mut client, 3, &[7; PAGE]);
-        let (output, folder) = server.end(signal);
+        write_page(&mut client, 3, &[7; PAGE]);
+        let (output, folder) = server.end_with_signal(signal);
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
         assert!(text(&output.stderr).contains("serving page-map, 16 MiB at nbd+unix:///wearwell?socket="));
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left");
@@ -110,14 +110,14 @@ fn a_server_on_a_local_port_prints_its_address() {
     let after = said.split("nbd://").nth(1).unwrap();
     let address = after.split('/').next().unwrap();
     choose_export(&mut TcpStream::connect(address).unwrap());
-    server.end("-TERM");
+    server.end_with_signal("-TERM");
 }
 
 #[test]
 fn metrics_are_served_at_the_printed_address() {
     let mut server = Server::start(&["--metrics", "127.0.0.1:0"]);
     let mut client = server.client();
-    write(&mut client, 3, &[7; PAGE]);
+    write_page(&mut client, 3, &[7; PAGE]);
     let lines = BufReader::new(server.child.stderr.take().unwrap()).lines().map(|line| line.unwrap());
     let said = lines.into_iter().find(|line| line.contains("metrics at ")).unwrap();
     let address = said.split("http://").nth(1).and_then(|rest| rest.strip_suffix("/metrics")).unwrap();
@@ -126,7 +126,7 @@ fn metrics_are_served_at_the_printed_address() {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     assert!(answer.contains("\nwearwell_host_page_writes_total 1\n"), "{answer}");
-    server.end("-TERM");
+    server.end_with_signal("-TERM");
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn the_dashboard_is_served_at_the_printed_address() {
         stream.read_to_string(&mut answer).unwrap();
         assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.contains(part), "{path}: {answer}");
     }
-    server.end("-TERM");
+    server.end_with_signal("-TERM");
 }
 
 /// A recording of a live device is replayed with the configuration that the recording carries, and gives the same
@@ -155,14 +155,14 @@ fn a_recording_replays_to_the_same_counts_on_the_command_line() {
     let server = Server::start(&["--design", "remap", "--set", "remap.size_mib=1", "--record", "run.wwt"]);
     let mut client = server.client();
     for k in 0..9000_u64 {
-        write(&mut client, k * 7919 % 4096, &[(k % 251) as u8 + 1; PAGE]);
+        write_page(&mut client, k * 7919 % 4096, &[(k % 251) as u8 + 1; PAGE]);
     }
     let mut control = UnixStream::connect(server.file("control")).unwrap();
     control.write_all(b"{\"command\": \"stats\"}\n").unwrap();
     let mut answer = String::new();
     BufReader::new(&control).read_line(&mut answer).unwrap();
     let live: serde_json::Value = serde_json::from_str(&answer).unwrap();
-    let (output, folder) = server.end("-TERM");
+    let (output, folder) = server.end_with_signal("-TERM");
     assert!(text(&output.stderr).contains("recorded 9001 requests"), "{}", text(&output.stderr));
 
     let trace = folder.path().join("run.wwt");
@@ -189,7 +189,7 @@ fn a_recording_replays_to_the_same_counts_on_the_command_line() {
 fn top_prints_plain_pages_into_a_pipe() {
     let server = Server::start(&["--quiet"]);
     let mut client = server.client();
-    (0..64).for_each(|page| write(&mut client, page, &[1; PAGE]));
+    (0..64).for_each(|page| write_page(&mut client, page, &[1; PAGE]));
     let mut top = Command::new(WEARWELL);
     let output =
         top.arg("top").arg(server.file("control")).args(["--interval", "0.05", "--count", "2"]).output();
@@ -200,7 +200,7 @@ fn top_prints_plain_pages_into_a_pipe() {
     assert_eq!(shown.matches("write amplification").count(), 2);
     assert!(shown.contains("programs by cause      host 64"), "{shown}");
     assert!(shown.contains("page-map, 16 MiB") && shown.contains("1 cycle, 0 unsafe shutdowns"), "{shown}");
-    server.end("-TERM");
+    server.end_with_signal("-TERM");
 }
 
 #[test]

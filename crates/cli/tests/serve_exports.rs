@@ -12,13 +12,13 @@ use crate::client;
 
 const WEARWELL: &str = env!("CARGO_BIN_EXE_wearwell");
 
-struct Bench(tempfile::TempDir);
+struct ImageFolder(tempfile::TempDir);
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-impl Bench {
+impl ImageFolder {
     /// Creates images of different sizes in a temporary folder.
     fn new(images: &[(&str, &str)]) -> Self {
         let bench = Self(tempfile::tempdir().unwrap());
@@ -65,7 +65,7 @@ impl Bench {
         client
     }
 
-    fn ask(&self, line: &str) -> serde_json::Value {
+    fn send_control_command(&self, line: &str) -> serde_json::Value {
         let mut lines = BufReader::new(UnixStream::connect(self.file("control")).unwrap());
         writeln!(lines.get_mut(), "{line}").unwrap();
         let mut reply = String::new();
@@ -73,26 +73,26 @@ impl Bench {
         serde_json::from_str(&reply).unwrap()
     }
 
-    fn check(&self, image: &str) -> Option<i32> {
+    fn check_status(&self, image: &str) -> Option<i32> {
         Command::new(WEARWELL).arg("check").arg(self.file(image)).output().unwrap().status.code()
     }
 
     /// Destroys both superblocks of an image, so that it cannot be opened.
-    fn destroy(&self, image: &str) {
+    fn destroy_superblocks(&self, image: &str) {
         for name in ["superblock", "mirror"] {
             std::fs::write(self.file(image).join(name), [0x5a; 4096]).unwrap();
         }
     }
 }
 
-fn end(child: Child) -> Output {
+fn interrupt_and_wait(child: Child) -> Output {
     assert!(Command::new("kill").arg(child.id().to_string()).status().unwrap().success());
     child.wait_with_output().unwrap()
 }
 
 #[test]
 fn images_are_served_by_name_and_closed_together() {
-    let bench = Bench::new(&[("a", "16MiB"), ("b", "8MiB")]);
+    let bench = ImageFolder::new(&[("a", "16MiB"), ("b", "8MiB")]);
     let exports = ["root=a", "home=b"];
     for round in 1..3_u8 {
         let server = bench.start(&exports);
@@ -103,25 +103,25 @@ fn images_are_served_by_name_and_closed_together() {
         root.write(0, &[round; 4096]);
         home.write(0, &[round + 100; 4096]);
         root.done(FLUSH, 0, 0, 0, &[]);
-        let stats = bench.ask(r#"{"command": "stats", "export": "home"}"#);
+        let stats = bench.send_control_command(r#"{"command": "stats", "export": "home"}"#);
         assert_eq!((&stats["host_writes"], &stats["capacity_bytes"]), (&1.into(), &(8 << 20).into()));
-        let health = bench.ask(r#"{"command": "health", "export": "root"}"#);
+        let health = bench.send_control_command(r#"{"command": "health", "export": "root"}"#);
         assert_eq!(health["power_cycles"], round);
         drop((root, home));
-        let output = end(server);
+        let output = interrupt_and_wait(server);
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(0), "{said}");
         for uri in ["16 MiB at nbd+unix:///root?socket=nbd", "8 MiB at nbd+unix:///home?socket=nbd"] {
             assert!(said.contains(uri), "{said}");
         }
     }
-    assert_eq!((bench.check("a"), bench.check("b")), (Some(0), Some(0)), "both are closed");
+    assert_eq!((bench.check_status("a"), bench.check_status("b")), (Some(0), Some(0)), "both are closed");
 }
 
 #[test]
 fn an_image_that_cannot_be_opened_leaves_the_others_served() {
-    let bench = Bench::new(&[("a", "16MiB"), ("b", "8MiB"), ("c", "8MiB")]);
-    bench.destroy("b");
+    let bench = ImageFolder::new(&[("a", "16MiB"), ("b", "8MiB"), ("c", "8MiB")]);
+    bench.destroy_superblocks("b");
     let server = bench.start(&["one=a", "two=b", "three=c", "four=nowhere"]);
     let mut client = bench.connect();
     assert_eq!(client.option(LIST, &[]).len(), 3, "two exports and an acknowledgement");
@@ -129,21 +129,25 @@ fn an_image_that_cannot_be_opened_leaves_the_others_served() {
     let mut three = bench.client("three");
     three.write(0, &[3; 4096]);
     drop((client, three));
-    let output = end(server);
+    let output = interrupt_and_wait(server);
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
     for part in ["export two: ", "export four: ", "2 of 4 exports failed"] {
         assert!(said.contains(part), "`{part}` is missing in: {said}");
     }
     assert!(said.lines().any(|line| line.contains(" ERROR export two: ")), "{said}");
-    assert_eq!((bench.check("a"), bench.check("c")), (Some(0), Some(0)), "the others are closed");
+    assert_eq!(
+        (bench.check_status("a"), bench.check_status("c")),
+        (Some(0), Some(0)),
+        "the others are closed"
+    );
 }
 
 #[test]
 fn a_server_whose_images_all_fail_to_open_does_not_start() {
-    let bench = Bench::new(&[("a", "8MiB"), ("b", "8MiB")]);
-    bench.destroy("a");
-    bench.destroy("b");
+    let bench = ImageFolder::new(&[("a", "8MiB"), ("b", "8MiB")]);
+    bench.destroy_superblocks("a");
+    bench.destroy_superblocks("b");
     let output = bench.serve(&["one=a", "two=b"]).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("2 of 2 exports failed"), "{}", text(&output.stderr));
@@ -162,7 +166,7 @@ fn a_server_whose_images_all_fail_to_open_does_not_start() {
 
 #[test]
 fn top_and_snapshot_print_the_name_of_the_export() {
-    let bench = Bench::new(&[("a", "16MiB"), ("b", "8MiB")]);
+    let bench = ImageFolder::new(&[("a", "16MiB"), ("b", "8MiB")]);
     let server = bench.start(&["root=a", "home=b"]);
     let run = |arguments: &[&str]| {
         Command::new(WEARWELL).args(arguments).current_dir(bench.0.path()).output().unwrap()
@@ -174,11 +178,11 @@ fn top_and_snapshot_print_the_name_of_the_export() {
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("there are root, home"), "{}", text(&output.stderr));
     assert!(run(&["snapshot", "control", "copy", "--export", "root"]).status.success());
-    assert_eq!(end(server).status.code(), Some(0));
-    assert_eq!(bench.check("copy"), Some(0));
+    assert_eq!(interrupt_and_wait(server).status.code(), Some(0));
+    assert_eq!(bench.check_status("copy"), Some(0));
     let served = bench.start(&["only=copy"]);
     let mut client = bench.client("");
     assert_eq!(client.read((16 << 20) - 512, 512), [0; 512], "it is the copy of the larger one");
     drop(client);
-    assert_eq!(end(served).status.code(), Some(0));
+    assert_eq!(interrupt_and_wait(served).status.code(), Some(0));
 }

@@ -17,9 +17,9 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-struct Bench(tempfile::TempDir);
+struct ServedImage(tempfile::TempDir);
 
-impl Bench {
+impl ServedImage {
     fn new(arguments: &[&str]) -> Self {
         let bench = Self(tempfile::tempdir().unwrap());
         let output = Command::new(WEARWELL)
@@ -38,7 +38,7 @@ impl Bench {
 
     fn serve(&self) -> Command {
         let mut command = Command::new(WEARWELL);
-        self.arguments(&mut command);
+        self.add_serve_arguments(&mut command);
         command
     }
 
@@ -48,11 +48,11 @@ impl Bench {
         let mut command = Command::new("bash");
         let script = format!("trap '' XFSZ; ulimit -f {limit_kib}; exec \"$@\"");
         command.args(["-c", &script, "bash", WEARWELL]);
-        self.arguments(&mut command);
+        self.add_serve_arguments(&mut command);
         command
     }
 
-    fn arguments(&self, command: &mut Command) {
+    fn add_serve_arguments(&self, command: &mut Command) {
         command.args(["serve", "--export", "drive", "--image"]).arg(self.file("image"));
         command.arg("--socket").arg(self.file("nbd")).arg("--control").arg(self.file("control"));
         command.stderr(Stdio::piped());
@@ -77,7 +77,7 @@ impl Bench {
         Client::connect(&self.file("nbd")).ready()
     }
 
-    fn ask(&self, command: &str) -> serde_json::Value {
+    fn send_control_command(&self, command: &str) -> serde_json::Value {
         let mut control = UnixStream::connect(self.file("control")).unwrap();
         writeln!(control, "{{\"command\": \"{command}\"}}").unwrap();
         let mut answer = String::new();
@@ -96,18 +96,18 @@ fn end(child: Child, signal: &str) -> Output {
     child.wait_with_output().unwrap()
 }
 
-fn pattern(page: u64) -> Vec<u8> {
+fn page_pattern(page: u64) -> Vec<u8> {
     (0..PAGE).map(|k| (page * 31 + k * k) as u8 | 1).collect()
 }
 
 #[test]
 fn an_image_counts_its_successive_server_sessions() {
     for (design, durability) in [("page-map", "process"), ("remap", "host")] {
-        let bench = Bench::new(&["--design", design, "--durability", durability]);
+        let bench = ServedImage::new(&["--design", design, "--durability", durability]);
         assert_eq!(bench.check().0, Some(0));
         let server = bench.start(bench.serve());
         let mut client = bench.client();
-        (0..50).for_each(|page| client.write(page * PAGE, &pattern(page)));
+        (0..50).for_each(|page| client.write(page * PAGE, &page_pattern(page)));
         client.done(FLUSH, 0, 0, 0, &[]);
         let (status, said) = bench.check();
         assert_eq!(status, Some(3), "{said}");
@@ -126,8 +126,8 @@ fn an_image_counts_its_successive_server_sessions() {
 
         let server = bench.start(bench.serve());
         let mut client = bench.client();
-        (0..50).for_each(|page| assert!(client.read(page * PAGE, PAGE as u32) == pattern(page)));
-        let health = bench.ask("health");
+        (0..50).for_each(|page| assert!(client.read(page * PAGE, PAGE as u32) == page_pattern(page)));
+        let health = bench.send_control_command("health");
         assert_eq!(
             (&health["power_cycles"], &health["unsafe_shutdowns"]),
             (&2.into(), &1.into()),
@@ -152,13 +152,13 @@ fn an_image_counts_its_successive_server_sessions() {
 /// was flushed before is present in the next session.
 #[test]
 fn a_host_write_error_is_reported_and_loses_no_flushed_data() {
-    let bench = Bench::new(&[]);
+    let bench = ServedImage::new(&[]);
     let flash_kib = std::fs::metadata(bench.file("image/flash")).unwrap().len() / 1024;
     let server = bench.start(bench.serve_limited(flash_kib / 2));
     let mut client = bench.client();
     let mut stored = 0;
     let refused = loop {
-        let reply = client.call(WRITE, 0, stored * PAGE, PAGE as u32, &pattern(stored));
+        let reply = client.call(WRITE, 0, stored * PAGE, PAGE as u32, &page_pattern(stored));
         if reply.errno != 0 {
             break reply;
         }
@@ -175,8 +175,8 @@ fn a_host_write_error_is_reported_and_loses_no_flushed_data() {
     assert!(stored > 100, "there was room for half: {stored}");
     let reply = client.call(FLUSH, 0, 0, 0, &[]);
     assert_eq!((reply.errno, &reply.message), (ENOSPC, &refused.message));
-    assert!(client.read(0, PAGE as u32) == pattern(0), "reads go on");
-    let health = bench.ask("health");
+    assert!(client.read(0, PAGE as u32) == page_pattern(0), "reads go on");
+    let health = bench.send_control_command("health");
     assert_eq!(health["failure"], refused.message);
     assert_eq!(health["critical_warning"], 4);
     drop(client);
@@ -192,8 +192,8 @@ fn a_host_write_error_is_reported_and_loses_no_flushed_data() {
     assert_eq!(status, Some(1), "{said}");
     let server = bench.start(bench.serve());
     let mut client = bench.client();
-    (0..stored).for_each(|page| assert!(client.read(page * PAGE, PAGE as u32) == pattern(page)));
-    client.write(stored * PAGE, &pattern(stored));
+    (0..stored).for_each(|page| assert!(client.read(page * PAGE, PAGE as u32) == page_pattern(page)));
+    client.write(stored * PAGE, &page_pattern(stored));
     drop(client);
     assert_eq!(end(server, "-TERM").status.code(), Some(0));
     assert_eq!(bench.check().0, Some(0));
@@ -203,7 +203,7 @@ fn a_host_write_error_is_reported_and_loses_no_flushed_data() {
 /// write.
 #[test]
 fn a_file_size_limit_too_small_for_the_image_is_refused_at_start() {
-    let bench = Bench::new(&[]);
+    let bench = ServedImage::new(&[]);
     let limited = |arguments: &[&str]| {
         let mut command = Command::new("bash");
         command.args(["-c", "ulimit -f 2048; exec \"$@\"", "bash", WEARWELL]).args(arguments);
@@ -227,7 +227,7 @@ fn a_file_size_limit_too_small_for_the_image_is_refused_at_start() {
 #[test]
 fn server_sockets_are_private_and_local_host_names_are_accepted() {
     use std::os::unix::fs::PermissionsExt as _;
-    let bench = Bench::new(&[]);
+    let bench = ServedImage::new(&[]);
     let mode = |name: &str| std::fs::metadata(bench.file(name)).unwrap().permissions().mode() & 0o777;
     for (arguments, expected) in [(&["--tcp", "localhost:0"][..], 0o600), (&["--socket-mode", "660"], 0o660)]
     {
@@ -242,7 +242,7 @@ fn server_sockets_are_private_and_local_host_names_are_accepted() {
 /// Regression: sockets were bound after the image was opened, so that every wrong address caused an unclean shutdown.
 #[test]
 fn a_refused_listen_address_does_not_count_as_a_session_of_the_image() {
-    let bench = Bench::new(&["--design", "remap"]);
+    let bench = ServedImage::new(&["--design", "remap"]);
     for wrong in [&["--tcp", "192.0.2.1:1"][..], &["--tcp", "127.0.0.1:0", "--control", "/nowhere/control"]] {
         let image = bench.file("image");
         let output =
@@ -260,10 +260,10 @@ fn a_refused_image_is_rescued_for_reading_and_not_changed() {
     use wearwell::address::Ppn;
     use wearwell_serve::image::ImageFile;
     use wearwell_serve::image::layout::{Layout, RECORD_BYTES, Superblock};
-    let bench = Bench::new(&[]);
+    let bench = ServedImage::new(&[]);
     let server = bench.start(bench.serve());
     let mut client = bench.client();
-    (0..200).for_each(|page| client.write(page * PAGE, &pattern(page)));
+    (0..200).for_each(|page| client.write(page * PAGE, &page_pattern(page)));
     client.done(FLUSH, 0, 0, 0, &[]);
     drop(client);
     assert_eq!(end(server, "-TERM").status.code(), Some(0));
@@ -293,14 +293,14 @@ fn a_refused_image_is_rescued_for_reading_and_not_changed() {
     for page in 0..200 {
         let reply = client.call(client::READ, 0, page * PAGE, PAGE as u32, &[]);
         match reply.errno {
-            0 => assert!(reply.data == pattern(page), "page {page}"),
+            0 => assert!(reply.data == page_pattern(page), "page {page}"),
             client::EIO => lost += 1,
             errno => panic!("page {page}: errno {errno}: {}", reply.message),
         }
     }
     assert!((1..=20).contains(&lost), "each page held one: {lost}");
-    assert_eq!(client.call(WRITE, 0, 0, PAGE as u32, &pattern(0)).errno, 1, "EPERM");
-    let health = bench.ask("health");
+    assert_eq!(client.call(WRITE, 0, 0, PAGE as u32, &page_pattern(0)).errno, 1, "EPERM");
+    let health = bench.send_control_command("health");
     assert!(health["unproven_logical_pages"].as_u64() >= Some(lost), "{health}");
     assert_eq!(health["critical_warning"], 4);
     drop(client);
@@ -313,16 +313,16 @@ fn a_refused_image_is_rescued_for_reading_and_not_changed() {
 /// A client that disconnects in the middle of a write leaves the page unchanged.
 #[test]
 fn a_write_cut_off_by_a_disconnect_changes_nothing() {
-    let bench = Bench::new(&[]);
+    let bench = ServedImage::new(&[]);
     let server = bench.start(bench.serve());
     let mut client = bench.client();
-    client.write(0, &pattern(1));
+    client.write(0, &page_pattern(1));
     let mut leaver = bench.client();
     leaver.send(&client::request_bytes(WRITE, 0, 99, 0, PAGE as u32));
-    leaver.send(&pattern(2)[..2048]);
+    leaver.send(&page_pattern(2)[..2048]);
     drop(leaver);
     std::thread::sleep(Duration::from_millis(50));
-    assert!(client.read(0, PAGE as u32) == pattern(1));
+    assert!(client.read(0, PAGE as u32) == page_pattern(1));
     drop(client);
     end(server, "-KILL");
     assert_eq!(bench.check().0, Some(1));
@@ -330,7 +330,7 @@ fn a_write_cut_off_by_a_disconnect_changes_nothing() {
 
 #[test]
 fn options_fixed_by_an_image_are_refused_when_it_is_served() {
-    let bench = Bench::new(&[]);
+    let bench = ServedImage::new(&[]);
     for arguments in [["--design", "remap"], ["--size", "1GiB"], ["--set", "gc.policy=fifo"]] {
         let output = bench.serve().args(arguments).output().unwrap();
         assert_eq!(output.status.code(), Some(2));

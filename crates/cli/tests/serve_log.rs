@@ -57,7 +57,7 @@ fn wait_for(socket: &Path) {
 
 /// Connects a client that disconnects properly, and a client that sends bytes that are no request. Waits until both
 /// connections have ended.
-fn two_clients(server: &Server) {
+fn connect_good_and_bad_client(server: &Server) {
     let goodbye = b"\x25\x60\x95\x13\0\0\0\x02\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
     for bytes in [&goodbye[..], &[7; 28]] {
         let mut client = server.client();
@@ -83,7 +83,7 @@ fn begins_with_a_time(line: &str) -> bool {
 #[test]
 fn a_server_log_line_has_time_level_connection_export_and_message() {
     let server = Server::start(&[]);
-    two_clients(&server);
+    connect_good_and_bad_client(&server);
     let lines = server.end();
     assert!(lines.iter().all(|line| begins_with_a_time(line)), "{lines:#?}");
     only(&lines, "  INFO serving page-map, 16 MiB at nbd+unix:///disk?socket=");
@@ -99,7 +99,7 @@ fn a_server_log_line_has_time_level_connection_export_and_message() {
 #[test]
 fn log_lines_to_the_systemd_journal_begin_with_their_level() {
     let server = Server::start(&["--log-format", "journal", "--log-level", "debug"]);
-    two_clients(&server);
+    connect_good_and_bad_client(&server);
     let lines = server.end();
     assert!(only(&lines, "serving page-map").starts_with("<6>serving page-map"));
     assert!(only(&lines, "sent what is no request").starts_with("<4>connection{number="));
@@ -133,13 +133,13 @@ fn standard_error_connected_to_the_systemd_journal_is_recognised() {
 #[test]
 fn the_log_level_suppresses_less_important_events() {
     let server = Server::start(&["--log-level", "warn"]);
-    two_clients(&server);
+    connect_good_and_bad_client(&server);
     let lines = server.end();
     assert_eq!(lines.len(), 1, "{lines:#?}");
     assert!(lines[0].contains("  WARN connection{number="), "{lines:#?}");
     for silent in [&["--quiet"][..], &["--log-level", "off"]] {
         let server = Server::start(silent);
-        two_clients(&server);
+        connect_good_and_bad_client(&server);
         assert_eq!(server.end(), Vec::<String>::new());
     }
 }
@@ -149,7 +149,7 @@ fn the_log_level_suppresses_less_important_events() {
 fn a_closed_log_output_does_not_end_the_server() {
     let mut server = Server::start(&["--log-level", "debug"]);
     drop(server.child.stderr.take());
-    two_clients(&server);
+    connect_good_and_bad_client(&server);
     let mut client = server.client();
     drop(client.write_all(&[7; 28]));
     assert_eq!(server.end(), Vec::<String>::new(), "it ends in order");

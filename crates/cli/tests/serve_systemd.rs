@@ -11,12 +11,12 @@ use std::time::Duration;
 
 const WEARWELL: &str = env!("CARGO_BIN_EXE_wearwell");
 const SERVE: [&str; 5] = ["serve", "--memory", "--size", "16MiB", "--socket-activation"];
-const PATIENCE: Duration = Duration::from_secs(30);
+const WAIT_LIMIT: Duration = Duration::from_secs(30);
 
 /// Returns a command that is started as systemd starts a service: the sockets are its file descriptors from 3 on, and
 /// environment variables describe them. A shell that receives the sockets as its standard input and output passes them
 /// on.
-fn with_sockets(sockets: Vec<OwnedFd>, names: &str, pid: &str) -> Command {
+fn command_with_sockets(sockets: Vec<OwnedFd>, names: &str, pid: &str) -> Command {
     let script = format!(
         "exec 3<&0 4<&1 </dev/null >&2; export LISTEN_PID={pid} LISTEN_FDS={} LISTEN_FDNAMES={names}; exec \"$@\"",
         sockets.len()
@@ -38,7 +38,7 @@ impl Notifications {
     }
 
     fn of(socket: UnixDatagram) -> Self {
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.set_read_timeout(Some(WAIT_LIMIT)).unwrap();
         Self(socket)
     }
 
@@ -81,7 +81,8 @@ fn socket_activation_serves_early_clients_and_keeps_the_socket() {
     let notifications = Notifications::at(&folder.path().join("notify"));
     for _ in 0..2 {
         let mut early = UnixStream::connect(&path).unwrap();
-        let mut command = with_sockets(vec![listener.try_clone().unwrap().into()], "wearwell.socket", "$$");
+        let mut command =
+            command_with_sockets(vec![listener.try_clone().unwrap().into()], "wearwell.socket", "$$");
         let child = command.args(SERVE).env("NOTIFY_SOCKET", folder.path().join("notify")).spawn().unwrap();
         let ready = notifications.wait_for("READY=1");
         assert!(ready.contains("STATUS=serving page-map, 16 MiB"), "{ready}");
@@ -105,7 +106,7 @@ fn systemd_socket_names_select_the_protocol_also_over_tcp() {
     let name = format!("wearwell-test-{}", std::process::id());
     let abstract_address = SocketAddr::from_abstract_name(&name).unwrap();
     let notifications = Notifications::of(UnixDatagram::bind_addr(&abstract_address).unwrap());
-    let mut command = with_sockets(vec![control.into(), nbd.into()], "control:nbd", "$$");
+    let mut command = command_with_sockets(vec![control.into(), nbd.into()], "control:nbd", "$$");
     let child = command.args(SERVE).env("NOTIFY_SOCKET", format!("@{name}")).spawn().unwrap();
     notifications.wait_for("READY=1");
     assert_eq!(exported_bytes(&mut TcpStream::connect(address).unwrap()), 16 << 20);
@@ -136,7 +137,7 @@ fn unusable_systemd_sockets_are_refused_with_a_sentence() {
         (vec![datagrams.into()], "nbd", "$$", "ListenStream="),
     ];
     for (sockets, names, pid, sentence) in refused {
-        let output = with_sockets(sockets, names, pid).args(SERVE).output().unwrap();
+        let output = command_with_sockets(sockets, names, pid).args(SERVE).output().unwrap();
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{sentence}: {said}");
         assert!(said.contains(sentence), "`{sentence}` is missing in: {said}");
@@ -186,7 +187,7 @@ fn the_command_of_the_example_systemd_unit_serves_an_image() {
     let path = folder.path().join("nbd");
     let listener = UnixListener::bind(&path).unwrap();
     let notifications = Notifications::at(&folder.path().join("notify"));
-    let mut command = with_sockets(vec![listener.into()], "nbd", "$$");
+    let mut command = command_with_sockets(vec![listener.into()], "nbd", "$$");
     let child = command.args(&arguments).env("NOTIFY_SOCKET", folder.path().join("notify")).spawn().unwrap();
     let opening = format!("STATUS=opening {}", image.display());
     notifications.wait_for(&opening);

@@ -7,14 +7,18 @@ use std::process::{Command, Stdio};
 
 const WEARWELL: &str = env!("CARGO_BIN_EXE_wearwell");
 
-fn file(name: &str) -> PathBuf {
+fn certificate_file(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../serve/tests/certificates").join(name)
 }
 
-fn serve() -> Command {
+fn serve_command() -> Command {
     let mut command = Command::new(WEARWELL);
     command.args(["serve", "--memory", "--size", "16MiB"]);
-    command.arg("--tls-certificate").arg(file("server.pem")).arg("--tls-key").arg(file("server.key"));
+    command
+        .arg("--tls-certificate")
+        .arg(certificate_file("server.pem"))
+        .arg("--tls-key")
+        .arg(certificate_file("server.key"));
     command
 }
 
@@ -22,8 +26,8 @@ fn serve() -> Command {
 /// handshake.
 #[test]
 fn a_server_with_certificates_refuses_clients_without_tls() {
-    let mut command = serve();
-    command.arg("--tls-client-ca").arg(file("authority.pem")).args(["--tcp", "0.0.0.0:0"]);
+    let mut command = serve_command();
+    command.arg("--tls-client-ca").arg(certificate_file("authority.pem")).args(["--tcp", "0.0.0.0:0"]);
     let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
     let lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
     let said = lines.into_iter().find(|line| line.contains("nbd://0.0.0.0:")).unwrap();
@@ -53,9 +57,9 @@ fn mismatched_tls_certificates_are_refused_with_a_sentence() {
         assert_eq!(output.status.code(), Some(2), "{said}");
         assert!(said.contains(part), "`{part}` is missing in: {said}");
     };
-    refused(serve().args(["--tcp", "0.0.0.0:0"]), "only loopback");
-    refused(serve().args(["--tcp", "127.0.0.1:0", "--tls-client-ca", "/nowhere"]), "/nowhere");
+    refused(serve_command().args(["--tcp", "0.0.0.0:0"]), "only loopback");
+    refused(serve_command().args(["--tcp", "127.0.0.1:0", "--tls-client-ca", "/nowhere"]), "/nowhere");
     let mut without_key = Command::new(WEARWELL);
     without_key.args(["serve", "--memory", "--size", "16MiB", "--socket", "s", "--tls-certificate"]);
-    refused(without_key.arg(file("server.pem")), "--tls-key");
+    refused(without_key.arg(certificate_file("server.pem")), "--tls-key");
 }

@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-const FILE: &str = r#"
+const SWEEP_FILE: &str = r#"
 [sweep]
 workloads = ["zipf:pages=3000,requests=8000"]
 designs = ["page-map", "page-map:gc.policy=fifo"]
@@ -38,15 +38,15 @@ fn swept(output: &Output) -> Value {
 }
 
 /// Returns the fields that identify a run of a sweep, and its main figures.
-fn figures(run: &Value) -> [String; 5] {
+fn identity_and_figures(run: &Value) -> [String; 5] {
     let over_provisioning = &run["device"]["over_provisioning"];
     assert!(over_provisioning.is_f64(), "{over_provisioning}");
     [&run["seed"], over_provisioning, &run["config"]["gc"]["policy"], &run["programs"], &run["erases"]]
         .map(Value::to_string)
 }
 
-fn runs(result: &Value) -> Vec<[String; 5]> {
-    let mut runs: Vec<_> = result["runs"].as_array().unwrap().iter().map(figures).collect();
+fn identities_and_figures(result: &Value) -> Vec<[String; 5]> {
+    let mut runs: Vec<_> = result["runs"].as_array().unwrap().iter().map(identity_and_figures).collect();
     runs.sort();
     runs
 }
@@ -54,7 +54,7 @@ fn runs(result: &Value) -> Vec<[String; 5]> {
 #[test]
 fn sweep_runs_equal_compare_runs_with_the_same_settings() {
     let folder = tempfile::tempdir().unwrap();
-    let done = sweep(folder.path(), FILE, &["--jobs", "2", "--json", "-"]);
+    let done = sweep(folder.path(), SWEEP_FILE, &["--jobs", "2", "--json", "-"]);
     assert_eq!(done.status.code(), Some(0), "{}", stderr(&done));
     let result = swept(&done);
     assert_eq!(result["failures"].as_array().unwrap().len(), 0);
@@ -75,19 +75,19 @@ fn sweep_runs_equal_compare_runs_with_the_same_settings() {
             "--json",
             "-",
         ]);
-        compared.extend(runs(&swept(&done)));
+        compared.extend(identities_and_figures(&swept(&done)));
     }
     compared.sort();
     assert_eq!(compared.len(), 8);
-    assert_eq!(runs(&result), compared);
+    assert_eq!(identities_and_figures(&result), compared);
 }
 
 #[test]
-fn a_resumed_sweep_runs_only_what_is_missing() {
+fn a_resumed_sweep_executes_only_unfinished_runs() {
     let folder = tempfile::tempdir().unwrap();
     let kept = folder.path().join("kept");
     let resume = ["--resume", kept.to_str().unwrap(), "--json", "-"];
-    let first = swept(&sweep(folder.path(), FILE, &resume));
+    let first = swept(&sweep(folder.path(), SWEEP_FILE, &resume));
     let stamps = || {
         let files = fs::read_dir(&kept).unwrap().map(|entry| entry.unwrap());
         let mut stamps: Vec<_> =
@@ -97,9 +97,9 @@ fn a_resumed_sweep_runs_only_what_is_missing() {
     };
     let before = stamps();
     assert_eq!(before.len(), 8);
-    assert_eq!(swept(&sweep(folder.path(), FILE, &resume)), first);
+    assert_eq!(swept(&sweep(folder.path(), SWEEP_FILE, &resume)), first);
     assert_eq!(stamps(), before);
-    let extended = FILE.replace("[1, 2]", "[1, 2, 3]");
+    let extended = SWEEP_FILE.replace("[1, 2]", "[1, 2, 3]");
     let more = swept(&sweep(folder.path(), &extended, &resume));
     assert_eq!(more["runs"].as_array().unwrap().len(), 12);
     let after = stamps();
@@ -110,7 +110,7 @@ fn a_resumed_sweep_runs_only_what_is_missing() {
 fn a_failed_run_of_a_sweep_is_a_row_and_the_other_runs_continue() {
     let folder = tempfile::tempdir().unwrap();
     let csv = folder.path().join("runs.csv");
-    let file = FILE
+    let file = SWEEP_FILE
         .replace("designs = [", "traces = [\"nowhere.csv\"]\ndesigns = [")
         .replace("[0.07, 0.28]", "[0.07, 9.0]");
     let done = sweep(folder.path(), &file, &["--json", "-", "--csv", csv.to_str().unwrap()]);
@@ -133,7 +133,7 @@ fn a_failed_run_of_a_sweep_is_a_row_and_the_other_runs_continue() {
 fn mistakes_in_a_sweep_file_are_refused_before_any_run() {
     let folder = tempfile::tempdir().unwrap();
     let is_refused = |from: &str, to: &str, part: &str| {
-        let done = sweep(folder.path(), &FILE.replace(from, to), &[]);
+        let done = sweep(folder.path(), &SWEEP_FILE.replace(from, to), &[]);
         assert_eq!(done.status.code(), Some(2), "{to}: {}", stderr(&done));
         assert!(stderr(&done).contains(part), "`{part}` is missing in: {}", stderr(&done));
     };

@@ -14,7 +14,7 @@ fn wearwell(folder: &Path, arguments: &[&str]) -> Output {
 }
 
 /// Runs `watch` with these arguments, and returns the text of the page and its embedded record.
-fn watched(folder: &Path, arguments: &[&str]) -> (String, Value) {
+fn page_and_record(folder: &Path, arguments: &[&str]) -> (String, Value) {
     let output = wearwell(folder, &[&["watch", "--out", "page.html", "--force"], arguments].concat());
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     let text = fs::read_to_string(folder.join("page.html")).unwrap();
@@ -23,7 +23,7 @@ fn watched(folder: &Path, arguments: &[&str]) -> (String, Value) {
 }
 
 /// Runs `watch` with arguments that it must refuse, and returns the message.
-fn refused(folder: &Path, arguments: &[&str]) -> String {
+fn refusal_message(folder: &Path, arguments: &[&str]) -> String {
     let output = wearwell(folder, &[&["watch"], arguments].concat());
     assert_eq!(output.status.code(), Some(2), "{arguments:?}");
     String::from_utf8(output.stderr).unwrap()
@@ -33,8 +33,8 @@ fn refused(folder: &Path, arguments: &[&str]) -> String {
 fn a_watch_page_embeds_its_record_and_is_deterministic() {
     let folder = tempfile::tempdir().unwrap();
     let arguments = ["--design", "geckoftl", "--requests", "120", "--cut-after", "100"];
-    let (first, record) = watched(folder.path(), &arguments);
-    assert_eq!(watched(folder.path(), &arguments).0, first);
+    let (first, record) = page_and_record(folder.path(), &arguments);
+    assert_eq!(page_and_record(folder.path(), &arguments).0, first);
     assert!(first.contains("data-kind=\"walkthrough\""));
     assert_eq!(record["design"], "geckoftl");
     assert_eq!(record["steps"].as_array().unwrap().len(), 122, "a new drive, 120 requests, a recovery");
@@ -43,11 +43,11 @@ fn a_watch_page_embeds_its_record_and_is_deterministic() {
 }
 
 #[test]
-fn watch_accepts_mixtures_and_device_settings() {
+fn watch_accepts_exchanged_design_parts_and_device_settings() {
     let folder = tempfile::tempdir().unwrap();
     let mixture = ["--set", "parts.content=dedup,delta", "--set", "device.pages_per_block=16"];
     let (_, record) =
-        watched(folder.path(), &[&mixture[..], &["--set", "device.blocks_per_plane=9"]].concat());
+        page_and_record(folder.path(), &[&mixture[..], &["--set", "device.blocks_per_plane=9"]].concat());
     assert_eq!(record["drive"]["block_pages"], 16);
     assert_eq!(record["drive"]["blocks"], 18);
     let marks: Vec<&Value> = record["steps"].as_array().unwrap().iter().map(|step| &step["marks"]).collect();
@@ -62,7 +62,8 @@ fn watch_accepts_mixtures_and_device_settings() {
 #[test]
 fn watch_refuses_large_drives_and_settings_without_effect() {
     let folder = tempfile::tempdir().unwrap();
-    let of = |arguments: &[&str]| refused(folder.path(), &[arguments, &["--out", "page.html"]].concat());
+    let of =
+        |arguments: &[&str]| refusal_message(folder.path(), &[arguments, &["--out", "page.html"]].concat());
     assert!(of(&["--requests", "2001"]).contains("a page shows from 1 to 2000"));
     assert!(of(&["--set", "recycle.policy=inf"]).contains("recycle.policy has no effect"));
     assert!(of(&["--set", "timing.mode=event"]).contains("timing.mode has no effect"));
@@ -79,7 +80,7 @@ fn names_in_a_watch_page_are_escaped() {
     let lines: Vec<String> = (0..40).map(|k| format!("{},W,{},4096,0,", k * 1000, k % 7 * 4096)).collect();
     let head = "time_ns,op,offset_bytes,len_bytes,device,fingerprints\n";
     fs::write(folder.path().join(name), head.to_owned() + &lines.join("\n") + "\n").unwrap();
-    let (text, record) = watched(folder.path(), &[name]);
+    let (text, record) = page_and_record(folder.path(), &[name]);
     assert_eq!(record["input"], name);
     assert!(!text.contains("<script>alert"), "the name is escaped");
     assert!(text.contains("&lt;script&gt;alert(1)"));

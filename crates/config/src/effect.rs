@@ -17,177 +17,198 @@ use super::{
 };
 
 /// The condition under which a configuration setting has an effect on a run.
-struct Rule {
+struct EffectRule {
     /// The key of the rule's setting as `section.key`, or `section.` for all keys of the section.
     key: &'static str,
     /// Keys of the section to which this rule does not apply.
-    except: &'static [&'static str],
+    excepted_keys: &'static [&'static str],
     /// Whether a run of this design with this configuration reads the setting of the rule. A setting that no run reads is
     /// refused.
-    is_used: fn(&Config, &Chosen<'_>) -> bool,
+    is_used: fn(&Config, &DesignWithParts<'_>) -> bool,
     /// The condition under which the rule's setting has an effect, in words, for the error message.
-    when: &'static str,
+    effect_condition: &'static str,
 }
 
 /// A design, and the parts that it has under the configuration that is checked.
-struct Chosen<'a> {
+struct DesignWithParts<'a> {
     design: &'a str,
     parts: Parts,
 }
 
-const fn rule(key: &'static str, is_used: fn(&Config, &Chosen<'_>) -> bool, when: &'static str) -> Rule {
-    Rule { key, except: &[], is_used, when }
+const fn rule_for_key(
+    key: &'static str,
+    is_used: fn(&Config, &DesignWithParts<'_>) -> bool,
+    when: &'static str,
+) -> EffectRule {
+    EffectRule { key, excepted_keys: &[], is_used, effect_condition: when }
 }
 
-const FOR_MAPS_ON_FLASH: &str =
+const WHEN_MAP_IS_ON_FLASH: &str =
     "the design has a map on flash: dftl, lazyftl, u-ftl, ib-ftl, geckoftl, wearwell, or any with parts.map";
-const FOR_SHARING: &str = "pages are shared: remap, or parts.content with remap or dedup";
-const FOR_BUFFER: &str = "buffer.pages is above 0, or unset on a drive whose pages are larger than 4 KiB";
-const FOR_TIMING: &str = "there is a time model: timing.mode is timeline or event";
+const WHEN_PAGES_ARE_SHARED: &str = "pages are shared: remap, or parts.content with remap or dedup";
+const WHEN_WRITES_ARE_BUFFERED: &str =
+    "buffer.pages is above 0, or unset on a drive whose pages are larger than 4 KiB";
+const WHEN_TIME_IS_MODELLED: &str = "there is a time model: timing.mode is timeline or event";
 
-const FOR_TARGETS: &str = "writes are held back: lifetime.schemes is throttling, or integrated on the design integrated or with parts.content";
-const FOR_BEST: &str =
+const WHEN_WRITES_ARE_THROTTLED: &str = "writes are held back: lifetime.schemes is throttling, or integrated on the design integrated or with parts.content";
+const WHEN_BEST_SCHEMES_RUN: &str =
     "lifetime.schemes is best, and the design deduplicates, recycles, encodes deltas or compresses";
 
-fn is_managed(config: &Config, chosen: &Chosen<'_>) -> bool {
+fn has_lifetime_management(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
     config.lifetime_options(chosen.design, &chosen.parts.content).is_some()
 }
 
-fn has_target(config: &Config, chosen: &Chosen<'_>) -> bool {
-    is_managed(config, chosen) && config.lifetime.schemes != LifetimeSchemes::Best
+fn has_lifetime_target(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
+    has_lifetime_management(config, chosen) && config.lifetime.schemes != LifetimeSchemes::Best
 }
 
-fn is_best(config: &Config, chosen: &Chosen<'_>) -> bool {
-    is_managed(config, chosen) && config.lifetime.schemes == LifetimeSchemes::Best
+fn chooses_best_schemes(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
+    has_lifetime_management(config, chosen) && config.lifetime.schemes == LifetimeSchemes::Best
 }
 
 /// Returns whether the design has a map on flash that the section `[mapping]` configures. The map of the design `delta`
 /// is configured by `[delta]` instead.
-fn has_map_on_flash(config: &Config, chosen: &Chosen<'_>) -> bool {
+fn has_map_on_flash(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
     let is_described = chosen.design != "delta" || config.parts.map.is_some();
     matches!(chosen.parts.mapping, MappingPart::Cached(_)) && is_described
 }
 
-fn shares_as_configured(_: &Config, chosen: &Chosen<'_>) -> bool {
+fn uses_remap_section(_: &Config, chosen: &DesignWithParts<'_>) -> bool {
     chosen.parts.content.sharing.is_some() && chosen.design != "integrated"
 }
 
-fn has_buffer(config: &Config, _: &Chosen<'_>) -> bool {
+fn has_buffer(config: &Config, _: &DesignWithParts<'_>) -> bool {
     config.has_buffer()
 }
 
-fn has_timing(config: &Config, _: &Chosen<'_>) -> bool {
+fn has_time_model(config: &Config, _: &DesignWithParts<'_>) -> bool {
     config.timing.mode != Mode::None
 }
 
-fn has_events(config: &Config, _: &Chosen<'_>) -> bool {
+fn has_event_engine(config: &Config, _: &DesignWithParts<'_>) -> bool {
     config.timing.mode == Mode::Event
 }
 
 /// Returns whether the device has the size that its configuration keys set, instead of being resized to the input.
-fn has_fixed_size(config: &Config, _: &Chosen<'_>) -> bool {
+fn has_fixed_size(config: &Config, _: &DesignWithParts<'_>) -> bool {
     let is_auto = config.device.preset.as_deref().is_none_or(|name| name == AUTO_PRESET);
     config.device.fit.is_none() && (!is_auto || config.device.logical_pages.is_some())
 }
 
-const RULES: &[Rule] = &[
-    rule(
+const EFFECT_RULES: &[EffectRule] = &[
+    rule_for_key(
         "device.blocks_per_plane",
         has_fixed_size,
         "the device is not sized to the input: a preset without device.fit, or device.logical_pages",
     ),
-    rule(
+    rule_for_key(
         "recycle.",
         |_, chosen| chosen.parts.content.recycle.is_some(),
         "dead pages are recycled: recyclable, or parts.content with recycle",
     ),
-    Rule { key: "remap.", except: &["remap.dedup"], is_used: shares_as_configured, when: FOR_SHARING },
-    rule(
+    EffectRule {
+        key: "remap.",
+        excepted_keys: &["remap.dedup"],
+        is_used: uses_remap_section,
+        effect_condition: WHEN_PAGES_ARE_SHARED,
+    },
+    rule_for_key(
         "remap.dedup",
         |config, chosen| config.parts.content.is_none() && chosen.design == "remap",
         "the design is remap; parts.content names dedup or leaves it out",
     ),
-    rule("parts.reverse_map", |_, chosen| chosen.parts.content.sharing.is_some(), FOR_SHARING),
-    rule(
+    rule_for_key(
+        "parts.reverse_map",
+        |_, chosen| chosen.parts.content.sharing.is_some(),
+        WHEN_PAGES_ARE_SHARED,
+    ),
+    rule_for_key(
         "delta.",
         |_, chosen| chosen.parts.content.delta.is_some(),
         "overwrites are stored as deltas: delta, or parts.content with delta",
     ),
-    rule("delta.cache_entries", |_, chosen| chosen.design == "delta", "the design is delta"),
-    rule("delta.journal_pages", |_, chosen| chosen.design == "delta", "the design is delta"),
-    rule("dftl.", |_, chosen| chosen.design == "dftl", "the design is dftl"),
-    rule("mapping.", has_map_on_flash, FOR_MAPS_ON_FLASH),
-    rule("validity.", has_map_on_flash, FOR_MAPS_ON_FLASH),
-    rule(
+    rule_for_key("delta.cache_entries", |_, chosen| chosen.design == "delta", "the design is delta"),
+    rule_for_key("delta.journal_pages", |_, chosen| chosen.design == "delta", "the design is delta"),
+    rule_for_key("dftl.", |_, chosen| chosen.design == "dftl", "the design is dftl"),
+    rule_for_key("mapping.", has_map_on_flash, WHEN_MAP_IS_ON_FLASH),
+    rule_for_key("validity.", has_map_on_flash, WHEN_MAP_IS_ON_FLASH),
+    rule_for_key(
         "gecko.",
         |_, chosen| matches!(chosen.parts.validity, ValidityPart::Gecko(_)),
         "the design is geckoftl or wearwell, or has a map on flash and validity.kind or parts.validity is gecko",
     ),
-    rule("recovery.by", has_map_on_flash, FOR_MAPS_ON_FLASH),
-    rule("gc.metadata", has_map_on_flash, FOR_MAPS_ON_FLASH),
-    rule("gc.metadata_share", has_map_on_flash, FOR_MAPS_ON_FLASH),
-    rule("gc.d", |config, _| config.gc.policy == Policy::DChoices, "gc.policy is d-choices"),
-    rule(
+    rule_for_key("recovery.by", has_map_on_flash, WHEN_MAP_IS_ON_FLASH),
+    rule_for_key("gc.metadata", has_map_on_flash, WHEN_MAP_IS_ON_FLASH),
+    rule_for_key("gc.metadata_share", has_map_on_flash, WHEN_MAP_IS_ON_FLASH),
+    rule_for_key("gc.d", |config, _| config.gc.policy == Policy::DChoices, "gc.policy is d-choices"),
+    rule_for_key(
         "gc.ties",
         |config, chosen| config.gc.policy == Policy::Greedy || has_map_on_flash(config, chosen),
         "gc.policy is greedy",
     ),
-    rule("gc.background_share", has_timing, FOR_TIMING),
-    rule("wear.scan", |config, _| config.wear.static_gap > 0, "wear.static_gap is above 0"),
-    rule("buffer.policy", has_buffer, FOR_BUFFER),
-    rule("buffer.keep_at_end", has_buffer, FOR_BUFFER),
-    Rule { key: "timing.", except: &["timing.mode"], is_used: has_timing, when: FOR_TIMING },
-    rule("timing.read_priority", has_events, "timing.mode is event"),
-    rule("timing.gc_yields", has_events, "timing.mode is event"),
-    rule("timing.gc_backlog_ops", has_events, "timing.mode is event"),
-    rule("timing.gc_holds_reads", has_events, "timing.mode is event"),
-    rule("timing.suspend", has_events, "timing.mode is event"),
-    rule("timing.suspend_overhead_us", |config, _| config.timing.suspend, "timing.suspend is true"),
-    rule("timing.suspend_max", |config, _| config.timing.suspend, "timing.suspend is true"),
-    rule("lifetime.target_years", has_target, FOR_TARGETS),
-    rule("lifetime.epoch_s", has_target, FOR_TARGETS),
-    rule("lifetime.epoch_writes", is_best, FOR_BEST),
-    rule(
+    rule_for_key("gc.background_share", has_time_model, WHEN_TIME_IS_MODELLED),
+    rule_for_key("wear.scan", |config, _| config.wear.static_gap > 0, "wear.static_gap is above 0"),
+    rule_for_key("buffer.policy", has_buffer, WHEN_WRITES_ARE_BUFFERED),
+    rule_for_key("buffer.keep_at_end", has_buffer, WHEN_WRITES_ARE_BUFFERED),
+    EffectRule {
+        key: "timing.",
+        excepted_keys: &["timing.mode"],
+        is_used: has_time_model,
+        effect_condition: WHEN_TIME_IS_MODELLED,
+    },
+    rule_for_key("timing.read_priority", has_event_engine, "timing.mode is event"),
+    rule_for_key("timing.gc_yields", has_event_engine, "timing.mode is event"),
+    rule_for_key("timing.gc_backlog_ops", has_event_engine, "timing.mode is event"),
+    rule_for_key("timing.gc_holds_reads", has_event_engine, "timing.mode is event"),
+    rule_for_key("timing.suspend", has_event_engine, "timing.mode is event"),
+    rule_for_key("timing.suspend_overhead_us", |config, _| config.timing.suspend, "timing.suspend is true"),
+    rule_for_key("timing.suspend_max", |config, _| config.timing.suspend, "timing.suspend is true"),
+    rule_for_key("lifetime.target_years", has_lifetime_target, WHEN_WRITES_ARE_THROTTLED),
+    rule_for_key("lifetime.epoch_s", has_lifetime_target, WHEN_WRITES_ARE_THROTTLED),
+    rule_for_key("lifetime.epoch_writes", chooses_best_schemes, WHEN_BEST_SCHEMES_RUN),
+    rule_for_key(
         "lifetime.schemes",
-        |config, chosen| config.lifetime.schemes != LifetimeSchemes::Best || is_managed(config, chosen),
-        FOR_BEST,
+        |config, chosen| {
+            config.lifetime.schemes != LifetimeSchemes::Best || has_lifetime_management(config, chosen)
+        },
+        WHEN_BEST_SCHEMES_RUN,
     ),
-    rule("replay.arrival", has_timing, FOR_TIMING),
-    rule(
+    rule_for_key("replay.arrival", has_time_model, WHEN_TIME_IS_MODELLED),
+    rule_for_key(
         "replay.queue_depth",
         |config, chosen| {
-            has_timing(config, chosen) && matches!(config.replay.arrival, Arrival::Auto | Arrival::Closed)
+            has_time_model(config, chosen) && matches!(config.replay.arrival, Arrival::Auto | Arrival::Closed)
         },
         "replay.arrival is closed and there is a time model (timing.mode)",
     ),
-    rule(
+    rule_for_key(
         "precondition.overwrite",
         |config, _| {
             !matches!(config.precondition.mode, Precondition::None | Precondition::Fill | Precondition::Aged)
         },
         "precondition.mode is in-use, steady, constructed or random",
     ),
-    rule(
+    rule_for_key(
         "precondition.trace",
         |config, _| config.precondition.mode == Precondition::Aged,
         "precondition.mode is aged",
     ),
-    rule(
+    rule_for_key(
         "precondition.share",
         |config, _| config.precondition.mode == Precondition::Aged && config.precondition.trace.is_none(),
         "precondition.mode is aged and precondition.trace is not set",
     ),
-    rule(
+    rule_for_key(
         "precondition.filled",
         |config, _| config.precondition.mode == Precondition::Aged,
         "precondition.mode is aged",
     ),
 ];
 
-impl Rule {
-    fn concerns(&self, key: &str) -> bool {
+impl EffectRule {
+    fn applies_to_key(&self, key: &str) -> bool {
         let whole_section = self.key.ends_with('.') && key.starts_with(self.key);
-        (key == self.key || whole_section) && !self.except.contains(&key)
+        (key == self.key || whole_section) && !self.excepted_keys.contains(&key)
     }
 }
 
@@ -251,13 +272,13 @@ const IGNORED_BY_STEPS: [SettingCheck; 8] = [
 impl Config {
     /// Returns a section or key of this configuration that would be ignored on a drive that a program controls step by
     /// step, if there is one.
-    pub fn ignored_by_steps(&self) -> Option<&'static str> {
+    pub fn key_ignored_by_steps(&self) -> Option<&'static str> {
         IGNORED_BY_STEPS.iter().find(|(_, is_asked_for)| is_asked_for(self)).map(|&(name, _)| name)
     }
 
     /// Returns a section or key of this configuration that a life (a trace repeated until the drive is worn out) would
     /// ignore, set by file or by setting.
-    pub fn ignored_by_life(&self) -> Option<&'static str> {
+    pub fn key_ignored_by_life(&self) -> Option<&'static str> {
         IGNORED_BY_LIFE.iter().find(|(_, is_asked_for)| is_asked_for(self)).map(|&(name, _)| name)
     }
 
@@ -279,12 +300,12 @@ impl Config {
 
     fn ignored_key(&self, key: &str, designs: &[String]) -> Option<IgnoredSetting> {
         let broken = |design: &String| {
-            let chosen = Chosen { design, parts: self.parts_on_default_device(design)? };
-            RULES.iter().find(|rule| rule.concerns(key) && !(rule.is_used)(self, &chosen))
+            let chosen = DesignWithParts { design, parts: self.parts_on_default_device(design)? };
+            EFFECT_RULES.iter().find(|rule| rule.applies_to_key(key) && !(rule.is_used)(self, &chosen))
         };
         let ignoring: Vec<String> =
             designs.iter().filter(|&design| broken(design).is_some()).cloned().collect();
-        let when = ignoring.first().and_then(broken)?.when;
+        let when = ignoring.first().and_then(broken)?.effect_condition;
         let by_all = ignoring.len() == designs.len();
         Some(IgnoredSetting {
             setting_key: key.to_owned(),
@@ -299,9 +320,9 @@ impl Config {
 mod tests {
     use super::*;
 
-    fn ignored(settings: &[&str], designs: &[&str]) -> Vec<(String, bool)> {
+    fn ignored_by_designs(settings: &[&str], designs: &[&str]) -> Vec<(String, bool)> {
         let owned = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();
-        let config = Config::from_parts(None, &owned(settings)).unwrap();
+        let config = Config::from_text_and_settings(None, &owned(settings)).unwrap();
         config
             .ignored_settings(&owned(settings), &owned(designs))
             .into_iter()
@@ -313,7 +334,9 @@ mod tests {
     fn settings_without_effect_on_a_life_are_reported() {
         let of = |file: &str, settings: &[&str]| {
             let settings: Vec<String> = settings.iter().map(|&text| text.to_owned()).collect();
-            Config::from_parts(Some(("drive.toml", file)), &settings).unwrap().ignored_by_life()
+            Config::from_text_and_settings(Some(("drive.toml", file)), &settings)
+                .unwrap()
+                .key_ignored_by_life()
         };
         assert_eq!(of("", &["wear.dynamic=true", "replay.seed=3", "replay.time_scale=2.0"]), None);
         assert_eq!(of("[precondition]\nmode = 'steady'", &[]), Some("precondition"));
@@ -323,8 +346,10 @@ mod tests {
     }
 
     #[test]
-    fn settings_without_effect_on_a_stepped_drive_are_reported() {
-        let of = |setting: &str| Config::from_parts(None, &[setting.to_owned()]).unwrap().ignored_by_steps();
+    fn settings_without_effect_on_a_drive_operated_step_by_step_are_reported() {
+        let of = |setting: &str| {
+            Config::from_text_and_settings(None, &[setting.to_owned()]).unwrap().key_ignored_by_steps()
+        };
         for used in ["gc.policy=fifo", "replay.seed=3", "device.wear_out=true", "timing.delta_encode_us=5.0"]
         {
             assert_eq!(of(used), None, "{used}");
@@ -344,80 +369,89 @@ mod tests {
 
     #[test]
     fn settings_of_another_design_are_reported_as_ignored() {
-        assert_eq!(ignored(&["recycle.policy=inf"], &["geckoftl"]), [("recycle.policy".into(), true)]);
         assert_eq!(
-            ignored(&["recycle.policy=inf"], &["page-map", "recyclable"]),
+            ignored_by_designs(&["recycle.policy=inf"], &["geckoftl"]),
+            [("recycle.policy".into(), true)]
+        );
+        assert_eq!(
+            ignored_by_designs(&["recycle.policy=inf"], &["page-map", "recyclable"]),
             [("recycle.policy".into(), false)]
         );
-        assert_eq!(ignored(&["recycle.policy=inf"], &["recyclable"]), []);
-        assert_eq!(ignored(&["gecko.parts=4"], &["dftl"]), [("gecko.parts".into(), true)]);
-        assert_eq!(ignored(&["gecko.parts=4", "validity.kind=gecko"], &["dftl"]), []);
+        assert_eq!(ignored_by_designs(&["recycle.policy=inf"], &["recyclable"]), []);
+        assert_eq!(ignored_by_designs(&["gecko.parts=4"], &["dftl"]), [("gecko.parts".into(), true)]);
+        assert_eq!(ignored_by_designs(&["gecko.parts=4", "validity.kind=gecko"], &["dftl"]), []);
     }
 
     #[test]
     fn blocks_per_plane_is_ignored_on_a_device_sized_to_the_input() {
         let blocks = "device.blocks_per_plane=12";
         let is_ignored = [("device.blocks_per_plane".to_owned(), true)];
-        assert_eq!(ignored(&[blocks], &["page-map"]), is_ignored);
-        assert_eq!(ignored(&[blocks, "device.preset=auto"], &["page-map"]), is_ignored);
-        assert_eq!(ignored(&[blocks, "device.preset=lab-8g", "device.fit=0.5"], &["page-map"]), is_ignored);
-        assert_eq!(ignored(&[blocks, "device.preset=lab-8g"], &["page-map"]), []);
-        assert_eq!(ignored(&[blocks, "device.logical_pages=100"], &["page-map"]), []);
+        assert_eq!(ignored_by_designs(&[blocks], &["page-map"]), is_ignored);
+        assert_eq!(ignored_by_designs(&[blocks, "device.preset=auto"], &["page-map"]), is_ignored);
+        assert_eq!(
+            ignored_by_designs(&[blocks, "device.preset=lab-8g", "device.fit=0.5"], &["page-map"]),
+            is_ignored
+        );
+        assert_eq!(ignored_by_designs(&[blocks, "device.preset=lab-8g"], &["page-map"]), []);
+        assert_eq!(ignored_by_designs(&[blocks, "device.logical_pages=100"], &["page-map"]), []);
     }
 
     #[test]
     fn settings_of_replaced_parts_have_an_effect() {
-        assert_eq!(ignored(&["parts.content=recycle", "recycle.policy=inf"], &["page-map"]), []);
+        assert_eq!(ignored_by_designs(&["parts.content=recycle", "recycle.policy=inf"], &["page-map"]), []);
         assert_eq!(
-            ignored(&["parts.content=dedup", "recycle.policy=inf"], &["recyclable"]),
+            ignored_by_designs(&["parts.content=dedup", "recycle.policy=inf"], &["recyclable"]),
             [("recycle.policy".into(), true)]
         );
-        assert_eq!(ignored(&["parts.map=cached", "mapping.cache_entries=9"], &["page-map"]), []);
+        assert_eq!(ignored_by_designs(&["parts.map=cached", "mapping.cache_entries=9"], &["page-map"]), []);
         assert_eq!(
-            ignored(&["parts.map=flat", "mapping.cache_entries=9"], &["dftl"]),
+            ignored_by_designs(&["parts.map=flat", "mapping.cache_entries=9"], &["dftl"]),
             [("mapping.cache_entries".into(), true)]
         );
         assert_eq!(
-            ignored(&["parts.reverse_map=ideal"], &["page-map"]),
+            ignored_by_designs(&["parts.reverse_map=ideal"], &["page-map"]),
             [("parts.reverse_map".into(), true)]
         );
         let twice = ["parts.content=dedup", "remap.dedup=false"];
-        assert_eq!(ignored(&twice, &["remap"]), [("remap.dedup".into(), true)]);
+        assert_eq!(ignored_by_designs(&twice, &["remap"]), [("remap.dedup".into(), true)]);
     }
 
     #[test]
     fn settings_of_unused_lifetime_management_are_reported() {
         let best = ["parts.content=delta", "lifetime.schemes=best", "lifetime.epoch_writes=9"];
-        assert_eq!(ignored(&best, &["page-map"]), []);
-        assert_eq!(ignored(&best[1..], &["recyclable", "delta", "remap", "integrated"]), []);
+        assert_eq!(ignored_by_designs(&best, &["page-map"]), []);
+        assert_eq!(ignored_by_designs(&best[1..], &["recyclable", "delta", "remap", "integrated"]), []);
         let nothing_to_switch = [("lifetime.epoch_writes".into(), true), ("lifetime.schemes".into(), true)];
-        assert_eq!(ignored(&best[1..], &["dftl"]), nothing_to_switch);
+        assert_eq!(ignored_by_designs(&best[1..], &["dftl"]), nothing_to_switch);
         let timed = ["lifetime.schemes=best", "lifetime.epoch_s=9"];
-        assert_eq!(ignored(&timed, &["integrated"]), [("lifetime.epoch_s".into(), true)]);
+        assert_eq!(ignored_by_designs(&timed, &["integrated"]), [("lifetime.epoch_s".into(), true)]);
         let counted = ["lifetime.schemes=integrated", "lifetime.epoch_writes=9"];
-        assert_eq!(ignored(&counted, &["integrated"]), [("lifetime.epoch_writes".into(), true)]);
+        assert_eq!(ignored_by_designs(&counted, &["integrated"]), [("lifetime.epoch_writes".into(), true)]);
     }
 
     #[test]
     fn settings_of_a_mode_that_is_off_are_reported_as_ignored() {
         for setting in ["gc.d=3", "timing.suspend=true", "replay.queue_depth=4", "precondition.share=0.3"] {
             let key = setting.split('=').next().unwrap();
-            assert_eq!(ignored(&[setting], &["page-map"]), [(key.into(), true)], "{setting}");
+            assert_eq!(ignored_by_designs(&[setting], &["page-map"]), [(key.into(), true)], "{setting}");
         }
-        assert_eq!(ignored(&["timing.mode=event", "timing.suspend=true"], &["page-map"]), []);
+        assert_eq!(ignored_by_designs(&["timing.mode=event", "timing.suspend=true"], &["page-map"]), []);
         let closed = ["timing.mode=timeline", "replay.arrival=closed", "replay.queue_depth=4"];
-        assert_eq!(ignored(&closed, &["page-map"]), []);
-        assert_eq!(ignored(&["buffer.policy=slru"], &["page-map"]), [("buffer.policy".into(), true)]);
-        assert_eq!(ignored(&["buffer.policy=slru", "device.preset=tlc-1t"], &["page-map"]), []);
+        assert_eq!(ignored_by_designs(&closed, &["page-map"]), []);
+        assert_eq!(
+            ignored_by_designs(&["buffer.policy=slru"], &["page-map"]),
+            [("buffer.policy".into(), true)]
+        );
+        assert_eq!(ignored_by_designs(&["buffer.policy=slru", "device.preset=tlc-1t"], &["page-map"]), []);
         let suspended = ["timing.mode=timeline", "timing.suspend=true"];
-        assert_eq!(ignored(&suspended, &["page-map"]), [("timing.suspend".into(), true)]);
+        assert_eq!(ignored_by_designs(&suspended, &["page-map"]), [("timing.suspend".into(), true)]);
     }
 
     /// A rule for a key that does not exist would never apply.
     #[test]
     fn every_ignored_setting_rule_names_an_existing_key() {
         let documents = include_str!("../../../docs/configuration.md");
-        for rule in RULES {
+        for rule in EFFECT_RULES {
             let known = match rule.key.strip_suffix('.') {
                 Some(section) => documents.contains(&format!("## `[{section}]`")),
                 None => documents.contains(&format!("| `{}` |", rule.key)),

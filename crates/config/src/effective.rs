@@ -21,13 +21,13 @@ impl Config {
         config.origins = Origins::default();
         config.device.striping = Some(self.striping_name());
         config.replay.arrival = arrival;
-        config.buffer.pages = Some(self.write_buffer_options(&resolved.geometry).pages);
-        config.gc.low_blocks = Some(resolved.gc_options.low_blocks);
+        config.buffer.pages = Some(self.write_buffer_options(&resolved.geometry).capacity_pages);
+        config.gc.low_blocks = Some(resolved.gc_options.low_free_blocks);
         // A share would be applied to more blocks than the threshold was computed from, and so raise it.
         config.gc.free_share = None;
         config.gc.background_share = Some(self.gc.background_share.unwrap_or(0.0));
         if self.gc.policy == Policy::DChoices {
-            config.gc.d = Some(self.gc.d_choices());
+            config.gc.d = Some(self.gc.random_victim_candidates());
         }
         config.precondition = self.precondition.effective();
         config.replay.seed = Some(self.seed());

@@ -69,7 +69,7 @@ pub enum LifetimeSchemes {
 }
 
 impl LifetimeConfig {
-    fn configuration(&self) -> Option<PaperConfiguration> {
+    fn paper_configuration(&self) -> Option<PaperConfiguration> {
         match self.schemes {
             LifetimeSchemes::Always | LifetimeSchemes::Best => None,
             LifetimeSchemes::Baseline => Some(PaperConfiguration::Baseline),
@@ -94,14 +94,14 @@ impl LifetimeConfig {
 
     /// Returns the options of lifetime management on a device with these content mechanisms; `None` if nothing is
     /// managed.
-    fn options(&self, content: &ContentParts) -> Option<LifetimeOptions> {
+    fn managed_options(&self, content: &ContentParts) -> Option<LifetimeOptions> {
         let (schemes, energy) = (ContentSchemes::of_design(content), self.energy_model());
         if self.schemes == LifetimeSchemes::Best {
             let options = LifetimeOptions::without_target(schemes, self.epoch_writes, &energy);
             return (schemes != ContentSchemes::NONE).then_some(options);
         }
         let (epoch, target_years) = (EpochLength::Seconds(self.epoch_s), self.target_years);
-        let options = LifetimeOptions::of_paper(self.configuration()?, &energy);
+        let options = LifetimeOptions::of_paper(self.paper_configuration()?, &energy);
         let options = LifetimeOptions { epoch, target_years, ..options };
         match self.schemes {
             LifetimeSchemes::Throttling => Some(options),
@@ -117,7 +117,7 @@ impl LifetimeConfig {
     /// Returns the content mechanisms that the lifetime schemes need: the options of deduplication (`None` if unused),
     /// and whether compression is needed.
     pub(super) fn needed_mechanisms(&self) -> (Option<DedupOptions>, bool) {
-        let kinds = self.configuration().map(|configuration| {
+        let kinds = self.paper_configuration().map(|configuration| {
             let options = LifetimeOptions::of_paper(configuration, &self.energy_model());
             options.schemes.iter().map(|scheme| scheme.kind).collect::<Vec<_>>()
         });
@@ -133,7 +133,7 @@ impl Config {
     /// and `wearwell` and on designs with `parts.content` set, because a design of another paper stays as that paper
     /// describes it.
     pub fn lifetime_options(&self, design: &str, content: &ContentParts) -> Option<LifetimeOptions> {
-        let options = self.lifetime.options(content)?;
+        let options = self.lifetime.managed_options(content)?;
         let is_chosen = self.parts.content.is_some() || matches!(design, "integrated" | "wearwell");
         let is_switched = is_chosen && !options.schemes.is_empty();
         (self.lifetime.schemes != LifetimeSchemes::Integrated || is_switched).then_some(options)

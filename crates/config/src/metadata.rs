@@ -9,18 +9,18 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wearwell::content::recycle::HistoryScope;
 use wearwell::design::{
-    self, BlockSurvey, DftlOptions, GeckoFtlOptions, METADATA_SHARE, MappingPart, Parts, Persistence,
+    self, BlockSurvey, DftlOptions, GeckoFtlOptions, MAX_METADATA_SHARE, MappingPart, Parts, Persistence,
     UFtlOptions, WearwellOptions,
 };
 use wearwell::gc::{GcOptions, MetadataGc};
-use wearwell::mapping::{CachedOptions, DirectoryPart, Identification};
+use wearwell::mapping::{CachedOptions, DirectoryPart, InvalidPageIdentification};
 use wearwell::nand::Geometry;
 use wearwell::validity::{BitmapOptions, GeckoOptions, MergeMode, ValidityPart};
 
 use super::{Config, RemapConfig, ResolvedDevice};
 
 /// Logical pages per entry of the L2P map's cache, if the configuration sets no number of entries.
-const CACHED_SHARE: u32 = 32;
+const PAGES_PER_CACHE_ENTRY: u32 = 32;
 
 /// Options of an L2P map on flash; an absent value is the design's own.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -199,7 +199,7 @@ impl GeckoConfig {
 }
 
 impl ValidityConfig {
-    fn part(&self, own: ValidityPart, gecko: GeckoOptions) -> ValidityPart {
+    fn replace_part(&self, own: ValidityPart, gecko: GeckoOptions) -> ValidityPart {
         let batch = self.batch;
         match self.kind {
             None if matches!(own, ValidityPart::Bitmap(_)) => {
@@ -225,8 +225,8 @@ impl MappingConfig {
     pub(super) fn demand_paged_options(&self, own: CachedOptions, nodes: u32) -> CachedOptions {
         let identification = match self.identification {
             None => own.identification,
-            Some(IdentificationName::OnUpdate) => Identification::OnUpdate,
-            Some(IdentificationName::AtSynchronisation) => Identification::AtSynchronisation,
+            Some(IdentificationName::OnUpdate) => InvalidPageIdentification::OnUpdate,
+            Some(IdentificationName::AtSynchronisation) => InvalidPageIdentification::AtSynchronisation,
         };
         let bound = |share: f64| ((f64::from(own.cache_entries) * share) as u32).max(1);
         let dirty_entries = match self.dirty_share {
@@ -255,30 +255,30 @@ const WEARWELL_INDEX_SHARE: f64 = 1.0 / 64.0;
 
 /// Minimum number of entries of the map cache on the design wearwell: a mebibyte of RAM. A drive of up to 512 MiB so
 /// caches its whole map, and writes no translation page.
-const WEARWELL_LEAST_CACHE_ENTRIES: u32 = 1 << 17;
+const WEARWELL_MIN_CACHE_ENTRIES: u32 = 1 << 17;
 
 impl Config {
     /// Returns the number of L2P entries that a map on flash caches in RAM. `own_least` is the minimum that the design
     /// has of its own ([`Self::least_cache_entries`]).
     pub(super) fn cache_entries(&self, own_least: Option<u32>, resolved: &ResolvedDevice) -> u32 {
         let least = self.mapping.least_cache_entries.or(own_least).unwrap_or(1).min(resolved.logical_pages);
-        self.mapping.cache_entries.unwrap_or((resolved.logical_pages / CACHED_SHARE).max(least))
+        self.mapping.cache_entries.unwrap_or((resolved.logical_pages / PAGES_PER_CACHE_ENTRY).max(least))
     }
 
     /// Returns the minimum size of the map cache (`mapping.least_cache_entries`) that a design has of its own.
     pub fn least_cache_entries(design: &str) -> Option<u32> {
-        (design == "wearwell").then_some(WEARWELL_LEAST_CACHE_ENTRIES)
+        (design == "wearwell").then_some(WEARWELL_MIN_CACHE_ENTRIES)
     }
 
     /// Returns the number of entries of delta encoding's table of access counts (to find hot pages) on a design with a
     /// map on flash.
-    pub(super) fn heat_entries(resolved: &ResolvedDevice) -> u32 {
-        (resolved.logical_pages / CACHED_SHARE).max(1)
+    pub(super) fn access_count_entries(resolved: &ResolvedDevice) -> u32 {
+        (resolved.logical_pages / PAGES_PER_CACHE_ENTRY).max(1)
     }
 
     /// Returns how many inner nodes of the tree that locates translation pages are cached in RAM.
     pub(super) fn cached_nodes(&self, resolved: &ResolvedDevice) -> u32 {
-        self.mapping.cached_nodes.unwrap_or_else(|| inner_nodes(resolved))
+        self.mapping.cached_nodes.unwrap_or_else(|| inner_node_count(resolved))
     }
 
     /// Returns the parts of a named design that differs from others in its metadata on flash (`dftl`, `geckoftl`, ...),
@@ -304,12 +304,14 @@ impl Config {
         if let MappingPart::Cached(own) = parts.mapping {
             parts.mapping = MappingPart::Cached(self.mapping.demand_paged_options(own, cached_nodes));
         }
-        parts.validity = self.validity.part(parts.validity, gecko);
+        parts.validity = self.validity.replace_part(parts.validity, gecko);
         parts.persistence = match self.recovery.by {
             None => parts.persistence,
             Some(RecoveryName::Battery) => Persistence::BatteryFlush,
-            Some(RecoveryName::Backward) => Persistence::BackwardScan { synchronises: false },
-            Some(RecoveryName::BackwardSynchronising) => Persistence::BackwardScan { synchronises: true },
+            Some(RecoveryName::Backward) => Persistence::BackwardScan { writes_map_before_requests: false },
+            Some(RecoveryName::BackwardSynchronising) => {
+                Persistence::BackwardScan { writes_map_before_requests: true }
+            }
         };
         Some(parts)
     }
@@ -343,22 +345,22 @@ impl Config {
     /// without a setting, `own` is unchanged.
     pub fn metadata_gc(&self, own: GcOptions) -> GcOptions {
         let share = self.gc.metadata_share;
-        let metadata = match (self.gc.metadata, own.metadata) {
+        let metadata = match (self.gc.metadata, own.metadata_gc) {
             (Some(MetadataName::Greedy), _) | (None, MetadataGc::Greedy) => MetadataGc::Greedy,
             (Some(MetadataName::WhenEmpty), _) => {
-                MetadataGc::WhenEmpty { share: share.unwrap_or(METADATA_SHARE) }
+                MetadataGc::WhenEmpty { max_metadata_share: share.unwrap_or(MAX_METADATA_SHARE) }
             }
-            (None, MetadataGc::WhenEmpty { share: of_design }) => {
-                MetadataGc::WhenEmpty { share: share.unwrap_or(of_design) }
+            (None, MetadataGc::WhenEmpty { max_metadata_share: of_design }) => {
+                MetadataGc::WhenEmpty { max_metadata_share: share.unwrap_or(of_design) }
             }
         };
-        GcOptions { metadata, ..own }
+        GcOptions { metadata_gc: metadata, ..own }
     }
 }
 
 /// Returns the number of inner nodes of the directory tree over all translation pages. A node holds as many addresses
 /// as a translation page.
-fn inner_nodes(resolved: &ResolvedDevice) -> u32 {
+fn inner_node_count(resolved: &ResolvedDevice) -> u32 {
     let addresses = resolved.geometry.page_bytes / 4;
     resolved.logical_pages.div_ceil(addresses).div_ceil(addresses)
 }

@@ -42,11 +42,11 @@ pub struct Origin {
 }
 
 impl Origin {
-    fn at(source: Source, place: &str) -> Self {
+    fn at_place(source: Source, place: &str) -> Self {
         Self { source, place: Some(place.to_owned()) }
     }
 
-    const fn of(source: Source) -> Self {
+    const fn of_kind(source: Source) -> Self {
         Self { source, place: None }
     }
 }
@@ -90,7 +90,7 @@ impl Origins {
             let Some(keys) = keys.get_ref().as_table() else { continue };
             for key in keys.keys() {
                 let line = text[..key.span().start].matches('\n').count() + 1;
-                let origin = Origin::at(Source::File, &format!("{name}:{line}"));
+                let origin = Origin::at_place(Source::File, &format!("{name}:{line}"));
                 origins.0.insert(format!("{}.{}", section.get_ref(), key.get_ref()), origin);
             }
         }
@@ -100,12 +100,12 @@ impl Origins {
     /// Notes that a setting (`section.key=value`) sets a value.
     pub(crate) fn note_setting(&mut self, setting: &str) {
         let key = setting.split('=').next().unwrap_or_default().trim();
-        self.0.insert(key.to_owned(), Origin::of(Source::Set));
+        self.0.insert(key.to_owned(), Origin::of_kind(Source::Set));
     }
 }
 
 /// Returns the values of a configuration by key (`section.key`), without absent ones.
-fn values(config: &Config) -> BTreeMap<String, toml::Value> {
+fn values_by_key(config: &Config) -> BTreeMap<String, toml::Value> {
     let sections = toml::Table::try_from(config).expect("a configuration is plain data");
     let keys = |(section, keys): (String, toml::Value)| {
         let keys = if let toml::Value::Table(keys) = keys { keys } else { toml::Table::new() };
@@ -119,17 +119,19 @@ impl Config {
     /// configuration as the run used it ([`Config::with_effective_values`]). Keys of which the value is the default are
     /// absent.
     pub fn origins(&self, effective: &Self, design: &str) -> BTreeMap<String, Origin> {
-        let default = values(&Self::default());
+        let default = values_by_key(&Self::default());
         let mut origins = self.origins.0.clone();
         let parts = self.all_parts(design).map(|parts| Self { parts, ..Self::default() });
-        for key in parts.iter().flat_map(values).map(|(key, _)| key).filter(|key| key.starts_with("parts.")) {
-            origins.entry(key).or_insert_with(|| Origin::at(Source::Design, design));
+        for key in
+            parts.iter().flat_map(values_by_key).map(|(key, _)| key).filter(|key| key.starts_with("parts."))
+        {
+            origins.entry(key).or_insert_with(|| Origin::at_place(Source::Design, design));
         }
         if self.device.over_provisioning.is_none() && self.device.logical_pages.is_none() {
-            let preset = Origin::at(Source::Preset, self.preset_name());
+            let preset = Origin::at_place(Source::Preset, self.preset_name());
             origins.insert("device.over_provisioning".to_owned(), preset);
         }
-        for (key, value) in values(effective) {
+        for (key, value) in values_by_key(effective) {
             if !origins.contains_key(&key)
                 && default.get(&key) != Some(&value)
                 && let Some(origin) = self.resolved_origin(&key, effective)
@@ -146,21 +148,21 @@ impl Config {
 
     /// Returns where a run took the value of an absent setting from; `None` if it is the default.
     fn resolved_origin(&self, key: &str, effective: &Self) -> Option<Origin> {
-        let derived = |from: &str| Some(Origin::at(Source::Derived, from));
-        let input = Some(Origin::of(Source::Input));
+        let derived = |from: &str| Some(Origin::at_place(Source::Derived, from));
+        let input = Some(Origin::of_kind(Source::Input));
         match key {
             "device.blocks_per_plane" | "device.logical_pages" if self.is_sized_to_input() => input,
             "device.reserve_blocks" if self.is_sized_to_input() => derived("gc.low_blocks"),
             "device.logical_pages" => derived("device.over_provisioning"),
             "device.striping" => {
-                self.timing.multi_plane.then(|| Origin::at(Source::Derived, "timing.multi_plane"))
+                self.timing.multi_plane.then(|| Origin::at_place(Source::Derived, "timing.multi_plane"))
             }
             "gc.low_blocks" if self.gc.free_share.is_some() => derived("gc.free_share"),
             "gc.low_blocks" => derived("device.blocks_per_plane"),
             "buffer.pages" if effective.buffer.pages != Some(0) => derived("device.page_bytes"),
             "precondition.overwrite" => derived("precondition.mode"),
             "replay.arrival" => input,
-            "device.preset" if self.preset_name() != AUTO_PRESET => Some(Origin::of(Source::Set)),
+            "device.preset" if self.preset_name() != AUTO_PRESET => Some(Origin::of_kind(Source::Set)),
             "device.preset"
             | "device.reserve_blocks"
             | "device.factory_bad_share"
@@ -174,9 +176,9 @@ impl Config {
             | "replay.seed"
             | "replay.time_scale"
             | "replay.queue_depth" => None,
-            _ if key.starts_with("device.") => Some(Origin::at(Source::Preset, self.preset_name())),
+            _ if key.starts_with("device.") => Some(Origin::at_place(Source::Preset, self.preset_name())),
             // A program built the configuration without reading it.
-            _ => Some(Origin::of(Source::Set)),
+            _ => Some(Origin::of_kind(Source::Set)),
         }
     }
 }

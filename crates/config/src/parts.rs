@@ -14,7 +14,7 @@ use wearwell::content::SchemeKind;
 use wearwell::content::recycle::HistoryScope;
 use wearwell::design::{self, ChunkDesign, ContentParts, MappingPart, Parts, Persistence, SharingDesign};
 use wearwell::gc::MetadataGc;
-use wearwell::mapping::{CachedOptions, DirectoryPart, Identification};
+use wearwell::mapping::{CachedOptions, DirectoryPart, InvalidPageIdentification};
 use wearwell::sharing::counts::ReferenceCountForm;
 use wearwell::sharing::reverse_map::ReverseMapPart;
 use wearwell::validity::ValidityPart;
@@ -50,7 +50,7 @@ pub enum ContentName {
 }
 
 /// The content mechanisms of the five papers, in the order in which lists name them.
-const OF_PAPERS: [ContentName; 5] =
+const PAPER_MECHANISMS: [ContentName; 5] =
     [ContentName::RECYCLE, ContentName::Remap, ContentName::DEDUP, ContentName::DELTA, ContentName::COMPRESS];
 
 impl ContentName {
@@ -65,7 +65,7 @@ impl ContentName {
 
     /// Returns all content mechanisms, in the order in which lists name them: those of the papers, then the others.
     pub fn all_names() -> impl Iterator<Item = Self> + Clone {
-        OF_PAPERS.into_iter().chain(filters().map(Self::Mechanism))
+        PAPER_MECHANISMS.into_iter().chain(mechanisms_without_options().map(Self::Mechanism))
     }
 
     /// Returns the content mechanism (deduplication, recycling, delta encoding, compression and so on) called `name`,
@@ -93,13 +93,13 @@ impl ContentName {
     }
 
     /// Returns the position of the content mechanism in the order of [`Self::all_names`].
-    fn place(self) -> usize {
+    fn list_position(self) -> usize {
         Self::all_names().take_while(|&other| other != self).count()
     }
 }
 
 /// Returns the content mechanisms that keep nothing on flash and have no options.
-fn filters() -> impl Iterator<Item = SchemeKind> + Clone {
+fn mechanisms_without_options() -> impl Iterator<Item = SchemeKind> + Clone {
     SchemeKind::ALL.into_iter().filter(|kind| kind.is_stateless())
 }
 
@@ -111,7 +111,7 @@ impl PartialOrd for ContentName {
 
 impl Ord for ContentName {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.place().cmp(&other.place())
+        self.list_position().cmp(&other.list_position())
     }
 }
 
@@ -124,7 +124,7 @@ impl Serialize for ContentName {
 impl<'de> Deserialize<'de> for ContentName {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let name = String::deserialize(deserializer)?;
-        Self::from_name(&name).ok_or_else(|| serde::de::Error::custom(unknown(&name)))
+        Self::from_name(&name).ok_or_else(|| serde::de::Error::custom(unknown_mechanism_error(&name)))
     }
 }
 
@@ -145,7 +145,7 @@ impl JsonSchema for ContentName {
 }
 
 /// Returns the error about a content mechanism that does not exist.
-fn unknown(word: &str) -> ConfigError {
+fn unknown_mechanism_error(word: &str) -> ConfigError {
     ConfigError::unknown_name(
         "content mechanism",
         word,
@@ -178,7 +178,7 @@ impl TryFrom<WrittenList> for ContentList {
         };
         let mut names = Vec::new();
         for word in &words {
-            names.push(ContentName::from_name(word).ok_or_else(|| unknown(word))?);
+            names.push(ContentName::from_name(word).ok_or_else(|| unknown_mechanism_error(word))?);
         }
         Ok(Self::of_names(&names))
     }
@@ -245,20 +245,20 @@ impl SurvivalName {
             Self::OobScan => Persistence::OobScan,
             Self::Battery => Persistence::BatteryRam,
             Self::BatteryFlush => Persistence::BatteryFlush,
-            Self::Backward => Persistence::BackwardScan { synchronises: false },
-            Self::BackwardSynchronising => Persistence::BackwardScan { synchronises: true },
+            Self::Backward => Persistence::BackwardScan { writes_map_before_requests: false },
+            Self::BackwardSynchronising => Persistence::BackwardScan { writes_map_before_requests: true },
             Self::NvramEntries => Persistence::NvramEntries,
             Self::NvramMap => Persistence::NvramMap,
         }
     }
 
-    fn of(persistence: Persistence) -> Self {
+    fn of_persistence(persistence: Persistence) -> Self {
         match persistence {
             Persistence::OobScan => Self::OobScan,
             Persistence::BatteryRam => Self::Battery,
             Persistence::BatteryFlush => Self::BatteryFlush,
-            Persistence::BackwardScan { synchronises: false } => Self::Backward,
-            Persistence::BackwardScan { synchronises: true } => Self::BackwardSynchronising,
+            Persistence::BackwardScan { writes_map_before_requests: false } => Self::Backward,
+            Persistence::BackwardScan { writes_map_before_requests: true } => Self::BackwardSynchronising,
             Persistence::NvramEntries => Self::NvramEntries,
             Persistence::NvramMap => Self::NvramMap,
         }
@@ -322,7 +322,7 @@ impl Config {
         let is_another = asked.content.is_some() || asked.map.is_some() || asked.reverse_map.is_some();
         match asked.survives {
             Some(name) => parts.persistence = name.persistence(),
-            None if is_another => parts.persistence = parts.usual_persistence(),
+            None if is_another => parts.persistence = parts.default_persistence(),
             None => {}
         }
     }
@@ -342,7 +342,7 @@ impl Config {
             sharing: shares.then(|| self.sharing_part(deduplicates, own.sharing, resolved)),
             delta: list.contains(ContentName::DELTA).then(|| self.delta_design(resolved)),
             chunks: list.contains(ContentName::COMPRESS).then(ChunkDesign::default),
-            stateless_mechanisms: filters()
+            stateless_mechanisms: mechanisms_without_options()
                 .filter(|&kind| list.contains(ContentName::Mechanism(kind)))
                 .collect(),
         }
@@ -367,7 +367,7 @@ impl Config {
         };
         let eager = CachedOptions::of_entries(entries);
         let lazy = CachedOptions {
-            identification: Identification::AtSynchronisation,
+            identification: InvalidPageIdentification::AtSynchronisation,
             makes_checkpoints: true,
             ..eager
         };
@@ -399,7 +399,7 @@ impl Config {
     /// Never: the parts of a design have names.
     pub fn all_parts(&self, design: &str) -> Result<PartsConfig, ConfigError> {
         let resolved = Self::default().resolve_device(LARGE_DRIVE_PAGES)?;
-        let mut file = table_of(&self.design_parts(design, &resolved)?, resolved.logical_pages);
+        let mut file = toml_sections_of(&self.design_parts(design, &resolved)?, resolved.logical_pages);
         let parts = file.remove("parts").expect("a design has parts");
         Ok(parts.try_into().expect("parts have the names of the section"))
     }
@@ -418,7 +418,7 @@ impl Config {
         let head = format!(
             "# {design}: {source}\n# Save it as {design}.toml, and: wearwell replay TRACE --config {design}.toml\n\n"
         );
-        let mut file = table_of(&parts, resolved.logical_pages);
+        let mut file = toml_sections_of(&parts, resolved.logical_pages);
         if let Some(least) = Self::least_cache_entries(design) {
             let mapping = file.entry("mapping").or_insert_with(|| toml::Table::new().into());
             let section = mapping.as_table_mut().expect("a section is a table");
@@ -432,11 +432,11 @@ impl Config {
 const LARGE_DRIVE_PAGES: u64 = 1 << 24;
 
 /// Returns the name of a design's part as a TOML value of a configuration file.
-fn name_of(name: impl Serialize) -> toml::Value {
+fn toml_name_of(name: impl Serialize) -> toml::Value {
     toml::Value::try_from(name).expect("a name is a string")
 }
 
-fn content_list(content: &ContentParts) -> ContentList {
+fn content_list_of(content: &ContentParts) -> ContentList {
     let ContentParts { recycle, sharing, delta, chunks, stateless_mechanisms: filters } = content;
     let deduplicates = sharing.is_some_and(|sharing| sharing.dedup.is_some());
     let present = [
@@ -461,23 +461,23 @@ fn reverse_map_name(part: ReverseMapPart) -> ReverseMapName {
 }
 
 /// Returns the parts of a design and their options as the TOML sections of a configuration file.
-fn table_of(parts: &Parts, logical_pages: u32) -> toml::Table {
+fn toml_sections_of(parts: &Parts, logical_pages: u32) -> toml::Table {
     let mut file = toml::Table::new();
     let mut set = |section: &str, key: &str, value: toml::Value| {
         let entry = file.entry(section).or_insert_with(|| toml::Table::new().into());
         entry.as_table_mut().expect("a section is a table").insert(key.to_owned(), value);
     };
-    let list = content_list(&parts.content);
+    let list = content_list_of(&parts.content);
     let list = list.0.iter().map(|name| toml::Value::String(name.name().into()));
     set("parts", "content", toml::Value::Array(list.collect()));
-    set("parts", "survives", name_of(SurvivalName::of(parts.persistence)));
+    set("parts", "survives", toml_name_of(SurvivalName::of_persistence(parts.persistence)));
     if let Some(recycle) = &parts.content.recycle
         && recycle.options.history == HistoryScope::Store
     {
-        set("recycle", "history", name_of(HistoryName::Store));
+        set("recycle", "history", toml_name_of(HistoryName::Store));
     }
     if let Some(sharing) = parts.content.sharing {
-        set("parts", "reverse_map", name_of(reverse_map_name(sharing.reverse_map)));
+        set("parts", "reverse_map", toml_name_of(reverse_map_name(sharing.reverse_map)));
         if sharing.reference_counts == ReferenceCountForm::Sparse {
             set("remap", "sparse_counts", true.into());
         }
@@ -492,11 +492,11 @@ fn table_of(parts: &Parts, logical_pages: u32) -> toml::Table {
         ValidityPart::Log => ValidityName::Log,
         ValidityPart::Gecko(_) => ValidityName::Gecko,
     };
-    set("parts", "validity", name_of(validity));
+    set("parts", "validity", toml_name_of(validity));
     let map = match parts.mapping {
         MappingPart::Flat => MapName::Flat,
         MappingPart::Cached(cache) | MappingPart::Journalled { cache, .. } => {
-            let is_lazy = cache.identification == Identification::AtSynchronisation;
+            let is_lazy = cache.identification == InvalidPageIdentification::AtSynchronisation;
             if let Some(dirty) = cache.max_dirty_entries {
                 let tenths = (10.0 * f64::from(dirty) / f64::from(cache.cache_entries)).round();
                 set("mapping", "dirty_share", (tenths / 10.0).into());
@@ -510,9 +510,9 @@ fn table_of(parts: &Parts, logical_pages: u32) -> toml::Table {
             if is_lazy { MapName::Lazy } else { MapName::Cached }
         }
     };
-    set("parts", "map", name_of(map));
-    if let MetadataGc::WhenEmpty { share } = parts.gc.metadata {
-        set("gc", "metadata", name_of(MetadataName::WhenEmpty));
+    set("parts", "map", toml_name_of(map));
+    if let MetadataGc::WhenEmpty { max_metadata_share: share } = parts.gc.metadata_gc {
+        set("gc", "metadata", toml_name_of(MetadataName::WhenEmpty));
         set("gc", "metadata_share", share.into());
     }
     file

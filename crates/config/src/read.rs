@@ -55,7 +55,7 @@ impl ConfigError {
         Self::UnknownName {
             what,
             name: name.to_owned(),
-            suggestion: suggestion(name, &known),
+            suggestion: nearest_name_question(name, &known),
             known: known.join(", "),
         }
     }
@@ -65,26 +65,29 @@ impl Config {
     /// Builds a configuration from an optional file and settings of the form `key=value`.
     ///
     /// # Errors
-    /// [`ConfigError::Unreadable`], and the errors of [`Self::from_parts`].
+    /// [`ConfigError::Unreadable`], and the errors of [`Self::from_text_and_settings`].
     pub fn read(file: Option<&Path>, settings: &[String]) -> Result<Self, ConfigError> {
-        let Some(path) = file else { return Self::from_parts(None, settings) };
+        let Some(path) = file else { return Self::from_text_and_settings(None, settings) };
         let text = std::fs::read_to_string(path);
         let text = text.map_err(|source| ConfigError::Unreadable { file: path.to_owned(), source })?;
-        Self::from_parts(Some((&path.display().to_string(), &text)), settings)
+        Self::from_text_and_settings(Some((&path.display().to_string(), &text)), settings)
     }
 
     /// Builds a configuration from an optional file (its name and text) and settings of the form `key=value`.
     ///
     /// # Errors
     /// [`ConfigError::Toml`] with file and line, or with the setting.
-    pub fn from_parts(file: Option<(&str, &str)>, settings: &[String]) -> Result<Self, ConfigError> {
+    pub fn from_text_and_settings(
+        file: Option<(&str, &str)>,
+        settings: &[String],
+    ) -> Result<Self, ConfigError> {
         let mut table = match file {
             Some((name, text)) => read_file(name, text)?,
             None => toml::Table::new(),
         };
         let mut origins = file.map(|(name, text)| Origins::of_config_file(name, text)).unwrap_or_default();
         for setting in settings {
-            apply(&mut table, setting)?;
+            apply_setting(&mut table, setting)?;
             origins.note_setting(setting);
         }
         let place = || "configuration".to_owned();
@@ -103,7 +106,7 @@ impl Config {
 
 /// Returns `(did you mean "x"?)` for the most similar known name, or an empty text if none is similar. A name with
 /// one letter wrong, missing or exchanged always counts as similar; otherwise similarity weighs common beginnings.
-fn suggestion(name: &str, known: &[&str]) -> String {
+fn nearest_name_question(name: &str, known: &[&str]) -> String {
     let similarity = |near: &str| match strsim::damerau_levenshtein(name, near) {
         0 | 1 => 1.0,
         _ => strsim::jaro_winkler(name, near),
@@ -128,7 +131,7 @@ fn read_file(name: &str, text: &str) -> Result<toml::Table, ConfigError> {
 
 /// Sets one key `section.key` of the table to the value in `setting` (`section.key=value`). A value that is no TOML
 /// literal becomes a string.
-fn apply(table: &mut toml::Table, setting: &str) -> Result<(), ConfigError> {
+fn apply_setting(table: &mut toml::Table, setting: &str) -> Result<(), ConfigError> {
     let refuse = |message: &str| ConfigError::Toml {
         place: format!("setting `{setting}`"),
         message: message.to_owned(),
@@ -136,7 +139,7 @@ fn apply(table: &mut toml::Table, setting: &str) -> Result<(), ConfigError> {
     let (key, value) = setting.split_once('=').ok_or_else(|| refuse("a setting is `section.key=value`"))?;
     let (section, key) =
         key.trim().split_once('.').ok_or_else(|| refuse("a key is `section.key`, as `gc.policy`"))?;
-    let value = literal(value.trim());
+    let value = parse_literal(value.trim());
     let single = toml::Table::from_iter([(key.to_owned(), value)]);
     let alone = toml::Table::from_iter([(section.to_owned(), toml::Value::Table(single.clone()))]);
     let _: Config = alone.try_into().map_err(|error| toml_error(format!("setting `{setting}`"), &error))?;
@@ -149,7 +152,7 @@ fn apply(table: &mut toml::Table, setting: &str) -> Result<(), ConfigError> {
 
 /// Parses the value of a setting as a TOML literal. A word is a string, even if TOML takes it for a number (`inf`,
 /// `nan`).
-fn literal(text: &str) -> toml::Value {
+fn parse_literal(text: &str) -> toml::Value {
     let is_word =
         text.chars().all(|c| c.is_ascii_alphabetic() || c == '-') && text != "true" && text != "false";
     let parsed: Result<toml::Table, _> = toml::from_str(&format!("value = {text}"));
@@ -167,7 +170,9 @@ fn toml_error(place: String, error: &toml::de::Error) -> ConfigError {
     let message = error.message().to_owned();
     let mut quoted = message.split('`').skip(1).step_by(2);
     let near = match quoted.next() {
-        Some(name) if message.starts_with("unknown") => suggestion(name, &quoted.collect::<Vec<_>>()),
+        Some(name) if message.starts_with("unknown") => {
+            nearest_name_question(name, &quoted.collect::<Vec<_>>())
+        }
         _ => String::new(),
     };
     ConfigError::Toml { place, message: message + &near }

@@ -39,7 +39,7 @@ pub struct ResolvedDevice {
 impl ResolvedDevice {
     /// Returns the number of physical pages without the reserve blocks, that is the exported pages and the
     /// over-provisioning.
-    pub fn shared_pages(&self) -> u64 {
+    pub fn exported_and_spare_pages(&self) -> u64 {
         self.geometry.pages() - reserve_pages(&self.geometry, self.reserve_blocks)
     }
 }
@@ -75,20 +75,25 @@ impl Config {
     /// # Errors
     /// Unknown preset, impossible geometry, a value out of range, or settings that contradict each other.
     pub fn resolve_device(&self, footprint_pages: u64) -> Result<ResolvedDevice, ConfigError> {
-        self.require_ranges()?;
+        self.require_values_in_range()?;
         self.require_timing_for_throttling()?;
         self.require_map_for_journal()?;
         let name = self.device.preset.as_deref().unwrap_or(AUTO_PRESET);
-        let device = if name == AUTO_PRESET { auto_device(footprint_pages) } else { named_device(name)? };
-        let geometry = self.layout(&device.geometry).checked()?;
+        let device =
+            if name == AUTO_PRESET { auto_device(footprint_pages) } else { device_preset_named(name)? };
+        let geometry = self.configured_geometry(&device.geometry).checked()?;
         let fit = self.device.fit.or(self.is_sized_to_input().then_some(1.0));
         let spare = self.device.over_provisioning.unwrap_or(device.over_provisioning);
         let exported = exported_share(spare, self.device.over_provisioning_of.unwrap_or_default())?;
         let (geometry, reserve_blocks) = match fit {
             Some(fit) => {
-                let fitting =
-                    Fitting { footprint_pages, fit, exported, gc_free_share: self.gc_free_share(&device) };
-                self.fitted(&geometry, &fitting)?
+                let fitting = FitRequest {
+                    footprint_pages,
+                    touched_share: fit,
+                    exported_share: exported,
+                    gc_free_share: self.gc_free_share(&device),
+                };
+                self.fit_to_footprint(&geometry, &fitting)?
             }
             None => (geometry, self.device.reserve_blocks.unwrap_or(0.0)),
         };
@@ -104,7 +109,12 @@ impl Config {
         let logical_pages = u32::try_from(logical)
             .map_err(|_| ConfigError::InvalidValue(format!("{logical} logical pages: at most 2^32 - 1")))?;
         if let Some(asked) = self.device.fit.filter(|_| name != AUTO_PRESET) {
-            require_fit(name, asked, footprint_pages, logical * u64::from(geometry.page_bytes) / 4096)?;
+            require_reachable_fit(
+                name,
+                asked,
+                footprint_pages,
+                logical * u64::from(geometry.page_bytes) / 4096,
+            )?;
         }
         let gc = self.gc_options(&geometry, device.gc_free_share)?;
         Ok(ResolvedDevice {
@@ -125,7 +135,7 @@ impl Config {
     }
 
     /// Refuses configuration values out of their range, for numbers that no other check covers.
-    fn require_ranges(&self) -> Result<(), ConfigError> {
+    fn require_values_in_range(&self) -> Result<(), ConfigError> {
         const LONGEST_US: f64 = 1e9;
         let (device, timing) = (&self.device, &self.timing);
         let replay = &self.replay;
@@ -220,7 +230,7 @@ impl Config {
         Ok(())
     }
 
-    fn layout(&self, base: &Geometry) -> Geometry {
+    fn configured_geometry(&self, base: &Geometry) -> Geometry {
         let device = &self.device;
         Geometry {
             channels: device.channels.unwrap_or(base.channels),
@@ -256,14 +266,14 @@ impl Config {
             ));
         }
         let pool_blocks = geometry.blocks_per_plane as f64;
-        let low_blocks = self.low_blocks(geometry.blocks_per_plane, share);
+        let low_blocks = self.gc_threshold_blocks(geometry.blocks_per_plane, share);
         Ok(GcOptions {
             policy: self.gc.victim_policy(),
-            low_blocks,
-            urgent_blocks: GC_RESERVE_BLOCKS,
-            background_blocks: (pool_blocks * background) as u32,
+            low_free_blocks: low_blocks,
+            urgent_free_blocks: GC_RESERVE_BLOCKS,
+            background_free_blocks: (pool_blocks * background) as u32,
             tie_break: self.gc.ties.into(),
-            metadata: MetadataGc::default(),
+            metadata_gc: MetadataGc::default(),
             wear: WearOptions {
                 dynamic_leveling: self.wear.dynamic,
                 static_gap_erases: self.wear.static_gap,
@@ -276,7 +286,7 @@ impl Config {
 
     /// Returns the number of free blocks of a pool (a plane, or the planes of a superblock) at or below which GC runs:
     /// the configured number, or a share of the pool.
-    fn low_blocks(&self, pool_blocks: u32, share: f64) -> u32 {
+    fn gc_threshold_blocks(&self, pool_blocks: u32, share: f64) -> u32 {
         let of_share = (f64::from(pool_blocks) * share) as u32;
         match (self.gc.low_blocks, self.gc.free_share) {
             (Some(blocks), None) => blocks,
@@ -290,8 +300,13 @@ impl Config {
 
     /// Returns the geometry with enough blocks per plane to export `footprint / fit` pages, and how many of these
     /// blocks are the reserve.
-    fn fitted(&self, geometry: &Geometry, fitting: &Fitting) -> Result<(Geometry, f64), ConfigError> {
-        let Fitting { footprint_pages, fit, exported, gc_free_share } = *fitting;
+    fn fit_to_footprint(
+        &self,
+        geometry: &Geometry,
+        fitting: &FitRequest,
+    ) -> Result<(Geometry, f64), ConfigError> {
+        let FitRequest { footprint_pages, touched_share: fit, exported_share: exported, gc_free_share } =
+            *fitting;
         if !(fit > 0.0 && fit <= 1.0) {
             return Err(ConfigError::InvalidValue(format!(
                 "device.fit is {fit}; it must be above 0 and at most 1"
@@ -319,7 +334,7 @@ impl Config {
         let mut reserve = 0.0;
         // The threshold may be a share of all blocks, including the reserve, so the reserve is computed iteratively.
         for _ in 0..8 {
-            let low = self.low_blocks((per_plane + reserve).ceil() as u32, gc_free_share);
+            let low = self.gc_threshold_blocks((per_plane + reserve).ceil() as u32, gc_free_share);
             reserve = blocks_kept_by_gc(low).max(for_metadata);
         }
         reserve
@@ -349,11 +364,11 @@ impl Config {
         };
         self.replace_parts(&mut parts, resolved);
         parts.gc = self.metadata_gc(parts.gc);
-        parts.survey = self.recovery.blocks.block_survey();
+        parts.block_survey = self.recovery.blocks.block_survey();
         if let (Some(delta), MappingPart::Cached(_)) = (&mut parts.content.delta, parts.mapping)
             && design != "delta"
         {
-            delta.heat_entries.get_or_insert(Self::heat_entries(resolved));
+            delta.heat_entries.get_or_insert(Self::access_count_entries(resolved));
         }
         Ok(parts)
     }
@@ -391,7 +406,7 @@ impl Config {
             BufferOrder::Fifo => BufferPolicy::Fifo,
             BufferOrder::Slru => BufferPolicy::Slru,
         };
-        BufferOptions { pages: self.buffer.pages.unwrap_or(0), policy }
+        BufferOptions { capacity_pages: self.buffer.pages.unwrap_or(0), policy }
     }
 
     /// Returns the write buffer of a replay on a device of this layout: the configured one, or the default for the page
@@ -399,7 +414,7 @@ impl Config {
     pub fn write_buffer_options(&self, geometry: &Geometry) -> BufferOptions {
         let joins_small_writes = u64::from(geometry.page_bytes) > PAGE_BYTES;
         let default = if joins_small_writes { BUFFER_PAGES_PER_PLANE * geometry.planes() } else { 0 };
-        BufferOptions { pages: self.buffer.pages.unwrap_or(default), ..self.configured_buffer() }
+        BufferOptions { capacity_pages: self.buffer.pages.unwrap_or(default), ..self.configured_buffer() }
     }
 
     /// Returns whether a replay has a write buffer. Only the configuration and the preset decide it, not the input.
@@ -417,7 +432,7 @@ const BUFFER_PAGES_PER_PLANE: u32 = 4;
 
 impl GcConfig {
     /// Returns the number of random blocks that the GC policy `d-choices` compares (default 10).
-    pub(super) fn d_choices(&self) -> u32 {
+    pub(super) fn random_victim_candidates(&self) -> u32 {
         self.d.unwrap_or(10)
     }
 
@@ -425,8 +440,8 @@ impl GcConfig {
         match self.policy {
             Policy::Greedy => VictimPolicy::Greedy,
             Policy::CostBenefit => VictimPolicy::CostBenefit,
-            Policy::DChoices => VictimPolicy::DChoices { d: self.d_choices() },
-            Policy::Random => VictimPolicy::DChoices { d: 1 },
+            Policy::DChoices => VictimPolicy::DChoices { choices: self.random_victim_candidates() },
+            Policy::Random => VictimPolicy::DChoices { choices: 1 },
             Policy::Fifo => VictimPolicy::Fifo,
             Policy::RcGc => VictimPolicy::RecycleAware,
             Policy::DeadBytes => VictimPolicy::DeadBytes,
@@ -434,7 +449,7 @@ impl GcConfig {
     }
 }
 
-fn named_device(name: &str) -> Result<preset::DevicePreset, ConfigError> {
+fn device_preset_named(name: &str) -> Result<preset::DevicePreset, ConfigError> {
     preset::preset_by_name(name).ok_or_else(|| {
         let presets = preset::all_presets();
         ConfigError::unknown_name(
@@ -494,12 +509,12 @@ pub fn blocks_kept_by_gc(low_blocks: u32) -> f64 {
 
 /// The requirements to which a device is resized: touched pages, their share of the exported pages, exported share, and
 /// free blocks of GC.
-struct Fitting {
+struct FitRequest {
     /// Pages of 4 KiB that the input touches.
     footprint_pages: u64,
-    fit: f64,
+    touched_share: f64,
     /// Share of the physical pages that is exported, not counting the reserve blocks.
-    exported: f64,
+    exported_share: f64,
     gc_free_share: f64,
 }
 
@@ -510,7 +525,12 @@ fn reserve_pages(geometry: &Geometry, reserve_blocks: f64) -> u64 {
 
 /// Refuses `device.fit` if even the smallest device of the preset is so large that the footprint fills at most half of
 /// the requested share.
-fn require_fit(preset: &str, fit: f64, footprint_pages: u64, exported_4k: u64) -> Result<(), ConfigError> {
+fn require_reachable_fit(
+    preset: &str,
+    fit: f64,
+    footprint_pages: u64,
+    exported_4k: u64,
+) -> Result<(), ConfigError> {
     let reached = footprint_pages as f64 / exported_4k as f64;
     if reached > fit / 2.0 {
         return Ok(());

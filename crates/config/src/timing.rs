@@ -140,7 +140,10 @@ impl TimingConfig {
             read_priority: self.read_priority || self.suspend,
             gc_yields: self.gc_yields,
             gc_backlog_ops: self.gc_backlog_ops.unwrap_or(u32::MAX),
-            free_blocks: self.gc_backlog_ops.is_none().then(|| self.free_blocks(geometry, low_blocks)),
+            free_blocks: self
+                .gc_backlog_ops
+                .is_none()
+                .then(|| self.free_blocks_per_array(geometry, low_blocks)),
             gc_holds_reads: self.gc_holds_reads,
             blocking_gc: self.blocking_gc,
             suspension: self.suspend.then(|| SuspensionOptions {
@@ -159,7 +162,7 @@ impl TimingConfig {
 
     /// Returns how many blocks GC keeps free in an array (a unit that works independently: die or plane): `low_blocks`
     /// for each plane.
-    fn free_blocks(&self, geometry: &Geometry, low_blocks: u32) -> FreeBlocksPerArray {
+    fn free_blocks_per_array(&self, geometry: &Geometry, low_blocks: u32) -> FreeBlocksPerArray {
         let planes = if self.independent_planes { 1 } else { geometry.planes_per_die };
         FreeBlocksPerArray { blocks: low_blocks * planes, pages_per_block: geometry.pages_per_block }
     }

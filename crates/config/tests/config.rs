@@ -10,20 +10,20 @@ use wearwell_config::{Arrival, Config, ConfigError, DeviceConfig, Policy, Recycl
 
 const GIB: u64 = 1 << 30;
 
-fn settings(list: &[&str]) -> Vec<String> {
+fn to_settings(list: &[&str]) -> Vec<String> {
     list.iter().map(|&setting| setting.to_owned()).collect()
 }
 
-fn of_settings(list: &[&str]) -> Config {
-    Config::from_parts(None, &settings(list)).unwrap()
+fn config_of_settings(list: &[&str]) -> Config {
+    Config::from_text_and_settings(None, &to_settings(list)).unwrap()
 }
 
-fn of_file(text: &str) -> Result<Config, ConfigError> {
-    Config::from_parts(Some(("drive.toml", text)), &[])
+fn config_of_file(text: &str) -> Result<Config, ConfigError> {
+    Config::from_text_and_settings(Some(("drive.toml", text)), &[])
 }
 
 fn resolve(list: &[&str]) -> Result<ResolvedDevice, ConfigError> {
-    of_settings(list).resolve_device(10_000)
+    config_of_settings(list).resolve_device(10_000)
 }
 
 /// Returns the message with which a configuration is refused.
@@ -32,7 +32,7 @@ fn sentence<T: std::fmt::Debug>(result: Result<T, ConfigError>) -> String {
 }
 
 #[track_caller]
-fn assert_says(sentence: &str, parts: &[&str]) {
+fn assert_contains_all(sentence: &str, parts: &[&str]) {
     for part in parts {
         assert!(sentence.contains(part), "`{part}` is missing in: {sentence}");
     }
@@ -40,42 +40,42 @@ fn assert_says(sentence: &str, parts: &[&str]) {
 
 #[test]
 fn an_unknown_key_in_a_file_is_refused_with_its_line_and_the_nearest_name() {
-    let refused = sentence(of_file("[gc]\nlow_blocks = 3\npolicie = \"fifo\"\n"));
-    assert_says(&refused, &["drive.toml:3:", "`policie`", "did you mean `policy`?"]);
+    let refused = sentence(config_of_file("[gc]\nlow_blocks = 3\npolicie = \"fifo\"\n"));
+    assert_contains_all(&refused, &["drive.toml:3:", "`policie`", "did you mean `policy`?"]);
 }
 
 #[test]
 fn an_unknown_section_is_refused_with_its_line_and_the_nearest_name() {
-    let refused = sentence(of_file("\n[devise]\npreset = \"lab-8g\"\n"));
-    assert_says(&refused, &["drive.toml:2:", "`devise`", "did you mean `device`?"]);
+    let refused = sentence(config_of_file("\n[devise]\npreset = \"lab-8g\"\n"));
+    assert_contains_all(&refused, &["drive.toml:2:", "`devise`", "did you mean `device`?"]);
 }
 
 #[test]
-fn an_unknown_value_of_a_closed_set_is_refused_with_the_nearest_one() {
-    let refused = sentence(of_file("[timing]\nmode = \"evnt\"\n"));
-    assert_says(&refused, &["drive.toml:2:", "`evnt`", "did you mean `event`?"]);
+fn an_unknown_named_value_is_refused_with_the_nearest_valid_one() {
+    let refused = sentence(config_of_file("[timing]\nmode = \"evnt\"\n"));
+    assert_contains_all(&refused, &["drive.toml:2:", "`evnt`", "did you mean `event`?"]);
 }
 
 #[test]
 fn a_value_of_the_wrong_kind_is_refused_with_its_line() {
-    let refused = sentence(of_file("[device]\n\nchannels = \"four\"\n"));
-    assert_says(&refused, &["drive.toml:3:", "four", "u32"]);
+    let refused = sentence(config_of_file("[device]\n\nchannels = \"four\"\n"));
+    assert_contains_all(&refused, &["drive.toml:3:", "four", "u32"]);
 }
 
 #[test]
 fn negative_counts_are_refused() {
-    assert_says(&sentence(of_file("[buffer]\npages = -1\n")), &["drive.toml:2:", "-1"]);
+    assert_contains_all(&sentence(config_of_file("[buffer]\npages = -1\n")), &["drive.toml:2:", "-1"]);
 }
 
 #[test]
 fn broken_toml_is_refused_with_its_line() {
-    assert_says(&sentence(of_file("[gc]\npolicy = \n")), &["drive.toml:2:"]);
+    assert_contains_all(&sentence(config_of_file("[gc]\npolicy = \n")), &["drive.toml:2:"]);
 }
 
 #[test]
-fn a_misspelt_setting_names_itself_and_the_nearest_key() {
-    let refused = sentence(Config::from_parts(None, &settings(&["gc.polcy=fifo"])));
-    assert_says(&refused, &["setting `gc.polcy=fifo`", "did you mean `policy`?"]);
+fn the_error_for_a_misspelt_setting_names_it_and_the_nearest_key() {
+    let refused = sentence(Config::from_text_and_settings(None, &to_settings(&["gc.polcy=fifo"])));
+    assert_contains_all(&refused, &["setting `gc.polcy=fifo`", "did you mean `policy`?"]);
 }
 
 #[test]
@@ -88,15 +88,15 @@ fn settings_that_are_not_section_key_value_are_refused() {
         (".policy=1", "unknown field"),
         ("gc.wear.dynamic=true", "unknown field"),
     ] {
-        let refused = sentence(Config::from_parts(None, &settings(&[setting])));
-        assert_says(&refused, &[setting, wanted]);
+        let refused = sentence(Config::from_text_and_settings(None, &to_settings(&[setting])));
+        assert_contains_all(&refused, &[setting, wanted]);
     }
 }
 
 #[test]
 fn only_the_wearwell_design_limits_its_fingerprint_store_by_default() {
     let scope = |design: &str, list: &[&str]| {
-        let config = of_settings(list);
+        let config = config_of_settings(list);
         let parts = config.design_parts(design, &config.resolve_device(10_000).unwrap()).unwrap();
         parts.content.recycle.expect("the design recycles").options.history
     };
@@ -111,7 +111,7 @@ fn only_the_wearwell_design_limits_its_fingerprint_store_by_default() {
 #[test]
 fn a_journal_without_a_map_on_flash_is_refused() {
     let refused = sentence(resolve(&["delta.journal_pages=4"]));
-    assert_says(&refused, &["delta.journal_pages", "delta.cache_entries"]);
+    assert_contains_all(&refused, &["delta.journal_pages", "delta.cache_entries"]);
     assert!(resolve(&["delta.journal_pages=4", "delta.cache_entries=100"]).is_ok());
 }
 
@@ -140,7 +140,7 @@ fn impossible_geometries_are_refused_with_field_and_bound() {
             vec!["32 bits"],
         ),
     ] {
-        assert_says(&sentence(resolve(&list)), &parts);
+        assert_contains_all(&sentence(resolve(&list)), &parts);
     }
 }
 
@@ -154,7 +154,7 @@ fn a_device_with_too_many_planes_is_refused() {
         "device.blocks_per_plane=1",
         "device.pages_per_block=1",
     ]);
-    assert_says(&sentence(refused), &["4294967296 planes", "at most 65536"]);
+    assert_contains_all(&sentence(refused), &["4294967296 planes", "at most 65536"]);
 }
 
 #[test]
@@ -174,17 +174,17 @@ fn over_provisioning_refers_to_logical_or_physical_pages() {
 fn over_provisioning_out_of_range_is_refused() {
     for share in ["0", "-0.1", "+nan", "+inf"] {
         let setting = format!("device.over_provisioning={share}");
-        assert_says(&sentence(resolve(&[&setting])), &["device.over_provisioning is"]);
+        assert_contains_all(&sentence(resolve(&[&setting])), &["device.over_provisioning is"]);
     }
     let all = resolve(&["device.over_provisioning=1.0", "device.over_provisioning_of=physical"]);
-    assert_says(&sentence(all), &["device.over_provisioning is 1", "some, not all"]);
+    assert_contains_all(&sentence(all), &["device.over_provisioning is 1", "some, not all"]);
 }
 
 #[test]
 fn exported_pages_of_zero_or_of_all_flash_are_refused() {
     let refused = resolve(&["device.preset=lab-8g", "device.logical_pages=2097152"]);
-    assert_says(&sentence(refused), &["2097152 logical pages on 2097152 physical pages"]);
-    assert_says(&sentence(resolve(&["device.logical_pages=0"])), &["0 logical pages"]);
+    assert_contains_all(&sentence(refused), &["2097152 logical pages on 2097152 physical pages"]);
+    assert_contains_all(&sentence(resolve(&["device.logical_pages=0"])), &["0 logical pages"]);
     assert_eq!(
         resolve(&["device.preset=lab-8g", "device.logical_pages=1000000"]).unwrap().logical_pages,
         1_000_000
@@ -218,23 +218,23 @@ fn settings_out_of_range_are_refused_not_clamped() {
         "replay.time_scale=-2",
     ] {
         let (name, _) = setting.split_once('=').unwrap();
-        assert_says(&sentence(resolve(&[setting])), &[name]);
+        assert_contains_all(&sentence(resolve(&[setting])), &[name]);
     }
 }
 
 #[test]
 fn an_unknown_device_and_an_unknown_design_are_refused_with_the_nearest_name() {
     let refused = sentence(resolve(&["device.preset=lab-8gb"]));
-    assert_says(&refused, &["unknown device `lab-8gb`", "did you mean `lab-8g`?", "auto", "tlc-1t"]);
+    assert_contains_all(&refused, &["unknown device `lab-8gb`", "did you mean `lab-8g`?", "auto", "tlc-1t"]);
     let config = Config::default();
     let refused = sentence(config.design_parts("pagemap", &config.resolve_device(1000).unwrap()));
-    assert_says(&refused, &["unknown design `pagemap`", "did you mean `page-map`?", "recyclable"]);
+    assert_contains_all(&refused, &["unknown design `pagemap`", "did you mean `page-map`?", "recyclable"]);
 }
 
 #[test]
-fn every_preset_resolves_as_it_is_described() {
+fn every_preset_resolves_to_its_listed_geometry_timing_and_capacity() {
     for device in preset::all_presets() {
-        let config = of_settings(&[&format!("device.preset={}", device.name)]);
+        let config = config_of_settings(&[&format!("device.preset={}", device.name)]);
         let resolved = config.resolve_device(1).unwrap();
         assert_eq!(resolved.preset_name, device.name);
         assert_eq!(resolved.geometry, device.geometry);
@@ -249,7 +249,7 @@ fn every_preset_resolves_as_it_is_described() {
 }
 
 /// Returns a preset's device, the number of its pages and exported pages, and the free blocks at which GC starts.
-fn capacity(name: &str) -> (ResolvedDevice, u64, u64) {
+fn preset_capacity(name: &str) -> (ResolvedDevice, u64, u64) {
     let resolved = resolve(&[&format!("device.preset={name}")]).unwrap();
     let (pages, logical) = (resolved.geometry.pages(), resolved.logical_pages as u64);
     (resolved, pages, logical)
@@ -257,24 +257,24 @@ fn capacity(name: &str) -> (ResolvedDevice, u64, u64) {
 
 #[test]
 fn paper_presets_have_the_capacity_of_their_papers() {
-    let (lx, pages, _) = capacity("lx-40g");
+    let (lx, pages, _) = preset_capacity("lx-40g");
     assert_eq!((pages, lx.geometry.pools()), (10_485_760, 80));
     // 5 % of 2048 blocks per plane.
-    assert_eq!(lx.gc_options.low_blocks, 102);
+    assert_eq!(lx.gc_options.low_free_blocks, 102);
 
-    let (rm, pages, logical) = capacity("rm-36g");
+    let (rm, pages, logical) = preset_capacity("rm-36g");
     assert_eq!((rm.geometry.blocks(), rm.geometry.block_pages()), (576, 16_384));
     assert_eq!((pages, logical), (9 << 20, 8 << 20), "32 GiB exported of 36");
 
-    let (gk, pages, logical) = capacity("gk-2t");
+    let (gk, pages, logical) = preset_capacity("gk-2t");
     assert_eq!((pages, gk.geometry.blocks()), (1 << 29, 1 << 22));
     assert_eq!(logical, (0.7 * (1u64 << 29) as f64) as u64);
 
-    let (_, pages, logical) = capacity("df-64g");
+    let (_, pages, logical) = preset_capacity("df-64g");
     assert_eq!(pages * 4096, 64 * GIB);
     assert_eq!(logical * 4096 / (1 << 20), 45_875, "44.8 GiB in MiB, rounded down");
 
-    let (_, pages, logical) = capacity("il-64g");
+    let (_, pages, logical) = preset_capacity("il-64g");
     assert_eq!(pages * 4096, 64 * GIB);
     assert_eq!(logical, (pages as f64 / 1.07) as u64);
 }
@@ -282,12 +282,15 @@ fn paper_presets_have_the_capacity_of_their_papers() {
 #[test]
 fn settings_accept_strings_with_and_without_quotes_and_blanks() {
     for setting in ["gc.policy=fifo", "gc.policy=\"fifo\"", "gc.policy='fifo'", " gc.policy = fifo "] {
-        assert_eq!(of_settings(&[setting]).gc.policy, Policy::Fifo, "{setting}");
+        assert_eq!(config_of_settings(&[setting]).gc.policy, Policy::Fifo, "{setting}");
     }
     let content = "content.model=dup:share=0.2,theta=0.9";
-    assert_eq!(of_settings(&[content]).content.model.as_deref(), Some("dup:share=0.2,theta=0.9"));
-    let whole =
-        of_settings(&["device.over_provisioning=1", "wear.dynamic=true", "device.blocks_per_plane=1_000"]);
+    assert_eq!(config_of_settings(&[content]).content.model.as_deref(), Some("dup:share=0.2,theta=0.9"));
+    let whole = config_of_settings(&[
+        "device.over_provisioning=1",
+        "wear.dynamic=true",
+        "device.blocks_per_plane=1_000",
+    ]);
     assert_eq!(whole.device.over_provisioning, Some(1.0));
     assert!(whole.wear.dynamic);
     assert_eq!(whole.device.blocks_per_plane, Some(1000));
@@ -296,25 +299,25 @@ fn settings_accept_strings_with_and_without_quotes_and_blanks() {
 /// Regression: the policy name `inf` was read as the number infinity.
 #[test]
 fn the_word_inf_in_a_setting_is_read_as_a_string() {
-    assert_eq!(of_settings(&["recycle.policy=inf"]).recycle.policy, RecyclePolicy::Inf);
+    assert_eq!(config_of_settings(&["recycle.policy=inf"]).recycle.policy, RecyclePolicy::Inf);
 }
 
 #[test]
 fn later_configuration_sources_override_only_the_keys_they_set() {
     let file = "[gc]\npolicy = \"fifo\"\nlow_blocks = 5\n[replay]\nseed = 3\n";
-    let list = settings(&["gc.policy=random", "replay.seed=4", "replay.seed=5"]);
-    let config = Config::from_parts(Some(("drive.toml", file)), &list).unwrap();
+    let list = to_settings(&["gc.policy=random", "replay.seed=4", "replay.seed=5"]);
+    let config = Config::from_text_and_settings(Some(("drive.toml", file)), &list).unwrap();
     assert_eq!((config.gc.policy, config.gc.low_blocks), (Policy::Random, Some(5)));
     assert_eq!(config.seed(), 5);
     // What nothing names comes from the preset or is the default.
     assert_eq!(Config::default().seed(), 1);
-    assert_eq!(config.resolve_device(1000).unwrap().gc_options.low_blocks, 5);
-    assert_eq!(config.resolve_device(1000).unwrap().gc_options.policy, VictimPolicy::DChoices { d: 1 });
+    assert_eq!(config.resolve_device(1000).unwrap().gc_options.low_free_blocks, 5);
+    assert_eq!(config.resolve_device(1000).unwrap().gc_options.policy, VictimPolicy::DChoices { choices: 1 });
 }
 
 #[test]
 fn a_configuration_written_as_toml_is_read_back_equal() {
-    let config = of_settings(&[
+    let config = config_of_settings(&[
         "device.preset=tlc-1t",
         "device.over_provisioning=0.28",
         "device.over_provisioning_of=physical",
@@ -333,7 +336,7 @@ fn a_configuration_written_as_toml_is_read_back_equal() {
         "replay.seed=9223372036854775807",
     ]);
     for config in [config, Config::default()] {
-        assert_eq!(of_file(&config.to_toml()).unwrap(), config);
+        assert_eq!(config_of_file(&config.to_toml()).unwrap(), config);
         let json = serde_json::to_string(&config).unwrap();
         assert_eq!(serde_json::from_str::<Config>(&json).unwrap(), config);
     }
@@ -346,7 +349,7 @@ fn device_fit_sizes_the_device_to_the_footprint() {
         (vec!["device.fit=1.0", "device.preset=bench-8g"], 5_000_000),
         (vec!["device.fit=0.5", "device.preset=tlc-1t"], 10_000_000),
     ] {
-        let resolved = resolve_for(&list, footprint);
+        let resolved = resolved_for_footprint(&list, footprint);
         let fit: f64 = list[0].split_once('=').unwrap().1.parse().unwrap();
         let exported_4k = resolved.logical_pages as u64 * resolved.geometry.page_bytes as u64 / 4096;
         let share = footprint as f64 / exported_4k as f64;
@@ -359,17 +362,17 @@ fn device_fit_sizes_the_device_to_the_footprint() {
     }
 }
 
-fn resolve_for(list: &[&str], footprint: u64) -> ResolvedDevice {
-    of_settings(list).resolve_device(footprint).unwrap()
+fn resolved_for_footprint(list: &[&str], footprint: u64) -> ResolvedDevice {
+    config_of_settings(list).resolve_device(footprint).unwrap()
 }
 
 #[test]
 fn the_auto_device_is_as_large_as_the_input_and_a_preset_is_left_as_it_is() {
-    let auto = resolve_for(&[], 500_000);
+    let auto = resolved_for_footprint(&[], 500_000);
     assert_eq!(auto.preset_name, "auto");
     let share = 500_000.0 / auto.logical_pages as f64;
     assert!((0.999..=1.0).contains(&share), "{share}");
-    let preset = resolve_for(&["device.preset=lab-8g"], 500_000);
+    let preset = resolved_for_footprint(&["device.preset=lab-8g"], 500_000);
     assert_eq!((preset.geometry.pages(), preset.reserve_blocks), (1 << 21, 0.0));
 }
 
@@ -379,45 +382,50 @@ fn the_auto_device_is_as_large_as_the_input_and_a_preset_is_left_as_it_is() {
 fn over_provisioning_excludes_the_blocks_that_gc_keeps_free() {
     for footprint in [5_000, 50_000, 500_000] {
         for spare in [0.07, 0.15, 0.28] {
-            let auto = resolve_for(&[&format!("device.over_provisioning={spare}")], footprint);
-            let shared = auto.shared_pages() as f64 / auto.logical_pages as f64 - 1.0;
+            let auto = resolved_for_footprint(&[&format!("device.over_provisioning={spare}")], footprint);
+            let shared = auto.exported_and_spare_pages() as f64 / auto.logical_pages as f64 - 1.0;
             assert!((shared / spare - 1.0).abs() < 0.01, "{shared} for {spare} at {footprint}");
-            let reserve = auto.geometry.pages() - auto.shared_pages();
+            let reserve = auto.geometry.pages() - auto.exported_and_spare_pages();
             let block_pages = u64::from(auto.geometry.pages_per_block * auto.geometry.planes());
-            assert_eq!(auto.gc_options.low_blocks, 2);
+            assert_eq!(auto.gc_options.low_free_blocks, 2);
             assert!(
                 reserve > 3 * block_pages && reserve <= 10 * block_pages,
                 "{reserve} pages at {footprint}"
             );
         }
     }
-    let none = resolve_for(&["device.reserve_blocks=0"], 500_000);
-    assert_eq!(none.shared_pages(), none.geometry.pages());
+    let none = resolved_for_footprint(&["device.reserve_blocks=0"], 500_000);
+    assert_eq!(none.exported_and_spare_pages(), none.geometry.pages());
 }
 
 /// Even the smallest drive with 512 dies is far larger than a footprint of a few MiB, so no device has the requested
 /// share.
 #[test]
 fn a_device_fit_that_no_geometry_reaches_is_refused() {
-    let refused = sentence(resolve_with(&["device.fit=0.9", "device.preset=tlc-1t"], 50_000));
-    assert_says(&refused, &["device.fit is 0.9", "tlc-1t", "MiB"]);
+    let refused = sentence(try_resolve_for_footprint(&["device.fit=0.9", "device.preset=tlc-1t"], 50_000));
+    assert_contains_all(&refused, &["device.fit is 0.9", "tlc-1t", "MiB"]);
     assert!(!refused.contains("  "), "{refused}");
     assert!(
-        resolve_with(&["device.fit=0.9", "device.preset=lab-8g", "device.channels=1"], 5_000_000).is_ok()
+        try_resolve_for_footprint(
+            &["device.fit=0.9", "device.preset=lab-8g", "device.channels=1"],
+            5_000_000
+        )
+        .is_ok()
     );
 }
 
 /// Regression: the preset's share of free blocks overrode the threshold that the user had set.
 #[test]
 fn a_gc_threshold_set_by_the_user_overrides_the_default() {
-    let by_hand = resolve_for(&["device.preset=lx-40g", "gc.low_blocks=3"], 1_000);
-    assert_eq!(by_hand.gc_options.low_blocks, 3);
-    let both = resolve_for(&["device.preset=lx-40g", "gc.low_blocks=3", "gc.free_share=0.05"], 1_000);
-    assert_eq!(both.gc_options.low_blocks, 102);
+    let by_hand = resolved_for_footprint(&["device.preset=lx-40g", "gc.low_blocks=3"], 1_000);
+    assert_eq!(by_hand.gc_options.low_free_blocks, 3);
+    let both =
+        resolved_for_footprint(&["device.preset=lx-40g", "gc.low_blocks=3", "gc.free_share=0.05"], 1_000);
+    assert_eq!(both.gc_options.low_free_blocks, 102);
 }
 
-fn resolve_with(list: &[&str], footprint: u64) -> Result<ResolvedDevice, ConfigError> {
-    of_settings(list).resolve_device(footprint)
+fn try_resolve_for_footprint(list: &[&str], footprint: u64) -> Result<ResolvedDevice, ConfigError> {
+    config_of_settings(list).resolve_device(footprint)
 }
 
 /// Regression: with one or two spare blocks per plane the device could not be built, so that every tiny trace was
@@ -425,14 +433,15 @@ fn resolve_with(list: &[&str], footprint: u64) -> Result<ResolvedDevice, ConfigE
 #[test]
 fn the_auto_device_can_be_built_for_a_tiny_footprint() {
     for spare in ["0.07", "0.15", "0.5"] {
-        let config = of_settings(&[&format!("device.over_provisioning={spare}")]);
+        let config = config_of_settings(&[&format!("device.over_provisioning={spare}")]);
         for footprint in [0, 1, 14, 900, 3_000, 20_000] {
             let resolved = config.resolve_device(footprint).unwrap();
             for design in wearwell::design::ALL {
                 let parts = config.design_parts(design.name, &resolved).unwrap();
                 let nvram_bytes = parts.nvram_bytes_with_map(&resolved.geometry, resolved.logical_pages);
-                let nand = wearwell::nand::SimNand::new(resolved.geometry.clone(), parts.needed_sim_fields())
-                    .with_nvram(nvram_bytes);
+                let nand =
+                    wearwell::nand::SimNand::new(resolved.geometry.clone(), parts.needed_retained_fields())
+                        .with_nvram(nvram_bytes);
                 let device = wearwell::Device::new(
                     nand,
                     resolved.logical_pages,
@@ -446,7 +455,7 @@ fn the_auto_device_can_be_built_for_a_tiny_footprint() {
 }
 
 /// Configuration file that uses every section; the mutation tests below start from it.
-const VALID: &str = r#"
+const VALID_FILE: &str = r#"
 [device]
 preset = "lab-8g"
 channels = 2
@@ -484,7 +493,7 @@ seed = 7
 "#;
 
 /// Returns where the values of a run come from, in the form in which tables show it.
-fn origins(config: &Config, design: &str) -> BTreeMap<String, String> {
+fn origin_texts(config: &Config, design: &str) -> BTreeMap<String, String> {
     let resolved = config.resolve_device(10_000).unwrap();
     let effective = config.with_effective_values(&resolved, Arrival::Closed);
     let origins = config.origins(&effective, design);
@@ -494,9 +503,9 @@ fn origins(config: &Config, design: &str) -> BTreeMap<String, String> {
 #[test]
 fn every_configuration_value_of_a_run_has_an_origin() {
     let file = "[gc]\n\npolicy = 'fifo'\n[timing]\nmode = 'event'\nmulti_plane = true\n";
-    let set = settings(&["timing.mode=timeline", "device.over_provisioning=0.2"]);
-    let config = Config::from_parts(Some(("drive.toml", file)), &set).unwrap();
-    let origins = origins(&config, "dftl");
+    let set = to_settings(&["timing.mode=timeline", "device.over_provisioning=0.2"]);
+    let config = Config::from_text_and_settings(Some(("drive.toml", file)), &set).unwrap();
+    let origins = origin_texts(&config, "dftl");
     for (key, origin) in [
         ("gc.policy", "file drive.toml:3"),
         ("timing.multi_plane", "file drive.toml:6"),
@@ -515,8 +524,8 @@ fn every_configuration_value_of_a_run_has_an_origin() {
     for default in ["gc.ties", "replay.seed", "device.wear_out", "timing.read_priority"] {
         assert_eq!(origins.get(default), None, "{default}");
     }
-    let fixed = of_settings(&["device.preset=tlc-1t", "gc.free_share=0.02", "parts.map=cached"]);
-    let origins = self::origins(&fixed, "page-map");
+    let fixed = config_of_settings(&["device.preset=tlc-1t", "gc.free_share=0.02", "parts.map=cached"]);
+    let origins = origin_texts(&fixed, "page-map");
     for (key, origin) in [
         ("device.preset", "set"),
         ("device.over_provisioning", "preset tlc-1t"),
@@ -540,14 +549,14 @@ fn an_empty_configuration_has_no_origins_set_by_the_user() {
             ..Config::default()
         };
         let set: Vec<_> =
-            origins(&preset, "geckoftl").into_iter().filter(|(_, origin)| origin == "set").collect();
+            origin_texts(&preset, "geckoftl").into_iter().filter(|(_, origin)| origin == "set").collect();
         assert_eq!(set, [("device.preset".to_owned(), "set".to_owned())], "{}", device.name);
     }
     let modes = ["steady", "aged", "random", "in-use", "none", "fill", "constructed"];
     for mode in modes {
-        let config = of_settings(&[&format!("precondition.mode={mode}"), "gc.policy=d-choices"]);
+        let config = config_of_settings(&[&format!("precondition.mode={mode}"), "gc.policy=d-choices"]);
         let set: Vec<_> =
-            origins(&config, "page-map").into_iter().filter(|(_, origin)| origin == "set").collect();
+            origin_texts(&config, "page-map").into_iter().filter(|(_, origin)| origin == "set").collect();
         assert_eq!(set.len(), 2, "{mode}: {set:?}");
     }
 }
@@ -555,14 +564,14 @@ fn an_empty_configuration_has_no_origins_set_by_the_user() {
 /// Equal runs share one plan, wherever their settings were written, so origins must not make configurations differ.
 #[test]
 fn configurations_with_equal_values_are_equal_whatever_their_origins() {
-    let file = of_file("[gc]\npolicy = 'fifo'\n").unwrap();
-    assert_eq!(file, of_settings(&["gc.policy=fifo"]));
-    assert_eq!(file.to_toml(), of_settings(&["gc.policy=fifo"]).to_toml());
+    let file = config_of_file("[gc]\npolicy = 'fifo'\n").unwrap();
+    assert_eq!(file, config_of_settings(&["gc.policy=fifo"]));
+    assert_eq!(file.to_toml(), config_of_settings(&["gc.policy=fifo"]).to_toml());
 }
 
 /// Reads a configuration and resolves its device. Both may accept or refuse the configuration, but must not panic.
 fn read_and_resolve(text: &str, list: &[String], footprint: u64) {
-    if let Ok(config) = Config::from_parts(Some(("any.toml", text)), list)
+    if let Ok(config) = Config::from_text_and_settings(Some(("any.toml", text)), list)
         && let Ok(resolved) = config.resolve_device(footprint)
     {
         assert!(resolved.logical_pages > 0);
@@ -598,7 +607,7 @@ fn extreme_number() -> impl Strategy<Value = String> {
 
 #[test]
 fn the_configuration_file_mutated_by_the_fuzz_tests_is_valid() {
-    of_file(VALID).unwrap().resolve_device(1_000_000).unwrap();
+    config_of_file(VALID_FILE).unwrap().resolve_device(1_000_000).unwrap();
 }
 
 proptest! {
@@ -614,7 +623,7 @@ proptest! {
         edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
         footprint in any::<u64>(),
     ) {
-        let mut bytes = VALID.as_bytes().to_vec();
+        let mut bytes = VALID_FILE.as_bytes().to_vec();
         for (at, byte) in edits {
             let at = at.index(bytes.len());
             bytes[at] = byte;
@@ -627,7 +636,7 @@ proptest! {
         changes in prop::collection::vec((any::<prop::sample::Index>(), extreme_number()), 1..8),
         footprint in any::<u64>(),
     ) {
-        let mut lines: Vec<String> = VALID.lines().map(str::to_owned).collect();
+        let mut lines: Vec<String> = VALID_FILE.lines().map(str::to_owned).collect();
         for (at, value) in changes {
             let at = at.index(lines.len());
             if let Some((key, _)) = lines[at].clone().split_once('=') {

@@ -8,29 +8,30 @@ use wearwell_config::{Config, ConfigError};
 
 const DOCUMENT: &str = include_str!("../../../docs/configuration.md");
 /// A name that no configuration value has.
-const NOBODY: &str = "zzz-nobody";
+const INVALID_NAME: &str = "zzz-nobody";
 
-/// Returns the values that the parser would have accepted in place of the invalid value [`NOBODY`].
-fn expected_instead(setting: &str) -> Vec<String> {
-    let refusal = Config::from_parts(None, &[setting.to_owned()]).expect_err("nobody has this name");
+/// Returns the values that the parser would have accepted in place of the invalid value [`INVALID_NAME`].
+fn accepted_values_of(setting: &str) -> Vec<String> {
+    let refusal =
+        Config::from_text_and_settings(None, &[setting.to_owned()]).expect_err("nobody has this name");
     let ConfigError::Toml { message, .. } = refusal else { panic!("{setting}: {refusal}") };
-    let names = message.split('`').skip(1).step_by(2).filter(|name| *name != NOBODY);
+    let names = message.split('`').skip(1).step_by(2).filter(|name| *name != INVALID_NAME);
     let is_list = message.contains("expected");
     // A suggestion at the end repeats one of the names.
     names.filter(|_| is_list).map(str::to_owned).collect()
 }
 
-fn keys() -> BTreeSet<String> {
-    let sections = expected_instead(&format!("{NOBODY}.x=1"));
+fn configuration_keys() -> BTreeSet<String> {
+    let sections = accepted_values_of(&format!("{INVALID_NAME}.x=1"));
     let of_section = |section: &String| {
-        let keys = expected_instead(&format!("{section}.{NOBODY}=1"));
+        let keys = accepted_values_of(&format!("{section}.{INVALID_NAME}=1"));
         keys.into_iter().map(move |key| format!("{section}.{key}")).collect::<Vec<_>>()
     };
     sections.iter().flat_map(of_section).collect()
 }
 
 /// Returns the rows of the tables in docs/configuration.md: key, unit, default, meaning.
-fn rows() -> Vec<[&'static str; 4]> {
+fn documented_rows() -> Vec<[&'static str; 4]> {
     let is_row = |line: &&str| line.starts_with("| `");
     let cells = |line: &'static str| {
         let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
@@ -41,7 +42,7 @@ fn rows() -> Vec<[&'static str; 4]> {
 
 fn row_of(key: &str) -> [&'static str; 4] {
     let name = format!("`{key}`");
-    rows()
+    documented_rows()
         .into_iter()
         .find(|row| row[0] == name)
         .unwrap_or_else(|| panic!("docs/configuration.md lacks {key}"))
@@ -49,8 +50,9 @@ fn row_of(key: &str) -> [&'static str; 4] {
 
 #[test]
 fn the_configuration_document_lists_exactly_the_existing_keys() {
-    let documented: BTreeSet<String> = rows().iter().map(|row| row[0].trim_matches('`').to_owned()).collect();
-    let keys = keys();
+    let documented: BTreeSet<String> =
+        documented_rows().iter().map(|row| row[0].trim_matches('`').to_owned()).collect();
+    let keys = configuration_keys();
     assert!(keys.len() > 50, "only {} keys: the parser's refusals read differently now", keys.len());
     let missing: Vec<_> = keys.difference(&documented).collect();
     let stray: Vec<_> = documented.difference(&keys).collect();
@@ -75,12 +77,12 @@ fn documented_defaults_equal_those_of_the_configuration() {
 #[test]
 fn every_named_configuration_value_is_documented() {
     let mut named_keys = 0;
-    for key in keys() {
+    for key in configuration_keys() {
         let [_, unit, default, meaning] = row_of(&key);
         if unit != "name" || key == "device.preset" {
             continue;
         }
-        let values = expected_instead(&format!("{key}={NOBODY}"));
+        let values = accepted_values_of(&format!("{key}={INVALID_NAME}"));
         assert!(!values.is_empty(), "{key} takes no names");
         named_keys += 1;
         for value in values {
@@ -98,6 +100,7 @@ fn every_named_configuration_value_is_documented() {
 fn the_documented_example_is_a_valid_configuration() {
     let block =
         DOCUMENT.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
-    let config = Config::from_parts(Some(("drive.toml", block)), &["gc.policy=cost-benefit".to_owned()]);
+    let config =
+        Config::from_text_and_settings(Some(("drive.toml", block)), &["gc.policy=cost-benefit".to_owned()]);
     config.expect("the example is valid").resolve_device(50_000).expect("and describes a device");
 }

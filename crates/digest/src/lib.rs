@@ -2,7 +2,7 @@
 //!
 //! Unit tests, lines that are only a comment, blank lines and indentation are left out, because they change no result.
 //! Paths are left out, too, so that a checkout and a packaged crate have the same digest. Each crate whose code affects results
-//! calls [`of_sources`] in its build script and reads the digest from the environment variable `CODE_DIGEST` when it is
+//! calls [`export_source_digest`] in its build script and reads the digest from the environment variable `CODE_DIGEST` when it is
 //! compiled.
 
 #![forbid(unsafe_code)]
@@ -12,23 +12,23 @@ use std::path::{Path, PathBuf};
 
 /// Digests the source files in the folder `src` for which `counts` returns true, and passes the digest to the compiler
 /// as the environment variable `CODE_DIGEST`. Build scripts call this function.
-pub fn of_sources(counts: impl Fn(&Path) -> bool) {
+pub fn export_source_digest(counts: impl Fn(&Path) -> bool) {
     println!("cargo::rerun-if-changed=src");
     println!("cargo::rerun-if-changed=build.rs");
     let mut files = Vec::new();
-    collect(Path::new("src"), &mut files);
+    collect_files(Path::new("src"), &mut files);
     files.sort();
     let digest = files.iter().filter(|path| counts(path)).fold(FNV_OFFSET, |digest, path| {
-        digested(digest, &fs::read_to_string(path).expect("sources are UTF-8"))
+        add_text_to_digest(digest, &fs::read_to_string(path).expect("sources are UTF-8"))
     });
     println!("cargo::rustc-env=CODE_DIGEST={digest:016x}");
 }
 
-fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
+fn collect_files(folder: &Path, files: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("the crate has sources") {
         let path = entry.expect("a folder can be listed").path();
         if path.is_dir() {
-            collect(&path, files);
+            collect_files(&path, files);
         } else if path.extension().is_some_and(|ending| ending == "rs") {
             files.push(path);
         }
@@ -36,14 +36,14 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
 }
 
 /// Adds the code lines of a source text, as rustfmt formats it, to a digest.
-pub fn digested(digest: u64, text: &str) -> u64 {
+pub fn add_text_to_digest(digest: u64, text: &str) -> u64 {
     let mut lines = text.lines();
     let mut result = digest;
     while let Some(line) = lines.next() {
         if line.trim() == "#[cfg(test)]" {
             skip_item(&mut lines, indentation(line));
         } else if is_code(line.trim()) {
-            result = fnv(result, line.trim());
+            result = add_line_to_fnv(result, line.trim());
         }
     }
     result
@@ -67,7 +67,7 @@ const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
 const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;
 
 /// Adds a line and its line end to an FNV-1a digest, a short algorithm with the same result on every machine.
-fn fnv(digest: u64, line: &str) -> u64 {
+fn add_line_to_fnv(digest: u64, line: &str) -> u64 {
     line.bytes()
         .chain([b'\n'])
         .fold(digest, |digest, byte| (digest ^ u64::from(byte)).wrapping_mul(FNV_PRIME))
@@ -75,11 +75,11 @@ fn fnv(digest: u64, line: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::digested;
+    use super::add_text_to_digest;
 
     #[test]
-    fn the_digest_of_code_is_that_of_code() {
-        let digest = |text: &str| digested(7, text);
+    fn comments_and_layout_do_not_change_the_digest() {
+        let digest = |text: &str| add_text_to_digest(7, text);
         let code = digest("fn a() {\n    b(1);\n}\n");
         assert_eq!(
             code,

@@ -25,16 +25,16 @@ use super::verdict::Value;
 /// Traces of the Delta-FTL paper: the paper's name and the name of our substitute.
 const TRACES: [(&str, &str); 6] =
     [("F1", "f1"), ("F2", "f2"), ("C3", "c3"), ("C8", "c8"), ("DAP", "dap"), ("MSN", "msn")];
-const RATIOS: [&str; 3] = ["0.50", "0.35", "0.20"];
+const COMPRESSION_RATIOS: [&str; 3] = ["0.50", "0.35", "0.20"];
 /// Skews (theta of the Zipf distribution) of the synthetic loads; hotter pages cause more deltas.
-const SKEWS: [&str; 3] = ["0.6", "0.9", "1.2"];
+const ZIPF_SKEWS: [&str; 3] = ["0.6", "0.9", "1.2"];
 /// Pages per block of the Delta-FTL paper's drive.
-const BLOCK: f64 = 64.0;
+const PAGES_PER_BLOCK: f64 = 64.0;
 
 /// Returns the settings of the Delta-FTL paper's drive at scale `scale`. The number of planes is reduced first: every
 /// plane has its own open blocks for pages, GC copies and deltas, so with all planes, opening the delta log would cost
 /// more than a short trace saves.
-fn drive(setting: &ExperimentSetting, scale: f64) -> Vec<String> {
+fn drive_settings(setting: &ExperimentSetting, scale: f64) -> Vec<String> {
     let DriveShape { channels, blocks_per_plane } = DriveShape::of(scale);
     vec![
         "device.preset=df-64g".to_owned(),
@@ -69,23 +69,23 @@ fn fitted_drive_settings(setting: &ExperimentSetting, scale: f64) -> Vec<String>
 /// (Delta-FTL, section 3.6), so invalid deltas count, too. For pages alone this is the greedy policy.
 const COUNTS_DEAD_DELTAS: &str = "gc.policy=dead-bytes";
 
-fn content(ratio: &str) -> String {
+fn content_model_setting(ratio: &str) -> String {
     format!("content.model=unique:delta={ratio}")
 }
 
 /// Drives for the loads with a given share of delta writes (Pc): name, and spare share of the physical pages.
-const SET_DRIVES: [(&str, &str); 2] = [("full", "0.3"), ("half", "0.5")];
+const DELTA_LOAD_DRIVES: [(&str, &str); 2] = [("full", "0.3"), ("half", "0.5")];
 /// Levels of load: requests per second and chip (Poisson arrivals), or requests in flight per chip; a channel has one
 /// chip.
-const LEVELS: [(&str, LoadLevel); 3] = [
+const LOAD_LEVELS: [(&str, LoadLevel); 3] = [
     ("light", LoadLevel::PerSecond(300)),
     ("busy", LoadLevel::PerSecond(2000)),
     ("saturated", LoadLevel::InFlight(32)),
 ];
 /// Spare shares of the physical pages for which the number of garbage collections is measured.
-const SPARES: [&str; 6] = ["0.1", "0.2", "0.3", "0.4", "0.5", "0.7"];
+const SPARE_SHARES: [&str; 6] = ["0.1", "0.2", "0.3", "0.4", "0.5", "0.7"];
 /// Variations of one parameter of the generated load `delta-load`: name, and the key that replaces the default.
-const VARIATIONS: [(&str, &str); 6] = [
+const LOAD_VARIATIONS: [(&str, &str); 6] = [
     ("hot 1 %", "hot=0.01"),
     ("hot 6 %", "hot=0.06"),
     ("life 8", "life=8"),
@@ -94,34 +94,38 @@ const VARIATIONS: [(&str, &str); 6] = [
     ("hot reads 5.5 %", "hot_reads=0.055"),
 ];
 /// Sizes of the table of access counts that are compared, in logical pages per table entry.
-const HEAT_SHARES: [f64; 4] = [256.0, 64.0, 16.0, 4.0];
+const PAGES_PER_HEAT_ENTRY: [f64; 4] = [256.0, 64.0, 16.0, 4.0];
 /// Suspected causes of differences that are removed from the runs on two traces, and the settings that remove them.
 const REMOVED_CAUSES: [(&str, &[&str]); 3] = [
-    ("codec", &[CODEC_FREE[0], CODEC_FREE[1]]),
-    ("scan", &[UNSCANNED]),
-    ("both", &[CODEC_FREE[0], CODEC_FREE[1], UNSCANNED]),
+    ("codec", &[CODEC_FREE_SETTINGS[0], CODEC_FREE_SETTINGS[1]]),
+    ("scan", &[NO_SCAN_SETTING]),
+    ("both", &[CODEC_FREE_SETTINGS[0], CODEC_FREE_SETTINGS[1], NO_SCAN_SETTING]),
 ];
 /// Variants of the runs with compression ratio Rc = 0.5: name of the run, name in a row, settings.
-const SET_VARIANTS: [(&str, &str, &[&str]); 4] = [
+const DELTA_LOAD_VARIANTS: [(&str, &str, &[&str]); 4] = [
     ("open4", "four open pages", &["delta.open_pages=4"]),
-    ("codec-free", "codec free", &CODEC_FREE),
-    ("both", "four open pages and codec free", &["delta.open_pages=4", CODEC_FREE[0], CODEC_FREE[1]]),
-    ("unscanned", "no scan", &[UNSCANNED]),
+    ("codec-free", "codec free", &CODEC_FREE_SETTINGS),
+    (
+        "both",
+        "four open pages and codec free",
+        &["delta.open_pages=4", CODEC_FREE_SETTINGS[0], CODEC_FREE_SETTINGS[1]],
+    ),
+    ("unscanned", "no scan", &[NO_SCAN_SETTING]),
 ];
-const CODEC_FREE: [&str; 2] = ["timing.delta_encode_us=0", "timing.delta_decode_us=0"];
-const UNSCANNED: &str = "delta.scan_interval_writes=0";
+const CODEC_FREE_SETTINGS: [&str; 2] = ["timing.delta_encode_us=0", "timing.delta_decode_us=0"];
+const NO_SCAN_SETTING: &str = "delta.scan_interval_writes=0";
 /// Size of the smaller table of access counts, in logical pages per table entry.
-const SMALL_TABLE: f64 = HEAT_SHARES[1];
+const PAGES_PER_SMALL_HEAT_ENTRY: f64 = PAGES_PER_HEAT_ENTRY[1];
 /// Numbers of journal pages after which the journal of map changes is merged with the L2P table; `None`: no journal.
-const JOURNALS: [Option<u32>; 4] = [None, Some(4), Some(16), Some(64)];
-/// Number of logical pages per entry of the mapping cache in the experiments with journals; [`MAP_PAGES_PER_COUNTED`]
+const JOURNAL_MERGE_PAGES: [Option<u32>; 4] = [None, Some(4), Some(16), Some(64)];
+/// Number of logical pages per entry of the mapping cache in the experiments with journals; [`MAP_PAGES_PER_HEAT_ENTRY`]
 /// is the corresponding ratio for the table of access counts.
-const MAP_PAGES_PER_CACHED: u64 = 32;
-const MAP_PAGES_PER_COUNTED: u64 = 16;
+const MAP_PAGES_PER_CACHE_ENTRY: u64 = 32;
+const MAP_PAGES_PER_HEAT_ENTRY: u64 = 16;
 /// Number of eight-byte records that fit in a journal page of 4 KiB after its header.
 const RECORDS_PER_PAGE: f64 = 510.0;
 /// Compression ratios (Rc) of the runs on [`EXAMINED_TRACES`] and of the load variations.
-const ENDS: [&str; 2] = ["0.50", "0.20"];
+const EXTREME_RATIOS: [&str; 2] = ["0.50", "0.20"];
 /// Traces on which the codec's times and the scan for cold pages are removed: the one with the most writes and the one
 /// with the most deltas.
 const EXAMINED_TRACES: [(&str, &str); 2] = [("F1", "f1"), ("C8", "c8")];
@@ -141,31 +145,31 @@ pub fn experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
     let mut experiments = Vec::new();
     for (trace, name) in TRACES {
         let (counted, size) = setting.traces.source_of(name, &format!(",seed={}", setting.seed), scale);
-        experiments.push(Experiment::count_of(format!("{trace}/counts"), (counted.clone(), size)));
+        experiments.push(Experiment::new_request_count(format!("{trace}/counts"), (counted.clone(), size)));
         for (drive, settings) in
-            [("", drive(setting, size)), ("fitted-", fitted_drive_settings(setting, size))]
+            [("", drive_settings(setting, size)), ("fitted-", fitted_drive_settings(setting, size))]
         {
             let name = format!("{trace}/{drive}baseline");
-            experiments.push(Experiment::replay_of(
+            experiments.push(Experiment::new_replay(
                 name,
                 (counted.clone(), size),
                 "page-map",
                 settings.clone(),
             ));
-            for ratio in RATIOS {
-                let (source, settings) = with_deltas(&counted, ratio, &settings);
+            for ratio in COMPRESSION_RATIOS {
+                let (source, settings) = with_delta_content(&counted, ratio, &settings);
                 let name = format!("{trace}/{drive}{ratio}");
-                experiments.push(Experiment::replay_of(name, (source, size), "delta", settings));
+                experiments.push(Experiment::new_replay(name, (source, size), "delta", settings));
             }
         }
     }
-    experiments.extend(synthetic(setting));
-    experiments.extend(without_codec_or_scan(setting, scale));
-    experiments.extend(heat_tables(setting, scale));
-    experiments.extend(set_loads(setting));
+    experiments.extend(synthetic_experiments(setting));
+    experiments.extend(removed_cause_experiments(setting, scale));
+    experiments.extend(heat_table_experiments(setting, scale));
+    experiments.extend(delta_load_experiments(setting));
     if setting.size == Size::Quick {
-        experiments.extend(causes(setting, scale));
-        experiments.extend(journals(setting));
+        experiments.extend(cause_experiments(setting, scale));
+        experiments.extend(journal_experiments(setting));
     }
     experiments
 }
@@ -173,23 +177,28 @@ pub fn experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
 /// Returns scaled-down experiments that remove suspected causes of differences from the Delta-FTL paper: other sizes of
 /// the table of access counts for all traces, and no scan for cold pages on drives that hold little more than the
 /// trace.
-fn causes(setting: &ExperimentSetting, scale: f64) -> Vec<Experiment> {
+fn cause_experiments(setting: &ExperimentSetting, scale: f64) -> Vec<Experiment> {
     let mut experiments = Vec::new();
     for (trace, name) in TRACES {
         let (counted, size) = setting.traces.source_of(name, &format!(",seed={}", setting.seed), scale);
         let mut add = |name: String, ratio: &str, drive: &[String], extra: String| {
-            let (source, settings) = with_deltas(&counted, ratio, drive);
+            let (source, settings) = with_delta_content(&counted, ratio, drive);
             let settings = [settings, vec![extra]].concat();
-            experiments.push(Experiment::replay_of(name, (source, size), "delta", settings));
+            experiments.push(Experiment::new_replay(name, (source, size), "delta", settings));
         };
         if trace != "F1" {
-            let entries = DriveShape::of(size).logical_pages(0.3) as f64 / SMALL_TABLE;
+            let entries = DriveShape::of(size).logical_pages(0.3) as f64 / PAGES_PER_SMALL_HEAT_ENTRY;
             let entries = format!("delta.heat_entries={entries:.0}");
-            add(format!("{trace}/heat-{SMALL_TABLE}"), "0.35", &drive(setting, size), entries);
+            add(
+                format!("{trace}/heat-{PAGES_PER_SMALL_HEAT_ENTRY}"),
+                "0.35",
+                &drive_settings(setting, size),
+                entries,
+            );
         }
         if ["F1", "F2"].contains(&trace) {
             let name = format!("{trace}/fitted-0.50-without-scan");
-            add(name, "0.50", &fitted_drive_settings(setting, size), UNSCANNED.to_owned());
+            add(name, "0.50", &fitted_drive_settings(setting, size), NO_SCAN_SETTING.to_owned());
         }
     }
     experiments
@@ -197,38 +206,50 @@ fn causes(setting: &ExperimentSetting, scale: f64) -> Vec<Experiment> {
 
 /// Returns experiments with the L2P table on flash and a cache for 1/32 of its entries, without and with a journal of
 /// map updates. Power is lost after the last request.
-fn journals(setting: &ExperimentSetting) -> Vec<Experiment> {
+fn journal_experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
     let scale = 0.02;
     let pages = DriveShape::of(scale).logical_pages(0.3) - 1;
-    let source = RequestSource::Generated(set_load(setting, pages, 10e6 * scale, "") + "+unique:delta=0.35");
+    let source =
+        RequestSource::Generated(delta_load_spec(setting, pages, 10e6 * scale, "") + "+unique:delta=0.35");
     let one = |journal_pages: Option<u32>| {
-        let mut settings = drive(setting, scale);
-        settings
-            .extend(owned_strings(&["device.over_provisioning=0.3", "device.over_provisioning_of=physical"]));
-        settings.extend(owned_strings(&["timing.mode=none", COUNTS_DEAD_DELTAS, "recovery.after_run=true"]));
-        settings.push(format!("delta.cache_entries={}", pages / MAP_PAGES_PER_CACHED));
-        settings.push(format!("delta.heat_entries={}", pages / MAP_PAGES_PER_COUNTED));
+        let mut settings = drive_settings(setting, scale);
+        settings.extend(to_owned_strings(&[
+            "device.over_provisioning=0.3",
+            "device.over_provisioning_of=physical",
+        ]));
+        settings.extend(to_owned_strings(&[
+            "timing.mode=none",
+            COUNTS_DEAD_DELTAS,
+            "recovery.after_run=true",
+        ]));
+        settings.push(format!("delta.cache_entries={}", pages / MAP_PAGES_PER_CACHE_ENTRY));
+        settings.push(format!("delta.heat_entries={}", pages / MAP_PAGES_PER_HEAT_ENTRY));
         settings.extend(journal_pages.map(|pages| format!("delta.journal_pages={pages}")));
-        Experiment::replay_of(journal_name(journal_pages), (source.clone(), scale), "delta", settings)
+        Experiment::new_replay(
+            journal_experiment_name(journal_pages),
+            (source.clone(), scale),
+            "delta",
+            settings,
+        )
     };
-    JOURNALS.into_iter().map(one).collect()
+    JOURNAL_MERGE_PAGES.into_iter().map(one).collect()
 }
 
-fn journal_name(pages: Option<u32>) -> String {
+fn journal_experiment_name(pages: Option<u32>) -> String {
     pages.map_or_else(|| "journal/none".to_owned(), |pages| format!("journal/{pages}"))
 }
 
 /// Returns experiments on the traces with the codec's times, the scan for cold pages, or both removed.
-fn without_codec_or_scan(setting: &ExperimentSetting, scale: f64) -> Vec<Experiment> {
+fn removed_cause_experiments(setting: &ExperimentSetting, scale: f64) -> Vec<Experiment> {
     let mut experiments = Vec::new();
     for (trace, name) in EXAMINED_TRACES {
         let (counted, size) = setting.traces.source_of(name, &format!(",seed={}", setting.seed), scale);
         for (what, without) in REMOVED_CAUSES {
-            for ratio in ENDS {
-                let (source, settings) = with_deltas(&counted, ratio, &drive(setting, size));
-                let settings = [settings, owned_strings(without)].concat();
+            for ratio in EXTREME_RATIOS {
+                let (source, settings) = with_delta_content(&counted, ratio, &drive_settings(setting, size));
+                let settings = [settings, to_owned_strings(without)].concat();
                 let name = format!("{trace}/{ratio}-without-{what}");
-                experiments.push(Experiment::replay_of(name, (source, size), "delta", settings));
+                experiments.push(Experiment::new_replay(name, (source, size), "delta", settings));
             }
         }
     }
@@ -236,18 +257,18 @@ fn without_codec_or_scan(setting: &ExperimentSetting, scale: f64) -> Vec<Experim
 }
 
 /// Returns experiments on trace F1 with several sizes of the table of access counts.
-fn heat_tables(setting: &ExperimentSetting, scale: f64) -> Vec<Experiment> {
+fn heat_table_experiments(setting: &ExperimentSetting, scale: f64) -> Vec<Experiment> {
     let (counted, size) = setting.traces.source_of("f1", &format!(",seed={}", setting.seed), scale);
     let one = |pages_per_entry: &f64| {
-        let (source, mut settings) = with_deltas(&counted, "0.35", &drive(setting, size));
+        let (source, mut settings) = with_delta_content(&counted, "0.35", &drive_settings(setting, size));
         let entries = DriveShape::of(size).logical_pages(0.3) as f64 / pages_per_entry;
         settings.push(format!("delta.heat_entries={entries:.0}"));
-        Experiment::replay_of(format!("F1/heat-{pages_per_entry}"), (source, size), "delta", settings)
+        Experiment::new_replay(format!("F1/heat-{pages_per_entry}"), (source, size), "delta", settings)
     };
-    HEAT_SHARES.iter().map(one).collect()
+    PAGES_PER_HEAT_ENTRY.iter().map(one).collect()
 }
 
-fn owned_strings(of: &[&str]) -> Vec<String> {
+fn to_owned_strings(of: &[&str]) -> Vec<String> {
     of.iter().map(|&text| text.to_owned()).collect()
 }
 
@@ -267,14 +288,14 @@ impl DriveShape {
 
     /// Returns the number of pages that the drive exports if `spare` is the spare share of its physical pages.
     fn logical_pages(self, spare: f64) -> u64 {
-        let pages = self.channels * 4.0 * self.blocks_per_plane * BLOCK;
+        let pages = self.channels * 4.0 * self.blocks_per_plane * PAGES_PER_BLOCK;
         (pages * (1.0 - spare)) as u64
     }
 }
 
 /// Returns the specification of the generated load with the share of delta writes (Pc) that the Delta-FTL paper
 /// reports; `keys` replace its default keys.
-fn set_load(setting: &ExperimentSetting, pages: u64, requests: f64, keys: &str) -> String {
+fn delta_load_spec(setting: &ExperimentSetting, pages: u64, requests: f64, keys: &str) -> String {
     let standard = ["deltas=0.98", "hot=0.03", "life=128", "hot_reads=0.02"];
     let replaced =
         |key: &&str| !keys.split(',').any(|other| other.split('=').next() == key.split('=').next());
@@ -289,25 +310,25 @@ fn set_load(setting: &ExperimentSetting, pages: u64, requests: f64, keys: &str) 
 
 /// Experiments on one drive with one generated load `delta-load`: the baseline, and the delta design at several
 /// compression ratios.
-struct SetRun<'a> {
+struct DeltaLoadRun<'a> {
     name: String,
     spare: &'a str,
     keys: String,
     /// Settings of both the baseline and the delta design. Settings in `of_delta` are for the delta design only.
     settings: Vec<String>,
-    of_delta: Vec<String>,
+    delta_settings: Vec<String>,
     ratios: &'a [&'a str],
 }
 
-fn set_loads(setting: &ExperimentSetting) -> Vec<Experiment> {
+fn delta_load_experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
     let scale = match setting.size {
         Size::Quick => 0.02,
         Size::Full => 0.2,
     };
     let channels = DriveShape::of(scale).channels;
     let mut runs = Vec::new();
-    for (drive, spare) in SET_DRIVES {
-        for (level, how) in LEVELS {
+    for (drive, spare) in DELTA_LOAD_DRIVES {
+        for (level, how) in LOAD_LEVELS {
             let (keys, mut settings) = match how {
                 LoadLevel::PerSecond(rate) => (format!("rate={}", f64::from(rate) * channels), Vec::new()),
                 LoadLevel::InFlight(depth) => {
@@ -317,56 +338,68 @@ fn set_loads(setting: &ExperimentSetting) -> Vec<Experiment> {
             };
             settings.push("timing.mode=event".to_owned());
             let name = format!("set/{drive}-{level}");
-            let of = |name: String, of_delta: Vec<String>, ratios| SetRun {
+            let of = |name: String, of_delta: Vec<String>, ratios| DeltaLoadRun {
                 name,
                 spare,
                 keys: keys.clone(),
                 settings: settings.clone(),
-                of_delta,
+                delta_settings: of_delta,
                 ratios,
             };
-            runs.push(of(name.clone(), Vec::new(), &RATIOS[..]));
+            runs.push(of(name.clone(), Vec::new(), &COMPRESSION_RATIOS[..]));
             if level == "busy" {
                 continue;
             }
-            for (variant, _, settings) in SET_VARIANTS {
-                runs.push(of(format!("{name}-{variant}"), owned_strings(settings), &RATIOS[..1]));
+            for (variant, _, settings) in DELTA_LOAD_VARIANTS {
+                runs.push(of(
+                    format!("{name}-{variant}"),
+                    to_owned_strings(settings),
+                    &COMPRESSION_RATIOS[..1],
+                ));
             }
         }
     }
-    let counted = |name: String, spare, keys: &str, ratios| SetRun {
+    let counted = |name: String, spare, keys: &str, ratios| DeltaLoadRun {
         name,
         spare,
         keys: keys.to_owned(),
         settings: vec!["timing.mode=none".to_owned()],
-        of_delta: Vec::new(),
+        delta_settings: Vec::new(),
         ratios,
     };
-    runs.extend(SPARES.map(|spare| counted(format!("set/spare-{spare}"), spare, "", &RATIOS[..])));
-    runs.extend(VARIATIONS.map(|(name, keys)| counted(format!("set/{name}"), "0.3", keys, &ENDS[..])));
-    runs.iter().flat_map(|run| set_experiments(setting, scale, run)).collect()
+    runs.extend(
+        SPARE_SHARES.map(|spare| counted(format!("set/spare-{spare}"), spare, "", &COMPRESSION_RATIOS[..])),
+    );
+    runs.extend(
+        LOAD_VARIATIONS.map(|(name, keys)| counted(format!("set/{name}"), "0.3", keys, &EXTREME_RATIOS[..])),
+    );
+    runs.iter().flat_map(|run| delta_load_run_experiments(setting, scale, run)).collect()
 }
 
-fn set_experiments(setting: &ExperimentSetting, scale: f64, run: &SetRun<'_>) -> Vec<Experiment> {
+fn delta_load_run_experiments(
+    setting: &ExperimentSetting,
+    scale: f64,
+    run: &DeltaLoadRun<'_>,
+) -> Vec<Experiment> {
     let spare: f64 = run.spare.parse().expect("a share");
     let pages = DriveShape::of(scale).logical_pages(spare) - 1;
-    let load = set_load(setting, pages, 10e6 * scale, &run.keys);
-    let mut settings = drive(setting, scale);
+    let load = delta_load_spec(setting, pages, 10e6 * scale, &run.keys);
+    let mut settings = drive_settings(setting, scale);
     settings.push(format!("device.over_provisioning={}", run.spare));
     settings.push("device.over_provisioning_of=physical".to_owned());
     settings.extend_from_slice(&run.settings);
     let mut experiments = Vec::new();
-    let is_variant = !run.of_delta.is_empty();
+    let is_variant = !run.delta_settings.is_empty();
     if !is_variant {
         let source = RequestSource::Generated(load.clone());
         let name = format!("{}/baseline", run.name);
-        experiments.push(Experiment::replay_of(name, (source, scale), "page-map", settings.clone()));
+        experiments.push(Experiment::new_replay(name, (source, scale), "page-map", settings.clone()));
     }
     for ratio in run.ratios {
         let source = RequestSource::Generated(format!("{load}+unique:delta={ratio}"));
-        let of_delta = [run.of_delta.clone(), vec![COUNTS_DEAD_DELTAS.to_owned()]].concat();
+        let of_delta = [run.delta_settings.clone(), vec![COUNTS_DEAD_DELTAS.to_owned()]].concat();
         let settings = [settings.clone(), of_delta].concat();
-        experiments.push(Experiment::replay_of(
+        experiments.push(Experiment::new_replay(
             format!("{}/{ratio}", run.name),
             (source, scale),
             "delta",
@@ -378,23 +411,28 @@ fn set_experiments(setting: &ExperimentSetting, scale: f64, run: &SetRun<'_>) ->
 
 /// Adds the content model in which overwrites have deltas of size `ratio`: to the specification of a generated
 /// substitute, or to the settings if the trace is an original.
-fn with_deltas(source: &RequestSource, ratio: &str, settings: &[String]) -> (RequestSource, Vec<String>) {
+fn with_delta_content(
+    source: &RequestSource,
+    ratio: &str,
+    settings: &[String],
+) -> (RequestSource, Vec<String>) {
     let settings = [settings, &[COUNTS_DEAD_DELTAS.to_owned()]].concat();
     match source {
         RequestSource::Substitute(spec) => {
             (RequestSource::Substitute(format!("{spec}+unique:delta={ratio}")), settings)
         }
-        other => (other.clone(), [settings, vec![content(ratio)]].concat()),
+        other => (other.clone(), [settings, vec![content_model_setting(ratio)]].concat()),
     }
 }
 
-fn synthetic(setting: &ExperimentSetting) -> Vec<Experiment> {
+fn synthetic_experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
     let scale = match setting.size {
         Size::Quick => 0.02,
         Size::Full => 0.2,
     };
     let settings =
-        [drive(setting, scale), vec!["timing.mode=none".to_owned(), COUNTS_DEAD_DELTAS.to_owned()]].concat();
+        [drive_settings(setting, scale), vec!["timing.mode=none".to_owned(), COUNTS_DEAD_DELTAS.to_owned()]]
+            .concat();
     let one = |skew: &str, ratio: &str| {
         let (pages, requests) = (4e6 * scale, 16e6 * scale);
         let load = format!(
@@ -402,9 +440,9 @@ fn synthetic(setting: &ExperimentSetting) -> Vec<Experiment> {
             setting.seed
         );
         let name = format!("synthetic/{skew}-{ratio}");
-        Experiment::replay_of(name, (RequestSource::Generated(load), scale), "delta", settings.clone())
+        Experiment::new_replay(name, (RequestSource::Generated(load), scale), "delta", settings.clone())
     };
-    let by_ratio = RATIOS.map(|ratio| one("0.9", ratio));
+    let by_ratio = COMPRESSION_RATIOS.map(|ratio| one("0.9", ratio));
     let by_skew = ["0.6", "1.2"].map(|skew| one(skew, "0.35"));
     by_ratio.into_iter().chain(by_skew).collect()
 }
@@ -421,17 +459,17 @@ pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Valu
         "DF-11" => trace_table(runs, "C8"),
         "DF-12" => trace_table(runs, "DAP"),
         "DF-13" => trace_table(runs, "MSN"),
-        "DF-14" => mean_of(runs, "0.50", collections_left),
-        "DF-15" => mean_of(runs, "0.35", collections_left),
-        "DF-16" => mean_of(runs, "0.20", collections_left),
-        "DF-17" => preset_and_fitted(runs, "C3", "0.20", collections_left),
-        "DF-18" => preset_and_fitted(runs, "F1", "0.50", collections_left),
+        "DF-14" => means_on_both_drives(runs, "0.50", gc_count_percent),
+        "DF-15" => means_on_both_drives(runs, "0.35", gc_count_percent),
+        "DF-16" => means_on_both_drives(runs, "0.20", gc_count_percent),
+        "DF-17" => values_on_both_drives(runs, "C3", "0.20", gc_count_percent),
+        "DF-18" => values_on_both_drives(runs, "F1", "0.50", gc_count_percent),
         "DF-20" => foreground_is_monotone(runs),
-        "DF-21" => share_of_deltas(runs),
-        "DF-22" => gains(runs),
-        "DF-23" => highest_gains(runs),
+        "DF-21" => delta_write_shares(runs),
+        "DF-22" => freed_pages_per_trace(runs),
+        "DF-23" => traces_with_highest_gains(runs),
         "DF-24" => ["F1", "F2"]
-            .map(|trace| preset_and_fitted(runs, trace, "0.50", gain_ratio))
+            .map(|trace| values_on_both_drives(runs, trace, "0.50", freed_pages_ratio))
             .into_iter()
             .collect::<Result<Vec<_>>>()
             .map(|values| values.concat()),
@@ -443,15 +481,18 @@ pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Valu
                 Ok(Value::new(*trace, 100.0 * share))
             })
             .collect(),
-        "DF-26" => {
-            RATIOS.iter().map(|ratio| Ok(Value::new(*ratio, mean(runs, ratio, latency_saved)?))).collect()
-        }
-        "DF-27" => median_of(runs, time_per_collection),
+        "DF-26" => COMPRESSION_RATIOS
+            .iter()
+            .map(|ratio| Ok(Value::new(*ratio, mean_over_traces(runs, ratio, write_latency_saved_percent)?)))
+            .collect(),
+        "DF-27" => median_over_traces(runs, collection_time_ratio),
         "DF-28" => {
             let mut values = Vec::new();
-            for (name, value) in [("", read_latency_added as ValueOfRuns), ("two pages ", double_reads)] {
-                for ratio in RATIOS {
-                    match mean(runs, ratio, value) {
+            for (name, value) in
+                [("", read_latency_added_percent as ValueOfRuns), ("two pages ", two_page_read_percent)]
+            {
+                for ratio in COMPRESSION_RATIOS {
+                    match mean_over_traces(runs, ratio, value) {
                         Ok(mean) => values.push(Value::new(format!("{name}{ratio}"), mean)),
                         Err(why) => return Some(Err(why)),
                     }
@@ -460,27 +501,27 @@ pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Valu
             Ok(values)
         }
         "DF-29" => read_latency_on_f2(runs),
-        "DF-34" => set_collections(runs),
+        "DF-34" => delta_load_collections(runs),
         "DF-35" => saved_latencies_of_trace_sets(runs),
-        "DF-36" => set_reads(runs),
-        "DF-37" => spare_curve(runs),
+        "DF-36" => delta_load_read_latencies(runs),
+        "DF-37" => collections_by_spare_share(runs),
         "DF-38" => values_of_variations(runs),
-        "DF-39" => table_sizes(runs),
+        "DF-39" => values_by_heat_table_size(runs),
         "DF-40" => latency_without_codec_or_scan(runs),
-        "DF-41" => formulas_and_runs(runs),
+        "DF-41" => formula_and_run_values(runs),
         "DF-42" => journal_costs(runs),
         _ => return None,
     })
 }
 
 fn read_latency_on_f2(runs: &ExperimentRecords) -> Result<Vec<Value>> {
-    let value = compare_trace_runs(runs, "F2", "", "0.50", read_latency_added)?;
-    let two_pages = compare_trace_runs(runs, "F2", "", "0.50", double_reads)?;
+    let value = compare_trace_runs(runs, "F2", "", "0.50", read_latency_added_percent)?;
+    let two_pages = compare_trace_runs(runs, "F2", "", "0.50", two_page_read_percent)?;
     Ok(vec![Value::new("F2", value), Value::new("two pages F2", two_pages)])
 }
 
 /// Returns the delta run on a load with a given share of delta writes (Pc), and its baseline.
-fn set_pair<'a>(
+fn delta_load_run_and_baseline<'a>(
     runs: &'a ExperimentRecords,
     of: &str,
     ratio: &str,
@@ -490,7 +531,7 @@ fn set_pair<'a>(
 
 /// Returns a variant of the delta run on a load with a given share of delta writes (Pc), and the baseline, which has no
 /// variants.
-fn set_variant<'a>(
+fn delta_load_variant_and_baseline<'a>(
     runs: &'a ExperimentRecords,
     of: &str,
     variant: &str,
@@ -498,20 +539,21 @@ fn set_variant<'a>(
     Ok((runs.run_named(&format!("set/{of}-{variant}/0.50"))?, runs.run_named(&format!("set/{of}/baseline"))?))
 }
 
-fn set_collections(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn delta_load_collections(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let mut values = Vec::new();
-    for (drive, _) in SET_DRIVES {
+    for (drive, _) in DELTA_LOAD_DRIVES {
         let of = format!("{drive}-light");
-        for ratio in RATIOS {
-            let (run, baseline) = set_pair(runs, &of, ratio)?;
-            values.push(Value::new(format!("{drive} {ratio}"), collections_left(run, baseline)));
+        for ratio in COMPRESSION_RATIOS {
+            let (run, baseline) = delta_load_run_and_baseline(runs, &of, ratio)?;
+            values.push(Value::new(format!("{drive} {ratio}"), gc_count_percent(run, baseline)));
         }
-        let (run, baseline) = set_pair(runs, &of, "0.35")?;
+        let (run, baseline) = delta_load_run_and_baseline(runs, &of, "0.35")?;
         values.push(Value::new(format!("{drive} Pc %"), 100.0 * delta_share(run)));
-        values.push(Value::new(format!("{drive} invalid pages per victim"), gain(baseline)));
-        for (variant, name, _) in [SET_VARIANTS[0], SET_VARIANTS[3]] {
-            let (run, baseline) = set_variant(runs, &of, variant)?;
-            values.push(Value::new(format!("{drive} 0.50, {name}"), collections_left(run, baseline)));
+        values
+            .push(Value::new(format!("{drive} invalid pages per victim"), freed_pages_per_victim(baseline)));
+        for (variant, name, _) in [DELTA_LOAD_VARIANTS[0], DELTA_LOAD_VARIANTS[3]] {
+            let (run, baseline) = delta_load_variant_and_baseline(runs, &of, variant)?;
+            values.push(Value::new(format!("{drive} 0.50, {name}"), gc_count_percent(run, baseline)));
         }
     }
     Ok(values)
@@ -520,46 +562,58 @@ fn set_collections(runs: &ExperimentRecords) -> Result<Vec<Value>> {
 /// Returns how much of the mean latency is saved on each trace set, for each drive, level of load and delta ratio.
 fn saved_latencies_of_trace_sets(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let mut values = Vec::new();
-    for (drive, _) in SET_DRIVES {
-        for (level, _) in LEVELS {
+    for (drive, _) in DELTA_LOAD_DRIVES {
+        for (level, _) in LOAD_LEVELS {
             let of = format!("{drive}-{level}");
-            for ratio in RATIOS {
-                let (run, baseline) = set_pair(runs, &of, ratio)?;
-                values.push(Value::new(format!("{drive} {level} {ratio}"), latency_saved(run, baseline)));
+            for ratio in COMPRESSION_RATIOS {
+                let (run, baseline) = delta_load_run_and_baseline(runs, &of, ratio)?;
+                values.push(Value::new(
+                    format!("{drive} {level} {ratio}"),
+                    write_latency_saved_percent(run, baseline),
+                ));
             }
             if level == "busy" {
                 continue;
             }
-            for (variant, name, _) in SET_VARIANTS {
-                let (run, baseline) = set_variant(runs, &of, variant)?;
-                values
-                    .push(Value::new(format!("{drive} {level} 0.50, {name}"), latency_saved(run, baseline)));
+            for (variant, name, _) in DELTA_LOAD_VARIANTS {
+                let (run, baseline) = delta_load_variant_and_baseline(runs, &of, variant)?;
+                values.push(Value::new(
+                    format!("{drive} {level} 0.50, {name}"),
+                    write_latency_saved_percent(run, baseline),
+                ));
             }
         }
     }
     Ok(values)
 }
 
-fn set_reads(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn delta_load_read_latencies(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let mut values = Vec::new();
-    for (drive, _) in SET_DRIVES {
-        for ratio in RATIOS {
-            let (run, baseline) = set_pair(runs, &format!("{drive}-light"), ratio)?;
-            values.push(Value::new(format!("{drive} light {ratio}"), read_latency_added(run, baseline)));
-            values.push(Value::new(format!("two pages {drive} {ratio}"), double_reads(run, baseline)));
-            let (run, baseline) = set_pair(runs, &format!("{drive}-saturated"), ratio)?;
-            values.push(Value::new(format!("{drive} saturated {ratio}"), read_latency_added(run, baseline)));
+    for (drive, _) in DELTA_LOAD_DRIVES {
+        for ratio in COMPRESSION_RATIOS {
+            let (run, baseline) = delta_load_run_and_baseline(runs, &format!("{drive}-light"), ratio)?;
+            values.push(Value::new(
+                format!("{drive} light {ratio}"),
+                read_latency_added_percent(run, baseline),
+            ));
+            values
+                .push(Value::new(format!("two pages {drive} {ratio}"), two_page_read_percent(run, baseline)));
+            let (run, baseline) = delta_load_run_and_baseline(runs, &format!("{drive}-saturated"), ratio)?;
+            values.push(Value::new(
+                format!("{drive} saturated {ratio}"),
+                read_latency_added_percent(run, baseline),
+            ));
         }
     }
     Ok(values)
 }
 
-fn spare_curve(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn collections_by_spare_share(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let mut values = Vec::new();
-    for ratio in RATIOS {
-        for spare in SPARES {
-            let (run, baseline) = set_pair(runs, &format!("spare-{spare}"), ratio)?;
-            values.push(Value::new(format!("Rc {ratio} spare {spare}"), collections_left(run, baseline)));
+    for ratio in COMPRESSION_RATIOS {
+        for spare in SPARE_SHARES {
+            let (run, baseline) = delta_load_run_and_baseline(runs, &format!("spare-{spare}"), ratio)?;
+            values.push(Value::new(format!("Rc {ratio} spare {spare}"), gc_count_percent(run, baseline)));
         }
     }
     Ok(values)
@@ -567,23 +621,23 @@ fn spare_curve(runs: &ExperimentRecords) -> Result<Vec<Value>> {
 
 fn values_of_variations(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let mut values = Vec::new();
-    for (name, _) in VARIATIONS {
-        for ratio in ENDS {
-            let (run, baseline) = set_pair(runs, name, ratio)?;
-            values.push(Value::new(format!("{name}, Rc {ratio}"), collections_left(run, baseline)));
+    for (name, _) in LOAD_VARIATIONS {
+        for ratio in EXTREME_RATIOS {
+            let (run, baseline) = delta_load_run_and_baseline(runs, name, ratio)?;
+            values.push(Value::new(format!("{name}, Rc {ratio}"), gc_count_percent(run, baseline)));
         }
-        let (run, baseline) = set_pair(runs, name, "0.20")?;
+        let (run, baseline) = delta_load_run_and_baseline(runs, name, "0.20")?;
         values.push(Value::new(format!("{name}, Pc %"), 100.0 * delta_share(run)));
-        values.push(Value::new(format!("{name}, two pages %"), double_reads(run, baseline)));
+        values.push(Value::new(format!("{name}, two pages %"), two_page_read_percent(run, baseline)));
     }
     Ok(values)
 }
 
-fn table_sizes(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn values_by_heat_table_size(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let mut values = Vec::new();
-    for pages in HEAT_SHARES {
+    for pages in PAGES_PER_HEAT_ENTRY {
         let run = runs.run_named(&format!("F1/heat-{pages}"))?;
-        let left = collections_left(run, runs.run_named("F1/baseline")?);
+        let left = gc_count_percent(run, runs.run_named("F1/baseline")?);
         values.push(Value::new(format!("Pc %, 1 of {pages}"), 100.0 * delta_share(run)));
         values.push(Value::new(format!("collections %, 1 of {pages}"), left));
     }
@@ -595,17 +649,17 @@ fn table_sizes(runs: &ExperimentRecords) -> Result<Vec<Value>> {
 fn latency_without_codec_or_scan(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let mut values = Vec::new();
     for (trace, _) in EXAMINED_TRACES {
-        for ratio in ENDS {
+        for ratio in EXTREME_RATIOS {
             let baseline = runs.run_named(&format!("{trace}/baseline"))?;
             let whole = runs.run_named(&format!("{trace}/{ratio}"))?;
-            let all = -latency_saved(whole, baseline);
+            let all = -write_latency_saved_percent(whole, baseline);
             values.push(Value::new(format!("{trace} {ratio}: write latency"), all));
             for (what, _) in REMOVED_CAUSES {
                 let run = runs.run_named(&format!("{trace}/{ratio}-without-{what}"))?;
-                let without = -latency_saved(run, baseline);
+                let without = -write_latency_saved_percent(run, baseline);
                 values.push(Value::new(format!("{trace} {ratio}: without {what}"), without));
                 if what == "scan" {
-                    let scan = collections_left(whole, baseline) - collections_left(run, baseline);
+                    let scan = gc_count_percent(whole, baseline) - gc_count_percent(run, baseline);
                     values.push(Value::new(format!("{trace} {ratio}: collections by the scan"), scan));
                 }
             }
@@ -617,28 +671,28 @@ fn latency_without_codec_or_scan(runs: &ExperimentRecords) -> Result<Vec<Value>>
 /// Compares runs with the Delta-FTL paper's formulas. Foreground writes (programs per host write) are compared with 1 -
 /// Pc + Pc Rc, both with the ratio Rc and with the pages used per delta. GC counts relative to the baseline are
 /// compared with expression 4 (consumption over gain).
-fn formulas_and_runs(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn formula_and_run_values(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let mut values = Vec::new();
-    let drives = SET_DRIVES.map(|(drive, _)| format!("set/{drive}-light"));
+    let drives = DELTA_LOAD_DRIVES.map(|(drive, _)| format!("set/{drive}-light"));
     for of in drives.iter().map(String::as_str).chain(["F1", "C8"]) {
         let baseline = runs.run_named(&format!("{of}/baseline"))?;
         let name = of.trim_start_matches("set/").trim_end_matches("-light");
-        for ratio in RATIOS {
+        for ratio in COMPRESSION_RATIOS {
             let run = runs.run_named(&format!("{of}/{ratio}"))?;
             // A run without writes has no delta share.
             let (share, rate) = (delta_share(run).max(0.0), ratio.parse().expect("a ratio"));
             let packed = run.figure("parts.delta_pages_committed") / run.figure("parts.deltas_committed");
             let merged = run.figure("parts.merges_read_hot") + run.figure("parts.merges_write_cold");
             let host = run.figure("host_page_writes");
-            let consumed = foreground(run) + merged / host;
+            let consumed = host_programs_per_write(run) + merged / host;
             let mut add =
                 |what: &str, value: f64| values.push(Value::new(format!("{name} {ratio} {what}"), value));
-            add("foreground", foreground(run));
-            add("form", theory::delta_foreground_writes(share, rate));
-            add("form, packed", theory::delta_foreground_writes(share, packed));
+            add("foreground", host_programs_per_write(run));
+            add("form", theory::delta_programs_per_host_write(share, rate));
+            add("form, packed", theory::delta_programs_per_host_write(share, packed));
             add("merges", merged / host);
-            add("collections", collections_left(run, baseline) / 100.0);
-            add("expression 4", consumed / gain_ratio(run, baseline));
+            add("collections", gc_count_percent(run, baseline) / 100.0);
+            add("expression 4", consumed / freed_pages_ratio(run, baseline));
         }
     }
     Ok(values)
@@ -647,8 +701,8 @@ fn formulas_and_runs(runs: &ExperimentRecords) -> Result<Vec<Value>> {
 /// Returns, for each merge interval of the L2P table's journal: programs for the L2P table per thousand host writes, in
 /// total and by kind, and the pages that the capacitor programs at power loss.
 fn journal_costs(runs: &ExperimentRecords) -> Result<Vec<Value>> {
-    let of = |journal| Ok((journal, runs.run_named(&journal_name(journal))?));
-    let all = JOURNALS.into_iter().map(of).collect::<Result<Vec<_>>>()?;
+    let of = |journal| Ok((journal, runs.run_named(&journal_experiment_name(journal))?));
+    let all = JOURNAL_MERGE_PAGES.into_iter().map(of).collect::<Result<Vec<_>>>()?;
     let mut values = Vec::new();
     for (journal, run) in all {
         let name = journal.map_or_else(|| "no journal".to_owned(), |pages| format!("{pages} pages"));
@@ -692,7 +746,7 @@ fn compare_trace_runs(
     Ok(value(of(ratio)?, of("baseline")?))
 }
 
-fn preset_and_fitted(
+fn values_on_both_drives(
     runs: &ExperimentRecords,
     trace: &str,
     ratio: &str,
@@ -715,15 +769,15 @@ fn mean_value_on_drive(
     Ok(values?.iter().sum::<f64>() / TRACES.len() as f64)
 }
 
-fn mean(runs: &ExperimentRecords, ratio: &str, value: ValueOfRuns) -> Result<f64> {
+fn mean_over_traces(runs: &ExperimentRecords, ratio: &str, value: ValueOfRuns) -> Result<f64> {
     mean_value_on_drive(runs, "", ratio, value)
 }
 
 /// Returns the mean of a value over all traces of the Delta-FTL paper, on each of two drives (the paper's, and one
 /// fitted to the trace), and the value of each trace on the paper's drive.
-fn mean_of(runs: &ExperimentRecords, ratio: &str, value: ValueOfRuns) -> Result<Vec<Value>> {
+fn means_on_both_drives(runs: &ExperimentRecords, ratio: &str, value: ValueOfRuns) -> Result<Vec<Value>> {
     let mut values = vec![
-        Value::new("mean", mean(runs, ratio, value)?),
+        Value::new("mean", mean_over_traces(runs, ratio, value)?),
         Value::new("mean fitted", mean_value_on_drive(runs, "fitted-", ratio, value)?),
     ];
     for (trace, _) in TRACES {
@@ -732,7 +786,7 @@ fn mean_of(runs: &ExperimentRecords, ratio: &str, value: ValueOfRuns) -> Result<
     Ok(values)
 }
 
-fn median_of(runs: &ExperimentRecords, value: ValueOfRuns) -> Result<Vec<Value>> {
+fn median_over_traces(runs: &ExperimentRecords, value: ValueOfRuns) -> Result<Vec<Value>> {
     let values: Result<Vec<f64>> =
         TRACES.iter().map(|(trace, _)| compare_trace_runs(runs, trace, "", "0.50", value)).collect();
     let mut values = values?;
@@ -740,41 +794,41 @@ fn median_of(runs: &ExperimentRecords, value: ValueOfRuns) -> Result<Vec<Value>>
     Ok(vec![Value::new("median", f64::midpoint(values[2], values[3]))])
 }
 
-fn collections(run: ExperimentRun<'_>) -> f64 {
+fn gc_count(run: ExperimentRun<'_>) -> f64 {
     run.figure("erases_by_cause.gc")
 }
 
-fn collections_left(run: ExperimentRun<'_>, baseline: ExperimentRun<'_>) -> f64 {
-    100.0 * collections(run) / collections(baseline)
+fn gc_count_percent(run: ExperimentRun<'_>, baseline: ExperimentRun<'_>) -> f64 {
+    100.0 * gc_count(run) / gc_count(baseline)
 }
 
 /// Returns the pages that GC frees per victim block: pages of a block minus the pages that GC programs for it.
-fn gain(run: ExperimentRun<'_>) -> f64 {
-    BLOCK - run.programs_by_cause("gc") / collections(run)
+fn freed_pages_per_victim(run: ExperimentRun<'_>) -> f64 {
+    PAGES_PER_BLOCK - run.programs_by_cause("gc") / gc_count(run)
 }
 
-fn gain_ratio(run: ExperimentRun<'_>, baseline: ExperimentRun<'_>) -> f64 {
-    gain(run) / gain(baseline)
+fn freed_pages_ratio(run: ExperimentRun<'_>, baseline: ExperimentRun<'_>) -> f64 {
+    freed_pages_per_victim(run) / freed_pages_per_victim(baseline)
 }
 
-fn latency_saved(run: ExperimentRun<'_>, baseline: ExperimentRun<'_>) -> f64 {
+fn write_latency_saved_percent(run: ExperimentRun<'_>, baseline: ExperimentRun<'_>) -> f64 {
     let mean = |run: ExperimentRun<'_>| run.figure("latency_us.write.mean");
     100.0 * (1.0 - mean(run) / mean(baseline))
 }
 
 /// Returns the increase of the mean read latency over the baseline, percent; it includes decoding and queueing.
-fn read_latency_added(run: ExperimentRun<'_>, baseline: ExperimentRun<'_>) -> f64 {
+fn read_latency_added_percent(run: ExperimentRun<'_>, baseline: ExperimentRun<'_>) -> f64 {
     let mean = |run: ExperimentRun<'_>| run.figure("latency_us.read.mean");
     100.0 * (mean(run) / mean(baseline) - 1.0)
 }
 
-fn double_reads(run: ExperimentRun<'_>, _: ExperimentRun<'_>) -> f64 {
+fn two_page_read_percent(run: ExperimentRun<'_>, _: ExperimentRun<'_>) -> f64 {
     100.0 * run.figure("parts.double_reads") / run.figure("host_page_reads")
 }
 
-fn time_per_collection(run: ExperimentRun<'_>, baseline: ExperimentRun<'_>) -> f64 {
+fn collection_time_ratio(run: ExperimentRun<'_>, baseline: ExperimentRun<'_>) -> f64 {
     let time_us = |run: ExperimentRun<'_>| {
-        (run.figure("reads_by_cause.gc") * 25.0 + run.programs_by_cause("gc") * 200.0) / collections(run)
+        (run.figure("reads_by_cause.gc") * 25.0 + run.programs_by_cause("gc") * 200.0) / gc_count(run)
             + 1500.0
     };
     time_us(run) / time_us(baseline)
@@ -785,7 +839,7 @@ fn delta_share(run: ExperimentRun<'_>) -> f64 {
 }
 
 /// Returns the pages programmed for the host per host write: whole pages and pages of packed deltas.
-fn foreground(run: ExperimentRun<'_>) -> f64 {
+fn host_programs_per_write(run: ExperimentRun<'_>) -> f64 {
     (run.figure("writes_by_form.page") + run.figure("parts.delta_pages_committed"))
         / run.figure("host_page_writes")
 }
@@ -800,12 +854,13 @@ fn is_decreasing(values: &[f64]) -> bool {
 
 fn foreground_is_monotone(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let of = |skew: &str, ratio: &str| runs.run_named(&format!("synthetic/{skew}-{ratio}"));
-    let by_ratio: Result<Vec<f64>> = RATIOS.iter().map(|ratio| Ok(foreground(of("0.9", ratio)?))).collect();
-    let by_skew: Result<Vec<(f64, f64)>> = SKEWS
+    let by_ratio: Result<Vec<f64>> =
+        COMPRESSION_RATIOS.iter().map(|ratio| Ok(host_programs_per_write(of("0.9", ratio)?))).collect();
+    let by_skew: Result<Vec<(f64, f64)>> = ZIPF_SKEWS
         .iter()
         .map(|skew| {
             let run = of(skew, "0.35")?;
-            Ok((delta_share(run), foreground(run)))
+            Ok((delta_share(run), host_programs_per_write(run)))
         })
         .collect();
     let mut by_skew = by_skew?;
@@ -817,10 +872,10 @@ fn foreground_is_monotone(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     ])
 }
 
-fn share_of_deltas(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn delta_write_shares(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let mut shares = Vec::new();
     for (trace, _) in TRACES {
-        let of: Result<Vec<f64>> = RATIOS
+        let of: Result<Vec<f64>> = COMPRESSION_RATIOS
             .iter()
             .map(|ratio| Ok(delta_share(runs.run_named(&format!("{trace}/{ratio}"))?)))
             .collect();
@@ -839,16 +894,18 @@ fn share_of_deltas(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-fn gains(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn freed_pages_per_trace(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     Ok(vec![
-        Value::new("C8 baseline", gain(runs.run_named("C8/baseline")?)),
-        Value::new("F2 at 0.20", gain(runs.run_named("F2/0.20")?)),
+        Value::new("C8 baseline", freed_pages_per_victim(runs.run_named("C8/baseline")?)),
+        Value::new("F2 at 0.20", freed_pages_per_victim(runs.run_named("F2/0.20")?)),
     ])
 }
 
-fn highest_gains(runs: &ExperimentRecords) -> Result<Vec<Value>> {
-    let of: Result<Vec<f64>> =
-        TRACES.iter().map(|(trace, _)| Ok(gain(runs.run_named(&format!("{trace}/baseline"))?))).collect();
+fn traces_with_highest_gains(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+    let of: Result<Vec<f64>> = TRACES
+        .iter()
+        .map(|(trace, _)| Ok(freed_pages_per_victim(runs.run_named(&format!("{trace}/baseline"))?)))
+        .collect();
     let of = of?;
     let lowest = of[0].min(of[1]);
     Ok(vec![statement_value("", of[2..].iter().all(|other| *other < lowest))])

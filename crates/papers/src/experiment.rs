@@ -101,7 +101,7 @@ pub struct Experiment {
     /// What is done with the requests: replay on a design, or count.
     pub work: ExperimentWork,
     /// Whether the progress over simulated time is recorded, as figures `curve.K.device_s` and `curve.K.host_pages`.
-    pub has_curve: bool,
+    pub has_progress_curve: bool,
 }
 
 /// Maximum number of points of a recorded progress curve.
@@ -109,7 +109,7 @@ pub const CURVE_POINTS: usize = 200;
 
 impl Experiment {
     /// Creates an experiment that replays the input on a design with these settings.
-    pub fn replay_of(
+    pub fn new_replay(
         name: impl Into<String>,
         (source, scale): (RequestSource, f64),
         design: &'static str,
@@ -120,19 +120,25 @@ impl Experiment {
             source,
             input_share: scale,
             work: ExperimentWork::Replay { design, settings },
-            has_curve: false,
+            has_progress_curve: false,
         }
     }
 
     /// Creates an experiment that counts the requests of the input, without a device.
-    pub fn count_of(name: impl Into<String>, (source, scale): (RequestSource, f64)) -> Self {
-        Self { name: name.into(), source, input_share: scale, work: ExperimentWork::Count, has_curve: false }
+    pub fn new_request_count(name: impl Into<String>, (source, scale): (RequestSource, f64)) -> Self {
+        Self {
+            name: name.into(),
+            source,
+            input_share: scale,
+            work: ExperimentWork::Count,
+            has_progress_curve: false,
+        }
     }
 
     /// Returns the experiment with recording of its progress over simulated time switched on.
     #[must_use]
     pub fn with_curve(self) -> Self {
-        Self { has_curve: true, ..self }
+        Self { has_progress_curve: true, ..self }
     }
 
     /// Returns whether the experiment's input is a generated load that replaces a trace or an application of the paper.
@@ -154,7 +160,8 @@ impl Experiment {
             ExperimentWork::Replay { design, settings } => format!("{design} {}", settings.join(" ")),
             ExperimentWork::Count => "count".to_owned(),
         };
-        let (name, input, scale, curve) = (&self.name, self.source.name(), self.input_share, self.has_curve);
+        let (name, input, scale, curve) =
+            (&self.name, self.source.name(), self.input_share, self.has_progress_curve);
         code::digest(&format!("{name}\n{kind} {bytes} {input}\n{scale}\n{work}\n{curve}"))
     }
 
@@ -171,7 +178,7 @@ impl Experiment {
         let input = self.source.input()?;
         if let ExperimentWork::Replay { design, settings } = &self.work {
             require_design(design)?;
-            let config = config_of(settings)?;
+            let config = experiment_config(settings)?;
             if matches!(input, Input::Workload(_) | Input::Host(_)) {
                 config.resolve_device(1 << 20).map_err(|error| error.to_string())?;
             }
@@ -203,9 +210,9 @@ impl Experiment {
                 record.design = Some((*design).to_owned());
                 record.settings.clone_from(settings);
                 let run = replay(&input, design, settings, on_progress)?;
-                record.take(&run);
-                if self.has_curve {
-                    record.take_curve(&run);
+                record.set_figures(&run);
+                if self.has_progress_curve {
+                    record.add_curve_figures(&run);
                 }
             }
         }
@@ -235,15 +242,15 @@ fn replay(
     on_progress: OnProgress<'_>,
 ) -> Result<RunRecord, MissingRecord> {
     require_design(design).map_err(MissingRecord::NotRun)?;
-    let config = config_of(settings).map_err(MissingRecord::NotRun)?;
-    let plan = Plan::new(&config, input).map_err(|error| failed(&error))?;
+    let config = experiment_config(settings).map_err(MissingRecord::NotRun)?;
+    let plan = Plan::new(&config, input).map_err(|error| not_run_because(&error))?;
     let mut interrupted = false;
     let record = plan.run(design, &mut |progress| {
         let flow = on_progress(progress);
         interrupted |= flow.is_break();
         flow
     });
-    match record.map_err(|error| failed(&error))? {
+    match record.map_err(|error| not_run_because(&error))? {
         _ if interrupted => Err(MissingRecord::Interrupted),
         RunRecord { partial_reason: Some(reason), .. } => {
             Err(MissingRecord::NotRun(format!("ended early: {reason}")))
@@ -264,10 +271,10 @@ fn require_design(name: &str) -> Result<(), String> {
 /// a backlog of 1024 operations on; writes that use all planes of a die first; among equal GC victims the one with the
 /// latest invalidation; no write buffer unless set, and no flush of it at the end. An unknown setting is reported as
 /// not available in this binary.
-fn config_of(settings: &[String]) -> Result<Config, String> {
+fn experiment_config(settings: &[String]) -> Result<Config, String> {
     let all: Vec<String> =
         std::iter::once("precondition.mode=none".to_owned()).chain(settings.iter().cloned()).collect();
-    let mut config = Config::from_parts(None, &all).map_err(|error| match error {
+    let mut config = Config::from_text_and_settings(None, &all).map_err(|error| match error {
         ConfigError::Toml { place, message } if message.starts_with("unknown") => {
             format!("{place} not available")
         }
@@ -293,7 +300,7 @@ fn config_of(settings: &[String]) -> Result<Config, String> {
     Ok(config)
 }
 
-fn failed(error: &ReplayError) -> MissingRecord {
+fn not_run_because(error: &ReplayError) -> MissingRecord {
     MissingRecord::NotRun(error.to_string())
 }
 
@@ -350,24 +357,24 @@ impl Record {
         code::digest(&lines.collect::<String>())
     }
 
-    fn take(&mut self, run: &RunRecord) {
+    fn set_figures(&mut self, run: &RunRecord) {
         self.sha256.clone_from(&run.trace.sha256);
         self.notes.clone_from(&run.notes);
         let value = serde_json::to_value(run).expect("records are plain data");
         let serde_json::Value::Object(fields) = value else { unreachable!("a record has fields") };
         for (name, value) in fields.iter().filter(|(name, _)| !OMITTED_FIELDS.contains(&name.as_str())) {
-            flatten(name, value, &mut self.figures);
+            add_flattened_numbers(name, value, &mut self.figures);
         }
         self.figures.retain(|name, _| !(name.starts_with("phases.") && name.ends_with(".host_bytes")));
-        self.take_layout(run);
-        self.take_binned_latencies(run);
-        self.take_lifetime(run);
-        self.take_first_erase(run);
+        self.set_layout_figures(run);
+        self.set_binned_latency_figures(run);
+        self.set_paper_lifetime_figures(run);
+        self.add_first_erase_figures(run);
     }
 
     /// Moves the numbers of the device's layout (channels, dies, planes, blocks, pages) in the record from named
     /// figures to figures named by position, the form that checked-in records have.
-    fn take_layout(&mut self, run: &RunRecord) {
+    fn set_layout_figures(&mut self, run: &RunRecord) {
         self.figures.retain(|name, _| !name.starts_with("device.layout."));
         let layout = run.device.layout;
         let places = [
@@ -384,19 +391,19 @@ impl Record {
 
     /// Replaces the latency figures of the record by those computed from the bins of the latency histogram, and removes
     /// the latencies of flushes. Checked-in records have this form.
-    fn take_binned_latencies(&mut self, run: &RunRecord) {
+    fn set_binned_latency_figures(&mut self, run: &RunRecord) {
         self.figures.retain(|name, _| !name.starts_with("latency_us.flush."));
         for (kind, latency) in [("read", &run.latency_us.read), ("write", &run.latency_us.write)] {
             if let Some(binned) = &latency.binned {
                 let value = serde_json::to_value(binned).expect("figures are plain data");
-                flatten(&format!("latency_us.{kind}"), &value, &mut self.figures);
+                add_flattened_numbers(&format!("latency_us.{kind}"), &value, &mut self.figures);
             }
         }
     }
 
     /// Replaces the lifetime figures of the record by the papers' definition: computed from all erases of the run, for
     /// the drive as simulated.
-    fn take_lifetime(&mut self, run: &RunRecord) {
+    fn set_paper_lifetime_figures(&mut self, run: &RunRecord) {
         self.figures.remove("lifetime.drive_writes_per_day");
         self.figures.remove("lifetime.host_tb_written_until_worn");
         self.figures.remove("lifetime.years");
@@ -413,7 +420,7 @@ impl Record {
 
     /// Adds to the figures of the record when the first erase happened, as a share of the requests, and the request
     /// rate from then on. Precision is limited by the time series, which has at most 200 points.
-    fn take_first_erase(&mut self, run: &RunRecord) {
+    fn add_first_erase_figures(&mut self, run: &RunRecord) {
         let (Some(first), Some(last)) = (run.series.iter().find(|point| point.erases > 0), run.series.last())
         else {
             return;
@@ -429,7 +436,7 @@ impl Record {
 }
 
 impl Record {
-    fn take_curve(&mut self, run: &RunRecord) {
+    fn add_curve_figures(&mut self, run: &RunRecord) {
         for (k, point) in run.series.iter().take(CURVE_POINTS).enumerate() {
             let pages = point.host_page_writes + point.host_page_remaps;
             self.figures.insert(format!("curve.{k}.device_s"), point.device_s);
@@ -439,7 +446,7 @@ impl Record {
 }
 
 /// Adds each number in a JSON value to `into`, under its dotted name (`programs_by_cause.gc`). Zeroes are omitted.
-fn flatten(name: &str, value: &serde_json::Value, into: &mut BTreeMap<String, f64>) {
+fn add_flattened_numbers(name: &str, value: &serde_json::Value, into: &mut BTreeMap<String, f64>) {
     match value {
         serde_json::Value::Number(number) => {
             let value = number.as_f64().unwrap_or_default();
@@ -449,12 +456,12 @@ fn flatten(name: &str, value: &serde_json::Value, into: &mut BTreeMap<String, f6
         }
         serde_json::Value::Object(fields) => {
             for (field, value) in fields {
-                flatten(&format!("{name}.{field}"), value, into);
+                add_flattened_numbers(&format!("{name}.{field}"), value, into);
             }
         }
         serde_json::Value::Array(items) => {
             for (k, value) in items.iter().enumerate() {
-                flatten(&format!("{name}.{k}"), value, into);
+                add_flattened_numbers(&format!("{name}.{k}"), value, into);
             }
         }
         _ => {}
@@ -466,7 +473,7 @@ fn flatten(name: &str, value: &serde_json::Value, into: &mut BTreeMap<String, f6
 #[derive(Debug, Default)]
 pub struct ExperimentRecords {
     records: BTreeMap<String, Result<Record, String>>,
-    asked: RefCell<BTreeSet<String>>,
+    used_names: RefCell<BTreeSet<String>>,
 }
 
 impl ExperimentRecords {
@@ -484,7 +491,7 @@ impl ExperimentRecords {
     /// # Errors
     /// The reason why the experiment was not run.
     pub fn run_named(&self, name: &str) -> Result<ExperimentRun<'_>, String> {
-        self.asked.borrow_mut().insert(name.to_owned());
+        self.used_names.borrow_mut().insert(name.to_owned());
         match self.records.get(name) {
             Some(Ok(record)) => Ok(ExperimentRun(record)),
             Some(Err(why)) => Err(why.clone()),
@@ -495,7 +502,7 @@ impl ExperimentRecords {
     /// Returns the names of the experiments whose figures were used since the last call of this function, and whether
     /// the input of one of these experiments was generated to replace a trace or an application.
     pub fn take_used_names(&self) -> (Vec<String>, bool) {
-        let asked: Vec<String> = std::mem::take(&mut *self.asked.borrow_mut()).into_iter().collect();
+        let asked: Vec<String> = std::mem::take(&mut *self.used_names.borrow_mut()).into_iter().collect();
         let substitute = asked
             .iter()
             .filter_map(|name| self.records.get(name)?.as_ref().ok())

@@ -34,15 +34,15 @@ impl DrawnFigure {
 
 /// Description of a figure that compares reported values with Wearwell's: it lists rows (reported results), each with a
 /// label.
-struct Plan {
+struct ComparisonFigurePlan {
     name: &'static str,
     title: &'static str,
     axis: &'static str,
     rows: &'static [(&'static str, &'static str)],
 }
 
-const PLANS: [Plan; 15] = [
-    Plan {
+const COMPARISON_FIGURES: [ComparisonFigurePlan; 15] = [
+    ComparisonFigurePlan {
         name: "lx-fig10",
         title: "Recyclable SSD, Fig. 10: write reduction",
         axis: "writes saved, %",
@@ -55,31 +55,31 @@ const PLANS: [Plan; 15] = [
             ("infinite", "LX-19"),
         ],
     },
-    Plan {
+    ComparisonFigurePlan {
         name: "lx-fig11",
         title: "Recyclable SSD, Fig. 11: block erases",
         axis: "erases, % of the baseline",
         rows: &[("web", "LX-25"), ("mail", "LX-26")],
     },
-    Plan {
+    ComparisonFigurePlan {
         name: "lx-fig12",
         title: "Recyclable SSD, Fig. 12: response time",
         axis: "change against the baseline, %",
         rows: &[("LRU", "LX-28"), ("PROB", "LX-29")],
     },
-    Plan {
+    ComparisonFigurePlan {
         name: "lx-fig13",
         title: "Recyclable SSD, Fig. 13: fingerprint comparisons",
         axis: "mean comparisons",
         rows: &[("PROB", "LX-31"), ("PROB+FL", "LX-33")],
     },
-    Plan {
+    ComparisonFigurePlan {
         name: "lx-fig14",
         title: "Recyclable SSD, Fig. 14: recycled share of recyclable pages",
         axis: "recycled, %",
         rows: &[("greedy", "LX-36"), ("RC-GC", "LX-37")],
     },
-    Plan {
+    ComparisonFigurePlan {
         name: "df-fig6",
         title: "Delta-FTL, Fig. 6: garbage collections",
         axis: "collections, % of the baseline",
@@ -91,55 +91,55 @@ const PLANS: [Plan; 15] = [
             ("0.50", "DF-18"),
         ],
     },
-    Plan {
+    ComparisonFigurePlan {
         name: "df-fig9",
         title: "Delta-FTL, Fig. 9: invalid pages per victim",
         axis: "pages",
         rows: &[("", "DF-22")],
     },
-    Plan {
+    ComparisonFigurePlan {
         name: "df-fig12",
         title: "Delta-FTL, Fig. 12: write latency",
         axis: "reduction, %",
         rows: &[("Rc", "DF-26")],
     },
-    Plan {
+    ComparisonFigurePlan {
         name: "df-fig14",
         title: "Delta-FTL, Fig. 14: raw read latency",
         axis: "increase, %",
         rows: &[("Rc", "DF-28"), ("0.50", "DF-29")],
     },
-    Plan {
+    ComparisonFigurePlan {
         name: "rm-fig5b",
         title: "Remap-SSD, Fig. 5b: performance of Opt over NoRemap",
         axis: "times",
         rows: &[("", "RM-15")],
     },
-    Plan {
+    ComparisonFigurePlan {
         name: "rm-fig5c",
         title: "Remap-SSD, Fig. 5c: write amplification of Opt below NoRemap",
         axis: "reduction, %",
         rows: &[("", "RM-16")],
     },
-    Plan {
+    ComparisonFigurePlan {
         name: "rm-sizes",
         title: "Remap-SSD, 5.2: performance over the logs",
         axis: "gain, %",
         rows: &[("40 MB", "RM-20"), ("80 MB", "RM-21"), ("120 MB", "RM-22")],
     },
-    Plan {
+    ComparisonFigurePlan {
         name: "rm-fig6",
         title: "Remap-SSD, Fig. 6: performance over the logs, FIU traces",
         axis: "gain, %",
         rows: &[("FLog", "RM-24"), ("NLog", "RM-25")],
     },
-    Plan {
+    ComparisonFigurePlan {
         name: "rm-fig9",
         title: "Remap-SSD, Fig. 9: F2FS, performance over the logs",
         axis: "gain, %",
         rows: &[("phase 1", "RM-41"), ("phase 3", "RM-42")],
     },
-    Plan {
+    ComparisonFigurePlan {
         name: "il-table1",
         title: "Integrated lifetime management, Table I: lifetimes",
         axis: "years",
@@ -160,9 +160,9 @@ struct OwnFigurePlan {
 /// `id` whose name is the text `before`, the label and the text `behind`, joined.
 struct Series {
     legend: &'static str,
-    id: &'static str,
-    before: &'static str,
-    behind: &'static str,
+    row_id: &'static str,
+    text_before_label: &'static str,
+    text_after_label: &'static str,
 }
 
 const fn series(
@@ -171,20 +171,20 @@ const fn series(
     before: &'static str,
     behind: &'static str,
 ) -> Series {
-    Series { legend, id, before, behind }
+    Series { legend, row_id: id, text_before_label: before, text_after_label: behind }
 }
 
 const CAPACITIES: &[&str] = &["64 GiB", "128 GiB", "256 GiB", "512 GiB", "1 TiB", "2 TiB", "4 TiB", "8 TiB"];
 const FTLS: &[&str] = &["DFTL", "LazyFTL", "u-FTL", "IB-FTL", "GeckoFTL"];
 
-const SPARES: &[&str] = &["0.1", "0.2", "0.3", "0.4", "0.5", "0.7"];
+const SPARE_SHARES: &[&str] = &["0.1", "0.2", "0.3", "0.4", "0.5", "0.7"];
 
-const OWN_PLANS: [OwnFigurePlan; 13] = [
+const OWN_VALUE_FIGURES: [OwnFigurePlan; 13] = [
     OwnFigurePlan {
         name: "df-spare",
         title: "Delta-FTL: garbage collections by spare share of the flash, Pc set to 0.84",
         axis: "collections, % of the baseline",
-        labels: SPARES,
+        labels: SPARE_SHARES,
         series: &[
             series("Rc 0.50", "DF-37", "Rc 0.50 spare ", ""),
             series("Rc 0.35", "DF-37", "Rc 0.35 spare ", ""),
@@ -301,40 +301,40 @@ const OWN_PLANS: [OwnFigurePlan; 13] = [
 /// A group of bars in a figure: a reported number or range, and Wearwell's value.
 struct BarGroup {
     label: String,
-    low: f64,
-    high: f64,
-    ours: f64,
+    reported_low: f64,
+    reported_high: f64,
+    our_value: f64,
 }
 
 /// Draws all figures of a paper for which the results have values.
 pub fn draw_figures(targets: &Targets, results: &Results) -> Vec<DrawnFigure> {
     let prefix = format!("{}-", results.paper);
-    let of_paper = PLANS.iter().filter(|plan| plan.name.starts_with(&prefix));
-    let own = OWN_PLANS.iter().filter(|plan| plan.name.starts_with(&prefix));
+    let of_paper = COMPARISON_FIGURES.iter().filter(|plan| plan.name.starts_with(&prefix));
+    let own = OWN_VALUE_FIGURES.iter().filter(|plan| plan.name.starts_with(&prefix));
     let compared = of_paper.filter_map(|plan| {
         let bars: Vec<BarGroup> =
-            plan.rows.iter().flat_map(|(label, id)| bars(targets, results, label, id)).collect();
+            plan.rows.iter().flat_map(|(label, id)| bar_groups_of_row(targets, results, label, id)).collect();
         (!bars.is_empty()).then(|| DrawnFigure {
             name: plan.name,
             title: plan.title,
-            svg: drawing(plan, &bars),
+            svg: draw_comparison(plan, &bars),
         })
     });
     let own = own.filter_map(|plan| {
-        let svg = own_drawing(plan, results)?;
+        let svg = draw_own_values(plan, results)?;
         Some(DrawnFigure { name: plan.name, title: plan.title, svg })
     });
     compared.chain(own).collect()
 }
 
-const COLOURS: [&str; 4] = [OURS, "#4c78a8", "#72b7b2", "#b279a2"];
+const SERIES_COLOURS: [&str; 4] = [OUR_COLOUR, "#4c78a8", "#72b7b2", "#b279a2"];
 
 /// Draws a figure of Wearwell's values alone; `None` if no label has a value. A series has no bar at labels for which
 /// it has no value.
-fn own_drawing(plan: &OwnFigurePlan, results: &Results) -> Option<String> {
+fn draw_own_values(plan: &OwnFigurePlan, results: &Results) -> Option<String> {
     let value = |series: &Series, label: &str| {
-        let row = results.rows.iter().find(|row| row.id == series.id)?;
-        let name = [series.before, label, series.behind].concat();
+        let row = results.rows.iter().find(|row| row.id == series.row_id)?;
+        let name = [series.text_before_label, label, series.text_after_label].concat();
         row.ours.iter().find(|value| value.of == name).map(|value| value.value)
     };
     let group = |label: &&&str| plan.series.iter().any(|series| value(series, label).is_some());
@@ -344,18 +344,19 @@ fn own_drawing(plan: &OwnFigurePlan, results: &Results) -> Option<String> {
     }
     // The first group of a horizontal plot is at the bottom.
     let plot = labels.iter().rev().fold(BarPlot::new().with_horizontal(true), |plot, label| {
-        let bars = plan.series.iter().zip(COLOURS);
+        let bars = plan.series.iter().zip(SERIES_COLOURS);
         let bars: Vec<(f64, &str)> =
             bars.map(|(series, colour)| (value(series, label).unwrap_or(0.0), colour)).collect();
         plot.with_group((**label).to_owned(), bars)
     });
     let legend = plan.series.iter().map(|series| series.legend).collect();
-    Some(rendered(plot.with_legend(legend), plan.title, plan.axis, labels.len() * plan.series.len()))
+    Some(render_svg(plot.with_legend(legend), plan.title, plan.axis, labels.len() * plan.series.len()))
 }
 
 /// Returns one group of bars for each reported value of row `id` for which Wearwell has a value.
-fn bars(targets: &Targets, results: &Results, label: &str, id: &str) -> Vec<BarGroup> {
-    let (Some(target), Some(row)) = (targets.target_of(id), results.rows.iter().find(|row| row.id == id))
+fn bar_groups_of_row(targets: &Targets, results: &Results, label: &str, id: &str) -> Vec<BarGroup> {
+    let (Some(target), Some(row)) =
+        (targets.target_with_id(id), results.rows.iter().find(|row| row.id == id))
     else {
         return Vec::new();
     };
@@ -363,45 +364,54 @@ fn bars(targets: &Targets, results: &Results, label: &str, id: &str) -> Vec<BarG
         let ours = row.ours.iter().find(|value| value.of == reported.of)?.value;
         let (low, high) = reported.range_bounds();
         let label = format!("{label} {}", reported.of).trim().to_owned();
-        [low, high, ours].iter().all(|value| value.is_finite()).then_some(BarGroup { label, low, high, ours })
+        [low, high, ours].iter().all(|value| value.is_finite()).then_some(BarGroup {
+            label,
+            reported_low: low,
+            reported_high: high,
+            our_value: ours,
+        })
     };
     target.values.iter().filter_map(group).collect()
 }
 
-const REPORTED: &str = "#9aa5b1";
-const REPORTED_HIGH: &str = "#c9d1d9";
-const OURS: &str = "#d9822b";
+const REPORTED_COLOUR: &str = "#9aa5b1";
+const REPORTED_HIGH_COLOUR: &str = "#c9d1d9";
+const OUR_COLOUR: &str = "#d9822b";
 
-fn drawing(plan: &Plan, bars: &[BarGroup]) -> String {
-    let has_ranges = bars.iter().any(|bars| bars.low < bars.high);
+fn draw_comparison(plan: &ComparisonFigurePlan, bars: &[BarGroup]) -> String {
+    let has_ranges = bars.iter().any(|bars| bars.reported_low < bars.reported_high);
     // The first group of a horizontal plot is at the bottom.
     let plot = bars.iter().rev().fold(BarPlot::new().with_horizontal(true), |plot, bars| {
         let values = if has_ranges {
-            vec![(bars.low, REPORTED), (bars.high, REPORTED_HIGH), (bars.ours, OURS)]
+            vec![
+                (bars.reported_low, REPORTED_COLOUR),
+                (bars.reported_high, REPORTED_HIGH_COLOUR),
+                (bars.our_value, OUR_COLOUR),
+            ]
         } else {
-            vec![(bars.low, REPORTED), (bars.ours, OURS)]
+            vec![(bars.reported_low, REPORTED_COLOUR), (bars.our_value, OUR_COLOUR)]
         };
         plot.with_group(bars.label.clone(), values)
     });
     let legend =
         if has_ranges { vec!["reported, from", "reported, to", "ours"] } else { vec!["reported", "ours"] };
     // The height is that of two bars per group.
-    rendered(plot.with_legend(legend), plan.title, plan.axis, 2 * bars.len())
+    render_svg(plot.with_legend(legend), plan.title, plan.axis, 2 * bars.len())
 }
 
-fn rendered(plot: BarPlot, title: &str, axis: &str, bars: usize) -> String {
+fn render_svg(plot: BarPlot, title: &str, axis: &str, bars: usize) -> String {
     let plots = vec![Plot::Bar(plot)];
     let layout = Layout::auto_from_plots(&plots)
         .with_title(title)
         .with_x_label(axis)
         .with_width(760.0)
         .with_height(120.0 + 17.0 * bars as f64);
-    renumbered(&SvgBackend.render_scene(&render_multiple(plots, layout)))
+    renumber_clip_paths(&SvgBackend.render_scene(&render_multiple(plots, layout)))
 }
 
 /// Renumbers the clip paths of an SVG drawing from 0. `kuva` continues counting from figure to figure, but a figure's
 /// file must not depend on what was drawn before.
-fn renumbered(svg: &str) -> String {
+fn renumber_clip_paths(svg: &str) -> String {
     const PREFIX: &str = "kuva-clip-";
     let mut parts = svg.split(PREFIX);
     let mut text = parts.next().unwrap_or_default().to_owned();

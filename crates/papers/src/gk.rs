@@ -29,22 +29,22 @@ use super::verdict::Value;
 const PAPER_BLOCKS: u64 = 1 << 22;
 const BLOCK_PAGES: u64 = 128;
 /// R: logical pages in percent of the physical pages.
-const UTILISATION: u32 = 70;
+const UTILISATION_PERCENT: u32 = 70;
 /// Number of flash pages per entry of the cached mapping table: C = 2^19 entries for 2^29 pages.
 const PAGES_PER_ENTRY: u64 = 1024;
 /// Size of the larger mapping cache in the GeckoFTL paper's Figure 14, as a multiple of the default cache: 68 MiB / 4
 /// MiB.
-const LARGE_CACHE: u64 = 17;
+const LARGE_CACHE_FACTOR: u64 = 17;
 
-const RATIOS: [u32; 6] = [2, 3, 4, 8, 16, 32];
-const PARTS: [u32; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
+const SIZE_RATIOS: [u32; 6] = [2, 3, 4, 8, 16, 32];
+const PARTS_PER_BITMAP: [u32; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
 /// Numbers of pages per block in the GeckoFTL paper's Figure 10: its 128, larger ones as in larger devices, and two
 /// smaller ones.
 const BLOCK_SIZES: [u64; 6] = [32, 64, 128, 256, 512, 1024];
 /// Pages per part if the validity bitmap of a block is divided into parts, of the size that the GeckoFTL paper calls
 /// balanced.
 const PART_PAGES: u64 = 32;
-const UTILISATIONS: [u32; 5] = [50, 70, 80, 85, 90];
+const UTILISATION_PERCENTS: [u32; 5] = [50, 70, 80, 85, 90];
 const FTLS: [(&str, &str); 5] = [
     ("DFTL", "dftl"),
     ("LazyFTL", "lazyftl"),
@@ -59,10 +59,10 @@ struct RandomWriteLoad {
     blocks: u64,
     block_pages: u64,
     /// R: logical pages in percent of the physical pages of the device.
-    utilisation: u32,
+    utilisation_percent: u32,
     writes: u64,
     /// Size of the cached mapping table, as a multiple of the GeckoFTL paper's.
-    cache: u64,
+    cache_factor: u64,
 }
 
 impl RandomWriteLoad {
@@ -71,7 +71,13 @@ impl RandomWriteLoad {
             Size::Quick => (1 << 14, 1_000_000),
             Size::Full => (PAPER_BLOCKS, 50_000_000),
         };
-        Self { blocks, block_pages: BLOCK_PAGES, utilisation: UTILISATION, writes, cache: 1 }
+        Self {
+            blocks,
+            block_pages: BLOCK_PAGES,
+            utilisation_percent: UTILISATION_PERCENT,
+            writes,
+            cache_factor: 1,
+        }
     }
 
     fn pages(self) -> u64 {
@@ -79,7 +85,7 @@ impl RandomWriteLoad {
     }
 
     fn cache_entries(self) -> u64 {
-        self.cache * self.pages() / PAGES_PER_ENTRY
+        self.cache_factor * self.pages() / PAGES_PER_ENTRY
     }
 
     fn experiment(
@@ -89,7 +95,7 @@ impl RandomWriteLoad {
         design: &'static str,
         extra: &[&str],
     ) -> Experiment {
-        let logical = self.pages() * u64::from(self.utilisation) / 100;
+        let logical = self.pages() * u64::from(self.utilisation_percent) / 100;
         let load =
             format!("uniform:write=1.0,pages={logical},requests={},seed={}", self.writes, setting.seed);
         let settings = [
@@ -103,15 +109,15 @@ impl RandomWriteLoad {
         ];
         let settings = settings.into_iter().chain(extra.iter().map(|&one| one.to_owned())).collect();
         let scale = self.blocks as f64 / PAPER_BLOCKS as f64;
-        Experiment::replay_of(name, (RequestSource::Generated(load), scale), design, settings)
+        Experiment::new_replay(name, (RequestSource::Generated(load), scale), design, settings)
     }
 }
 
 /// Numbers of blocks of the additional devices for the GeckoFTL paper's Figure 11: 2, 32 and 128 GiB.
-const CAPACITIES: [u64; 3] = [1 << 12, 1 << 16, 1 << 18];
+const FIGURE_11_BLOCKS: [u64; 3] = [1 << 12, 1 << 16, 1 << 18];
 /// Number of blocks of a device whose last level of Logarithmic Gecko (page validity on flash) is less full than on the
 /// device of the other rows: half as full on a logarithmic scale.
-const BETWEEN_LEVELS: u64 = 11_584;
+const BLOCKS_BETWEEN_LEVELS: u64 = 11_584;
 /// Number of host writes per block after which Logarithmic Gecko (page validity on flash) uses all its levels.
 const WRITES_PER_BLOCK: u64 = 10;
 /// Number of blocks of the devices on which recovery is executed: 128 GiB. Power is lost after half of the writes, when
@@ -123,11 +129,11 @@ const RECOVERED_WRITES: u64 = 2_000_000;
 pub fn experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
     let load = RandomWriteLoad::of(setting);
     [
-        designs(setting, load),
+        design_experiments(setting, load),
         validity_store_experiments(setting, load),
-        figure_14(setting, load),
-        recoveries(setting, load),
-        causes(setting, load),
+        figure_14_experiments(setting, load),
+        recovery_experiments(setting, load),
+        cause_experiments(setting, load),
     ]
     .concat()
 }
@@ -135,7 +141,7 @@ pub fn experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
 /// Returns experiments on small devices that remove suspected causes of differences from the GeckoFTL paper: DFTL that
 /// reports old pages as invalid only when it writes translation pages, and Logarithmic Gecko with pairwise instead of
 /// multi-way merges for other capacities and size ratios.
-fn causes(setting: &ExperimentSetting, load: RandomWriteLoad) -> Vec<Experiment> {
+fn cause_experiments(setting: &ExperimentSetting, load: RandomWriteLoad) -> Vec<Experiment> {
     if setting.size == Size::Full {
         return Vec::new();
     }
@@ -149,20 +155,20 @@ fn causes(setting: &ExperimentSetting, load: RandomWriteLoad) -> Vec<Experiment>
         let ratio_setting = format!("gecko.size_ratio={ratio}");
         experiments.push(gecko(load, format!("T={ratio}/pairwise"), &[&ratio_setting, pairwise]));
     }
-    for blocks in CAPACITIES {
+    for blocks in FIGURE_11_BLOCKS {
         let writes = load.writes.max(WRITES_PER_BLOCK * blocks);
         let load = RandomWriteLoad { blocks, writes, ..load };
         experiments.push(gecko(load, format!("K={blocks}/pairwise"), &[pairwise]));
     }
-    let between = RandomWriteLoad { blocks: BETWEEN_LEVELS, ..load };
-    experiments.push(gecko(between, format!("K={BETWEEN_LEVELS}"), &[]));
-    experiments.push(gecko(between, format!("K={BETWEEN_LEVELS}/pairwise"), &[pairwise]));
+    let between = RandomWriteLoad { blocks: BLOCKS_BETWEEN_LEVELS, ..load };
+    experiments.push(gecko(between, format!("K={BLOCKS_BETWEEN_LEVELS}"), &[]));
+    experiments.push(gecko(between, format!("K={BLOCKS_BETWEEN_LEVELS}/pairwise"), &[pairwise]));
     experiments
 }
 
 /// Returns the experiments for the GeckoFTL paper's Figure 13 (all five designs), and one that shows what `GeckoFTL`
 /// saves by collecting metadata blocks only when they are empty.
-fn designs(setting: &ExperimentSetting, load: RandomWriteLoad) -> Vec<Experiment> {
+fn design_experiments(setting: &ExperimentSetting, load: RandomWriteLoad) -> Vec<Experiment> {
     let mut experiments: Vec<Experiment> =
         FTLS.iter().map(|&(name, design)| load.experiment(setting, name.to_owned(), design, &[])).collect();
     let greedy = "GeckoFTL/metadata collected".to_owned();
@@ -181,21 +187,23 @@ fn validity_store_experiments(setting: &ExperimentSetting, load: RandomWriteLoad
         load.experiment(setting, "bitmap".into(), "u-ftl", &[at_once]),
         gecko(load, "pairwise".into(), &["gecko.merge=pairwise"]),
     ];
-    for ratio in RATIOS.into_iter().filter(|&ratio| ratio != 2) {
+    for ratio in SIZE_RATIOS.into_iter().filter(|&ratio| ratio != 2) {
         experiments.push(gecko(load, format!("T={ratio}"), &[&format!("gecko.size_ratio={ratio}")]));
     }
-    for parts in PARTS.into_iter().filter(|&parts| parts != 4) {
+    for parts in PARTS_PER_BITMAP.into_iter().filter(|&parts| parts != 4) {
         experiments.push(gecko(load, format!("S={parts}"), &[&format!("gecko.parts={parts}")]));
     }
-    experiments.extend(block_sizes(setting, load));
-    for utilisation in UTILISATIONS.into_iter().filter(|&utilisation| utilisation != UTILISATION) {
+    experiments.extend(block_size_experiments(setting, load));
+    for utilisation in
+        UTILISATION_PERCENTS.into_iter().filter(|&utilisation| utilisation != UTILISATION_PERCENT)
+    {
         experiments.push(gecko(
-            RandomWriteLoad { utilisation, ..load },
+            RandomWriteLoad { utilisation_percent: utilisation, ..load },
             format!("R={}", fraction_of_percent(utilisation)),
             &[],
         ));
     }
-    for blocks in CAPACITIES {
+    for blocks in FIGURE_11_BLOCKS {
         let writes = load.writes.max(WRITES_PER_BLOCK * blocks);
         experiments.push(gecko(RandomWriteLoad { blocks, writes, ..load }, format!("K={blocks}"), &[]));
     }
@@ -212,7 +220,7 @@ fn sweep_blocks(load: RandomWriteLoad) -> u64 {
 
 /// Returns the experiments for the GeckoFTL paper's Figure 10: validity bitmaps of whole blocks, bitmaps in parts of 32
 /// pages, and such parts on a device whose capacity, and so its number of keys, does not grow with the block size.
-fn block_sizes(setting: &ExperimentSetting, load: RandomWriteLoad) -> Vec<Experiment> {
+fn block_size_experiments(setting: &ExperimentSetting, load: RandomWriteLoad) -> Vec<Experiment> {
     let blocks = sweep_blocks(load);
     let mut experiments = Vec::new();
     for block_pages in BLOCK_SIZES {
@@ -231,8 +239,8 @@ fn block_sizes(setting: &ExperimentSetting, load: RandomWriteLoad) -> Vec<Experi
 
 /// Returns the experiments for the GeckoFTL paper's Figure 14: designs without a validity bitmap in RAM have a cache
 /// that is larger by the bitmap's size. All use `GeckoFTL`'s rule for GC of metadata.
-fn figure_14(setting: &ExperimentSetting, load: RandomWriteLoad) -> Vec<Experiment> {
-    let large = RandomWriteLoad { cache: LARGE_CACHE, ..load };
+fn figure_14_experiments(setting: &ExperimentSetting, load: RandomWriteLoad) -> Vec<Experiment> {
+    let large = RandomWriteLoad { cache_factor: LARGE_CACHE_FACTOR, ..load };
     let spared = ["gc.metadata=when-empty"];
     vec![
         load.experiment(setting, "Fig. 14/DFTL".into(), "dftl", &spared),
@@ -243,10 +251,10 @@ fn figure_14(setting: &ExperimentSetting, load: RandomWriteLoad) -> Vec<Experime
 
 /// Returns the experiments with a recovery in the middle of a run, and one that runs IB-FTL until its log of invalid
 /// pages has been cleaned several times.
-fn recoveries(setting: &ExperimentSetting, load: RandomWriteLoad) -> Vec<Experiment> {
+fn recovery_experiments(setting: &ExperimentSetting, load: RandomWriteLoad) -> Vec<Experiment> {
     let cut = format!("recovery.after_requests={}", load.writes / 2);
     let small = RandomWriteLoad { blocks: load.blocks / 4, ..load };
-    let invalid = small.pages() * u64::from(100 - UTILISATION) / 100;
+    let invalid = small.pages() * u64::from(100 - UTILISATION_PERCENT) / 100;
     let log = RandomWriteLoad { writes: 12 * invalid, ..small };
     let mut experiments = vec![
         load.experiment(setting, "GeckoFTL/recovered".into(), "geckoftl", &[&cut]),
@@ -272,14 +280,14 @@ pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Valu
     let values = match id {
         "GK-16" => bitmap_operations(runs),
         "GK-18" => gecko_operations(runs),
-        "GK-19" => bitmap_per_interval(runs),
-        "GK-21" => every_ratio(runs),
-        "GK-22" => best_ratio(runs),
-        "GK-23" => saved(runs),
+        "GK-19" => bitmap_operations_per_10000_writes(runs),
+        "GK-21" => validity_costs_by_size_ratio(runs),
+        "GK-22" => best_size_ratio(runs),
+        "GK-23" => validity_cost_saved(runs),
         "GK-24" => growth_with_block_size(runs),
-        "GK-25" => balanced(runs),
-        "GK-26" => parts(runs),
-        "GK-27" => growth(runs),
+        "GK-25" => cost_of_balanced_parts(runs),
+        "GK-26" => costs_by_part_count(runs),
+        "GK-27" => cost_growth_with_capacity(runs),
         "GK-29" => over_provisioning(runs),
         "GK-35" => gecko_recovery(runs),
         "GK-36" => recoveries_of_all(runs),
@@ -289,16 +297,16 @@ pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Valu
         "GK-41" => data_writes(runs),
         "GK-42" => map_cost_of_similar_designs(runs),
         "GK-43" => map_highest(runs),
-        "GK-44" => checkpoints(runs),
-        "GK-45" => validity(runs),
+        "GK-44" => checkpoint_cost(runs),
+        "GK-45" => validity_costs(runs),
         "GK-46" => metadata_collected(runs),
         "GK-48" => map_cost_small_and_large_cache(runs),
-        "GK-49" => best_total(runs),
-        "GK-51" => multi_way(runs),
-        "GK-52" => space(runs),
+        "GK-49" => design_with_least_cost(runs),
+        "GK-51" => multi_way_merge_costs(runs),
+        "GK-52" => gecko_space_ratios(runs),
         "GK-55" => backward_reads(runs),
-        "GK-56" => corrections(runs),
-        "GK-59" => log_cleaning(runs),
+        "GK-56" => recovery_corrections(runs),
+        "GK-59" => log_cleaning_costs(runs),
         _ => return None,
     };
     Some(values)
@@ -309,7 +317,7 @@ fn statement_value(of: impl Into<String>, statement: bool) -> Value {
 }
 
 /// Returns the capacity of a run's device, GiB, as a value that is shown with a row (reported result).
-fn at(run: ExperimentRun<'_>) -> Value {
+fn device_capacity_value(run: ExperimentRun<'_>) -> Value {
     let bytes = run.figure("device.physical_pages") * run.figure("device.page_bytes");
     Value::new("device, GiB", bytes / f64::from(1 << 30))
 }
@@ -320,7 +328,7 @@ fn per_write(run: ExperimentRun<'_>, figure: &str) -> f64 {
 
 /// Returns the cost of the flash operations with these causes: programs plus a tenth of the reads, per host write (the
 /// GeckoFTL paper's measure).
-fn amplification(run: ExperimentRun<'_>, causes: &[&str]) -> f64 {
+fn cost_of_causes(run: ExperimentRun<'_>, causes: &[&str]) -> f64 {
     let of = |what: &str| -> f64 {
         causes.iter().map(|cause| per_write(run, &format!("{what}_by_cause.{cause}"))).sum::<f64>()
     };
@@ -328,11 +336,11 @@ fn amplification(run: ExperimentRun<'_>, causes: &[&str]) -> f64 {
 }
 
 fn validity_cost(run: ExperimentRun<'_>) -> f64 {
-    amplification(run, &["validity"])
+    cost_of_causes(run, &["validity"])
 }
 
 fn map_cost(run: ExperimentRun<'_>) -> f64 {
-    amplification(run, &["translation", "checkpoint"])
+    cost_of_causes(run, &["translation", "checkpoint"])
 }
 
 /// Returns the cost of updating translation pages, each by one read and one program: programs plus a tenth of the
@@ -345,7 +353,7 @@ fn synchronisation_cost(run: ExperimentRun<'_>) -> f64 {
 
 /// Returns the cost of GC's copies of metadata pages, each by one read and one program: programs plus a tenth of the
 /// reads, per host write.
-fn copy_cost(run: ExperimentRun<'_>) -> f64 {
+fn metadata_copy_cost(run: ExperimentRun<'_>) -> f64 {
     let copies = per_write(run, "parts.translation_copies") + per_write(run, "parts.validity_copies");
     copies * (1.0 + 1.0 / PROGRAM_TO_READ_RATIO)
 }
@@ -359,7 +367,7 @@ fn data_programs(run: ExperimentRun<'_>) -> f64 {
 }
 
 /// Returns the number of queries for page validity in a run: one for each data block that GC collected.
-fn queries(run: ExperimentRun<'_>) -> f64 {
+fn validity_query_count(run: ExperimentRun<'_>) -> f64 {
     run.figure("parts.collections") - run.figure("parts.collections_of_metadata")
 }
 
@@ -369,20 +377,20 @@ fn bitmap_operations(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let updates = run.figure("host_page_writes");
     Ok(vec![
         // Every host write reports an invalid page. Reads of queries are attributed to validity as well, one per query.
-        Value::new("reads per update", (reads - queries(run)) / updates),
+        Value::new("reads per update", (reads - validity_query_count(run)) / updates),
         Value::new("writes per update", writes / updates),
-        Value::new("reads per query", (reads - writes) / queries(run)),
-        at(run),
+        Value::new("reads per query", (reads - writes) / validity_query_count(run)),
+        device_capacity_value(run),
     ])
 }
 
-fn bitmap_per_interval(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn bitmap_operations_per_10000_writes(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let run = runs.run_named("bitmap")?;
     let of = |figure: &str| 10_000.0 * per_write(run, figure);
     Ok(vec![
         Value::new("reads", of("reads_by_cause.validity")),
         Value::new("writes", of("programs_by_cause.validity")),
-        at(run),
+        device_capacity_value(run),
     ])
 }
 
@@ -417,58 +425,58 @@ fn gecko_operations(runs: &ExperimentRecords) -> Result<Vec<Value>> {
         Value::new("levels", levels),
         Value::new("writes per host write", per_write(run, "programs_by_cause.validity")),
         Value::new("query reads per host write", per_write(run, "parts.gecko_query_reads")),
-        at(run),
+        device_capacity_value(run),
     ])
 }
 
-fn of_ratio(runs: &ExperimentRecords, ratio: u32) -> Result<ExperimentRun<'_>> {
+fn run_of_size_ratio(runs: &ExperimentRecords, ratio: u32) -> Result<ExperimentRun<'_>> {
     if ratio == 2 { runs.run_named("GeckoFTL") } else { runs.run_named(&format!("T={ratio}")) }
 }
 
 fn ratio_costs(runs: &ExperimentRecords) -> Result<Vec<(u32, f64)>> {
-    RATIOS.into_iter().map(|ratio| Ok((ratio, validity_cost(of_ratio(runs, ratio)?)))).collect()
+    SIZE_RATIOS.into_iter().map(|ratio| Ok((ratio, validity_cost(run_of_size_ratio(runs, ratio)?)))).collect()
 }
 
-fn every_ratio(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn validity_costs_by_size_ratio(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let bitmap = runs.run_named("bitmap")?;
     let (costs, bitmap_cost) = (ratio_costs(runs)?, validity_cost(bitmap));
     let mut values = vec![statement_value("for every T", costs.iter().all(|&(_, cost)| cost < bitmap_cost))];
     values.extend(costs.iter().map(|(ratio, cost)| Value::new(format!("T = {ratio}"), *cost)));
-    values.extend([Value::new("bitmap", bitmap_cost), at(bitmap)]);
+    values.extend([Value::new("bitmap", bitmap_cost), device_capacity_value(bitmap)]);
     Ok(values)
 }
 
-fn best_ratio(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn best_size_ratio(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let costs = ratio_costs(runs)?;
     let best = costs.iter().min_by(|a, b| a.1.total_cmp(&b.1)).map_or(0.0, |&(ratio, _)| f64::from(ratio));
-    Ok(vec![Value::new("T", best), at(of_ratio(runs, 2)?)])
+    Ok(vec![Value::new("T", best), device_capacity_value(run_of_size_ratio(runs, 2)?)])
 }
 
-fn saved(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn validity_cost_saved(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let (gecko, bitmap) = (runs.run_named("GeckoFTL")?, runs.run_named("bitmap")?);
     let (ours, theirs) = (validity_cost(gecko), validity_cost(bitmap));
     Ok(vec![
         Value::new("saved, %", 100.0 * (1.0 - ours / theirs)),
         Value::new("Logarithmic Gecko", ours),
         Value::new("bitmap", theirs),
-        at(gecko),
+        device_capacity_value(gecko),
     ])
 }
 
 /// Cost of page validity (programs plus a tenth of the reads, per host write) for each block size of a sweep.
 struct BlockSweep {
-    all: Vec<f64>,
+    total_costs: Vec<f64>,
     /// Cost of page validity without the reads of GC queries: the cost of merges, caused by reports of invalid pages
     /// and erase markers.
-    updates: Vec<f64>,
+    costs_without_queries: Vec<f64>,
 }
 
 fn block_sweep(runs: &ExperimentRecords, name: &str) -> Result<BlockSweep> {
     let of = |&pages: &u64| runs.run_named(&format!("{name}/B={pages}"));
     let all: Vec<ExperimentRun<'_>> = BLOCK_SIZES.iter().map(of).collect::<Result<_>>()?;
     Ok(BlockSweep {
-        all: all.iter().map(|run| validity_cost(*run)).collect(),
-        updates: all.iter().map(|run| update_cost(*run)).collect(),
+        total_costs: all.iter().map(|run| validity_cost(*run)).collect(),
+        costs_without_queries: all.iter().map(|run| update_cost(*run)).collect(),
     })
 }
 
@@ -489,7 +497,7 @@ fn largest_over_smallest(costs: &[f64]) -> f64 {
 /// Returns, for validity bitmaps of whole blocks, how the cost of page validity grows with each doubling of the block
 /// size, and from the GeckoFTL paper's block size to the largest.
 fn growth_with_block_size(runs: &ExperimentRecords) -> Result<Vec<Value>> {
-    let BlockSweep { all, updates } = block_sweep(runs, "whole")?;
+    let BlockSweep { total_costs: all, costs_without_queries: updates } = block_sweep(runs, "whole")?;
     let mut values: Vec<Value> = BLOCK_SIZES
         .windows(2)
         .zip(all.windows(2))
@@ -503,18 +511,18 @@ fn growth_with_block_size(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-fn balanced(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn cost_of_balanced_parts(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let (growing, same) =
         (block_sweep(runs, "parts of 32")?, block_sweep(runs, "parts of 32, same capacity")?);
     let spread = |of: &str, costs: &[f64]| Value::new(of, largest_over_smallest(from_paper_on(costs)));
     let mut values = vec![
-        spread("largest over smallest", &growing.all),
-        spread("without queries", &growing.updates),
-        spread("without queries, same capacity", &same.updates),
+        spread("largest over smallest", &growing.total_costs),
+        spread("without queries", &growing.costs_without_queries),
+        spread("without queries, same capacity", &same.costs_without_queries),
     ];
-    values.extend(by_block_size("", &growing.all));
-    values.extend(by_block_size("without queries, ", &growing.updates));
-    values.extend(by_block_size("without queries, same capacity, ", &same.updates));
+    values.extend(by_block_size("", &growing.total_costs));
+    values.extend(by_block_size("without queries, ", &growing.costs_without_queries));
+    values.extend(by_block_size("without queries, same capacity, ", &same.costs_without_queries));
     values.push(Value::new(
         "blocks",
         runs.run_named("parts of 32/B=128")?.figure("device.physical_pages") / 128.0,
@@ -522,35 +530,39 @@ fn balanced(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-fn parts(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn costs_by_part_count(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let run_of = |parts: u32| {
         if parts == 4 { runs.run_named("GeckoFTL") } else { runs.run_named(&format!("S={parts}")) }
     };
-    let costs: Vec<(u32, f64)> =
-        PARTS.into_iter().map(|parts| Ok((parts, validity_cost(run_of(parts)?)))).collect::<Result<_>>()?;
+    let costs: Vec<(u32, f64)> = PARTS_PER_BITMAP
+        .into_iter()
+        .map(|parts| Ok((parts, validity_cost(run_of(parts)?))))
+        .collect::<Result<_>>()?;
     let best = costs.iter().map(|&(_, cost)| cost).fold(f64::MAX, f64::min);
     let last = costs.last().map_or(f64::NAN, |&(_, cost)| cost);
     let mut values = vec![Value::new("ratio", last / best)];
     values.extend(costs.iter().map(|(parts, cost)| Value::new(format!("S = {parts}"), *cost)));
-    let updates: Vec<(u32, f64)> =
-        PARTS.into_iter().map(|parts| Ok((parts, update_cost(run_of(parts)?)))).collect::<Result<_>>()?;
+    let updates: Vec<(u32, f64)> = PARTS_PER_BITMAP
+        .into_iter()
+        .map(|parts| Ok((parts, update_cost(run_of(parts)?))))
+        .collect::<Result<_>>()?;
     let best = updates.iter().map(|&(_, cost)| cost).fold(f64::MAX, f64::min);
     let last = updates.last().map_or(f64::NAN, |&(_, cost)| cost);
     values.push(Value::new("without queries, ratio", last / best));
     let of = |(parts, cost): &(u32, f64)| Value::new(format!("without queries, S = {parts}"), *cost);
     values.extend(updates.iter().map(of));
-    values.push(at(run_of(4)?));
+    values.push(device_capacity_value(run_of(4)?));
     Ok(values)
 }
 
-fn growth(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn cost_growth_with_capacity(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let (base, small_bitmap) = (runs.run_named("bitmap")?, runs.run_named("bitmap/K=4096")?);
     let gecko = runs.run_named("GeckoFTL")?;
-    let base_gib = at(gecko).value;
+    let base_gib = device_capacity_value(gecko).value;
     let mut points = vec![(base_gib, validity_cost(gecko))];
-    for blocks in CAPACITIES {
+    for blocks in FIGURE_11_BLOCKS {
         let run = runs.run_named(&format!("K={blocks}"))?;
-        points.push((at(run).value, validity_cost(run)));
+        points.push((device_capacity_value(run).value, validity_cost(run)));
     }
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (first, last) = (points[0], points[points.len() - 1]);
@@ -568,10 +580,10 @@ fn growth(runs: &ExperimentRecords) -> Result<Vec<Value>> {
 
 fn over_provisioning(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let run_of = |utilisation: u32| match utilisation {
-        UTILISATION => runs.run_named("GeckoFTL"),
+        UTILISATION_PERCENT => runs.run_named("GeckoFTL"),
         _ => runs.run_named(&format!("R={}", fraction_of_percent(utilisation))),
     };
-    let all: Vec<(f64, ExperimentRun<'_>)> = UTILISATIONS
+    let all: Vec<(f64, ExperimentRun<'_>)> = UTILISATION_PERCENTS
         .into_iter()
         .map(|one| Ok((fraction_of_percent(one), run_of(one)?)))
         .collect::<Result<_>>()?;
@@ -595,36 +607,39 @@ fn over_provisioning(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     values.extend(points("without queries, ", &updates));
     let rise = updates[updates.len() - 1] - updates[0];
     values.push(Value::new("rise without queries, % of the bitmap's", 100.0 * rise / bitmap));
-    values.push(at(all[0].1));
+    values.push(device_capacity_value(all[0].1));
     Ok(values)
 }
 
 /// Returns the result of `figure` for the run of each of the five designs.
-fn of_designs(runs: &ExperimentRecords, figure: impl Fn(ExperimentRun<'_>) -> f64) -> Result<Vec<Value>> {
+fn value_per_design(
+    runs: &ExperimentRecords,
+    figure: impl Fn(ExperimentRun<'_>) -> f64,
+) -> Result<Vec<Value>> {
     FTLS.iter().map(|(name, _)| Ok(Value::new(*name, figure(runs.run_named(name)?)))).collect()
 }
 
-fn spread(values: &[Value]) -> f64 {
+fn largest_over_smallest_value(values: &[Value]) -> f64 {
     let of = |f: fn(f64, f64) -> f64, start| values.iter().map(|value| value.value).fold(start, f);
     of(f64::max, f64::MIN) / of(f64::min, f64::MAX)
 }
 
-fn recovered(runs: &ExperimentRecords, design: MetadataDesign) -> Result<ExperimentRun<'_>> {
+fn recovery_run_of(runs: &ExperimentRecords, design: MetadataDesign) -> Result<ExperimentRun<'_>> {
     runs.run_named(&format!("recovery/{}", design.name()))
 }
 
 /// Returns the duration of a design's executed recovery, seconds, with flash operations one after the other. What a
 /// battery wrote at power loss is not included.
-fn executed_s(runs: &ExperimentRecords, design: MetadataDesign) -> Result<f64> {
-    recovered(runs, design)?.required_figure("recovery.total.time_s")
+fn executed_recovery_s(runs: &ExperimentRecords, design: MetadataDesign) -> Result<f64> {
+    recovery_run_of(runs, design)?.required_figure("recovery.total.time_s")
 }
 
 /// Returns the duration of a step of recovery, seconds; 0 if the step is absent because it took no time.
-fn step_s(run: ExperimentRun<'_>, step: &str) -> f64 {
+fn recovery_step_s(run: ExperimentRun<'_>, step: &str) -> f64 {
     run.figure(&format!("recovery.steps.{step}.time_s"))
 }
 
-const STEPS: [&str; 7] = [
+const RECOVERY_STEPS: [&str; 7] = [
     "blocks",
     "directory",
     "validity directories",
@@ -635,11 +650,13 @@ const STEPS: [&str; 7] = [
 ];
 
 fn executed_steps(run: ExperimentRun<'_>) -> impl Iterator<Item = Value> + '_ {
-    STEPS.into_iter().map(move |step| Value::new(format!("executed, {step}"), step_s(run, step)))
+    RECOVERY_STEPS
+        .into_iter()
+        .map(move |step| Value::new(format!("executed, {step}"), recovery_step_s(run, step)))
 }
 
 /// Returns the values of a row (reported result) that the formulas give for 2 TiB.
-fn formulas(id: &str) -> Vec<Value> {
+fn formula_values(id: &str) -> Vec<Value> {
     let values = recovery_row_values(id).unwrap_or_default();
     values.into_iter().map(|value| Value::new(format!("2 TiB, {}", value.of), value.value)).collect()
 }
@@ -653,13 +670,13 @@ fn recovered_scale() -> MetadataScale {
 }
 
 fn gecko_recovery(runs: &ExperimentRecords) -> Result<Vec<Value>> {
-    let run = recovered(runs, MetadataDesign::GeckoFtl)?;
+    let run = recovery_run_of(runs, MetadataDesign::GeckoFtl)?;
     let of_formula = recovered_scale().recovery_steps(MetadataDesign::GeckoFtl);
-    let mut values = formulas("GK-35");
+    let mut values = formula_values("GK-35");
     values.extend(of_formula.into_iter().map(|(step, s)| Value::new(format!("formula, {step}"), s)));
     values.extend(executed_steps(run));
-    values.push(Value::new("executed, all", executed_s(runs, MetadataDesign::GeckoFtl)?));
-    values.push(at(run));
+    values.push(Value::new("executed, all", executed_recovery_s(runs, MetadataDesign::GeckoFtl)?));
+    values.push(device_capacity_value(run));
     Ok(values)
 }
 
@@ -667,7 +684,7 @@ fn recoveries_of_all(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let of_formula = |design: MetadataDesign| recovered_scale().recovery_s(design);
     let executed: Vec<(MetadataDesign, f64)> = MetadataDesign::ALL
         .into_iter()
-        .map(|design| Ok((design, executed_s(runs, design)?)))
+        .map(|design| Ok((design, executed_recovery_s(runs, design)?)))
         .collect::<Result<_>>()?;
     let lazy_over_dftl = executed[0].1 / executed[1].1;
     let paper = recovery_row_values("GK-36").unwrap_or_default();
@@ -675,57 +692,65 @@ fn recoveries_of_all(runs: &ExperimentRecords) -> Result<Vec<Value>> {
         statement_value("formula", paper[0].value > paper[1].value),
         statement_value("executed", lazy_over_dftl > 1.0),
     ];
-    values.extend(formulas("GK-36"));
+    values.extend(formula_values("GK-36"));
     for (design, time_s) in executed {
         values.push(Value::new(format!("formula, {}", design.name()), of_formula(design)));
         values.push(Value::new(format!("executed, {}", design.name()), time_s));
     }
-    values.push(at(recovered(runs, MetadataDesign::Dftl)?));
+    values.push(device_capacity_value(recovery_run_of(runs, MetadataDesign::Dftl)?));
     Ok(values)
 }
 
 fn log_recovery(runs: &ExperimentRecords) -> Result<Vec<Value>> {
-    let run = recovered(runs, MetadataDesign::IbFtl)?;
-    let all = executed_s(runs, MetadataDesign::IbFtl)?;
+    let run = recovery_run_of(runs, MetadataDesign::IbFtl)?;
+    let all = executed_recovery_s(runs, MetadataDesign::IbFtl)?;
     // IB-FTL's log is read in the step that restores its chains and the erase times of blocks; the valid counts follow
     // from that reading.
-    let both = step_s(run, "validity directories") + step_s(run, "synchronisation");
-    let mut values = formulas("GK-37");
+    let both = recovery_step_s(run, "validity directories") + recovery_step_s(run, "synchronisation");
+    let mut values = formula_values("GK-37");
     values.insert(0, statement_value("executed", both > 0.5 * all));
     values.extend(executed_steps(run));
     values.push(Value::new("executed, all", all));
-    values.push(at(run));
+    values.push(device_capacity_value(run));
     Ok(values)
 }
 
 fn block_scan(runs: &ExperimentRecords) -> Result<Vec<Value>> {
-    let run = recovered(runs, MetadataDesign::GeckoFtl)?;
-    let all = executed_s(runs, MetadataDesign::GeckoFtl)?;
-    let blocks = step_s(run, "blocks");
-    let mut values = formulas("GK-38");
-    values.insert(0, statement_value("executed", STEPS[1..].iter().all(|step| step_s(run, step) < blocks)));
+    let run = recovery_run_of(runs, MetadataDesign::GeckoFtl)?;
+    let all = executed_recovery_s(runs, MetadataDesign::GeckoFtl)?;
+    let blocks = recovery_step_s(run, "blocks");
+    let mut values = formula_values("GK-38");
+    values.insert(
+        0,
+        statement_value(
+            "executed",
+            RECOVERY_STEPS[1..].iter().all(|step| recovery_step_s(run, step) < blocks),
+        ),
+    );
     values.push(Value::new("executed, share, %", 100.0 * blocks / all));
-    values.push(at(run));
+    values.push(device_capacity_value(run));
     Ok(values)
 }
 
 fn recovery_saved(runs: &ExperimentRecords) -> Result<Vec<Value>> {
-    let (gecko, lazy) =
-        (executed_s(runs, MetadataDesign::GeckoFtl)?, recovered(runs, MetadataDesign::LazyFtl)?);
-    let all = executed_s(runs, MetadataDesign::LazyFtl)?;
-    let others = all - step_s(lazy, "synchronisation") - step_s(lazy, "changed entries");
+    let (gecko, lazy) = (
+        executed_recovery_s(runs, MetadataDesign::GeckoFtl)?,
+        recovery_run_of(runs, MetadataDesign::LazyFtl)?,
+    );
+    let all = executed_recovery_s(runs, MetadataDesign::LazyFtl)?;
+    let others = all - recovery_step_s(lazy, "synchronisation") - recovery_step_s(lazy, "changed entries");
     let saved = |of: f64| 100.0 * (1.0 - gecko / of);
     let mut values = recovery_row_values("GK-39").unwrap_or_default();
     values.push(Value::new("executed", saved(all)));
     values.push(Value::new("executed, without its synchronisation", saved(others)));
-    values.push(at(lazy));
+    values.push(device_capacity_value(lazy));
     Ok(values)
 }
 
 fn data_writes(runs: &ExperimentRecords) -> Result<Vec<Value>> {
-    let mut values = of_designs(runs, data_programs)?;
-    values.insert(0, Value::new("largest over smallest", spread(&values)));
-    values.push(at(runs.run_named("GeckoFTL")?));
+    let mut values = value_per_design(runs, data_programs)?;
+    values.insert(0, Value::new("largest over smallest", largest_over_smallest_value(&values)));
+    values.push(device_capacity_value(runs.run_named("GeckoFTL")?));
     Ok(values)
 }
 
@@ -733,41 +758,41 @@ fn map_cost_of_similar_designs(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let alike = |values: &mut Vec<Value>| {
         values.retain(|value| ["DFTL", "u-FTL", "GeckoFTL"].contains(&value.of.as_str()));
     };
-    let mut values = of_designs(runs, map_cost)?;
+    let mut values = value_per_design(runs, map_cost)?;
     alike(&mut values);
-    values.insert(0, Value::new("largest over smallest", spread(&values)));
-    let mut updates = of_designs(runs, synchronisation_cost)?;
+    values.insert(0, Value::new("largest over smallest", largest_over_smallest_value(&values)));
+    let mut updates = value_per_design(runs, synchronisation_cost)?;
     alike(&mut updates);
-    values.insert(1, Value::new("updates alone", spread(&updates)));
-    values.push(at(runs.run_named("GeckoFTL")?));
+    values.insert(1, Value::new("updates alone", largest_over_smallest_value(&updates)));
+    values.push(device_capacity_value(runs.run_named("GeckoFTL")?));
     Ok(values)
 }
 
 fn map_highest(runs: &ExperimentRecords) -> Result<Vec<Value>> {
-    let mut values = of_designs(runs, map_cost)?;
+    let mut values = value_per_design(runs, map_cost)?;
     let is_bound = |value: &&Value| ["LazyFTL", "IB-FTL"].contains(&value.of.as_str());
     let least_bound = values.iter().filter(is_bound).map(|value| value.value).fold(f64::MAX, f64::min);
     let most_other =
         values.iter().filter(|value| !is_bound(value)).map(|value| value.value).fold(f64::MIN, f64::max);
     values.insert(0, statement_value("LazyFTL and IB-FTL highest", least_bound > most_other));
-    values.push(at(runs.run_named("GeckoFTL")?));
+    values.push(device_capacity_value(runs.run_named("GeckoFTL")?));
     Ok(values)
 }
 
 /// Compares the cost of updating translation pages with checkpoints (`GeckoFTL`) and without (u-FTL), with caches of
 /// the same size.
-fn checkpoints(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn checkpoint_cost(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let (gecko, without) = (runs.run_named("GeckoFTL")?, runs.run_named("u-FTL")?);
     let by = |cause: &str| gecko.programs_by_cause(cause);
     Ok(vec![
         Value::new("GeckoFTL over u-FTL", synchronisation_cost(gecko) / synchronisation_cost(without)),
         Value::new("share of checkpoints", by("checkpoint") / (by("checkpoint") + by("translation"))),
-        at(gecko),
+        device_capacity_value(gecko),
     ])
 }
 
-fn validity(runs: &ExperimentRecords) -> Result<Vec<Value>> {
-    let mut values = of_designs(runs, validity_cost)?;
+fn validity_costs(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+    let mut values = value_per_design(runs, validity_cost)?;
     let of = |name: &str| values.iter().find(|value| value.of == name).map_or(f64::NAN, |value| value.value);
     let claims = [
         statement_value(
@@ -781,35 +806,39 @@ fn validity(runs: &ExperimentRecords) -> Result<Vec<Value>> {
         statement_value("bitmap in RAM none", of("DFTL").max(of("LazyFTL")) <= 0.0),
     ];
     values.splice(0..0, claims);
-    values.push(at(runs.run_named("GeckoFTL")?));
+    values.push(device_capacity_value(runs.run_named("GeckoFTL")?));
     Ok(values)
 }
 
 /// Returns the cost of all flash operations: programs plus a tenth of the reads, per host write.
-fn all_cost(run: ExperimentRun<'_>) -> f64 {
+fn total_cost(run: ExperimentRun<'_>) -> f64 {
     per_write(run, "programs") + per_write(run, "reads") / PROGRAM_TO_READ_RATIO
 }
 
 fn metadata_collected(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let (spared, greedy) = (runs.run_named("GeckoFTL")?, runs.run_named("GeckoFTL/metadata collected")?);
     let mut values = vec![
-        statement_value("costs more", all_cost(greedy) > all_cost(spared)),
-        statement_value("none collected", copy_cost(spared) <= 0.0),
-        Value::new("all, spared", all_cost(spared)),
-        Value::new("all, collected", all_cost(greedy)),
-        Value::new("copies of metadata, collected", copy_cost(greedy)),
+        statement_value("costs more", total_cost(greedy) > total_cost(spared)),
+        statement_value("none collected", metadata_copy_cost(spared) <= 0.0),
+        Value::new("all, spared", total_cost(spared)),
+        Value::new("all, collected", total_cost(greedy)),
+        Value::new("copies of metadata, collected", metadata_copy_cost(greedy)),
     ];
-    values.extend(of_designs(runs, copy_cost)?);
-    values.push(at(spared));
+    values.extend(value_per_design(runs, metadata_copy_cost)?);
+    values.push(device_capacity_value(spared));
     Ok(values)
 }
 
 fn map_cost_small_and_large_cache(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let (small, large) = (runs.run_named("Fig. 14/DFTL")?, runs.run_named("Fig. 14/GeckoFTL")?);
-    Ok(vec![Value::new("4 MB", map_cost(small)), Value::new("68 MB", map_cost(large)), at(large)])
+    Ok(vec![
+        Value::new("4 MB", map_cost(small)),
+        Value::new("68 MB", map_cost(large)),
+        device_capacity_value(large),
+    ])
 }
 
-fn best_total(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn design_with_least_cost(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let names = ["DFTL", "u-FTL", "GeckoFTL"];
     let all: Vec<(&str, ExperimentRun<'_>)> = names
         .into_iter()
@@ -824,32 +853,34 @@ fn best_total(runs: &ExperimentRecords) -> Result<Vec<Value>> {
         values.push(Value::new(format!("{name}, map"), map_cost(*run)));
         values.push(Value::new(format!("{name}, validity"), validity_cost(*run)));
     }
-    values.push(at(all[0].1));
+    values.push(device_capacity_value(all[0].1));
     Ok(values)
 }
 
-fn multi_way(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn multi_way_merge_costs(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let (multi, pair) = (runs.run_named("GeckoFTL")?, runs.run_named("pairwise")?);
     let writes = |run: ExperimentRun<'_>| per_write(run, "programs_by_cause.validity");
     Ok(vec![
         Value::new("ratio", writes(multi) / writes(pair)),
         Value::new("multi-way, writes", writes(multi)),
         Value::new("pairwise, writes", writes(pair)),
-        at(multi),
+        device_capacity_value(multi),
     ])
 }
 
-fn space(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn gecko_space_ratios(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let of = |run: ExperimentRun<'_>| -> Result<f64> {
         Ok(run.required_figure("parts.gecko_pages")?
             / run.required_figure("parts.gecko_largest_run_pages")?)
     };
-    let all: Vec<(u32, f64)> =
-        RATIOS.into_iter().map(|ratio| Ok((ratio, of(of_ratio(runs, ratio)?)?))).collect::<Result<_>>()?;
+    let all: Vec<(u32, f64)> = SIZE_RATIOS
+        .into_iter()
+        .map(|ratio| Ok((ratio, of(run_of_size_ratio(runs, ratio)?)?)))
+        .collect::<Result<_>>()?;
     let largest = all.iter().map(|&(_, pages)| pages).fold(f64::MIN, f64::max);
     let mut values = vec![Value::new("largest", largest)];
     values.extend(all.iter().map(|(ratio, pages)| Value::new(format!("T = {ratio}"), *pages)));
-    values.push(at(of_ratio(runs, 2)?));
+    values.push(device_capacity_value(run_of_size_ratio(runs, 2)?));
     Ok(values)
 }
 
@@ -859,28 +890,28 @@ fn backward_reads(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     Ok(vec![
         Value::new("reads over C", reads / run.required_figure("parts.cache_entries")?),
         Value::new("all of the recovery, s", run.figure("recovery.total.time_s")),
-        at(run),
+        device_capacity_value(run),
     ])
 }
 
-fn corrections(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn recovery_corrections(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let run = runs.run_named("GeckoFTL/recovered")?;
     let pages = run.required_figure("parts.translation_pages")?;
     let entries = run.required_figure("parts.cache_entries")?;
     Ok(vec![
         Value::new("aborted synchronisations over TPT", run.figure("parts.aborted_synchronisations") / pages),
         Value::new("spare reads over C", run.figure("parts.uncertain_spare_reads") / entries),
-        at(run),
+        device_capacity_value(run),
     ])
 }
 
-fn log_cleaning(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn log_cleaning_costs(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let run = runs.run_named("IB-FTL/log")?;
     let reports = run.required_figure("parts.log_reports")?;
     let per_page = run.required_figure("parts.log_page_entries")?;
     Ok(vec![
         Value::new("inserted again", run.figure("parts.log_reinserted") / reports),
         Value::new("pages times V", run.programs_by_cause("validity") * per_page / reports),
-        at(run),
+        device_capacity_value(run),
     ])
 }

@@ -24,7 +24,7 @@
 //! gains there gains by an artifact. Energies are computed from the printed powers. Values named `2x` use twice the
 //! energy of compression, with which the paper's break-even is obtained.
 
-use super::closed_forms::{budget_bytes, rate_of_lifetime};
+use super::closed_forms::{bytes_per_s_for_lifetime, endurance_budget_bytes};
 use super::experiment::{
     Experiment, ExperimentRecords, ExperimentRun, ExperimentSetting, RequestSource, Size,
 };
@@ -37,15 +37,15 @@ struct Trace {
     name: &'static str,
     substitute: &'static str,
     /// Lifetime of the drive with the baseline, years (IL, Table I), which determines the write rate of the substitute.
-    years: f64,
+    lifetime_years: f64,
     /// Page programs per host write of the baseline, as measured by Wearwell: scaled down, and at full size.
     programs_per_write: [f64; 2],
 }
 
 const TRACES: [Trace; 3] = [
-    Trace { name: "WKSN", substitute: "wksn", years: 6.8, programs_per_write: [1.001, 1.001] },
-    Trace { name: "Media", substitute: "media", years: 3.8, programs_per_write: [1.075, 1.079] },
-    Trace { name: "DVMT", substitute: "dvmt", years: 3.04, programs_per_write: [1.137, 1.140] },
+    Trace { name: "WKSN", substitute: "wksn", lifetime_years: 6.8, programs_per_write: [1.001, 1.001] },
+    Trace { name: "Media", substitute: "media", lifetime_years: 3.8, programs_per_write: [1.075, 1.079] },
+    Trace { name: "DVMT", substitute: "dvmt", lifetime_years: 3.04, programs_per_write: [1.137, 1.140] },
 ];
 const SCHEMES: [&str; 5] = ["baseline", "throttling", "compression", "dedup", "integrated"];
 /// Number of reads per write in the generated substitutes.
@@ -57,14 +57,14 @@ const CONTROL_RATE: f64 = 240.0;
 /// Number of page addresses of the synthetic loads at full size. It is most of the drive, so that GC runs.
 const SYNTHETIC_PAGES: f64 = 14e6;
 
-/// Name of the runs of compression on a drive [`ROOMY`] times as large, which can take the same number of bytes in its
+/// Name of the runs of compression on a drive [`ROOMY_DRIVE_FACTOR`] times as large, which can take the same number of bytes in its
 /// life and never needs GC.
 const NEVER_COLLECTED: &str = "compression, never collected";
-const ROOMY: u32 = 15;
+const ROOMY_DRIVE_FACTOR: u32 = 15;
 
 /// Shares of the writes that repeat an earlier page content, in variants of Media's substitute (0.003): one less and
 /// one greater than the break-even of deduplication.
-const REPEATS: [&str; 2] = ["0.018", "0.025"];
+const REPEATED_WRITE_SHARES: [&str; 2] = ["0.018", "0.025"];
 
 /// Moment at which a write is acknowledged to the host.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -78,7 +78,7 @@ enum AcknowledgeMoment {
 impl AcknowledgeMoment {
     /// Returns the response time of a write on an idle drive without deduplication, compression and throttling,
     /// seconds.
-    fn write_s(self) -> f64 {
+    fn write_response_s(self) -> f64 {
         match self {
             Self::EqualBuffers => 0.0,
             Self::UntilProgrammed => 610e-6,
@@ -95,7 +95,7 @@ impl AcknowledgeMoment {
         }
     }
 
-    fn name(self, trace: &str, variant: &str) -> String {
+    fn experiment_name(self, trace: &str, variant: &str) -> String {
         let suffix = if self == Self::UntilProgrammed { ", until programmed" } else { "" };
         format!("{trace}/{variant}{suffix}")
     }
@@ -109,24 +109,24 @@ fn request_gap_scale(writes_per_s: f64, programs_per_write: f64, (write_s, reads
 }
 
 fn writes_per_s(years: f64) -> f64 {
-    rate_of_lifetime(budget_bytes(64.0 * f64::from(1 << 30), 3000.0), years) / 4096.0
+    bytes_per_s_for_lifetime(endurance_budget_bytes(64.0 * f64::from(1 << 30), 3000.0), years) / 4096.0
 }
 
 /// Returns the scale of the drive and of the day of requests that the paper (IL) replays: 1 at full size.
-fn scale_of(size: Size) -> f64 {
+fn input_scale_of(size: Size) -> f64 {
     match size {
         Size::Quick => 1.0 / 16.0,
         Size::Full => 1.0,
     }
 }
 
-fn settings(
+fn experiment_settings(
     setting: &ExperimentSetting,
     scheme: &str,
     answer: AcknowledgeMoment,
     gap_scale: f64,
 ) -> Vec<String> {
-    let scale = scale_of(setting.size);
+    let scale = input_scale_of(setting.size);
     vec![
         "device.preset=il-64g".to_owned(),
         format!("device.blocks_per_plane={}", 8192.0 * scale),
@@ -143,7 +143,7 @@ fn settings(
 
 /// Returns the name of the design for a scheme of lifetime management: the page map for the baseline and throttling,
 /// which do not examine content, otherwise `integrated`.
-fn design(scheme: &str) -> &'static str {
+fn design_name_of(scheme: &str) -> &'static str {
     match scheme {
         "baseline" | "throttling" => "page-map",
         _ => "integrated",
@@ -153,11 +153,11 @@ fn design(scheme: &str) -> &'static str {
 /// Returns all experiments for the integrated lifetime management paper (IL).
 pub fn experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
     let mut experiments: Vec<Experiment> =
-        TRACES.into_iter().flat_map(|trace| of_trace(setting, trace)).collect();
+        TRACES.into_iter().flat_map(|trace| trace_experiments(setting, trace)).collect();
     for scheme in ["throttling", "integrated"] {
         let load = format!("rate={SYNTHETIC_RATE}+dup:share=0.05,compress=0.95");
         let gap_scale = request_gap_scale(SYNTHETIC_RATE, 1.0, (0.0, 0.0));
-        experiments.push(synthetic(
+        experiments.push(synthetic_experiment(
             setting,
             "synthetic",
             scheme,
@@ -168,28 +168,40 @@ pub fn experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
     for answer in [AcknowledgeMoment::EqualBuffers, AcknowledgeMoment::UntilProgrammed] {
         for scheme in SCHEMES {
             let load = format!("rate={CONTROL_RATE}+unique");
-            let gap_scale = request_gap_scale(CONTROL_RATE, 1.0, (answer.write_s(), 0.0));
-            experiments.push(synthetic(setting, "control", scheme, answer, (load, gap_scale, 20e6)));
+            let gap_scale = request_gap_scale(CONTROL_RATE, 1.0, (answer.write_response_s(), 0.0));
+            experiments.push(synthetic_experiment(
+                setting,
+                "control",
+                scheme,
+                answer,
+                (load, gap_scale, 20e6),
+            ));
         }
     }
     experiments
 }
 
-fn of_trace(setting: &ExperimentSetting, trace: Trace) -> Vec<Experiment> {
-    let scale = scale_of(setting.size);
+fn trace_experiments(setting: &ExperimentSetting, trace: Trace) -> Vec<Experiment> {
+    let scale = input_scale_of(setting.size);
     let programs_per_write = trace.programs_per_write[usize::from(setting.size == Size::Full)];
     let mut experiments = Vec::new();
     let mut add = |variant: &str, scheme: &str, answer: AcknowledgeMoment, extra: &[&str]| {
-        let load = format!("{}:scale={scale},seed={}{}", trace.substitute, setting.seed, repeating(variant));
-        let times = (answer.write_s(), READS_PER_WRITE);
-        let gap_scale = request_gap_scale(writes_per_s(trace.years), programs_per_write, times);
+        let load = format!(
+            "{}:scale={scale},seed={}{}",
+            trace.substitute,
+            setting.seed,
+            repeated_content_model(variant)
+        );
+        let times = (answer.write_response_s(), READS_PER_WRITE);
+        let gap_scale = request_gap_scale(writes_per_s(trace.lifetime_years), programs_per_write, times);
         let extra = extra.iter().map(|&setting| setting.to_owned());
-        let settings = settings(setting, scheme, answer, gap_scale).into_iter().chain(extra).collect();
-        let name = answer.name(trace.name, variant);
-        experiments.push(Experiment::replay_of(
+        let settings =
+            experiment_settings(setting, scheme, answer, gap_scale).into_iter().chain(extra).collect();
+        let name = answer.experiment_name(trace.name, variant);
+        experiments.push(Experiment::new_replay(
             name,
             (RequestSource::Substitute(load), scale),
-            design(scheme),
+            design_name_of(scheme),
             settings,
         ));
     };
@@ -202,12 +214,12 @@ fn of_trace(setting: &ExperimentSetting, trace: Trace) -> Vec<Experiment> {
         }
     }
     if trace.name != "WKSN" {
-        let blocks = format!("device.blocks_per_plane={}", 8192.0 * scale * f64::from(ROOMY));
-        let cycles = format!("device.endurance_cycles={}", 3000.0 / scale / f64::from(ROOMY));
+        let blocks = format!("device.blocks_per_plane={}", 8192.0 * scale * f64::from(ROOMY_DRIVE_FACTOR));
+        let cycles = format!("device.endurance_cycles={}", 3000.0 / scale / f64::from(ROOMY_DRIVE_FACTOR));
         add(NEVER_COLLECTED, "compression", AcknowledgeMoment::EqualBuffers, &[&blocks, &cycles]);
     }
     if trace.name == "Media" && setting.size == Size::Quick {
-        for share in REPEATS {
+        for share in REPEATED_WRITE_SHARES {
             for scheme in ["dedup", "integrated"] {
                 let variant = format!("{scheme}, {share} repeated");
                 add(&variant, scheme, AcknowledgeMoment::EqualBuffers, &[]);
@@ -222,8 +234,9 @@ fn of_trace(setting: &ExperimentSetting, trace: Trace) -> Vec<Experiment> {
 
 /// Returns a content model for the trace Media with another share of repeated pages, if the variant's name states one;
 /// otherwise an empty text.
-fn repeating(variant: &str) -> String {
-    let share = REPEATS.into_iter().find(|share| variant.ends_with(&format!("{share} repeated")));
+fn repeated_content_model(variant: &str) -> String {
+    let share =
+        REPEATED_WRITE_SHARES.into_iter().find(|share| variant.ends_with(&format!("{share} repeated")));
     share.map_or_else(String::new, |share| {
         format!("+dup:share={share},theta=0.9,pool=100000,compress=0.7907,compress_sigma=0.05")
     })
@@ -231,14 +244,14 @@ fn repeating(variant: &str) -> String {
 
 /// Returns an experiment with uniform writes over most of the drive; `full_requests` is the number of requests at full
 /// size.
-fn synthetic(
+fn synthetic_experiment(
     setting: &ExperimentSetting,
     name: &str,
     scheme: &str,
     answer: AcknowledgeMoment,
     (load, gap_scale, full_requests): (String, f64, f64),
 ) -> Experiment {
-    let scale = scale_of(setting.size);
+    let scale = input_scale_of(setting.size);
     let (rate, content) = load.split_once('+').unwrap_or((&load, "unique"));
     let load = format!(
         "uniform:write=1.0,pages={},requests={},{rate},seed={}+{content}",
@@ -246,11 +259,11 @@ fn synthetic(
         (full_requests * scale).round(),
         setting.seed
     );
-    let settings = settings(setting, scheme, answer, gap_scale);
-    Experiment::replay_of(
-        answer.name(name, scheme),
+    let settings = experiment_settings(setting, scheme, answer, gap_scale);
+    Experiment::new_replay(
+        answer.experiment_name(name, scheme),
         (RequestSource::Generated(load), scale),
-        design(scheme),
+        design_name_of(scheme),
         settings,
     )
 }
@@ -261,23 +274,23 @@ type Result<T> = std::result::Result<T, String>;
 /// experiments; `None` if no experiment is about the row.
 pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Value>>> {
     Some(match id {
-        "IL-01" => lifetimes(runs, "WKSN"),
-        "IL-02" => lifetimes(runs, "Media"),
-        "IL-03" => lifetimes(runs, "DVMT"),
+        "IL-01" => lifetime_values(runs, "WKSN"),
+        "IL-02" => lifetime_values(runs, "Media"),
+        "IL-03" => lifetime_values(runs, "DVMT"),
         "IL-04" => values_of_response_times(runs),
-        "IL-05" => energies(runs, "WKSN", 1.0),
-        "IL-06" => energies(runs, "DVMT", -1.0),
-        "IL-07" => decisions(runs),
+        "IL-05" => energy_saved_values(runs, "WKSN", 1.0),
+        "IL-06" => energy_saved_values(runs, "DVMT", -1.0),
+        "IL-07" => management_decisions(runs),
         "IL-08" => throttled_responses(runs),
-        "IL-16" => target_met(runs),
-        "IL-18" => gains(runs),
+        "IL-16" => target_lifetime_values(runs),
+        "IL-18" => greatest_gains(runs),
         _ => return None,
     })
 }
 
 /// Returns the lifetime of the drive: years of 365 days until the budget of page programs is used, at the measured
 /// rate. Runs with lifetime management count from their second epoch on.
-fn years(run: ExperimentRun<'_>) -> f64 {
+fn lifetime_years(run: ExperimentRun<'_>) -> f64 {
     let managed = run.figure("lifetime.years_after_first_epoch");
     if managed > 0.0 { managed } else { run.figure("lifetime.years_by_programs") }
 }
@@ -286,13 +299,13 @@ fn programs_per_write(run: ExperimentRun<'_>) -> f64 {
     run.figure("programs") / run.figure("host_page_writes")
 }
 
-fn lifetimes(runs: &ExperimentRecords, trace: &str) -> Result<Vec<Value>> {
+fn lifetime_values(runs: &ExperimentRecords, trace: &str) -> Result<Vec<Value>> {
     let run = |scheme: &str| runs.run_named(&format!("{trace}/{scheme}"));
     let of = |name: &str, figure: fn(ExperimentRun<'_>) -> f64| -> Result<Vec<Value>> {
         SCHEMES.iter().map(|scheme| Ok(Value::new(format!("{name}{scheme}"), figure(run(scheme)?)))).collect()
     };
     let whole_run = |run: ExperimentRun<'_>| run.figure("lifetime.years_by_programs");
-    let mut values = of("", years)?;
+    let mut values = of("", lifetime_years)?;
     values.extend(of("programs per host write, ", programs_per_write)?);
     values.extend(of("erases per block, ", |run| run.figure("lifetime.mean_erases_per_block"))?);
     if trace != "WKSN" {
@@ -314,43 +327,43 @@ fn acknowledge_us(run: ExperimentRun<'_>) -> Result<f64> {
 
 /// Returns the mean time until a write is programmed, microseconds, in a run that acknowledges no write early except
 /// pages in the buffer of compressed pages.
-fn programmed(run: ExperimentRun<'_>) -> Result<f64> {
+fn write_until_programmed_us(run: ExperimentRun<'_>) -> Result<f64> {
     let charged = run.figure("lifetime.write_until_programmed_us");
     if charged > 0.0 { Ok(charged) } else { acknowledge_us(run) }
 }
 
 /// Returns the energy that a run takes per host page write, microjoules.
-fn energy(run: ExperimentRun<'_>) -> Result<f64> {
+fn energy_uj_per_page_write(run: ExperimentRun<'_>) -> Result<f64> {
     run.required_figure("lifetime.energy_uj_per_page")
 }
 
 /// Returns how much of a value a variant of the run saves relative to the baseline, percent.
-fn saved(
+fn saved_percent(
     runs: &ExperimentRecords,
     (trace, variant, answer): (&str, &str, AcknowledgeMoment),
     value: impl Fn(ExperimentRun<'_>) -> Result<f64>,
 ) -> Result<f64> {
-    let of = |variant: &str| value(runs.run_named(&answer.name(trace, variant))?);
+    let of = |variant: &str| value(runs.run_named(&answer.experiment_name(trace, variant))?);
     Ok(100.0 * (1.0 - of(variant)? / of("baseline")?))
 }
 
 fn values_of_response_times(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let through = ("WKSN", "integrated", AcknowledgeMoment::UntilProgrammed);
     let mut values = vec![
-        Value::new("until programmed", saved(runs, through, programmed)?),
+        Value::new("until programmed", saved_percent(runs, through, write_until_programmed_us)?),
         // With the chunk buffer counted as acknowledgement: three of four writes have a response time of zero.
-        Value::new("acknowledged by the chunk buffer alone", saved(runs, through, acknowledge_us)?),
-        Value::new("programs", saved(runs, through, |run| Ok(programs_per_write(run)))?),
+        Value::new("acknowledged by the chunk buffer alone", saved_percent(runs, through, acknowledge_us)?),
+        Value::new("programs", saved_percent(runs, through, |run| Ok(programs_per_write(run)))?),
     ];
     for scheme in SCHEMES {
-        let run = |answer: AcknowledgeMoment| runs.run_named(&answer.name("WKSN", scheme));
+        let run = |answer: AcknowledgeMoment| runs.run_named(&answer.experiment_name("WKSN", scheme));
         values.push(Value::new(
             format!("equal buffers, {scheme}, us"),
             acknowledge_us(run(AcknowledgeMoment::EqualBuffers)?)?,
         ));
         values.push(Value::new(
             format!("until programmed, {scheme}, us"),
-            programmed(run(AcknowledgeMoment::UntilProgrammed)?)?,
+            write_until_programmed_us(run(AcknowledgeMoment::UntilProgrammed)?)?,
         ));
     }
     Ok(values)
@@ -361,21 +374,23 @@ fn throttled_responses(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     for scheme in ["throttling", "integrated"] {
         values.push(Value::new(
             scheme,
-            acknowledge_us(runs.run_named(&AcknowledgeMoment::EqualBuffers.name("DVMT", scheme))?)?,
+            acknowledge_us(
+                runs.run_named(&AcknowledgeMoment::EqualBuffers.experiment_name("DVMT", scheme))?,
+            )?,
         ));
     }
     for scheme in ["throttling", "integrated"] {
-        let run = runs.run_named(&AcknowledgeMoment::UntilProgrammed.name("DVMT", scheme))?;
-        values.push(Value::new(format!("until programmed, {scheme}"), programmed(run)?));
+        let run = runs.run_named(&AcknowledgeMoment::UntilProgrammed.experiment_name("DVMT", scheme))?;
+        values.push(Value::new(format!("until programmed, {scheme}"), write_until_programmed_us(run)?));
     }
     Ok(values)
 }
 
-fn target_met(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn target_lifetime_values(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let mut values = Vec::new();
     for scheme in ["throttling", "integrated"] {
         let run = runs.run_named(&format!("synthetic/{scheme}"))?;
-        values.push(Value::new(scheme, years(run)));
+        values.push(Value::new(scheme, lifetime_years(run)));
         values.push(Value::new(format!("programs per host write, {scheme}"), programs_per_write(run)));
     }
     Ok(values)
@@ -383,15 +398,17 @@ fn target_met(runs: &ExperimentRecords) -> Result<Vec<Value>> {
 
 /// Returns the energy that integrated management saves with the printed powers, and with twice the energy of
 /// compression, percent; with `sign` -1 the increase.
-fn energies(runs: &ExperimentRecords, trace: &str, sign: f64) -> Result<Vec<Value>> {
-    let of = |variant: &str| saved(runs, (trace, variant, AcknowledgeMoment::EqualBuffers), energy);
+fn energy_saved_values(runs: &ExperimentRecords, trace: &str, sign: f64) -> Result<Vec<Value>> {
+    let of = |variant: &str| {
+        saved_percent(runs, (trace, variant, AcknowledgeMoment::EqualBuffers), energy_uj_per_page_write)
+    };
     Ok(vec![Value::new("", sign * of("integrated")?), Value::new("2x", sign * of("integrated-2x")?)])
 }
 
 /// Returns what the integrated management decided about the trace Media, derived from the run. Compression counts as
 /// off if less than a tenth of the pages were compressed or tried. Deduplication counts as on if it found more than
 /// half of the duplicates that it finds alone.
-fn decisions(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn management_decisions(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let (run, dedup) = (runs.run_named("Media/integrated")?, runs.run_named("Media/dedup")?);
     let compressed = run.figure("parts.chunk_members") + run.figure("parts.chunk_incompressible_pages");
     let shared = |run: ExperimentRun<'_>| run.figure("writes_by_form.deduplicated");
@@ -406,24 +423,24 @@ fn decisions(runs: &ExperimentRecords) -> Result<Vec<Value>> {
 
 /// Returns the greatest gains in response time and energy, and the gains on the control load, which should be zero;
 /// otherwise they are an artifact.
-fn gains(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn greatest_gains(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let of = |trace, variant, answer, value: fn(ExperimentRun<'_>) -> Result<f64>| {
-        saved(runs, (trace, variant, answer), value)
+        saved_percent(runs, (trace, variant, answer), value)
     };
     let (buffers, programs) = (AcknowledgeMoment::EqualBuffers, AcknowledgeMoment::UntilProgrammed);
     let mut values = vec![
-        Value::new("response time", of("WKSN", "integrated", programs, programmed)?),
-        Value::new("energy", of("WKSN", "integrated", buffers, energy)?),
-        Value::new("energy 2x", of("WKSN", "integrated-2x", buffers, energy)?),
+        Value::new("response time", of("WKSN", "integrated", programs, write_until_programmed_us)?),
+        Value::new("energy", of("WKSN", "integrated", buffers, energy_uj_per_page_write)?),
+        Value::new("energy 2x", of("WKSN", "integrated-2x", buffers, energy_uj_per_page_write)?),
     ];
     for scheme in &SCHEMES[1..] {
         let control = |what: &str, gain: f64| Value::new(format!("control, {scheme}, {what}"), gain);
-        values.push(control("response time", of("control", scheme, programs, programmed)?));
+        values.push(control("response time", of("control", scheme, programs, write_until_programmed_us)?));
         values.push(control(
             "acknowledged by the chunk buffer alone",
             of("control", scheme, programs, acknowledge_us)?,
         ));
-        values.push(control("energy", of("control", scheme, buffers, energy)?));
+        values.push(control("energy", of("control", scheme, buffers, energy_uj_per_page_write)?));
         values.push(control("programs", of("control", scheme, buffers, |run| Ok(programs_per_write(run)))?));
     }
     Ok(values)

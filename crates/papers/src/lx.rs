@@ -21,27 +21,45 @@ use super::verdict::Value;
 
 /// A trace of the Recyclable SSD paper, with its figures in Table I.
 struct Trace {
-    short: &'static str,
+    short_name: &'static str,
     name: &'static str,
     /// Number of requests of the trace, in million (LX, Table I). The field `write_share` is the share of writes among
     /// these.
-    requests: f64,
+    requests_million: f64,
     write_share: f64,
     /// Size of a device on which the trace never causes an erase, in footprints of the trace: more than writes divided
     /// by addresses.
-    never_erasing: u32,
+    erase_free_footprints: u32,
 }
 
 const TRACES: [Trace; 3] = [
-    Trace { short: "homes", name: "fiu-homes", requests: 9.3, write_share: 0.938, never_erasing: 6 },
-    Trace { short: "mail", name: "fiu-mail", requests: 16.3, write_share: 0.753, never_erasing: 15 },
-    Trace { short: "web", name: "fiu-web", requests: 5.9, write_share: 0.825, never_erasing: 9 },
+    Trace {
+        short_name: "homes",
+        name: "fiu-homes",
+        requests_million: 9.3,
+        write_share: 0.938,
+        erase_free_footprints: 6,
+    },
+    Trace {
+        short_name: "mail",
+        name: "fiu-mail",
+        requests_million: 16.3,
+        write_share: 0.753,
+        erase_free_footprints: 15,
+    },
+    Trace {
+        short_name: "web",
+        name: "fiu-web",
+        requests_million: 5.9,
+        write_share: 0.825,
+        erase_free_footprints: 9,
+    },
 ];
 
 impl Trace {
     /// Returns the number of writes of the trace, million.
-    fn writes(&self) -> f64 {
-        self.requests * self.write_share
+    fn writes_million(&self) -> f64 {
+        self.requests_million * self.write_share
     }
 }
 
@@ -49,13 +67,13 @@ impl Trace {
 const MAIL: usize = 1;
 
 /// The three sizes of the fingerprint store (of dead pages) in the Recyclable SSD paper: name and number of entries.
-const STORES: [(&str, f64); 3] = [("64k", 65_536.0), ("128k", 131_072.0), ("256k", 262_144.0)];
+const FINGERPRINT_STORES: [(&str, f64); 3] = [("64k", 65_536.0), ("128k", 131_072.0), ("256k", 262_144.0)];
 /// Number of entries of the fingerprint store that the Recyclable SSD paper uses by default.
-const STANDARD: f64 = STORES[1].1;
+const DEFAULT_STORE_ENTRIES: f64 = FINGERPRINT_STORES[1].1;
 
 /// Age at which an entry is removed from the fingerprint store in the runs `128k-leaving`, in flash programs per entry
 /// of the store.
-const LIFE: f64 = 4.0;
+const ENTRY_LIFE_PROGRAMS: f64 = 4.0;
 
 /// Pages of the write buffer in Figure 5 (4 MiB) of the Recyclable SSD paper, which does not state its size.
 const BUFFER_PAGES: f64 = 1024.0;
@@ -67,54 +85,60 @@ struct Variant {
     settings: Vec<String>,
 }
 
-fn variant(name: impl Into<String>, settings: &[&str]) -> Variant {
+fn recyclable_variant(name: impl Into<String>, settings: &[&str]) -> Variant {
     let settings = settings.iter().map(|&setting| setting.to_owned()).collect();
     Variant { name: name.into(), design: "recyclable", settings }
 }
 
-fn baseline(name: &str, settings: &[&str]) -> Variant {
-    Variant { design: "page-map", ..variant(name, settings) }
+fn baseline_variant(name: &str, settings: &[&str]) -> Variant {
+    Variant { design: "page-map", ..recyclable_variant(name, settings) }
 }
 
-fn entries(count: f64, scale: f64) -> String {
+fn store_entries_setting(count: f64, scale: f64) -> String {
     format!("recycle.entries={}", (count * scale).round())
 }
 
 /// Returns the variants (designs with settings) that are run on every drive.
-fn common(scale: f64) -> Vec<Variant> {
-    let standard = entries(STANDARD, scale);
+fn common_variants(scale: f64) -> Vec<Variant> {
+    let standard = store_entries_setting(DEFAULT_STORE_ENTRIES, scale);
     vec![
-        baseline("baseline", &[]),
-        variant("infinite", &["recycle.policy=inf"]),
-        variant("128k", &[&standard, "recycle.policy=prob"]),
-        variant("128k-lru", &[&standard, "recycle.policy=lru"]),
+        baseline_variant("baseline", &[]),
+        recyclable_variant("infinite", &["recycle.policy=inf"]),
+        recyclable_variant("128k", &[&standard, "recycle.policy=prob"]),
+        recyclable_variant("128k-lru", &[&standard, "recycle.policy=lru"]),
     ]
 }
 
 /// Returns the variants with the smaller and the larger fingerprint store, each with the Recyclable SSD paper's
 /// eviction policy (PROB) and with LRU.
-fn other_stores(scale: f64) -> Vec<Variant> {
+fn other_store_variants(scale: f64) -> Vec<Variant> {
     let both = |(name, count): (&str, f64)| {
-        let entries = entries(count, scale);
+        let entries = store_entries_setting(count, scale);
         [
-            variant(name, &[&entries, "recycle.policy=prob"]),
-            variant(format!("{name}-lru"), &[&entries, "recycle.policy=lru"]),
+            recyclable_variant(name, &[&entries, "recycle.policy=prob"]),
+            recyclable_variant(format!("{name}-lru"), &[&entries, "recycle.policy=lru"]),
         ]
     };
-    [STORES[0], STORES[2]].into_iter().flat_map(both).collect()
+    [FINGERPRINT_STORES[0], FINGERPRINT_STORES[2]].into_iter().flat_map(both).collect()
 }
 
 /// Returns the variant (design with settings) with the default fingerprint store in which entries are removed when they
 /// are old.
 fn leaving_entries_variant(scale: f64) -> Variant {
-    let life = format!("recycle.refresh_age_programs={}", (LIFE * STANDARD * scale).round());
-    variant("128k-leaving", &[&entries(STANDARD, scale), "recycle.policy=prob", &life])
+    let life = format!(
+        "recycle.refresh_age_programs={}",
+        (ENTRY_LIFE_PROGRAMS * DEFAULT_STORE_ENTRIES * scale).round()
+    );
+    recyclable_variant(
+        "128k-leaving",
+        &[&store_entries_setting(DEFAULT_STORE_ENTRIES, scale), "recycle.policy=prob", &life],
+    )
 }
 
 /// Returns the variants that are run only on the Recyclable SSD paper's drive: with fast loading of fingerprints, with
 /// the write buffer, and with response times.
-fn on_the_papers_drive(scale: f64) -> Vec<Variant> {
-    let standard = entries(STANDARD, scale);
+fn papers_drive_variants(scale: f64) -> Vec<Variant> {
+    let standard = store_entries_setting(DEFAULT_STORE_ENTRIES, scale);
     let prob = [standard.as_str(), "recycle.policy=prob"];
     let lru = [standard.as_str(), "recycle.policy=lru"];
     let buffer = format!("buffer.pages={}", (BUFFER_PAGES * scale).ceil());
@@ -122,35 +146,35 @@ fn on_the_papers_drive(scale: f64) -> Vec<Variant> {
     let timed = ["timing.mode=event", "timing.hash_us=32.0"];
     let unhashed = ["timing.mode=event", "timing.hash_us=0.0"];
     vec![
-        variant("128k-fl", &[&standard, "recycle.policy=prob-fl"]),
-        baseline("buffered-baseline", &buffer),
-        variant("buffered-128k", &[&prob[..], &buffer].concat()),
-        variant("buffered-128k-lru", &[&lru[..], &buffer].concat()),
-        baseline("timed-baseline", &timed[..1]),
-        variant("timed-lru", &[&timed[..], &lru].concat()),
-        variant("timed-prob", &[&timed[..], &prob].concat()),
-        variant("timed-infinite", &[&timed[..], &["recycle.policy=inf"]].concat()),
-        variant("timed-unhashed-lru", &[&unhashed[..], &lru].concat()),
-        variant("timed-unhashed-prob", &[&unhashed[..], &prob].concat()),
-        variant("timed-unhashed-infinite", &[&unhashed[..], &["recycle.policy=inf"]].concat()),
-        baseline("timed-buffered-baseline", &[&timed[..1], &buffer].concat()),
-        variant("timed-buffered-prob", &[&timed[..], &prob, &buffer].concat()),
+        recyclable_variant("128k-fl", &[&standard, "recycle.policy=prob-fl"]),
+        baseline_variant("buffered-baseline", &buffer),
+        recyclable_variant("buffered-128k", &[&prob[..], &buffer].concat()),
+        recyclable_variant("buffered-128k-lru", &[&lru[..], &buffer].concat()),
+        baseline_variant("timed-baseline", &timed[..1]),
+        recyclable_variant("timed-lru", &[&timed[..], &lru].concat()),
+        recyclable_variant("timed-prob", &[&timed[..], &prob].concat()),
+        recyclable_variant("timed-infinite", &[&timed[..], &["recycle.policy=inf"]].concat()),
+        recyclable_variant("timed-unhashed-lru", &[&unhashed[..], &lru].concat()),
+        recyclable_variant("timed-unhashed-prob", &[&unhashed[..], &prob].concat()),
+        recyclable_variant("timed-unhashed-infinite", &[&unhashed[..], &["recycle.policy=inf"]].concat()),
+        baseline_variant("timed-buffered-baseline", &[&timed[..1], &buffer].concat()),
+        recyclable_variant("timed-buffered-prob", &[&timed[..], &prob, &buffer].concat()),
     ]
 }
 
 /// Blocks per plane of the Recyclable SSD paper's drive.
-const BLOCKS: f64 = 2048.0;
+const BLOCKS_PER_PLANE: f64 = 2048.0;
 
 /// Physical pages of the Recyclable SSD paper's drive, million.
-const PAGES: f64 = 10.485_76;
+const PHYSICAL_PAGES_MILLION: f64 = 10.485_76;
 
 /// Numbers of host writes per physical page of the drive for the runs `overrun-*`; trace mail has 1.17 on the
 /// Recyclable SSD paper's drive.
-const OVERRUNS: [f64; 4] = [1.0, 1.1, 1.4, 2.0];
+const WRITES_PER_PHYSICAL_PAGE: [f64; 4] = [1.0, 1.1, 1.4, 2.0];
 
 /// Returns the settings for experiments on a drive like that of the Recyclable SSD paper, with `blocks` blocks per
 /// plane, not filled before.
-fn drive(setting: &ExperimentSetting, blocks: f64) -> Vec<String> {
+fn drive_settings(setting: &ExperimentSetting, blocks: f64) -> Vec<String> {
     vec![
         "device.preset=lx-40g".to_owned(),
         format!("device.blocks_per_plane={}", blocks.round()),
@@ -159,8 +183,8 @@ fn drive(setting: &ExperimentSetting, blocks: f64) -> Vec<String> {
     ]
 }
 
-fn filled(setting: &ExperimentSetting, blocks: f64) -> Vec<String> {
-    [drive(setting, blocks), vec!["precondition.filled=true".to_owned()]].concat()
+fn filled_drive_settings(setting: &ExperimentSetting, blocks: f64) -> Vec<String> {
+    [drive_settings(setting, blocks), vec!["precondition.filled=true".to_owned()]].concat()
 }
 
 /// Returns the settings for experiments on a drive of which the trace touches 0.9 of the logical pages, not filled
@@ -183,22 +207,23 @@ pub fn experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
         Size::Quick => 0.05,
         Size::Full => 1.0,
     };
-    let of_trace = TRACES.iter().flat_map(|trace| of_trace(setting, trace, scale));
-    of_trace.chain(synthetic(setting)).chain(predicted_load_experiments(setting)).collect()
+    let of_trace = TRACES.iter().flat_map(|trace| trace_experiments(setting, trace, scale));
+    of_trace.chain(synthetic_experiments(setting)).chain(predicted_load_experiments(setting)).collect()
 }
 
-fn of_trace(setting: &ExperimentSetting, trace: &Trace, scale: f64) -> Vec<Experiment> {
+fn trace_experiments(setting: &ExperimentSetting, trace: &Trace, scale: f64) -> Vec<Experiment> {
     let source =
         |keys: &str| setting.traces.source_of(trace.name, &format!(",{keys}seed={}", setting.seed), scale);
     let input = source("reads=figures,");
     let scale = input.1;
-    let blocks = BLOCKS * scale;
-    let sized = blocks * trace.writes() / TRACES[MAIL].writes();
-    let mut experiments = vec![Experiment::count_of(format!("{}/counts", trace.short), input.clone())];
+    let blocks = BLOCKS_PER_PLANE * scale;
+    let sized = blocks * trace.writes_million() / TRACES[MAIL].writes_million();
+    let mut experiments =
+        vec![Experiment::new_request_count(format!("{}/counts", trace.short_name), input.clone())];
     let mut add = |kind: &str, input: &(RequestSource, f64), base: Vec<String>, variants: Vec<Variant>| {
         for Variant { name, design, settings } in variants {
-            let name = format!("{}/{kind}{name}", trace.short);
-            experiments.push(Experiment::replay_of(
+            let name = format!("{}/{kind}{name}", trace.short_name);
+            experiments.push(Experiment::new_replay(
                 name,
                 input.clone(),
                 design,
@@ -207,52 +232,56 @@ fn of_trace(setting: &ExperimentSetting, trace: &Trace, scale: f64) -> Vec<Exper
         }
     };
     for (kind, blocks) in [("", blocks), ("sized-", sized)] {
-        add(kind, &input, drive(setting, blocks), common(scale));
-        add(kind, &input, drive(setting, blocks), vec![leaving_entries_variant(scale)]);
+        add(kind, &input, drive_settings(setting, blocks), common_variants(scale));
+        add(kind, &input, drive_settings(setting, blocks), vec![leaving_entries_variant(scale)]);
         // For homes, Figure 11 has the default store only.
-        if kind.is_empty() || trace.short != "homes" {
-            add(kind, &input, drive(setting, blocks), other_stores(scale));
+        if kind.is_empty() || trace.short_name != "homes" {
+            add(kind, &input, drive_settings(setting, blocks), other_store_variants(scale));
         }
     }
-    add("", &input, drive(setting, blocks), on_the_papers_drive(scale));
-    let standard = entries(STANDARD, scale);
-    let rc_gc = variant("128k-rc-gc", &[&standard, "recycle.policy=prob", "gc.policy=rc-gc"]);
-    let spared = || vec![variant("infinite-rc-gc", &["recycle.policy=inf", "gc.policy=rc-gc"])];
-    add("sized-", &input, drive(setting, sized), vec![rc_gc].into_iter().chain(spared()).collect());
-    add("filled-", &input, filled(setting, sized), spared());
-    add("filled-", &input, filled(setting, sized), common(scale));
-    if trace.short == "web" {
-        for overrun in OVERRUNS {
-            let blocks = blocks * trace.writes() / overrun / PAGES;
-            let variants = common(scale).into_iter().filter(|variant| variant.name != "128k").collect();
-            add(&format!("overrun-{overrun}-"), &input, drive(setting, blocks), variants);
+    add("", &input, drive_settings(setting, blocks), papers_drive_variants(scale));
+    let standard = store_entries_setting(DEFAULT_STORE_ENTRIES, scale);
+    let rc_gc = recyclable_variant("128k-rc-gc", &[&standard, "recycle.policy=prob", "gc.policy=rc-gc"]);
+    let spared = || vec![recyclable_variant("infinite-rc-gc", &["recycle.policy=inf", "gc.policy=rc-gc"])];
+    add("sized-", &input, drive_settings(setting, sized), vec![rc_gc].into_iter().chain(spared()).collect());
+    add("filled-", &input, filled_drive_settings(setting, sized), spared());
+    add("filled-", &input, filled_drive_settings(setting, sized), common_variants(scale));
+    if trace.short_name == "web" {
+        for overrun in WRITES_PER_PHYSICAL_PAGE {
+            let blocks = blocks * trace.writes_million() / overrun / PHYSICAL_PAGES_MILLION;
+            let variants =
+                common_variants(scale).into_iter().filter(|variant| variant.name != "128k").collect();
+            add(&format!("overrun-{overrun}-"), &input, drive_settings(setting, blocks), variants);
         }
     }
     // Enough spare space, as a share of the flash, that nothing is ever erased.
-    let spare = f64::from(trace.never_erasing);
+    let spare = f64::from(trace.erase_free_footprints);
     let roomy = format!("device.over_provisioning={:.6}", spare / (1.0 + spare));
     let of_flash = "device.over_provisioning_of=physical";
     add(
         "",
         &input,
         fitted_drive_settings(setting),
-        vec![variant("recyclable", &["recycle.policy=inf", &roomy, of_flash])],
+        vec![recyclable_variant("recyclable", &["recycle.policy=inf", &roomy, of_flash])],
     );
     if matches!(input.0, RequestSource::Substitute(_)) {
-        let prob = || variant("128k", &[&standard, "recycle.policy=prob"]);
-        let loading = || variant("128k-fl", &[&standard, "recycle.policy=prob-fl"]);
-        add("table-", &source("reads=table,"), drive(setting, blocks), vec![prob()]);
+        let prob = || recyclable_variant("128k", &[&standard, "recycle.policy=prob"]);
+        let loading = || recyclable_variant("128k-fl", &[&standard, "recycle.policy=prob-fl"]);
+        add("table-", &source("reads=table,"), drive_settings(setting, blocks), vec![prob()]);
         let both_weeks = source("reads=figures,from=0,");
         add(
             "both-weeks-",
             &both_weeks,
-            drive(setting, blocks),
-            vec![variant("infinite", &["recycle.policy=inf"])],
+            drive_settings(setting, blocks),
+            vec![recyclable_variant("infinite", &["recycle.policy=inf"])],
         );
         let in_runs = source("reads=figures,run=8,");
-        add("runs-", &in_runs, drive(setting, blocks), vec![prob(), loading()]);
+        add("runs-", &in_runs, drive_settings(setting, blocks), vec![prob(), loading()]);
     }
-    experiments.push(Experiment::count_of(format!("{}/table-counts", trace.short), source("reads=table,")));
+    experiments.push(Experiment::new_request_count(
+        format!("{}/table-counts", trace.short_name),
+        source("reads=table,"),
+    ));
     experiments
 }
 
@@ -267,7 +296,7 @@ fn synthetic_scale(setting: &ExperimentSetting) -> f64 {
 
 /// Returns experiments on a synthetic load with locality of addresses and contents, which rests on none of the
 /// assumptions about the FIU traces.
-fn synthetic(setting: &ExperimentSetting) -> Vec<Experiment> {
+fn synthetic_experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
     let scale = synthetic_scale(setting);
     let pages = 800_000.0 * scale;
     let load = format!(
@@ -276,7 +305,9 @@ fn synthetic(setting: &ExperimentSetting) -> Vec<Experiment> {
         setting.seed,
         pages * 2.0
     );
-    let store = |(name, count): (&str, f64)| variant(name, &[&entries(count, scale), "recycle.policy=prob"]);
+    let store = |(name, count): (&str, f64)| {
+        recyclable_variant(name, &[&store_entries_setting(count, scale), "recycle.policy=prob"])
+    };
     // A load with few contents of equal probability: each is written again after some thousand writes on average, and
     // none much later.
     let soon =
@@ -284,11 +315,11 @@ fn synthetic(setting: &ExperimentSetting) -> Vec<Experiment> {
     let loads = [("synthetic", load), ("synthetic-soon", soon)];
     let loads = loads.into_iter().take(if setting.size == Size::Quick { 2 } else { 1 });
     let of = |(name, load): (&str, String)| {
-        let variants = STORES.into_iter().map(store).chain([baseline("baseline", &[])]);
+        let variants = FINGERPRINT_STORES.into_iter().map(store).chain([baseline_variant("baseline", &[])]);
         let one = |variant: Variant| {
             let settings = [fitted_drive_settings(setting), variant.settings].concat();
             let input = (RequestSource::Generated(load.clone()), scale);
-            Experiment::replay_of(format!("{name}/{}", variant.name), input, variant.design, settings)
+            Experiment::new_replay(format!("{name}/{}", variant.name), input, variant.design, settings)
         };
         variants.map(one).collect::<Vec<_>>()
     };
@@ -302,11 +333,11 @@ fn predicted_load_experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
     let scale = synthetic_scale(setting);
     let pages = 800_000.0 * scale;
     // A fingerprint store with entries for a tenth of the addresses.
-    let standard = entries(pages / 10.0, 1.0);
+    let standard = store_entries_setting(pages / 10.0, 1.0);
     // On a filled drive there are fewer dead pages than that store has entries; this store has fewer entries than there
     // are dead pages.
-    let small = entries(pages / 20.0, 1.0);
-    let life = format!("recycle.refresh_age_programs={}", (LIFE * pages / 20.0).round());
+    let small = store_entries_setting(pages / 20.0, 1.0);
+    let life = format!("recycle.refresh_age_programs={}", (ENTRY_LIFE_PROGRAMS * pages / 20.0).round());
     let small_prob = [small.as_str(), "recycle.policy=prob"];
     let small_lru = [small.as_str(), "recycle.policy=lru"];
     let prob = [standard.as_str(), "recycle.policy=prob"];
@@ -322,27 +353,47 @@ fn predicted_load_experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
             "skewed",
             skewed,
             vec![
-                variant("prob", &small_prob),
-                variant("lru", &small_lru),
-                variant("infinite", &infinite),
-                variant("prob-leaving", &[&small_prob[..], &[&life]].concat()),
-                variant("filled-prob", &[&small_prob[..], &[filled]].concat()),
-                variant("filled-lru", &[&small_lru[..], &[filled]].concat()),
-                variant("filled-infinite", &[&infinite[..], &[filled]].concat()),
+                recyclable_variant("prob", &small_prob),
+                recyclable_variant("lru", &small_lru),
+                recyclable_variant("infinite", &infinite),
+                recyclable_variant("prob-leaving", &[&small_prob[..], &[&life]].concat()),
+                recyclable_variant("filled-prob", &[&small_prob[..], &[filled]].concat()),
+                recyclable_variant("filled-lru", &[&small_lru[..], &[filled]].concat()),
+                recyclable_variant("filled-infinite", &[&infinite[..], &[filled]].concat()),
             ],
         ),
-        ("alike", alike, vec![variant("prob", &prob), variant("lru", &lru), variant("fl", &loading)]),
+        (
+            "alike",
+            alike,
+            vec![
+                recyclable_variant("prob", &prob),
+                recyclable_variant("lru", &lru),
+                recyclable_variant("fl", &loading),
+            ],
+        ),
         (
             "runs",
             "theta=0,run=8",
-            vec![variant("prob", &prob), variant("lru", &lru), variant("fl", &loading)],
+            vec![
+                recyclable_variant("prob", &prob),
+                recyclable_variant("lru", &lru),
+                recyclable_variant("fl", &loading),
+            ],
         ),
-        ("no-prediction", "theta=0,other_return=0.5", vec![variant("prob", &prob), variant("lru", &lru)]),
-        ("few-popular", "theta=0,reads=15", vec![variant("greedy", &infinite), variant("rc-gc", &rc_gc)]),
+        (
+            "no-prediction",
+            "theta=0,other_return=0.5",
+            vec![recyclable_variant("prob", &prob), recyclable_variant("lru", &lru)],
+        ),
+        (
+            "few-popular",
+            "theta=0,reads=15",
+            vec![recyclable_variant("greedy", &infinite), recyclable_variant("rc-gc", &rc_gc)],
+        ),
         (
             "half-popular",
             "theta=0,reads=15,popular=0.5,newest=1",
-            vec![variant("greedy", &infinite), variant("rc-gc", &rc_gc)],
+            vec![recyclable_variant("greedy", &infinite), recyclable_variant("rc-gc", &rc_gc)],
         ),
     ];
     let mut experiments = Vec::new();
@@ -351,7 +402,7 @@ fn predicted_load_experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
         for Variant { name, design, settings } in variants {
             let input = (RequestSource::Generated(spec.clone()), scale);
             let settings = [fitted_drive_settings(setting), settings].concat();
-            experiments.push(Experiment::replay_of(format!("{load}/{name}"), input, design, settings));
+            experiments.push(Experiment::new_replay(format!("{load}/{name}"), input, design, settings));
         }
     }
     experiments
@@ -362,29 +413,37 @@ type Result<T> = std::result::Result<T, String>;
 /// Computes our values for one row (reported result) of the Recyclable SSD paper from the finished experiments; `None`
 /// if no experiment is about the row.
 pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Value>>> {
-    of_traces(id, runs).or_else(|| of_stores(id, runs)).or_else(|| of_claims(id, runs))
+    measure_trace_row(id, runs)
+        .or_else(|| measure_store_row(id, runs))
+        .or_else(|| measure_policy_row(id, runs))
 }
 
 /// Computes our values for rows (reported results) about the traces themselves, without a design.
-fn of_traces(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Value>>> {
+fn measure_trace_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Value>>> {
     let traces = ["homes", "mail", "web"];
     Some(match id {
         "LX-02" => trace_table(runs, "homes"),
         "LX-03" => trace_table(runs, "mail"),
         "LX-04" => trace_table(runs, "web"),
-        "LX-07" => value_per_trace(runs, &traces, "counts", |run| gib(run.extrapolated_figure("recycled"))),
-        "LX-09" => value_per_trace(runs, &traces, "counts", |run| mode(run, "invalid_by_popularity")),
-        "LX-10" => value_per_trace(runs, &traces, "counts", |run| recyclable_at(run, 0)),
-        "LX-11" => value_per_trace(runs, &traces, "counts", largest_recyclable),
-        "LX-12" => value_per_trace(runs, &traces, "counts", |run| share_from_8(run, "invalid_by_popularity"))
-            .map(|values| [values, reads_needed(runs)].concat()),
-        "LX-13" => {
-            value_per_trace(runs, &traces, "counts", |run| share_from_8(run, "recycled_by_popularity"))
+        "LX-07" => {
+            value_per_trace(runs, &traces, "counts", |run| pages_to_gib(run.extrapolated_figure("recycled")))
         }
+        "LX-09" => {
+            value_per_trace(runs, &traces, "counts", |run| most_frequent_class(run, "invalid_by_popularity"))
+        }
+        "LX-10" => value_per_trace(runs, &traces, "counts", |run| recyclable_percent_at(run, 0)),
+        "LX-11" => value_per_trace(runs, &traces, "counts", largest_recyclable_percent),
+        "LX-12" => value_per_trace(runs, &traces, "counts", |run| {
+            share_of_classes_from_8(run, "invalid_by_popularity")
+        })
+        .map(|values| [values, reads_explaining_popularity(runs)].concat()),
+        "LX-13" => value_per_trace(runs, &traces, "counts", |run| {
+            share_of_classes_from_8(run, "recycled_by_popularity")
+        }),
         "LX-14" => value_per_trace(runs, &traces, "counts", |run| {
             run.figure("invalid") / run.figure("overwritten_addresses")
         }),
-        "LX-15" => value_per_trace(runs, &traces, "counts", newest_four),
+        "LX-15" => value_per_trace(runs, &traces, "counts", newest_four_versions_percent),
         "LX-23" => {
             value_per_trace(runs, &["mail"], "counts", |run| run.figure("writes") / run.figure("addresses"))
         }
@@ -393,19 +452,24 @@ fn of_traces(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Value>>> {
 }
 
 /// Computes our values for rows (reported results) about fingerprint stores of several sizes and eviction policies.
-fn of_stores(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Value>>> {
+#[expect(clippy::too_many_lines, reason = "one arm per row of the table")]
+fn measure_store_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Value>>> {
     let reduction = |run: ExperimentRun<'_>| 100.0 * run.figure("write_reduction");
     let traces = ["homes", "mail", "web"];
     Some(match id {
-        "LX-17" => value_per_trace(runs, &["mail"], "infinite", reduction).map(with_states(runs, &["mail"])),
-        "LX-18" => {
-            value_per_trace(runs, &["homes"], "infinite", reduction).map(with_states(runs, &["homes"]))
-        }
-        "LX-19" => value_per_trace(runs, &["web"], "infinite", reduction).map(with_states(runs, &["web"])),
-        "LX-20" => {
-            with(runs, value_per_trace(runs, &traces, "64k", reduction), &[("64k-lru", "LRU")], reduction)
-        }
-        "LX-21" => with(
+        "LX-17" => value_per_trace(runs, &["mail"], "infinite", reduction)
+            .map(with_other_drive_states(runs, &["mail"])),
+        "LX-18" => value_per_trace(runs, &["homes"], "infinite", reduction)
+            .map(with_other_drive_states(runs, &["homes"])),
+        "LX-19" => value_per_trace(runs, &["web"], "infinite", reduction)
+            .map(with_other_drive_states(runs, &["web"])),
+        "LX-20" => with_shown_variants(
+            runs,
+            value_per_trace(runs, &traces, "64k", reduction),
+            &[("64k-lru", "LRU")],
+            reduction,
+        ),
+        "LX-21" => with_shown_variants(
             runs,
             value_per_trace(runs, &traces, "128k", reduction),
             &[
@@ -418,13 +482,16 @@ fn of_stores(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Value>>> {
             ],
             reduction,
         ),
-        "LX-22" => {
-            with(runs, value_per_trace(runs, &traces, "256k", reduction), &[("256k-lru", "LRU")], reduction)
-        }
+        "LX-22" => with_shown_variants(
+            runs,
+            value_per_trace(runs, &traces, "256k", reduction),
+            &[("256k-lru", "LRU")],
+            reduction,
+        ),
         "LX-24" => value_per_trace_against_baseline(runs, "sized-baseline", "sized-infinite", erases_saved)
             .map(|values| [values, erases_on_drive(runs, "filled-", "infinite", "filled")].concat()),
-        "LX-25" => normalised(runs, "web", &["64k", "128k", "256k", "infinite"]),
-        "LX-26" => normalised(runs, "mail", &["256k", "64k"]),
+        "LX-25" => erases_by_store_size(runs, "web", &["64k", "128k", "256k", "infinite"]),
+        "LX-26" => erases_by_store_size(runs, "mail", &["256k", "64k"]),
         "LX-27" => value_per_trace_against_baseline(runs, "sized-baseline", "sized-128k", erases_saved).map(
             |values| {
                 let lru = erases_on_drive(runs, "sized-", "128k-lru", "LRU");
@@ -432,61 +499,81 @@ fn of_stores(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Value>>> {
                 [values, lru, leaving, erases_on_drive(runs, "filled-", "128k", "filled")].concat()
             },
         ),
-        "LX-28" => response(runs, "timed-lru", 1.0).map(|values| {
+        "LX-28" => response_time_changes(runs, "timed-lru", 1.0).map(|values| {
             [values, response_times_of_variants(runs, &[("timed-unhashed-lru", "without hash")], 1.0)]
                 .concat()
         }),
-        "LX-29" => response(runs, "timed-prob", 1.0)
+        "LX-29" => response_time_changes(runs, "timed-prob", 1.0)
             .map(|values| [values, response_times_of_variants(runs, &PROB_RESPONSES, 1.0)].concat()),
-        "LX-30" => response(runs, "timed-prob", -1.0)
+        "LX-30" => response_time_changes(runs, "timed-prob", -1.0)
             .map(|values| [values, response_times_of_variants(runs, &PROB_RESPONSES, -1.0)].concat()),
-        "LX-31" => with(
+        "LX-31" => with_shown_variants(
             runs,
-            value_per_trace(runs, &traces, "128k", comparisons),
+            value_per_trace(runs, &traces, "128k", mean_comparisons),
             &[("128k-lru", "LRU"), ("128k-leaving", "leaving")],
-            comparisons,
+            mean_comparisons,
         ),
         "LX-32" => {
             value_per_trace_against_baseline(runs, "128k", "128k-fl", comparisons_saved).map(|values| {
-                [values, against_named(runs, "runs-128k", "runs-128k-fl", "in runs", comparisons_saved)]
-                    .concat()
+                [
+                    values,
+                    named_value_against_baseline(
+                        runs,
+                        "runs-128k",
+                        "runs-128k-fl",
+                        "in runs",
+                        comparisons_saved,
+                    ),
+                ]
+                .concat()
             })
         }
-        "LX-33" => value_per_trace(runs, &["web"], "128k-fl", comparisons),
+        "LX-33" => value_per_trace(runs, &["web"], "128k-fl", mean_comparisons),
         "LX-34" => comparison_order(runs),
-        "LX-36" => recycled_share(runs, "sized-128k"),
-        "LX-37" => recycled_share(runs, "sized-128k-rc-gc"),
-        "LX-38" => value_per_trace_against_baseline(runs, "sized-128k", "sized-128k-rc-gc", reduction_gained)
-            .map(|values| {
-                let infinite = against_named(
-                    runs,
-                    "sized-infinite",
-                    "sized-infinite-rc-gc",
-                    "infinite",
-                    reduction_gained,
-                );
-                let filled = against_named(
-                    runs,
-                    "filled-infinite",
-                    "filled-infinite-rc-gc",
-                    "filled infinite",
-                    reduction_gained,
-                );
-                [values, infinite, filled].concat()
-            }),
-        "LX-39" => diminishing_return(runs),
+        "LX-36" => recycled_share_per_trace(runs, "sized-128k"),
+        "LX-37" => recycled_share_per_trace(runs, "sized-128k-rc-gc"),
+        "LX-38" => {
+            value_per_trace_against_baseline(runs, "sized-128k", "sized-128k-rc-gc", recycling_gain_percent)
+                .map(|values| {
+                    let infinite = named_value_against_baseline(
+                        runs,
+                        "sized-infinite",
+                        "sized-infinite-rc-gc",
+                        "infinite",
+                        recycling_gain_percent,
+                    );
+                    let filled = named_value_against_baseline(
+                        runs,
+                        "filled-infinite",
+                        "filled-infinite-rc-gc",
+                        "filled infinite",
+                        recycling_gain_percent,
+                    );
+                    [values, infinite, filled].concat()
+                })
+        }
+        "LX-39" => erases_saved_per_doubling(runs),
         _ => return None,
     })
 }
 
 /// Computes our values for rows (reported results) that compare two eviction policies, each on a load for which the
 /// Recyclable SSD paper claims a gain and on one for which it does not.
-fn of_claims(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Value>>> {
+fn measure_policy_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Value>>> {
     Some(match id {
         "LX-40" => {
-            value_per_trace_against_baseline(runs, "128k-lru", "128k", reduction_gained).map(|values| {
-                [values, against_named(runs, "filled-128k-lru", "filled-128k", "filled", reduction_gained)]
-                    .concat()
+            value_per_trace_against_baseline(runs, "128k-lru", "128k", recycling_gain_percent).map(|values| {
+                [
+                    values,
+                    named_value_against_baseline(
+                        runs,
+                        "filled-128k-lru",
+                        "filled-128k",
+                        "filled",
+                        recycling_gain_percent,
+                    ),
+                ]
+                .concat()
             })
         }
         "LX-41" => values_of_compared_runs(
@@ -496,7 +583,7 @@ fn of_claims(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Value>>> {
                 ("without prediction", "no-prediction/lru", "no-prediction/prob"),
                 ("skewed addresses", "skewed/lru", "skewed/prob"),
             ],
-            reduction_gained,
+            recycling_gain_percent,
         ),
         "LX-42" => values_of_compared_runs(
             runs,
@@ -512,11 +599,11 @@ fn of_claims(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Value>>> {
                 ("a fifth is popular", "few-popular/greedy", "few-popular/rc-gc"),
                 ("half is popular", "half-popular/greedy", "half-popular/rc-gc"),
             ],
-            reduction_gained,
+            recycling_gain_percent,
         ),
         "LX-44" => reduction_if_popular_pages_never_return(runs),
         "LX-45" => Ok(write_buffer_effect(runs)),
-        "LX-46" => overruns(runs),
+        "LX-46" => erases_saved_by_drive_size(runs),
         _ => return None,
     })
 }
@@ -539,7 +626,7 @@ fn value_per_trace_against_baseline(
     variant: &str,
     value: impl Fn(ExperimentRun<'_>, ExperimentRun<'_>) -> f64,
 ) -> Result<Vec<Value>> {
-    let of = |Trace { short, .. }: &Trace| {
+    let of = |Trace { short_name: short, .. }: &Trace| {
         let baseline = runs.run_named(&format!("{short}/{baseline}"))?;
         Ok(Value::new(*short, value(baseline, runs.run_named(&format!("{short}/{variant}"))?)))
     };
@@ -556,56 +643,57 @@ fn trace_table(runs: &ExperimentRecords, trace: &str) -> Result<Vec<Value>> {
     ])
 }
 
-fn gib(pages: f64) -> f64 {
+fn pages_to_gib(pages: f64) -> f64 {
     pages * 4096.0 / f64::from(1 << 30)
 }
 
-fn class(run: ExperimentRun<'_>, histogram: &str, class: usize) -> f64 {
+fn class_count(run: ExperimentRun<'_>, histogram: &str, class: usize) -> f64 {
     run.figure(&format!("{histogram}.{class}"))
 }
 
-fn classes(run: ExperimentRun<'_>, histogram: &str, range: std::ops::Range<usize>) -> f64 {
-    range.map(|k| class(run, histogram, k)).sum()
+fn class_range_count(run: ExperimentRun<'_>, histogram: &str, range: std::ops::Range<usize>) -> f64 {
+    range.map(|k| class_count(run, histogram, k)).sum()
 }
 
 /// Returns the class (popularity or version of pages, 0 to 15) with the greatest count in a histogram.
-fn mode(run: ExperimentRun<'_>, histogram: &str) -> f64 {
-    let fullest = (0..16).max_by(|&a, &b| class(run, histogram, a).total_cmp(&class(run, histogram, b)));
+fn most_frequent_class(run: ExperimentRun<'_>, histogram: &str) -> f64 {
+    let fullest =
+        (0..16).max_by(|&a, &b| class_count(run, histogram, a).total_cmp(&class_count(run, histogram, b)));
     fullest.unwrap_or(0) as f64
 }
 
-fn share_from_8(run: ExperimentRun<'_>, histogram: &str) -> f64 {
-    to_percent(classes(run, histogram, 8..16) / classes(run, histogram, 0..16))
+fn share_of_classes_from_8(run: ExperimentRun<'_>, histogram: &str) -> f64 {
+    to_percent(class_range_count(run, histogram, 8..16) / class_range_count(run, histogram, 0..16))
 }
 
-fn recyclable_at(run: ExperimentRun<'_>, popularity: usize) -> f64 {
-    let dead = class(run, "invalid_by_popularity", popularity);
-    to_percent(class(run, "recycled_by_popularity", popularity) / dead.max(1.0))
+fn recyclable_percent_at(run: ExperimentRun<'_>, popularity: usize) -> f64 {
+    let dead = class_count(run, "invalid_by_popularity", popularity);
+    to_percent(class_count(run, "recycled_by_popularity", popularity) / dead.max(1.0))
 }
 
-fn largest_recyclable(run: ExperimentRun<'_>) -> f64 {
-    (0..16).map(|popularity| recyclable_at(run, popularity)).fold(0.0, f64::max)
+fn largest_recyclable_percent(run: ExperimentRun<'_>) -> f64 {
+    (0..16).map(|popularity| recyclable_percent_at(run, popularity)).fold(0.0, f64::max)
 }
 
-fn newest_four(run: ExperimentRun<'_>) -> f64 {
-    to_percent(classes(run, "recycled_by_version", 12..16) / run.figure("recycled"))
+fn newest_four_versions_percent(run: ExperimentRun<'_>) -> f64 {
+    to_percent(class_range_count(run, "recycled_by_version", 12..16) / run.figure("recycled"))
 }
 
-fn recycled(run: ExperimentRun<'_>) -> f64 {
+fn recycled_pages(run: ExperimentRun<'_>) -> f64 {
     run.figure("recycled_writes")
 }
 
-fn comparisons(run: ExperimentRun<'_>) -> f64 {
+fn mean_comparisons(run: ExperimentRun<'_>) -> f64 {
     run.figure("parts.mean_comparisons_on_hit")
 }
 
-fn erases(run: ExperimentRun<'_>, baseline: ExperimentRun<'_>) -> f64 {
+fn erases_percent_of_baseline(run: ExperimentRun<'_>, baseline: ExperimentRun<'_>) -> f64 {
     to_percent(run.figure("erases") / baseline.figure("erases"))
 }
 
 /// Adds the values of other variants (designs with settings), which are shown but not judged; none for a variant that
 /// was not run.
-fn with(
+fn with_shown_variants(
     runs: &ExperimentRecords,
     values: Result<Vec<Value>>,
     others: &[(&str, &str)],
@@ -613,7 +701,7 @@ fn with(
 ) -> Result<Vec<Value>> {
     let mut values = values?;
     for (variant, name) in others {
-        for Trace { short, .. } in &TRACES {
+        for Trace { short_name: short, .. } in &TRACES {
             if let Ok(run) = runs.run_named(&format!("{short}/{variant}")) {
                 values.push(Value::new(format!("{short} {name}"), value(run)));
             }
@@ -629,7 +717,7 @@ fn with_value_name(values: Vec<Value>, name: &str) -> Vec<Value> {
 
 /// Returns one value per trace as [`value_per_trace_against_baseline`] does, with the text `name` appended to the names
 /// of the traces; no value if a run is missing.
-fn against_named(
+fn named_value_against_baseline(
     runs: &ExperimentRecords,
     baseline: &str,
     variant: &str,
@@ -644,7 +732,7 @@ fn against_named(
 
 /// Returns a function that adds two write reductions per trace: with an unbounded fingerprint store on the filled
 /// drive, and on a load in which contents return in both weeks.
-fn with_states<'a>(
+fn with_other_drive_states<'a>(
     runs: &'a ExperimentRecords,
     traces: &'a [&str],
 ) -> impl Fn(Vec<Value>) -> Vec<Value> + 'a {
@@ -664,27 +752,27 @@ fn with_states<'a>(
 
 /// Returns for each trace the number of reads that would explain the reported popularity of the invalid pages, and the
 /// number in Table I of the Recyclable SSD paper, million.
-fn reads_needed(runs: &ExperimentRecords) -> Vec<Value> {
+fn reads_explaining_popularity(runs: &ExperimentRecords) -> Vec<Value> {
     let of = |trace: &Trace| {
         let reads = |counts: &str| {
-            let run = runs.run_named(&format!("{}/{counts}", trace.short)).ok()?;
+            let run = runs.run_named(&format!("{}/{counts}", trace.short_name)).ok()?;
             Some(run.extrapolated_figure("reads") / 1e6)
         };
         Some([
-            Value::new(format!("{} reads, M", trace.short), reads("counts")?),
-            Value::new(format!("{} reads of Table I, M", trace.short), reads("table-counts")?),
+            Value::new(format!("{} reads, M", trace.short_name), reads("counts")?),
+            Value::new(format!("{} reads of Table I, M", trace.short_name), reads("table-counts")?),
         ])
     };
     TRACES.iter().filter_map(of).flatten().collect()
 }
 
 /// Returns the increase of the number of recycled pages relative to the reference run, percent.
-fn reduction_gained(baseline: ExperimentRun<'_>, run: ExperimentRun<'_>) -> f64 {
-    to_percent(recycled(run) / recycled(baseline) - 1.0)
+fn recycling_gain_percent(baseline: ExperimentRun<'_>, run: ExperimentRun<'_>) -> f64 {
+    to_percent(recycled_pages(run) / recycled_pages(baseline) - 1.0)
 }
 
 fn comparisons_saved(baseline: ExperimentRun<'_>, run: ExperimentRun<'_>) -> f64 {
-    to_percent(1.0 - comparisons(run) / comparisons(baseline))
+    to_percent(1.0 - mean_comparisons(run) / mean_comparisons(baseline))
 }
 
 /// Returns one value for each triple in `compared`: its first string names the value, which is computed from the
@@ -702,9 +790,9 @@ fn values_of_compared_runs(
 
 /// Returns, for each trace, how many of the pages that could have been recycled were recycled by a variant (design with
 /// settings), percent.
-fn recycled_share(runs: &ExperimentRecords, variant: &str) -> Result<Vec<Value>> {
+fn recycled_share_per_trace(runs: &ExperimentRecords, variant: &str) -> Result<Vec<Value>> {
     value_per_trace_against_baseline(runs, "recyclable", variant, |all, got| {
-        to_percent(recycled(got) / recycled(all))
+        to_percent(recycled_pages(got) / recycled_pages(all))
     })
 }
 
@@ -732,32 +820,43 @@ fn write_buffer_effect(runs: &ExperimentRecords) -> Vec<Value> {
     let writes = |all: ExperimentRun<'_>, buffered: ExperimentRun<'_>| {
         to_percent(buffered.figure("host_page_writes") / all.figure("host_page_writes"))
     };
-    let recycled =
-        |all: ExperimentRun<'_>, buffered: ExperimentRun<'_>| to_percent(recycled(buffered) / recycled(all));
+    let recycled = |all: ExperimentRun<'_>, buffered: ExperimentRun<'_>| {
+        to_percent(recycled_pages(buffered) / recycled_pages(all))
+    };
     [
-        against_named(runs, "baseline", "buffered-baseline", "writes", writes),
-        against_named(runs, "128k", "buffered-128k", "recycled, PROB", recycled),
-        against_named(runs, "128k-lru", "buffered-128k-lru", "recycled, LRU", recycled),
+        named_value_against_baseline(runs, "baseline", "buffered-baseline", "writes", writes),
+        named_value_against_baseline(runs, "128k", "buffered-128k", "recycled, PROB", recycled),
+        named_value_against_baseline(runs, "128k-lru", "buffered-128k-lru", "recycled, LRU", recycled),
     ]
     .concat()
 }
 
 fn erases_saved(baseline: ExperimentRun<'_>, run: ExperimentRun<'_>) -> f64 {
-    100.0 - erases(run, baseline)
+    100.0 - erases_percent_of_baseline(run, baseline)
 }
 
 /// Returns the erases that a variant (design with settings) saves relative to the baseline on one of the drives,
 /// percent, with the text `name` appended to the names of the traces.
 fn erases_on_drive(runs: &ExperimentRecords, drive: &str, variant: &str, name: &str) -> Vec<Value> {
-    against_named(runs, &format!("{drive}baseline"), &format!("{drive}{variant}"), name, erases_saved)
+    named_value_against_baseline(
+        runs,
+        &format!("{drive}baseline"),
+        &format!("{drive}{variant}"),
+        name,
+        erases_saved,
+    )
 }
 
 /// Returns the erases with fingerprint stores of several sizes in percent of the baseline's: first with the Recyclable
 /// SSD paper's eviction policy (PROB), then with LRU.
-fn normalised(runs: &ExperimentRecords, trace: &str, stores: &[&str]) -> Result<Vec<Value>> {
+fn erases_by_store_size(runs: &ExperimentRecords, trace: &str, stores: &[&str]) -> Result<Vec<Value>> {
     let baseline = runs.run_named(&format!("{trace}/sized-baseline"))?;
-    let of =
-        |store: &str| Ok::<_, String>(erases(runs.run_named(&format!("{trace}/sized-{store}"))?, baseline));
+    let of = |store: &str| {
+        Ok::<_, String>(erases_percent_of_baseline(
+            runs.run_named(&format!("{trace}/sized-{store}"))?,
+            baseline,
+        ))
+    };
     let mut values = Vec::new();
     for store in stores {
         let name = if *store == "infinite" { (*store).to_owned() } else { store.to_uppercase() };
@@ -792,9 +891,9 @@ fn response_times_of_variants(runs: &ExperimentRecords, variants: &[(&str, &str)
 
 /// Returns the erases that a fingerprint store saves, percent, on drives of several sizes, given as host writes per
 /// page of the drive.
-fn overruns(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn erases_saved_by_drive_size(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let mut values = Vec::new();
-    for overrun in OVERRUNS {
+    for overrun in WRITES_PER_PHYSICAL_PAGE {
         let run = |variant: &str| runs.run_named(&format!("web/overrun-{overrun}-{variant}"));
         for (variant, name) in [("128k-lru", "LRU"), ("infinite", "infinite")] {
             values.push(Value::new(
@@ -808,13 +907,13 @@ fn overruns(runs: &ExperimentRecords) -> Result<Vec<Value>> {
 
 /// Returns the mean response time of reads and writes, weighted as in Table I of the Recyclable SSD paper,
 /// microseconds. The substitutes with the reads of Figure 2 have too many reads for an unweighted mean.
-fn mean_response(run: ExperimentRun<'_>, write_share: f64) -> f64 {
+fn weighted_response_us(run: ExperimentRun<'_>, write_share: f64) -> f64 {
     let mean = |kind: &str| run.figure(&format!("latency_us.{kind}.mean"));
     write_share * mean("write") + (1.0 - write_share) * mean("read")
 }
 
 /// Returns the change of the mean response time relative to the baseline, percent; with `sign` -1 its reduction.
-fn response(runs: &ExperimentRecords, variant: &str, sign: f64) -> Result<Vec<Value>> {
+fn response_time_changes(runs: &ExperimentRecords, variant: &str, sign: f64) -> Result<Vec<Value>> {
     values_of_response_times(runs, "timed-baseline", variant, sign)
 }
 
@@ -824,9 +923,12 @@ fn values_of_response_times(
     variant: &str,
     sign: f64,
 ) -> Result<Vec<Value>> {
-    let of = |Trace { short, write_share, .. }: &Trace| {
+    let of = |Trace { short_name: short, write_share, .. }: &Trace| {
         let mean = |variant: &str| {
-            Ok::<_, String>(mean_response(runs.run_named(&format!("{short}/{variant}"))?, *write_share))
+            Ok::<_, String>(weighted_response_us(
+                runs.run_named(&format!("{short}/{variant}"))?,
+                *write_share,
+            ))
         };
         Ok(Value::new(*short, sign * to_percent(mean(variant)? / mean(baseline)? - 1.0)))
     };
@@ -836,15 +938,18 @@ fn values_of_response_times(
 fn comparison_order(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     [("LRU", "lru"), ("PROB", "prob"), ("PROB+FL", "fl")]
         .into_iter()
-        .map(|(name, variant)| Ok(Value::new(name, comparisons(runs.run_named(&format!("runs/{variant}"))?))))
+        .map(|(name, variant)| {
+            Ok(Value::new(name, mean_comparisons(runs.run_named(&format!("runs/{variant}"))?)))
+        })
         .collect()
 }
 
 /// Returns the erases that each doubling of the fingerprint store saves, percent of the baseline's erases.
-fn diminishing_return(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn erases_saved_per_doubling(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let baseline = runs.run_named("synthetic/baseline")?;
-    let left =
-        |store: &str| Ok::<_, String>(erases(runs.run_named(&format!("synthetic/{store}"))?, baseline));
+    let left = |store: &str| {
+        Ok::<_, String>(erases_percent_of_baseline(runs.run_named(&format!("synthetic/{store}"))?, baseline))
+    };
     Ok(vec![
         Value::new("64K to 128K", left("64k")? - left("128k")?),
         Value::new("128K to 256K", left("128k")? - left("256k")?),

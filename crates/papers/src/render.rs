@@ -37,7 +37,7 @@ const EXPERIMENT_COLUMNS: [&str; 4] = ["experiment", "design", "input", "setting
 
 /// Returns the page of a paper's results in Markdown.
 pub fn results_markdown(targets: &Targets, results: &Results, figures: &[DrawnFigure]) -> String {
-    let page = page(targets, results);
+    let page = page_contents(targets, results);
     let mut parts = vec![format!("<!-- {GENERATED_NOTICE} -->\n\n# {}\n\n", page.title)];
     parts.extend(page.paragraphs.iter().map(|paragraph| format!("{paragraph}\n\n")));
     if !page.headlines.is_empty() {
@@ -78,31 +78,31 @@ fn markdown_list(title: &str, items: &[(String, String)]) -> String {
     lines.concat()
 }
 
-const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:80rem;padding:0 1rem}\
+const CSS: &str = "body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:80rem;padding:0 1rem}\
 table{border-collapse:collapse;font-size:13px}th,td{border:1px solid #bbb;padding:.3rem .5rem;text-align:left;\
 vertical-align:top}th{background:#eee}tr.good td:nth-child(6){background:#dfd}tr.part td:nth-child(6){background:#ffd}\
 tr.bad td:nth-child(6){background:#fdd}code{font-size:12px}img{max-width:100%}";
 
 /// Returns the page of a paper's results in HTML. It refers to the figures in the folder `figures` next to it.
 pub fn results_html(targets: &Targets, results: &Results, figures: &[DrawnFigure]) -> String {
-    let page = page(targets, results);
-    let title = escaped(&page.title);
+    let page = page_contents(targets, results);
+    let title = escape_html(&page.title);
     let mut parts = vec![format!(
         "<!doctype html>\n<!-- {GENERATED_NOTICE} -->\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title>\
-         <style>{STYLE}</style></head><body>\n<h1>{title}</h1>\n"
+         <style>{CSS}</style></head><body>\n<h1>{title}</h1>\n"
     )];
-    parts.extend(page.paragraphs.iter().map(|paragraph| format!("<p>{}</p>\n", escaped(paragraph))));
+    parts.extend(page.paragraphs.iter().map(|paragraph| format!("<p>{}</p>\n", escape_html(paragraph))));
     if !page.headlines.is_empty() {
         let plain = page.headlines.iter().map(|line| line.each_ref().map(|cell| without_marks(cell)));
         let plain: Vec<[String; 5]> = plain.collect();
         parts.push(format!("<h2>{HEADLINES}</h2>\n{}", html_table(&HEADLINE_COLUMNS, &plain, &[])));
         parts.push("<h2>All rows</h2>\n".to_owned());
     }
-    let class = |row: &Row| targets.target_of(&row.id).map_or("", |target| class_of(target, row));
+    let class = |row: &Row| targets.target_with_id(&row.id).map_or("", |target| css_class_of(target, row));
     let classes: Vec<&str> = results.rows.iter().map(class).collect();
     parts.push(html_table(&COLUMNS, &page.table, &classes));
     for figure in figures {
-        let title = escaped(figure.title);
+        let title = escape_html(figure.title);
         parts.push(format!("<p><img src=\"figures/{}\" alt=\"{title}\"></p>\n", figure.file_name()));
     }
     parts.push(html_list(DIFFERENCES, &page.differences));
@@ -119,7 +119,7 @@ pub fn results_html(targets: &Targets, results: &Results, figures: &[DrawnFigure
 fn html_table<const N: usize>(columns: &[&str; N], rows: &[[String; N]], classes: &[&str]) -> String {
     let row = |(k, row): (usize, &[String; N])| {
         let class = classes.get(k).map(|class| format!(" class=\"{class}\"")).unwrap_or_default();
-        let cells = row.each_ref().map(|cell| format!("<td>{}</td>", escaped(cell)));
+        let cells = row.each_ref().map(|cell| format!("<td>{}</td>", escape_html(cell)));
         format!("<tr{class}>{}</tr>\n", cells.concat())
     };
     let head = columns.map(|name| format!("<th>{name}</th>")).concat();
@@ -137,19 +137,19 @@ fn html_list(title: &str, items: &[(String, String)]) -> String {
         return String::new();
     }
     let item = |(name, text): &(String, String)| {
-        format!("<li><b>{}</b>: {}</li>\n", escaped(name), escaped(&without_marks(text)))
+        format!("<li><b>{}</b>: {}</li>\n", escape_html(name), escape_html(&without_marks(text)))
     };
     let items: Vec<String> = items.iter().map(item).collect();
     format!("<h2>{title}</h2>\n<ul>\n{}</ul>\n", items.concat())
 }
 
-fn escaped(text: &str) -> String {
+fn escape_html(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 /// Returns the CSS class of a row (reported result), which determines its colour by verdict; empty for rows that do not
 /// count as results.
-fn class_of(target: &Target, row: &Row) -> &'static str {
+fn css_class_of(target: &Target, row: &Row) -> &'static str {
     let verdict = row.judge(target);
     if !verdict.evidence.is_some_and(Evidence::is_result) {
         return "";
@@ -162,18 +162,18 @@ fn class_of(target: &Target, row: &Row) -> &'static str {
     }
 }
 
-fn page(targets: &Targets, results: &Results) -> Page {
-    let rows = || results.rows.iter().filter_map(|row| Some((targets.target_of(&row.id)?, row)));
+fn page_contents(targets: &Targets, results: &Results) -> Page {
+    let rows = || results.rows.iter().filter_map(|row| Some((targets.target_with_id(&row.id)?, row)));
     let touched = |name: &String| rows().any(|(target, _)| target.contradictions.contains(name));
     Page {
         title: format!("{}: reported and ours", targets.paper.title),
-        paragraphs: paragraphs(targets, results),
+        paragraphs: introduction_paragraphs(targets, results),
         headlines: summary::headline_lines(targets, results)
             .into_iter()
             .map(|line| [line.claim, line.reported, line.wearwell_values, line.verdict, line.reason])
             .collect(),
-        table: rows().map(|(target, row)| cells(target, row)).collect(),
-        differences: differences(targets, results),
+        table: rows().map(|(target, row)| row_cells(target, row)).collect(),
+        differences: difference_reasons(targets, results),
         notes: targets
             .contradictions
             .iter()
@@ -187,7 +187,7 @@ fn page(targets: &Targets, results: &Results) -> Page {
 
 /// Returns the reasons for differences from the paper, each with the ids of those of its rows (reported results) that
 /// differ. The last entry has the differing rows without a known reason.
-fn differences(targets: &Targets, results: &Results) -> Vec<(String, String)> {
+fn difference_reasons(targets: &Targets, results: &Results) -> Vec<(String, String)> {
     let differing: Vec<&str> = differing_rows(targets, results).collect();
     let mut reasons = Vec::new();
     for difference in &targets.differences {
@@ -208,7 +208,11 @@ fn differences(targets: &Targets, results: &Results) -> Vec<(String, String)> {
 
 /// Returns whether Wearwell's values differ from the reported ones in at least one of the rows (reported results) that
 /// the reason explains.
-pub(super) fn difference_of(targets: &Targets, results: &Results, difference: &Difference) -> bool {
+pub(super) fn explains_a_differing_row(
+    targets: &Targets,
+    results: &Results,
+    difference: &Difference,
+) -> bool {
     differing_rows(targets, results).any(|row| difference.rows.iter().any(|other| other == row))
 }
 
@@ -218,11 +222,11 @@ pub fn differing_rows<'a>(targets: &'a Targets, results: &'a Results) -> impl It
         matches!(row.judge(target).outcome, Outcome::DirectionOnly | Outcome::Missed(_))
     };
     let rows = results.rows.iter();
-    rows.filter(move |row| targets.target_of(&row.id).is_some_and(|target| differs(target, row)))
+    rows.filter(move |row| targets.target_with_id(&row.id).is_some_and(|target| differs(target, row)))
         .map(|row| row.id.as_str())
 }
 
-fn paragraphs(targets: &Targets, results: &Results) -> Vec<String> {
+fn introduction_paragraphs(targets: &Targets, results: &Results) -> Vec<String> {
     let size = match results.size {
         Size::Quick => "quick (scaled down)",
         Size::Full => "full",
@@ -242,7 +246,7 @@ fn paragraphs(targets: &Targets, results: &Results) -> Vec<String> {
             ResultCounts::of_results(targets, results).sentences().join(" ")
         ),
     ];
-    let reasons = summary::tested_reasons(targets, results);
+    let reasons = summary::tested_reasons_sentence(targets, results);
     if !reasons.is_empty() {
         paragraphs.push(reasons);
     }
@@ -260,7 +264,7 @@ fn paragraphs(targets: &Targets, results: &Results) -> Vec<String> {
     paragraphs
 }
 
-fn cells(target: &Target, row: &Row) -> [String; 7] {
+fn row_cells(target: &Target, row: &Row) -> [String; 7] {
     let mut remarks = vec![target.class.describe().to_owned()];
     remarks.extend(target.contradictions.iter().cloned());
     if !target.note.is_empty() {
@@ -269,21 +273,21 @@ fn cells(target: &Target, row: &Row) -> [String; 7] {
     if !target.fails_if.is_empty() {
         remarks.push(format!("fails if {}", target.fails_if));
     }
-    remarks.extend(reasons_beside(target, row));
+    remarks.extend(reasons_for_shown_values(target, row));
     [
         target.id.clone(),
         format!("{} ({}; {})", target.metric, target.place, target.configuration),
         target.reported.clone(),
         values_text(target, &row.ours),
-        ratios(target, &row.ours),
+        ratios_text(target, &row.ours),
         row.judge(target).to_string(),
         remarks.join("; "),
     ]
 }
 
 /// Returns the reasons why some of Wearwell's values in a row are shown but not judged, each reason once.
-fn reasons_beside(target: &Target, row: &Row) -> Vec<String> {
-    let is_shown = |why: &str| row.ours.iter().any(|value| target.beside(&value.of) == Some(why));
+fn reasons_for_shown_values(target: &Target, row: &Row) -> Vec<String> {
+    let is_shown = |why: &str| row.ours.iter().any(|value| target.reason_not_judged(&value.of) == Some(why));
     let reasons = target.beside.iter().filter(|beside| is_shown(&beside.why));
     reasons.map(|beside| format!("beside: {}", beside.why)).collect()
 }
@@ -301,7 +305,7 @@ pub(super) fn values_text(target: &Target, values: &[Value]) -> String {
         }
     };
     let (beside, judged): (Vec<&Value>, Vec<&Value>) =
-        values.iter().partition(|value| target.beside(&value.of).is_some());
+        values.iter().partition(|value| target.reason_not_judged(&value.of).is_some());
     let list = |values: &[&Value]| values.iter().map(one).collect::<Vec<_>>().join(", ");
     match (judged.is_empty(), beside.is_empty()) {
         (_, true) => list(&judged),
@@ -312,7 +316,7 @@ pub(super) fn values_text(target: &Target, values: &[Value]) -> String {
 
 /// Returns, as text, the ratio of Wearwell's value to each reported number. For a range, the text states whether
 /// Wearwell's value is inside or how far outside.
-fn ratios(target: &Target, values: &[Value]) -> String {
+fn ratios_text(target: &Target, values: &[Value]) -> String {
     let ratio = |reported: &Reported| {
         let ours = values.iter().find(|value| value.of == reported.of)?.value;
         match (reported.value, reported.low.or(reported.high)) {

@@ -101,13 +101,13 @@ impl Results {
     pub fn evaluate(&mut self, paper: Paper, quick: Option<&Self>) {
         self.older_code = match self.size {
             Size::Quick => BTreeSet::new(),
-            Size::Full => self.of_older_code(paper, quick),
+            Size::Full => self.experiments_of_older_code(paper, quick),
         };
         let mut runs = ExperimentRecords::default();
         self.experiments.iter().for_each(|record| runs.add_record(record.clone()));
         self.not_run.iter().for_each(|(name, why)| runs.add_not_run(name, why));
         let row = |target: &Target| {
-            let mut row = evaluated(paper, target, &runs);
+            let mut row = evaluate_row(paper, target, &runs);
             row.older_code = row.experiments.iter().any(|name| self.older_code.contains(name));
             row.verdict = row.judge(target).to_string();
             row
@@ -124,7 +124,7 @@ impl Results {
     /// Returns the names of the full-size experiments whose definition has changed, or whose scaled-down counterpart
     /// has other figures than when they were run. An experiment without a counterpart is current as long as all others
     /// are.
-    fn of_older_code(&self, paper: Paper, quick: Option<&Self>) -> BTreeSet<String> {
+    fn experiments_of_older_code(&self, paper: Paper, quick: Option<&Self>) -> BTreeSet<String> {
         let setting =
             ExperimentSetting { size: self.size, seed: self.seed, traces: OriginalTraces::default() };
         let defined: BTreeSet<String> =
@@ -168,7 +168,7 @@ impl Results {
     }
 }
 
-fn evaluated(paper: Paper, target: &Target, runs: &ExperimentRecords) -> Row {
+fn evaluate_row(paper: Paper, target: &Target, runs: &ExperimentRecords) -> Row {
     let mut row = Row {
         id: target.id.clone(),
         ours: Vec::new(),

@@ -116,16 +116,16 @@ pub fn run_jobs(
     std::fs::create_dir_all(&options.folder)?;
     let mut results = Results::without_rows(paper, options.size, options.seed);
     if !options.reruns_all {
-        results.experiments = finished(&options.folder);
+        results.experiments = stored_records(&options.folder);
     }
     let code = experiment::code_digest();
     let is_wanted = |record: &Record| wanted.iter().any(|job| job.experiment.digest() == record.key);
     let may_stand = |record: &Record| record.code == code || record.quick_digest.is_some();
     results.experiments.retain(|record| is_wanted(record) && may_stand(record));
-    let task = |job| Task { job, before: results.record_of_digest(&job.experiment.digest()).cloned() };
-    let is_done = |task: &Task| task.before.as_ref().is_some_and(|record| record.code == code);
+    let task = |job| Task { job, older_record: results.record_of_digest(&job.experiment.digest()).cloned() };
+    let is_done = |task: &Task| task.older_record.as_ref().is_some_and(|record| record.code == code);
     let to_do: Vec<Task> = wanted.iter().map(task).filter(|task| !is_done(task)).collect();
-    let quick = quick_record(paper, options.size, &options.folder);
+    let quick = quick_results_for(paper, options.size, &options.folder);
     let mut write = |results: &mut Results| {
         let place = |name: &str| wanted.iter().position(|job| job.experiment.name == name);
         results.experiments.sort_by_key(|record| place(&record.name));
@@ -134,7 +134,7 @@ pub fn run_jobs(
     };
     results.partial = !run_at_once(&to_do, options.parallel_runs, &mut results, observer, &mut write)?;
     write(&mut results)?;
-    write_views(&results, paper, &options.folder)?;
+    write_result_pages(&results, paper, &options.folder)?;
     Ok(results)
 }
 
@@ -142,7 +142,7 @@ pub fn run_jobs(
 /// one.
 struct Task<'a> {
     job: &'a ExperimentJob,
-    before: Option<Record>,
+    older_record: Option<Record>,
 }
 
 impl Task<'_> {
@@ -155,7 +155,7 @@ impl Task<'_> {
     fn run(&self, on_progress: wearwell_replay::replay::OnProgress<'_>) -> Result<Record, MissingRecord> {
         let quick = self.job.scaled_down.as_ref().map(|quick| quick.run(on_progress)).transpose()?;
         let digest = quick.map(|quick| quick.figures_digest());
-        match &self.before {
+        match &self.older_record {
             Some(record) if digest.is_some() && record.quick_digest == digest => Ok(record.clone()),
             _ => Ok(Record { quick_digest: digest, ..self.job.experiment.run(on_progress)? }),
         }
@@ -185,7 +185,7 @@ fn run_at_once(
         for k in 0..at_once.clamp(1, to_do.len().max(1)) {
             let (sender, next, is_ended) = (sender.clone(), &next, &is_ended);
             let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
-            match thread.spawn_scoped(scope, move || work(to_do, next, is_ended, &sender)) {
+            match thread.spawn_scoped(scope, move || run_tasks_of_thread(to_do, next, is_ended, &sender)) {
                 Err(error) if k == 0 => return Err(error),
                 // The record is the same with fewer threads.
                 Err(_) => break,
@@ -193,7 +193,7 @@ fn run_at_once(
             }
         }
         drop(sender);
-        let outcome = listen(to_do, reports, &is_ended, results, observer, write);
+        let outcome = handle_worker_messages(to_do, reports, &is_ended, results, observer, write);
         is_ended.store(true, Ordering::Relaxed);
         outcome
     })
@@ -203,7 +203,12 @@ fn run_at_once(
 const STACK_BYTES: usize = 8 << 20;
 
 /// Runs experiments of the list one after the other, in one of several threads, until none is left or the run is ended.
-fn work(to_do: &[Task], next: &AtomicUsize, is_ended: &AtomicBool, reports: &Sender<WorkerMessage>) {
+fn run_tasks_of_thread(
+    to_do: &[Task],
+    next: &AtomicUsize,
+    is_ended: &AtomicBool,
+    reports: &Sender<WorkerMessage>,
+) {
     loop {
         let k = next.fetch_add(1, Ordering::Relaxed);
         let Some(task) = to_do.get(k) else { return };
@@ -228,7 +233,7 @@ fn work(to_do: &[Task], next: &AtomicUsize, is_ended: &AtomicBool, reports: &Sen
 
 /// Handles messages of the threads that run experiments until all have ended; returns false if the observer ended the
 /// run. After an error the function returns, and the threads end because nobody receives their messages.
-fn listen(
+fn handle_worker_messages(
     to_do: &[Task],
     reports: Receiver<WorkerMessage>,
     is_ended: &AtomicBool,
@@ -265,7 +270,7 @@ fn listen(
             WorkerMessage::Ends(_, Err(MissingRecord::Interrupted)) => end(&mut is_whole),
             WorkerMessage::Ends(k, outcome) => {
                 finished += 1;
-                take(to_do[k].name(), outcome, results, observer);
+                store_outcome(to_do[k].name(), outcome, results, observer);
                 // Until the last experiment has finished, the record is marked as partial.
                 results.partial = (finished as usize) < to_do.len();
                 write(results)?;
@@ -276,7 +281,7 @@ fn listen(
 }
 
 /// Stores the record of an experiment that finished in the results, or the reason why it was not run.
-fn take(
+fn store_outcome(
     name: &str,
     outcome: Result<Box<Record>, MissingRecord>,
     results: &mut Results,
@@ -296,20 +301,20 @@ fn take(
 }
 
 /// Returns the records of experiments in the results of an earlier run in the folder; none if they cannot be read.
-fn finished(folder: &Path) -> Vec<Record> {
-    record_in(folder).map(|results| results.experiments).unwrap_or_default()
+fn stored_records(folder: &Path) -> Vec<Record> {
+    results_in_folder(folder).map(|results| results.experiments).unwrap_or_default()
 }
 
-fn record_in(folder: &Path) -> Option<Results> {
+fn results_in_folder(folder: &Path) -> Option<Results> {
     let text = std::fs::read_to_string(folder.join("results.json")).ok()?;
     Results::from_json(&text).ok()
 }
 
 /// Returns the scaled-down results that full-size results in this folder are compared with: those in `papers/lx` for
 /// `papers/full/lx`.
-pub fn quick_record(paper: Paper, size: Size, folder: &Path) -> Option<Results> {
+pub fn quick_results_for(paper: Paper, size: Size, folder: &Path) -> Option<Results> {
     let papers = folder.parent()?.parent()?;
-    let quick = record_in(&papers.join(paper.name()))?;
+    let quick = results_in_folder(&papers.join(paper.name()))?;
     (size == Size::Full && quick.size == Size::Quick).then_some(quick)
 }
 
@@ -317,7 +322,7 @@ pub fn quick_record(paper: Paper, size: Size, folder: &Path) -> Option<Results> 
 ///
 /// # Errors
 /// Files that cannot be written.
-pub fn write_views(results: &Results, paper: Paper, folder: &Path) -> std::io::Result<()> {
+pub fn write_result_pages(results: &Results, paper: Paper, folder: &Path) -> std::io::Result<()> {
     let targets = paper.targets();
     let drawn = figures::draw_figures(&targets, results);
     std::fs::create_dir_all(folder.join("figures"))?;
@@ -332,12 +337,12 @@ pub fn write_views(results: &Results, paper: Paper, folder: &Path) -> std::io::R
 ///
 /// # Errors
 /// There are no results, or files cannot be written.
-pub fn render_again(paper: Paper, folder: &Path) -> std::io::Result<Results> {
+pub fn evaluate_and_render_again(paper: Paper, folder: &Path) -> std::io::Result<Results> {
     let text = std::fs::read_to_string(folder.join("results.json"))?;
     let mut results = Results::from_json(&text)?;
-    results.evaluate(paper, quick_record(paper, results.size, folder).as_ref());
+    results.evaluate(paper, quick_results_for(paper, results.size, folder).as_ref());
     write_file_atomically(&folder.join("results.json"), &results.to_json())?;
-    write_views(&results, paper, folder)?;
+    write_result_pages(&results, paper, folder)?;
     Ok(results)
 }
 

@@ -21,11 +21,11 @@ use wearwell_trace::{Op, Request};
 use super::experiment::MissingRecord;
 
 /// Number of classes of page popularity and of page version, which have four bits each.
-const CLASSES: usize = 16;
+const CLASS_COUNT: usize = 16;
 /// Number of requests between two reports of progress.
-const REPORT_EVERY: u64 = 1 << 16;
+const REQUESTS_PER_REPORT: u64 = 1 << 16;
 
-type RequestMap<K, V> = HashMap<K, V, FxBuildHasher>;
+type FastMap<K, V> = HashMap<K, V, FxBuildHasher>;
 
 /// One page version of a trace, with its content, its current address and its number of reads.
 #[derive(Clone, Copy, Debug)]
@@ -38,28 +38,28 @@ struct PageVersion {
 #[derive(Debug, Default)]
 struct AddressState {
     /// Index, in the list of page versions, of the version that is valid at this logical address; `None` if none is.
-    valid: Option<u32>,
+    valid_page_index: Option<u32>,
     /// Indexes, in the list of page versions, of the dead (overwritten) versions of this logical address, oldest first.
-    dead: Vec<u32>,
+    dead_page_indexes: Vec<u32>,
     overwrites: u64,
 }
 
 /// Counters of requests and pages, and all page versions, while the requests of a trace are counted.
 #[derive(Debug, Default)]
-struct TraceCount {
-    pages: Vec<PageVersion>,
-    numbers: RequestMap<(u32, u64), u32>,
+struct TraceCounter {
+    page_versions: Vec<PageVersion>,
+    address_numbers: FastMap<(u32, u64), u32>,
     addresses: Vec<AddressState>,
-    dead_by_content: RequestMap<Fingerprint, Vec<u32>>,
+    dead_by_content: FastMap<Fingerprint, Vec<u32>>,
     reads: u64,
     writes: u64,
     pages_written: u64,
     recycled: u64,
-    first_ns: u64,
-    last_ns: u64,
-    dead_by_popularity: [u64; CLASSES],
-    recycled_by_popularity: [u64; CLASSES],
-    recycled_by_version: [u64; CLASSES],
+    first_request_ns: u64,
+    last_request_ns: u64,
+    dead_by_popularity: [u64; CLASS_COUNT],
+    recycled_by_popularity: [u64; CLASS_COUNT],
+    recycled_by_version: [u64; CLASS_COUNT],
 }
 
 /// Counts the requests and pages of an input, and how many dead pages were recycled (written again with equal content),
@@ -74,12 +74,12 @@ pub fn count_requests(
     let not_run = |error: wearwell_trace::TraceError| MissingRecord::NotRun(error.to_string());
     let mut requests = input.open().map_err(not_run)?;
     let mut request = Request::default();
-    let mut count = TraceCount::default();
+    let mut count = TraceCounter::default();
     let mut done = 0;
     while requests.next_request(&mut request).map_err(not_run)? {
-        count.add(&request);
+        count.count_request(&request);
         done += 1;
-        if done % REPORT_EVERY == 0 {
+        if done % REQUESTS_PER_REPORT == 0 {
             let progress = Progress { phase: RunPhase::Replay, done_requests: done, total_requests: done };
             if on_progress(progress).is_break() {
                 return Err(MissingRecord::Interrupted);
@@ -89,74 +89,74 @@ pub fn count_requests(
     Ok(count.figures(done))
 }
 
-impl TraceCount {
-    fn add(&mut self, request: &Request) {
+impl TraceCounter {
+    fn count_request(&mut self, request: &Request) {
         if self.reads + self.writes == 0 {
-            self.first_ns = request.time_ns;
+            self.first_request_ns = request.time_ns;
         }
-        self.last_ns = request.time_ns;
+        self.last_request_ns = request.time_ns;
         match request.op {
             Op::Read => {
                 self.reads += 1;
-                request.pages().for_each(|page| self.read(request.device, page));
+                request.pages().for_each(|page| self.count_page_read(request.device, page));
             }
             Op::Write => {
                 self.writes += 1;
                 for (k, page) in request.pages().enumerate() {
                     let content = request.content.get(k).map(|content| content.fingerprint);
-                    self.write(request.device, page, content);
+                    self.count_page_write(request.device, page, content);
                 }
             }
             _ => {}
         }
     }
 
-    fn read(&mut self, device: u32, page: u64) {
-        let Some(&address) = self.numbers.get(&(device, page)) else { return };
-        if let Some(valid) = self.addresses[address as usize].valid {
-            let reads = &mut self.pages[valid as usize].reads;
-            *reads = (*reads + 1).min(CLASSES as u8 - 1);
+    fn count_page_read(&mut self, device: u32, page: u64) {
+        let Some(&address) = self.address_numbers.get(&(device, page)) else { return };
+        if let Some(valid) = self.addresses[address as usize].valid_page_index {
+            let reads = &mut self.page_versions[valid as usize].reads;
+            *reads = (*reads + 1).min(CLASS_COUNT as u8 - 1);
         }
     }
 
-    fn write(&mut self, device: u32, page: u64, content: Option<Fingerprint>) {
+    fn count_page_write(&mut self, device: u32, page: u64, content: Option<Fingerprint>) {
         self.pages_written += 1;
         let next = self.addresses.len() as u32;
-        let address = *self.numbers.entry((device, page)).or_insert(next);
+        let address = *self.address_numbers.entry((device, page)).or_insert(next);
         if address == next {
             self.addresses.push(AddressState::default());
         }
         // The content is looked up before the old version dies, as in the paper's write path.
-        let page = self.recycle(content).unwrap_or_else(|| {
-            self.pages.push(PageVersion { content, address, reads: 0 });
-            self.pages.len() as u32 - 1
+        let page = self.recycle_dead_page(content).unwrap_or_else(|| {
+            self.page_versions.push(PageVersion { content, address, reads: 0 });
+            self.page_versions.len() as u32 - 1
         });
-        self.pages[page as usize].address = address;
-        if let Some(old) = self.addresses[address as usize].valid.replace(page) {
+        self.page_versions[page as usize].address = address;
+        if let Some(old) = self.addresses[address as usize].valid_page_index.replace(page) {
             self.record_dead_page(address, old);
         }
     }
 
     /// Recycles a dead page version with this content: removes the newest one from its address's list and returns its
     /// index. `None` if there is none.
-    fn recycle(&mut self, content: Option<Fingerprint>) -> Option<u32> {
+    fn recycle_dead_page(&mut self, content: Option<Fingerprint>) -> Option<u32> {
         let page = self.dead_by_content.get_mut(&content?)?.pop()?;
-        let PageVersion { address, reads, .. } = self.pages[page as usize];
-        let dead = &mut self.addresses[address as usize].dead;
+        let PageVersion { address, reads, .. } = self.page_versions[page as usize];
+        let dead = &mut self.addresses[address as usize].dead_page_indexes;
         let at = dead.iter().rposition(|&other| other == page).expect("a dead page is in its list");
         let newer = dead.len() - 1 - at;
         dead.remove(at);
         self.recycled += 1;
         self.recycled_by_popularity[reads as usize] += 1;
-        self.recycled_by_version[(CLASSES - 1).saturating_sub(newer)] += 1;
+        self.recycled_by_version[(CLASS_COUNT - 1).saturating_sub(newer)] += 1;
         Some(page)
     }
 
     fn record_dead_page(&mut self, address: u32, page: u32) {
-        let PageVersion { content, reads, .. } = self.pages[page as usize];
+        let PageVersion { content, reads, .. } = self.page_versions[page as usize];
         let address = &mut self.addresses[address as usize];
         address.overwrites += 1;
-        address.dead.push(page);
+        address.dead_page_indexes.push(page);
         self.dead_by_popularity[reads as usize] += 1;
         if let Some(content) = content {
             self.dead_by_content.entry(content).or_default().push(page);
@@ -175,7 +175,10 @@ impl TraceCount {
             ("invalid".to_owned(), overwrites as f64),
             ("overwritten_addresses".to_owned(), overwritten as f64),
             ("recycled".to_owned(), self.recycled as f64),
-            ("duration_s".to_owned(), self.last_ns.saturating_sub(self.first_ns) as f64 / 1e9),
+            (
+                "duration_s".to_owned(),
+                self.last_request_ns.saturating_sub(self.first_request_ns) as f64 / 1e9,
+            ),
         ]);
         let histograms = [
             ("invalid_by_popularity", &self.dead_by_popularity),

@@ -4,7 +4,7 @@
 //! summary cannot state what no record contains. For each reason it is stated whether an experiment removed the
 //! suspected cause. The summary is one block of a document, between two marks; a test compares it with the records.
 
-use super::render::{difference_of, markdown_table, values_text};
+use super::render::{explains_a_differing_row, markdown_table, values_text};
 use super::results::{Results, Row};
 use super::tally::ResultCounts;
 use super::target::{Difference, Headline, Paper, Statement, Support, Target, Targets, matches_pattern};
@@ -28,25 +28,27 @@ pub struct SummaryLine {
 /// Returns the claims of the paper's abstract, each with Wearwell's result.
 pub fn headline_lines(targets: &Targets, results: &Results) -> Vec<SummaryLine> {
     let line = |headline: &Headline| {
-        let target = targets.target_of(&headline.row)?;
+        let target = targets.target_with_id(&headline.row)?;
         let row = results.rows.iter().find(|row| row.id == headline.row)?;
-        Some(line(targets, results, headline, target, row))
+        Some(summary_line(targets, results, headline, target, row))
     };
     targets.headlines.iter().filter_map(line).collect()
 }
 
-fn line(
+fn summary_line(
     targets: &Targets,
     results: &Results,
     headline: &Headline,
     target: &Target,
     row: &Row,
 ) -> SummaryLine {
-    let (target, row) =
-        (about(target, headline), Row { ours: headline_values(target, headline, row), ..row.clone() });
+    let (target, row) = (
+        target_of_headline(target, headline),
+        Row { ours: headline_values(target, headline, row), ..row.clone() },
+    );
     let verdict = row.judge(&target);
     let differs = verdict.outcome.is_compared() && !verdict.outcome.agrees();
-    let why = if differs { why(targets, results, headline) } else { String::new() };
+    let why = if differs { difference_reason(targets, results, headline) } else { String::new() };
     let reported = if headline.reported.is_empty() { &target.reported } else { &headline.reported };
     SummaryLine {
         claim: headline.claim.clone(),
@@ -58,7 +60,7 @@ fn line(
 }
 
 /// Returns the target (reported result) reduced to the values that a claim of the abstract is about.
-fn about(target: &Target, headline: &Headline) -> Target {
+fn target_of_headline(target: &Target, headline: &Headline) -> Target {
     let mut target = target.clone();
     target.values.retain(|reported| headline.of.is_empty() || headline.of.contains(&reported.of));
     target
@@ -75,46 +77,47 @@ fn headline_values(target: &Target, headline: &Headline, row: &Row) -> Vec<Value
 }
 
 /// Returns one sentence about why Wearwell's result differs from a claim of the abstract, and what tested the reason.
-fn why(targets: &Targets, results: &Results, headline: &Headline) -> String {
+fn difference_reason(targets: &Targets, results: &Results, headline: &Headline) -> String {
     let of_row = targets.differences.iter().find(|difference| difference.rows.contains(&headline.row));
     let sentence = match (headline.why.as_str(), of_row) {
         ("", None) => return "No reason is known.".to_owned(),
         ("", Some(difference)) => first_sentence(&difference.why),
-        (why, _) => capitalised(why),
+        (why, _) => capitalise(why),
     };
-    let tested = of_row.map_or_else(|| UNTESTED.to_owned(), |difference| support_of(difference, results));
+    let tested =
+        of_row.map_or_else(|| UNTESTED_MARK.to_owned(), |difference| support_of(difference, results));
     format!("{sentence} {tested}")
 }
 
 /// Returns the text up to its first full stop that ends a sentence, which is the first one before a blank.
 fn first_sentence(text: &str) -> String {
     let end = text.find(". ").map_or(text.len(), |end| end + 1);
-    capitalised(&text[..end])
+    capitalise(&text[..end])
 }
 
-fn capitalised(text: &str) -> String {
+fn capitalise(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-const UNTESTED: &str = "**Untested.**";
+const UNTESTED_MARK: &str = "**Untested.**";
 
 /// Returns what supports the reason for a difference from the paper: experiments and their figures, or the statements
 /// of the paper that contradict each other.
 pub fn support_of(difference: &Difference, results: &Results) -> String {
     match difference.support() {
-        Support::Tested => tested_by(difference, results),
+        Support::Tested => tested_by_sentence(difference, results),
         Support::Contradiction => {
             let place = |statement: &Statement| format!("{}: {}", statement.place, statement.says);
             let places: Vec<String> = difference.contradiction.iter().map(place).collect();
             format!("Contradiction within the paper: {}.", places.join("; "))
         }
         Support::NoFigure => "Nothing to compare in size.".to_owned(),
-        Support::Untested => UNTESTED.to_owned(),
+        Support::Untested => UNTESTED_MARK.to_owned(),
     }
 }
 
-fn tested_by(difference: &Difference, results: &Results) -> String {
+fn tested_by_sentence(difference: &Difference, results: &Results) -> String {
     let one = |name: &String| {
         let Some(record) = results.experiments.iter().find(|record| matches_pattern(name, &record.name))
         else {
@@ -131,8 +134,11 @@ fn tested_by(difference: &Difference, results: &Results) -> String {
 }
 
 /// Returns a sentence that counts how many of the reasons for differences from the paper were tested.
-pub fn tested_reasons(targets: &Targets, results: &Results) -> String {
-    let used = targets.differences.iter().filter(|difference| difference_of(targets, results, difference));
+pub fn tested_reasons_sentence(targets: &Targets, results: &Results) -> String {
+    let used = targets
+        .differences
+        .iter()
+        .filter(|difference| explains_a_differing_row(targets, results, difference));
     let standings: Vec<Support> = used.map(Difference::support).collect();
     if standings.is_empty() {
         return String::new();
@@ -154,9 +160,10 @@ pub fn tested_reasons(targets: &Targets, results: &Results) -> String {
     )
 }
 
-/// First line of the generated summary in a document; [`ENDS`] is the last line.
-const BEGINS: &str = "<!-- summary: generated by `wearwell reproduce all --render --summary` -->\n";
-const ENDS: &str = "<!-- end of summary -->\n";
+/// First line of the generated summary in a document; [`SUMMARY_END_LINE`] is the last line.
+const SUMMARY_BEGIN_LINE: &str =
+    "<!-- summary: generated by `wearwell reproduce all --render --summary` -->\n";
+const SUMMARY_END_LINE: &str = "<!-- end of summary -->\n";
 
 /// A paper, its scaled-down results, and its full-size results if they exist.
 pub type PaperResults = (Paper, Results, Option<Results>);
@@ -165,13 +172,15 @@ pub type PaperResults = (Paper, Results, Option<Results>);
 ///
 /// # Errors
 /// The document has no such block.
-pub fn in_document(document: &str, records: &[PaperResults]) -> Result<String, String> {
-    let (before, rest) = document.split_once(BEGINS).ok_or_else(|| format!("no line {BEGINS}"))?;
-    let (_, after) = rest.split_once(ENDS).ok_or_else(|| format!("no line {ENDS}"))?;
-    Ok([before, BEGINS, &block(records), ENDS, after].concat())
+pub fn update_summary_in_document(document: &str, records: &[PaperResults]) -> Result<String, String> {
+    let (before, rest) =
+        document.split_once(SUMMARY_BEGIN_LINE).ok_or_else(|| format!("no line {SUMMARY_BEGIN_LINE}"))?;
+    let (_, after) =
+        rest.split_once(SUMMARY_END_LINE).ok_or_else(|| format!("no line {SUMMARY_END_LINE}"))?;
+    Ok([before, SUMMARY_BEGIN_LINE, &summary_block(records), SUMMARY_END_LINE, after].concat())
 }
 
-fn block(records: &[PaperResults]) -> String {
+fn summary_block(records: &[PaperResults]) -> String {
     let paper = |(paper, quick, full): &PaperResults| {
         let targets = paper.targets();
         let mut parts = vec![format!("\n### {} (`{paper}`)\n\n", targets.paper.title)];
@@ -189,7 +198,7 @@ fn block(records: &[PaperResults]) -> String {
 
 fn counts_line(size: &str, page: &str, targets: &Targets, results: &Results) -> String {
     let tally = ResultCounts::of_results(targets, results);
-    let reasons = tested_reasons(targets, results);
+    let reasons = tested_reasons_sentence(targets, results);
     format!("- [{size}]({page}): {} rows. {} {reasons}\n", tally.total_rows, tally.sentences().join(" "))
 }
 

@@ -22,11 +22,11 @@ pub struct ComparedCounts {
 
 impl ComparedCounts {
     /// Returns the number of compared results, whatever the outcome (agreeing, only the direction, missed).
-    pub fn total(self) -> usize {
+    pub fn total_compared(self) -> usize {
         self.agreeing + self.direction_only + self.missed
     }
 
-    fn add(&mut self, outcome: &Outcome) {
+    fn count_outcome(&mut self, outcome: &Outcome) {
         match outcome {
             Outcome::DirectionOnly => self.direction_only += 1,
             Outcome::Missed(_) => self.missed += 1,
@@ -34,7 +34,7 @@ impl ComparedCounts {
         }
     }
 
-    fn words(self, agree: &str, missed: &str) -> String {
+    fn to_text(self, agree: &str, missed: &str) -> String {
         let parts = [
             (self.agreeing, agree),
             (self.direction_only, "in the reported direction only"),
@@ -84,14 +84,14 @@ impl ResultCounts {
     pub fn of_results(targets: &Targets, results: &Results) -> Self {
         let mut tally = Self::default();
         for row in &results.rows {
-            if let Some(target) = targets.target_of(&row.id) {
-                tally.add(&row.judge(target));
+            if let Some(target) = targets.target_with_id(&row.id) {
+                tally.count_verdict(&row.judge(target));
             }
         }
         tally
     }
 
-    fn add(&mut self, verdict: &Verdict) {
+    fn count_verdict(&mut self, verdict: &Verdict) {
         self.total_rows += 1;
         let counted = match &verdict.outcome {
             Outcome::ContextOnly => &mut self.context_only,
@@ -100,12 +100,12 @@ impl ResultCounts {
             Outcome::NotRun(_) => &mut self.not_run,
             _ if verdict.is_of_older_code => &mut self.older_code,
             _ if !verdict.repeated_rows.is_empty() => &mut self.repeated_rows,
-            outcome => return self.add_compared(verdict, outcome),
+            outcome => return self.count_compared_verdict(verdict, outcome),
         };
         *counted += 1;
     }
 
-    fn add_compared(&mut self, verdict: &Verdict, outcome: &Outcome) {
+    fn count_compared_verdict(&mut self, verdict: &Verdict, outcome: &Outcome) {
         let compared = match verdict.evidence {
             Some(Evidence::Measured) if verdict.is_substitute => &mut self.substitute,
             Some(Evidence::Measured) => &mut self.measured,
@@ -118,7 +118,7 @@ impl ResultCounts {
                 return;
             }
         };
-        compared.add(outcome);
+        compared.count_outcome(outcome);
     }
 
     /// Returns the number of reported results with which Wearwell's agree, on the basis of an execution on the paper's
@@ -135,29 +135,33 @@ impl ResultCounts {
             ("Executed runs on substitutes for traces and applications", self.substitute, "agree"),
             ("Mechanisms executed without a run", self.executed, "reproduced"),
         ];
-        let results = results.iter().filter(|(_, compared, _)| compared.total() > 0);
+        let results = results.iter().filter(|(_, compared, _)| compared.total_compared() > 0);
         let results = results.map(|(name, compared, agree)| {
-            format!("{name}: {} ({}).", rows(compared.total()), compared.words(agree, "not reproduced"))
+            format!(
+                "{name}: {} ({}).",
+                row_count_text(compared.total_compared()),
+                compared.to_text(agree, "not reproduced")
+            )
         });
         let mut sentences: Vec<String> = results.collect();
         if sentences.is_empty() && self.older_code == 0 {
             sentences.push("Nothing was executed.".to_owned());
         }
-        sentences.extend(self.not_counted());
+        sentences.extend(self.uncounted_rows_sentence());
         sentences
     }
 
     /// Returns one sentence about the rows (reported results) that do not count as results of Wearwell; `None` if there
     /// are none.
-    fn not_counted(&self) -> Option<String> {
+    fn uncounted_rows_sentence(&self) -> Option<String> {
         let compared = [
             (self.formula, "by formula without an executed design"),
             (self.arithmetic, "by arithmetic on the paper's constants"),
             (self.cannot_fail, "that cannot fail"),
         ];
-        let compared = compared.iter().filter(|(compared, _)| compared.total() > 0);
+        let compared = compared.iter().filter(|(compared, _)| compared.total_compared() > 0);
         let compared = compared.map(|(compared, name)| {
-            format!("{} {name} ({})", compared.total(), compared.words("agree", "disagree"))
+            format!("{} {name} ({})", compared.total_compared(), compared.to_text("agree", "disagree"))
         });
         let others = [
             (self.unclassified, "without a class of evidence"),
@@ -175,6 +179,6 @@ impl ResultCounts {
     }
 }
 
-fn rows(count: usize) -> String {
+fn row_count_text(count: usize) -> String {
     if count == 1 { "1 row".to_owned() } else { format!("{count} rows") }
 }

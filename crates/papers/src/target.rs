@@ -437,7 +437,7 @@ impl Targets {
     }
 
     /// Returns the target (reported result) with this id.
-    pub fn target_of(&self, id: &str) -> Option<&Target> {
+    pub fn target_with_id(&self, id: &str) -> Option<&Target> {
         self.rows.iter().find(|row| row.id == id)
     }
 }
@@ -445,7 +445,7 @@ impl Targets {
 impl Target {
     /// Returns why Wearwell's value of this name is shown but not judged; `None` if it is judged, or if the target
     /// (reported result) does not mention it.
-    pub fn beside(&self, of: &str) -> Option<&str> {
+    pub fn reason_not_judged(&self, of: &str) -> Option<&str> {
         let is_judged = self.values.iter().any(|reported| reported.of == of);
         let beside = || self.beside.iter().find(|beside| beside.contains(of));
         if is_judged { None } else { beside().map(|beside| beside.why.as_str()) }
@@ -456,6 +456,6 @@ impl Target {
     pub fn first_unmentioned<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
         let is_judged = |of: &str| self.values.iter().any(|reported| reported.of == of);
         let compares = self.compare.kind != Kind::Context;
-        names.into_iter().find(|of| compares && !is_judged(of) && self.beside(of).is_none())
+        names.into_iter().find(|of| compares && !is_judged(of) && self.reason_not_judged(of).is_none())
     }
 }

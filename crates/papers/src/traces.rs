@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use super::experiment::RequestSource;
 
 /// The known original traces of the papers: file name without endings, and description.
-pub const ORIGINALS: [(&str, &str); 9] = [
+pub const ORIGINAL_TRACE_NAMES: [(&str, &str); 9] = [
     ("fiu-homes", "FIU I/O deduplication traces, homes, blkparse files of two weeks joined (SNIA IOTTA)"),
     ("fiu-mail", "the same, mail (cheetah)"),
     ("fiu-web", "the same, web-vm (webmail and online)"),
@@ -43,7 +43,7 @@ impl OriginalTraces {
             Some(name.split('.').next().unwrap_or_default().to_owned())
         };
         let mut found = BTreeMap::new();
-        for (name, _) in ORIGINALS {
+        for (name, _) in ORIGINAL_TRACE_NAMES {
             let is_named = |path: &&PathBuf| path.is_file() && stem(path).is_some_and(|stem| stem == name);
             if let Some(path) = files.iter().find(is_named) {
                 found.insert(name.to_owned(), path.clone());

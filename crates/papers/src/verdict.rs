@@ -52,7 +52,7 @@ pub struct Verdict {
 pub struct GivenDeviation {
     /// Largest deviation of Wearwell's values from those figures of the paper that were used to generate the load (so
     /// that agreement is no evidence), in percent of the paper's value.
-    pub percent: f64,
+    pub largest_deviation_percent: f64,
     /// Whether Wearwell's values are within the tolerance for figures from which the load is generated.
     pub is_met: bool,
 }
@@ -101,11 +101,11 @@ impl Outcome {
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.outcome.is_compared() {
-            write!(f, "{}", self.prefix())?;
+            write!(f, "{}", self.limitation_prefix())?;
         }
         self.write_outcome(f)?;
         if let Some(given) = self.given_deviation {
-            let percent = rounded_up(given.percent);
+            let percent = round_up_percent(given.largest_deviation_percent);
             let words = if given.is_met { "within" } else { "missed by" };
             write!(f, "; given values {words} {percent} %")?;
         }
@@ -122,7 +122,7 @@ impl fmt::Display for Verdict {
 impl Verdict {
     /// Returns the words that limit a verdict, e.g. that the input was a replacement; they are printed before the
     /// verdict.
-    fn prefix(&self) -> &'static str {
+    fn limitation_prefix(&self) -> &'static str {
         match self.evidence {
             Some(Evidence::Measured) if self.is_substitute => "substitute input; ",
             Some(Evidence::Measured) => "",
@@ -142,12 +142,14 @@ impl Verdict {
         let missed = if is_result { "not reproduced" } else { "disagrees" };
         match &self.outcome {
             Outcome::ExactlyEqual => write!(f, "{agrees} exactly"),
-            Outcome::WithinTolerance(percent) => write!(f, "{agrees} within {} %", rounded_up(*percent)),
+            Outcome::WithinTolerance(percent) => {
+                write!(f, "{agrees} within {} %", round_up_percent(*percent))
+            }
             Outcome::InsideRange => write!(f, "{agrees}, inside the range"),
             Outcome::StatementHolds => write!(f, "holds"),
             Outcome::DirectionOnly => write!(f, "direction only"),
             Outcome::Missed(None) => write!(f, "{missed}"),
-            Outcome::Missed(Some(percent)) => write!(f, "{missed}: off by {} %", rounded_up(*percent)),
+            Outcome::Missed(Some(percent)) => write!(f, "{missed}: off by {} %", round_up_percent(*percent)),
             Outcome::ContextOnly => write!(f, "nothing to compare"),
             Outcome::GivenAsInput => write!(f, "substitute input, made from these figures"),
             Outcome::NotReproducible(why) => write!(f, "not reproducible: {why}"),
@@ -157,7 +159,7 @@ impl Verdict {
 }
 
 /// Rounds the largest deviation of a verdict, in percent, up: to one decimal if less than ten, else to a whole number.
-fn rounded_up(percent: f64) -> f64 {
+fn round_up_percent(percent: f64) -> f64 {
     let up = |value: f64| (value - 1e-9).ceil().max(0.0);
     if percent < 10.0 { up(percent * 10.0) / 10.0 } else { up(percent) }
 }
@@ -174,7 +176,7 @@ pub fn judge_values(target: &Target, ours: &[Value], substitute: bool) -> Verdic
     } else if substitute && (target.given_to_substitute || !given.is_empty() && judged.is_empty()) {
         Outcome::GivenAsInput
     } else {
-        outcome(target, &judged, ours)
+        compare_values(target, &judged, ours)
     };
     let given = if outcome == Outcome::GivenAsInput { None } else { given_deviation(target, &given, ours) };
     Verdict {
@@ -195,7 +197,10 @@ fn given_deviation(target: &Target, given: &[&Reported], ours: &[Value]) -> Opti
         ours.map_or(100.0, |value| deviation_percent(reported, value.value))
     };
     let percent = given.iter().map(deviation).reduce(f64::max)?;
-    Some(GivenDeviation { percent, is_met: percent <= target.compare.given_percent })
+    Some(GivenDeviation {
+        largest_deviation_percent: percent,
+        is_met: percent <= target.compare.given_percent,
+    })
 }
 
 /// Returns the verdict about a row (reported result) for which Wearwell has no values.
@@ -220,7 +225,7 @@ pub fn not_run_verdict(target: &Target, why: &str) -> Verdict {
     }
 }
 
-fn outcome(target: &Target, judged: &[&Reported], ours: &[Value]) -> Outcome {
+fn compare_values(target: &Target, judged: &[&Reported], ours: &[Value]) -> Outcome {
     if target.compare.kind == Kind::Context {
         return Outcome::ContextOnly;
     }
@@ -236,9 +241,9 @@ fn outcome(target: &Target, judged: &[&Reported], ours: &[Value]) -> Outcome {
         return Outcome::NotRun("the target names no value".into());
     }
     match target.compare.kind {
-        Kind::Digits => digits(&pairs),
-        Kind::Within | Kind::Range => within(target, &pairs),
-        Kind::Direction if has_direction(target, &pairs) => Outcome::DirectionOnly,
+        Kind::Digits => compare_printed_digits(&pairs),
+        Kind::Within | Kind::Range => compare_deviation(target, &pairs),
+        Kind::Direction if has_reported_direction(target, &pairs) => Outcome::DirectionOnly,
         Kind::Ordering if values_decrease(target, &pairs) => Outcome::StatementHolds,
         Kind::Holds if pairs.iter().all(|(_, ours)| *ours >= 1.0) => Outcome::StatementHolds,
         Kind::Direction | Kind::Ordering | Kind::Holds | Kind::Context => Outcome::Missed(None),
@@ -265,7 +270,7 @@ pub fn deviation_percent(reported: &Reported, ours: f64) -> f64 {
     if distance == 0.0 { 0.0 } else { 100.0 * distance / nearest.abs() }
 }
 
-fn digits(pairs: &[(&Reported, f64)]) -> Outcome {
+fn compare_printed_digits(pairs: &[(&Reported, f64)]) -> Outcome {
     let is_equal = |(reported, ours): &(&Reported, f64)| match (reported.digits, reported.value) {
         (Some(digits), Some(value)) => rounds_to(*ours, value, digits),
         _ => deviation_percent(reported, *ours) == 0.0,
@@ -279,12 +284,12 @@ fn rounds_to(ours: f64, printed: f64, digits: u32) -> bool {
     (ours - printed).abs() <= half_unit * (1.0 + 1e-9)
 }
 
-fn within(target: &Target, pairs: &[(&Reported, f64)]) -> Outcome {
+fn compare_deviation(target: &Target, pairs: &[(&Reported, f64)]) -> Outcome {
     let worst = largest_deviation(pairs);
     match worst {
         Some(0.0) if target.compare.kind == Kind::Range => Outcome::InsideRange,
         Some(percent) if percent <= target.compare.percent => Outcome::WithinTolerance(percent),
-        _ if has_direction(target, pairs) => Outcome::DirectionOnly,
+        _ if has_reported_direction(target, pairs) => Outcome::DirectionOnly,
         _ => Outcome::Missed(worst),
     }
 }
@@ -298,7 +303,7 @@ fn largest_deviation(pairs: &[(&Reported, f64)]) -> Option<f64> {
 
 /// Returns whether each value of Wearwell is on the same side of `neutral` (the value that means no effect) as the
 /// reported one.
-fn has_direction(target: &Target, pairs: &[(&Reported, f64)]) -> bool {
+fn has_reported_direction(target: &Target, pairs: &[(&Reported, f64)]) -> bool {
     let Some(neutral) = target.compare.neutral else { return false };
     pairs.iter().all(|(reported, ours)| {
         let (low, high) = reported.range_bounds();

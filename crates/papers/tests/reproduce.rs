@@ -19,7 +19,7 @@ use wearwell_papers::{
 };
 use wearwell_replay::replay::Progress;
 
-fn setting(size: Size) -> ExperimentSetting {
+fn setting_of_size(size: Size) -> ExperimentSetting {
     ExperimentSetting { size, seed: 1, traces: OriginalTraces::default() }
 }
 
@@ -89,7 +89,7 @@ fn every_target_row_names_its_kind_of_evidence() {
 #[test]
 fn the_declared_evidence_of_a_row_matches_how_its_values_are_computed() {
     for paper in Paper::ALL {
-        let runs = hollow_runs(&experiments(paper, &setting(Size::Quick)));
+        let runs = minimal_records(&experiments(paper, &setting_of_size(Size::Quick)));
         for target in paper.targets().rows {
             let is_computed = closed_forms::row_values(&target.id).is_some();
             let is_measured = measure_row(paper, &target.id, &runs).is_some();
@@ -109,7 +109,7 @@ fn the_declared_evidence_of_a_row_matches_how_its_values_are_computed() {
 
 /// Returns whether a reported range is so wide that it excludes hardly any value: one end is open or zero, or one end
 /// is ten times the other.
-fn is_wide(reported: &Reported) -> bool {
+fn is_wide_range(reported: &Reported) -> bool {
     let (low, high) = reported.range_bounds();
     let has_range = reported.low.is_some() || reported.high.is_some();
     has_range && (low.is_infinite() || high.is_infinite() || low == 0.0 || low > 0.0 && high >= 10.0 * low)
@@ -120,7 +120,7 @@ fn targets_with_wide_tolerance_state_what_would_fail_them() {
     for target in Paper::ALL.into_iter().flat_map(|paper| paper.targets().rows) {
         let counts = target.evidence.is_some_and(Evidence::is_result);
         let is_compared = matches!(target.compare.kind, Kind::Within | Kind::Range);
-        if counts && is_compared && target.values.iter().any(is_wide) {
+        if counts && is_compared && target.values.iter().any(is_wide_range) {
             assert!(!target.fails_if.is_empty(), "{}: what would miss this band?", target.id);
         }
     }
@@ -133,7 +133,7 @@ fn rows_that_repeat_others_name_existing_rows() {
         for target in targets.rows.iter().filter(|row| !row.repeats.is_empty()) {
             for other in &target.repeats {
                 let other =
-                    targets.target_of(other).unwrap_or_else(|| panic!("{} repeats nothing", target.id));
+                    targets.target_with_id(other).unwrap_or_else(|| panic!("{} repeats nothing", target.id));
                 assert!(other.repeats.is_empty(), "{} is counted nowhere", other.id);
             }
         }
@@ -142,11 +142,11 @@ fn rows_that_repeat_others_name_existing_rows() {
 
 /// Rows that judge the same values are one result, and only one of these rows counts as reproduced.
 #[test]
-fn rows_with_values_of_other_rows_are_declared_as_repeats() {
+fn rows_that_judge_values_of_other_rows_are_declared_as_repeats() {
     for paper in Paper::ALL {
-        let (targets, results) = (paper.targets(), record_in(&papers_folder().join(paper.name())));
+        let (targets, results) = (paper.targets(), results_in(&papers_folder().join(paper.name())));
         let judged = |row: &Row| -> Vec<u64> {
-            let target = targets.target_of(&row.id).unwrap();
+            let target = targets.target_with_id(&row.id).unwrap();
             let is_judged = |value: &&Value| target.values.iter().any(|reported| reported.of == value.of);
             // Statements that hold are 1 and say nothing about which figures they are about.
             let numbers = row.ours.iter().filter(is_judged).map(|value| value.value.abs().to_bits());
@@ -158,7 +158,8 @@ fn rows_with_values_of_other_rows_are_declared_as_repeats() {
         };
         for (k, row) in results.rows.iter().enumerate() {
             for other in results.rows[..k].iter().filter(|other| !judged(other).is_empty()) {
-                let is_marked = |a: &Row, b: &Row| targets.target_of(&a.id).unwrap().repeats.contains(&b.id);
+                let is_marked =
+                    |a: &Row, b: &Row| targets.target_with_id(&a.id).unwrap().repeats.contains(&b.id);
                 assert!(
                     judged(row) != judged(other) || is_marked(row, other) || is_marked(other, row),
                     "{} judges the values of {}",
@@ -179,13 +180,13 @@ fn unknown_keys_in_a_targets_file_are_refused() {
 // Experiments.
 
 /// Ids of the rows (reported results) that no experiment measures, each with the reason.
-const UNMEASURED: [&str; 1] = [
+const UNMEASURED_ROWS: [&str; 1] = [
     "IL-15", // a property of a private trace
 ];
 
 /// Returns records of finished experiments that have only those figures without which the computation of a row fails,
 /// each with value 1.
-fn hollow_runs(experiments: &[Experiment]) -> ExperimentRecords {
+fn minimal_records(experiments: &[Experiment]) -> ExperimentRecords {
     let insisted = [
         "latency_us.write.mean",
         "lifetime.energy_uj_per_page",
@@ -216,13 +217,13 @@ fn hollow_runs(experiments: &[Experiment]) -> ExperimentRecords {
 #[test]
 fn every_row_has_measured_values_or_a_reason_for_none() {
     for paper in Paper::ALL {
-        let runs = hollow_runs(&experiments(paper, &setting(Size::Quick)));
+        let runs = minimal_records(&experiments(paper, &setting_of_size(Size::Quick)));
         for target in paper.targets().rows {
             let is_computed = closed_forms::row_values(&target.id).is_some();
             let is_measured = measure_row(paper, &target.id, &runs).is_some();
             let has_reason = target.compare.kind == Kind::Context
                 || target.class == Class::Priv
-                || UNMEASURED.contains(&target.id.as_str());
+                || UNMEASURED_ROWS.contains(&target.id.as_str());
             assert!(is_computed || is_measured || has_reason, "{} is forgotten", target.id);
             assert!(!(is_computed && is_measured), "{} is both computed and measured", target.id);
         }
@@ -232,10 +233,10 @@ fn every_row_has_measured_values_or_a_reason_for_none() {
 #[test]
 fn every_experiment_is_used_by_a_row_and_every_row_finds_its_experiments() {
     for paper in Paper::ALL {
-        let experiments = experiments(paper, &setting(Size::Quick));
+        let experiments = experiments(paper, &setting_of_size(Size::Quick));
         let names: BTreeSet<String> = experiments.iter().map(|experiment| experiment.name.clone()).collect();
         assert_eq!(names.len(), experiments.len(), "{paper} names an experiment twice");
-        let runs = hollow_runs(&experiments);
+        let runs = minimal_records(&experiments);
         for target in paper.targets().rows {
             measure_row(paper, &target.id, &runs);
         }
@@ -252,7 +253,7 @@ fn every_experiment_is_used_by_a_row_and_every_row_finds_its_experiments() {
 #[test]
 fn measured_values_have_the_names_that_their_targets_expect() {
     for paper in Paper::ALL {
-        let runs = hollow_runs(&experiments(paper, &setting(Size::Quick)));
+        let runs = minimal_records(&experiments(paper, &setting_of_size(Size::Quick)));
         for target in paper.targets().rows {
             let computed = closed_forms::row_values(&target.id).map(Ok);
             let Some(Ok(ours)) = computed.or_else(|| measure_row(paper, &target.id, &runs)) else { continue };
@@ -272,9 +273,9 @@ fn measured_values_have_the_names_that_their_targets_expect() {
 #[test]
 fn every_measured_value_is_judged_or_shown() {
     for paper in Paper::ALL {
-        let runs = hollow_runs(&experiments(paper, &setting(Size::Quick)));
+        let runs = minimal_records(&experiments(paper, &setting_of_size(Size::Quick)));
         let targets = paper.targets();
-        let mut unused: Vec<&str> = targets.beside.iter().flat_map(|beside| strings(&beside.of)).collect();
+        let mut unused: Vec<&str> = targets.beside.iter().flat_map(|beside| as_strs(&beside.of)).collect();
         for target in &targets.rows {
             let computed = closed_forms::row_values(&target.id).map(Ok);
             let Some(Ok(ours)) = computed.or_else(|| measure_row(paper, &target.id, &runs)) else { continue };
@@ -282,8 +283,9 @@ fn every_measured_value_is_judged_or_shown() {
             if let Some(of) = target.first_unmentioned(names()) {
                 panic!("{} measures `{of}` and neither judges it nor sets it beside", target.id);
             }
-            let is_shown =
-                |of: &str| names().any(|name| target.beside(name).is_some() && of_pattern(of, name));
+            let is_shown = |of: &str| {
+                names().any(|name| target.reason_not_judged(name).is_some() && matches_name_pattern(of, name))
+            };
             unused.retain(|of| !is_shown(of));
             let own = target.beside.iter().filter(|beside| !targets.beside.contains(beside));
             for pattern in own.flat_map(|beside| &beside.of) {
@@ -294,12 +296,12 @@ fn every_measured_value_is_judged_or_shown() {
     }
 }
 
-fn strings(of: &[String]) -> impl Iterator<Item = &str> {
+fn as_strs(of: &[String]) -> impl Iterator<Item = &str> {
     of.iter().map(String::as_str)
 }
 
 /// Returns whether a value's name equals `pattern`, in which `*` stands for any characters.
-fn of_pattern(pattern: &str, name: &str) -> bool {
+fn matches_name_pattern(pattern: &str, name: &str) -> bool {
     ShownOnly { of: vec![pattern.to_owned()], why: String::new() }.contains(name)
 }
 
@@ -309,16 +311,16 @@ fn name_patterns_of_shown_values_match_as_documented() {
     let more =
         [("*", "", true), ("x *, y", "x 1, y", true), ("x *, y", "x 1, z", false), ("*b*", "abc", true)];
     for (pattern, name, is_match) in cases.into_iter().chain(more) {
-        assert_eq!(of_pattern(pattern, name), is_match, "{pattern} and {name}");
+        assert_eq!(matches_name_pattern(pattern, name), is_match, "{pattern} and {name}");
     }
 }
 
 /// Without this test a misspelt setting would look like a part that this binary does not support.
 #[test]
-fn every_experiment_is_supported_or_names_the_missing_part() {
+fn an_unsupported_experiment_names_the_missing_part() {
     for paper in Paper::ALL {
         for experiment in
-            [Size::Quick, Size::Full].into_iter().flat_map(|size| experiments(paper, &setting(size)))
+            [Size::Quick, Size::Full].into_iter().flat_map(|size| experiments(paper, &setting_of_size(size)))
         {
             match experiment.check_available() {
                 Ok(()) => {}
@@ -335,8 +337,9 @@ fn every_experiment_is_supported_or_names_the_missing_part() {
 #[test]
 fn quick_experiments_have_smaller_inputs_than_full_ones() {
     for paper in Paper::ALL {
-        let scale =
-            |size| experiments(paper, &setting(size)).iter().map(|one| one.input_share).fold(0.0, f64::max);
+        let scale = |size| {
+            experiments(paper, &setting_of_size(size)).iter().map(|one| one.input_share).fold(0.0, f64::max)
+        };
         assert!(scale(Size::Quick) < scale(Size::Full), "{paper}");
         assert!((scale(Size::Full) - 1.0).abs() < 1e-9, "{paper} is as large as the paper's");
     }
@@ -349,7 +352,7 @@ fn original_traces_replace_generated_substitutes() {
     std::fs::write(folder.path().join("notes.txt"), "").unwrap();
     let traces = OriginalTraces::find_in(folder.path()).unwrap();
     assert_eq!(traces.len(), 1);
-    let with = experiments(Paper::Lx, &ExperimentSetting { traces, ..setting(Size::Quick) });
+    let with = experiments(Paper::Lx, &ExperimentSetting { traces, ..setting_of_size(Size::Quick) });
     let of = |name: &str| with.iter().find(|experiment| experiment.name == name).unwrap().clone();
     let mail = of("mail/128k");
     assert!(!mail.is_substitute() && matches!(mail.source, RequestSource::Original(_)));
@@ -360,7 +363,7 @@ fn original_traces_replace_generated_substitutes() {
 
 // Verdicts.
 
-fn target(text: &str) -> Target {
+fn parsed_target(text: &str) -> Target {
     let text = format!(
         "[paper]\nkey = \"lx\"\ntitle = \"\"\nsource = \"\"\n[[target]]\nid = \"X-01\"\nplace = \"\"\nmetric = \"\"\n\
          configuration = \"\"\nclass = \"PUB\"\nevidence = \"measured\"\nreported = \"\"\n{text}"
@@ -375,7 +378,7 @@ fn verdict_of(target: &Target, ours: &[(&str, f64)], substitute: bool) -> String
 
 #[test]
 fn a_verdict_within_tolerance_quotes_the_largest_deviation() {
-    let both = target(
+    let both = parsed_target(
         "values = [{ of = \"a\", value = 50.0 }, { of = \"b\", value = 20.0 }]\n\
          compare = { kind = \"within\", percent = 10.0, neutral = 0.0 }",
     );
@@ -392,56 +395,59 @@ fn a_verdict_within_tolerance_quotes_the_largest_deviation() {
 
 #[test]
 fn a_value_on_the_reported_side_of_neutral_is_direction_only() {
-    let normalised = target(
+    let normalised = parsed_target(
         "values = [{ value = 58.0 }]\ncompare = { kind = \"within\", percent = 10.0, neutral = 100.0 }",
     );
     assert_eq!(verdict_of(&normalised, &[("", 90.0)], false), "direction only");
     assert_eq!(verdict_of(&normalised, &[("", 101.0)], false), "not reproduced: off by 75 %");
-    let no_neutral = target("values = [{ value = 58.0 }]\ncompare = { kind = \"within\", percent = 10.0 }");
+    let no_neutral =
+        parsed_target("values = [{ value = 58.0 }]\ncompare = { kind = \"within\", percent = 10.0 }");
     assert_eq!(verdict_of(&no_neutral, &[("", 90.0)], false), "not reproduced: off by 56 %");
 }
 
 #[test]
 fn a_reported_range_contains_a_value_or_yields_its_deviation() {
-    let range =
-        target("values = [{ low = 10.0, high = 20.0 }]\ncompare = { kind = \"range\", percent = 5.0 }");
+    let range = parsed_target(
+        "values = [{ low = 10.0, high = 20.0 }]\ncompare = { kind = \"range\", percent = 5.0 }",
+    );
     assert_eq!(verdict_of(&range, &[("", 10.0)], false), "reproduced, inside the range");
     assert_eq!(verdict_of(&range, &[("", 20.9)], false), "reproduced within 4.5 %");
     assert_eq!(verdict_of(&range, &[("", 5.0)], false), "not reproduced: off by 50 %");
-    let open = target("values = [{ high = 1.0 }]\ncompare = { kind = \"range\" }");
+    let open = parsed_target("values = [{ high = 1.0 }]\ncompare = { kind = \"range\" }");
     assert_eq!(verdict_of(&open, &[("", -5.0)], false), "reproduced, inside the range");
     assert_eq!(verdict_of(&open, &[("", 1.01)], false), "not reproduced: off by 1 %");
 }
 
 #[test]
 fn values_are_rounded_to_the_printed_digits_before_comparison() {
-    let digits = target("values = [{ value = 89.5, digits = 1 }]\ncompare = { kind = \"digits\" }");
+    let digits = parsed_target("values = [{ value = 89.5, digits = 1 }]\ncompare = { kind = \"digits\" }");
     assert_eq!(verdict_of(&digits, &[("", 89.51)], false), "reproduced exactly");
     assert_eq!(verdict_of(&digits, &[("", 89.549)], false), "reproduced exactly");
     assert_eq!(verdict_of(&digits, &[("", 89.57)], false), "not reproduced: off by 0.1 %");
-    let nothing = target("values = [{ value = 0.0, digits = 1 }]\ncompare = { kind = \"digits\" }");
+    let nothing = parsed_target("values = [{ value = 0.0, digits = 1 }]\ncompare = { kind = \"digits\" }");
     assert_eq!(verdict_of(&nothing, &[("", 0.04)], false), "reproduced exactly");
     assert_eq!(verdict_of(&nothing, &[("", 0.06)], false), "not reproduced");
 }
 
 #[test]
 fn orderings_and_statements_of_a_paper_are_judged_as_true_or_false() {
-    let order = target(
+    let order = parsed_target(
         "values = [{ of = \"a\" }, { of = \"b\" }, { of = \"c\" }]\ncompare = { kind = \"ordering\" }",
     );
     assert_eq!(verdict_of(&order, &[("c", 1.0), ("b", 2.0), ("a", 3.0)], false), "holds");
     assert_eq!(verdict_of(&order, &[("a", 3.0), ("b", 2.0), ("c", 2.0)], false), "not reproduced");
-    let holds = target("values = [{ value = 1.0 }]\ncompare = { kind = \"holds\" }");
+    let holds = parsed_target("values = [{ value = 1.0 }]\ncompare = { kind = \"holds\" }");
     assert_eq!(verdict_of(&holds, &[("", 1.0)], true), "substitute input; holds");
     assert_eq!(verdict_of(&holds, &[("", 0.0)], false), "not reproduced");
-    let direction = target("values = [{ value = 2.8 }]\ncompare = { kind = \"direction\", neutral = 0.0 }");
+    let direction =
+        parsed_target("values = [{ value = 2.8 }]\ncompare = { kind = \"direction\", neutral = 0.0 }");
     assert_eq!(verdict_of(&direction, &[("", 40.0)], false), "direction only");
     assert_eq!(verdict_of(&direction, &[("", -0.1)], false), "not reproduced");
 }
 
 #[test]
 fn figures_that_a_substitute_trace_is_generated_from_are_not_results() {
-    let given = target(
+    let given = parsed_target(
         "values = [{ value = 9.3 }]\ncompare = { kind = \"within\", percent = 2.0 }\ngiven_to_substitute = true",
     );
     assert_eq!(verdict_of(&given, &[("", 9.3)], true), "substitute input, made from these figures");
@@ -451,7 +457,7 @@ fn figures_that_a_substitute_trace_is_generated_from_are_not_results() {
 
 #[test]
 fn values_given_to_the_trace_generator_are_judged_separately() {
-    let row = target(
+    let row = parsed_target(
         "values = [{ of = \"free\", value = 10.0 }, { of = \"made\", value = 50.0, given = true }]\n\
          compare = { kind = \"within\", percent = 10.0, given_percent = 2.0 }",
     );
@@ -464,14 +470,15 @@ fn values_given_to_the_trace_generator_are_judged_separately() {
         "substitute input; not reproduced: off by 100 %; given values within 0 %"
     );
     assert_eq!(of(10.5, 45.0, false), "reproduced within 10 %", "an original is judged by all values");
-    let only =
-        target("values = [{ value = 50.0, given = true }]\ncompare = { kind = \"within\", percent = 10.0 }");
+    let only = parsed_target(
+        "values = [{ value = 50.0, given = true }]\ncompare = { kind = \"within\", percent = 10.0 }",
+    );
     assert_eq!(verdict_of(&only, &[("", 50.0)], true), "substitute input, made from these figures");
 }
 
 #[test]
-fn a_margin_requires_a_minimum_gap_in_an_ordering() {
-    let half = target(
+fn an_ordering_with_a_margin_requires_that_gap_between_values() {
+    let half = parsed_target(
         "values = [{ of = \"a\" }, { of = \"b\" }]\ncompare = { kind = \"ordering\", percent = 50.0 }",
     );
     assert_eq!(verdict_of(&half, &[("a", 2.0), ("b", 1.0)], false), "holds");
@@ -484,16 +491,17 @@ fn a_value_that_the_target_does_not_mention_gets_no_verdict() {
     let one = "values = [{ of = \"a\", value = 1.0 }]\ncompare = { kind = \"within\", percent = 2.0 }";
     let ours = [("a", 1.0), ("b", 90.0)];
     let forgotten = "not run: the target does not mention the value `b`";
-    assert_eq!(verdict_of(&target(one), &ours, false), forgotten);
+    assert_eq!(verdict_of(&parsed_target(one), &ours, false), forgotten);
     let beside = format!("{one}\nbeside = [{{ of = [\"b\"], why = \"of another drive\" }}]");
-    assert_eq!(verdict_of(&target(&beside), &ours, false), "reproduced within 0 %");
+    assert_eq!(verdict_of(&parsed_target(&beside), &ours, false), "reproduced within 0 %");
 }
 
 /// A row counts as reproduced only if something was executed that could have had another result.
 #[test]
-fn only_executed_evidence_counts_as_reproduced() {
+fn only_executed_runs_and_mechanisms_count_as_reproduced() {
     let of = |evidence: &str| {
-        let mut row = target("values = [{ value = 1.0 }]\ncompare = { kind = \"within\", percent = 2.0 }");
+        let mut row =
+            parsed_target("values = [{ value = 1.0 }]\ncompare = { kind = \"within\", percent = 2.0 }");
         row.evidence = toml::from_str::<BTreeMap<String, Evidence>>(&format!("a = \"{evidence}\""))
             .unwrap()
             .get("a")
@@ -514,12 +522,12 @@ fn the_summary_counts_rows_by_their_evidence() {
     let mut results = Results::without_rows(Paper::Gk, Size::Quick, 1);
     results.evaluate(Paper::Gk, None);
     let tally = ResultCounts::of_results(&Paper::Gk.targets(), &results);
-    assert_eq!((tally.reproduced(), tally.measured.total()), (0, 0), "nothing was run");
+    assert_eq!((tally.reproduced(), tally.measured.total_compared()), (0, 0), "nothing was run");
     assert!(
         tally.arithmetic.agreeing > 10 && tally.formula.agreeing > 5 && tally.unclassified == 0,
         "{tally:?}"
     );
-    let counted = [tally.formula, tally.arithmetic, tally.cannot_fail].map(ComparedCounts::total);
+    let counted = [tally.formula, tally.arithmetic, tally.cannot_fail].map(ComparedCounts::total_compared);
     let others = tally.repeated_rows + tally.context_only + tally.not_run;
     assert_eq!(counted.iter().sum::<usize>() + others, tally.total_rows, "every row is counted once");
     assert_eq!(tally.sentences()[0], "Nothing was executed.");
@@ -527,7 +535,7 @@ fn the_summary_counts_rows_by_their_evidence() {
 
 #[test]
 fn rows_without_values_state_the_reason() {
-    let public = target("values = [{ value = 1.0 }]\ncompare = { kind = \"within\", percent = 2.0 }");
+    let public = parsed_target("values = [{ value = 1.0 }]\ncompare = { kind = \"within\", percent = 2.0 }");
     assert_eq!(
         verdict::not_run_verdict(&public, "design x not available").to_string(),
         "not run: design x not available"
@@ -548,14 +556,14 @@ fn rows_without_values_state_the_reason() {
 /// Session observer that records which experiments ran, and ends the session before the experiment number
 /// `stop_before`.
 #[derive(Default)]
-struct Watch {
-    ran: Vec<String>,
+struct RecordingObserver {
+    started_experiments: Vec<String>,
     not_run: Vec<String>,
     stop_before: usize,
-    at_once: usize,
+    parallel_runs: usize,
 }
 
-impl SessionObserver for Watch {
+impl SessionObserver for RecordingObserver {
     fn experiment_begins(
         &mut self,
         number: usize,
@@ -564,11 +572,11 @@ impl SessionObserver for Watch {
         left: Option<Duration>,
     ) -> ControlFlow<()> {
         assert!(number > 1 || left.is_none(), "nothing has finished yet");
-        assert!(number <= self.at_once.max(1) || left.is_some(), "an estimate has something to go by");
+        assert!(number <= self.parallel_runs.max(1) || left.is_some(), "an estimate has something to go by");
         if number == self.stop_before {
             return ControlFlow::Break(());
         }
-        self.ran.push(name.to_owned());
+        self.started_experiments.push(name.to_owned());
         ControlFlow::Continue(())
     }
 
@@ -581,9 +589,9 @@ impl SessionObserver for Watch {
     }
 }
 
-fn small(name: &str, design: &'static str, seed: u64) -> Experiment {
+fn small_experiment(name: &str, design: &'static str, seed: u64) -> Experiment {
     let load = format!("uniform:pages=4000,requests=20000,seed={seed}+dup:share=0.3");
-    Experiment::replay_of(
+    Experiment::new_replay(
         name,
         (RequestSource::Generated(load), 0.5),
         design,
@@ -591,7 +599,7 @@ fn small(name: &str, design: &'static str, seed: u64) -> Experiment {
     )
 }
 
-fn options(folder: &Path) -> SessionOptions {
+fn session_options(folder: &Path) -> SessionOptions {
     SessionOptions {
         size: Size::Quick,
         seed: 1,
@@ -602,8 +610,16 @@ fn options(folder: &Path) -> SessionOptions {
     }
 }
 
-fn run(wanted: &[Experiment], options: &SessionOptions, stop_before: usize) -> (Results, Watch) {
-    let mut watch = Watch { stop_before, at_once: options.parallel_runs, ..Watch::default() };
+fn run_session(
+    wanted: &[Experiment],
+    options: &SessionOptions,
+    stop_before: usize,
+) -> (Results, RecordingObserver) {
+    let mut watch = RecordingObserver {
+        stop_before,
+        parallel_runs: options.parallel_runs,
+        ..RecordingObserver::default()
+    };
     let jobs: Vec<ExperimentJob> = wanted.iter().cloned().map(ExperimentJob::from).collect();
     let results = session::run_jobs(Paper::Lx, &jobs, options, &mut watch).unwrap();
     (results, watch)
@@ -612,36 +628,40 @@ fn run(wanted: &[Experiment], options: &SessionOptions, stop_before: usize) -> (
 #[test]
 fn an_interrupted_reproduction_continues_where_it_stopped() {
     let folder = tempfile::tempdir().unwrap();
-    let options = options(folder.path());
-    let wanted = [small("a", "page-map", 1), small("b", "recyclable", 1), small("c", "recyclable", 2)];
-    let (partial, watch) = run(&wanted, &options, 2);
+    let options = session_options(folder.path());
+    let wanted = [
+        small_experiment("a", "page-map", 1),
+        small_experiment("b", "recyclable", 1),
+        small_experiment("c", "recyclable", 2),
+    ];
+    let (partial, watch) = run_session(&wanted, &options, 2);
     assert!(partial.partial);
-    assert_eq!(watch.ran, ["a"]);
+    assert_eq!(watch.started_experiments, ["a"]);
     assert_eq!(partial.experiments.len(), 1);
     let page = std::fs::read_to_string(folder.path().join("RESULTS.md")).unwrap();
     assert!(page.contains("PARTIAL"), "{page}");
 
-    let (complete, watch) = run(&wanted, &options, 0);
+    let (complete, watch) = run_session(&wanted, &options, 0);
     assert!(!complete.partial);
-    assert_eq!(watch.ran, ["b", "c"], "what was finished is not run again");
+    assert_eq!(watch.started_experiments, ["b", "c"], "what was finished is not run again");
     assert_eq!(complete.experiments[0], partial.experiments[0]);
     let names: Vec<&str> = complete.experiments.iter().map(|record| record.name.as_str()).collect();
     assert_eq!(names, ["a", "b", "c"]);
 
-    assert!(run(&wanted, &options, 0).1.ran.is_empty());
-    let changed = [wanted[0].clone(), small("b", "recyclable", 7), wanted[2].clone()];
-    let (rerun, watch) = run(&changed, &options, 0);
-    assert_eq!(watch.ran, ["b"], "what changed is run again");
+    assert!(run_session(&wanted, &options, 0).1.started_experiments.is_empty());
+    let changed = [wanted[0].clone(), small_experiment("b", "recyclable", 7), wanted[2].clone()];
+    let (rerun, watch) = run_session(&changed, &options, 0);
+    assert_eq!(watch.started_experiments, ["b"], "what changed is run again");
     assert_ne!(rerun.experiments[1].figures, complete.experiments[1].figures);
     let fresh = SessionOptions { reruns_all: true, ..options };
-    assert_eq!(run(&changed, &fresh, 0).1.ran, ["a", "b", "c"]);
+    assert_eq!(run_session(&changed, &fresh, 0).1.started_experiments, ["a", "b", "c"]);
 }
 
 #[test]
 fn experiments_with_the_same_seed_give_the_same_record() {
     let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     let records = folders.map(|folder| {
-        run(&[small("a", "recyclable", 3)], &options(folder.path()), 0);
+        run_session(&[small_experiment("a", "recyclable", 3)], &session_options(folder.path()), 0);
         std::fs::read_to_string(folder.path().join("results.json")).unwrap()
     });
     assert_eq!(records[0], records[1]);
@@ -652,13 +672,19 @@ fn experiments_with_the_same_seed_give_the_same_record() {
 #[test]
 fn an_experiment_with_an_unsupported_part_is_reported_as_not_run() {
     let folder = tempfile::tempdir().unwrap();
-    let mut unknown_setting = small("b", "page-map", 1);
+    let mut unknown_setting = small_experiment("b", "page-map", 1);
     if let ExperimentWork::Replay { settings, .. } = &mut unknown_setting.work {
         settings.push("nothing.at_all=1".to_owned());
     }
-    let unknown_load = Experiment::count_of("c", (RequestSource::Generated("nothing:pages=4".into()), 1.0));
-    let wanted = [small("a", "no-such-design", 1), unknown_setting, unknown_load, small("d", "page-map", 1)];
-    let (results, watch) = run(&wanted, &options(folder.path()), 0);
+    let unknown_load =
+        Experiment::new_request_count("c", (RequestSource::Generated("nothing:pages=4".into()), 1.0));
+    let wanted = [
+        small_experiment("a", "no-such-design", 1),
+        unknown_setting,
+        unknown_load,
+        small_experiment("d", "page-map", 1),
+    ];
+    let (results, watch) = run_session(&wanted, &session_options(folder.path()), 0);
     assert_eq!(watch.not_run, ["a", "b", "c"]);
     assert_eq!(results.experiments.len(), 1);
     assert_eq!(results.not_run["a"], "design no-such-design not available");
@@ -669,7 +695,7 @@ fn an_experiment_with_an_unsupported_part_is_reported_as_not_run() {
 #[test]
 fn counted_requests_and_pages_equal_those_of_the_trace() {
     let substitute = RequestSource::Substitute("fiu-web:scale=0.01".into());
-    let count = Experiment::count_of("web/counts", (substitute, 0.01));
+    let count = Experiment::new_request_count("web/counts", (substitute, 0.01));
     let record = count.run(&mut |_| ControlFlow::Continue(())).unwrap();
     let figure = |name: &str| record.figures.get(name).copied().unwrap_or(0.0);
     assert!(record.substitute);
@@ -684,7 +710,7 @@ fn counted_requests_and_pages_equal_those_of_the_trace() {
 
 /// Expected counts were computed by hand: two addresses, and a content that dies, is read in between, and is recycled.
 #[test]
-fn a_recycled_page_in_the_count_keeps_its_reads_and_leaves_the_dead_list() {
+fn a_recycled_page_keeps_its_read_count_and_leaves_the_dead_list() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("small.csv");
     let lines = [
@@ -698,7 +724,7 @@ fn a_recycled_page_in_the_count_keeps_its_reads_and_leaves_the_dead_list() {
         "6,W,8192,4096,0,c,", // c is valid and no dead page: new
     ];
     std::fs::write(&path, lines.join("\n") + "\n").unwrap();
-    let count = Experiment::count_of("small", (RequestSource::Original(path), 1.0));
+    let count = Experiment::new_request_count("small", (RequestSource::Original(path), 1.0));
     let record = count.run(&mut |_| ControlFlow::Continue(())).unwrap();
     let figure = |name: &str| record.figures.get(name).copied().unwrap_or(0.0);
     assert_eq!([figure("reads"), figure("writes"), figure("addresses")].map(|n| n as u64), [1, 6, 3]);
@@ -714,7 +740,7 @@ fn a_recycled_page_in_the_count_keeps_its_reads_and_leaves_the_dead_list() {
 
 // Pages.
 
-fn made_up() -> Results {
+fn example_results() -> Results {
     let mut results = Results::without_rows(Paper::Lx, Size::Quick, 1);
     results.evaluate(Paper::Lx, None);
     results
@@ -722,7 +748,7 @@ fn made_up() -> Results {
 
 #[test]
 fn the_markdown_page_has_a_line_for_every_row() {
-    let (targets, mut results) = (Paper::Lx.targets(), made_up());
+    let (targets, mut results) = (Paper::Lx.targets(), example_results());
     let row = results.rows.iter_mut().find(|row| row.id == "LX-17").unwrap();
     row.ours = vec![Value::new("mail", 30.0)];
     row.substitute = true;
@@ -742,7 +768,7 @@ fn the_markdown_page_has_a_line_for_every_row() {
 
 #[test]
 fn the_html_page_escapes_text_and_has_the_rows_of_the_markdown_page() {
-    let (targets, mut results) = (Paper::Lx.targets(), made_up());
+    let (targets, mut results) = (Paper::Lx.targets(), example_results());
     results.not_run.insert("a<b".into(), "x & y".into());
     let page = render::results_html(&targets, &results, &[]);
     assert!(page.contains("<b>a&lt;b</b>: x &amp; y"));
@@ -753,7 +779,7 @@ fn the_html_page_escapes_text_and_has_the_rows_of_the_markdown_page() {
 
 #[test]
 fn a_figure_is_drawn_only_if_its_values_exist() {
-    let (targets, mut results) = (Paper::Lx.targets(), made_up());
+    let (targets, mut results) = (Paper::Lx.targets(), example_results());
     assert!(figures::draw_figures(&targets, &results).is_empty());
     let values = [("homes", 14.0), ("mail", 20.0), ("web", 10.0)].map(|(of, value)| Value::new(of, value));
     results.rows.iter_mut().find(|row| row.id == "LX-28").unwrap().ours = values.to_vec();
@@ -766,7 +792,7 @@ fn a_figure_is_drawn_only_if_its_values_exist() {
 
 #[test]
 fn results_written_as_json_are_read_back_equal() {
-    let results = made_up();
+    let results = example_results();
     assert!(Results::from_json(&results.to_json()).unwrap() == results, "a record read back is the record");
     let Row { verdict, .. } = &results.rows[4];
     assert_eq!(verdict, "arithmetic; agrees exactly", "LX-05 is a closed form");
@@ -783,11 +809,11 @@ fn committed_records() -> Vec<(Paper, PathBuf)> {
 #[test]
 fn every_checked_in_row_that_misses_its_target_has_a_reason() {
     for (paper, folder) in committed_records() {
-        let (targets, results) = (paper.targets(), record_in(&folder));
+        let (targets, results) = (paper.targets(), results_in(&folder));
         let explained: Vec<&str> =
             targets.differences.iter().flat_map(|of| of.rows.iter().map(String::as_str)).collect();
         for row in &explained {
-            assert!(targets.target_of(row).is_some(), "{paper} explains {row}, which does not exist");
+            assert!(targets.target_with_id(row).is_some(), "{paper} explains {row}, which does not exist");
         }
         let open: Vec<&str> =
             render::differing_rows(&targets, &results).filter(|row| !explained.contains(row)).collect();
@@ -803,7 +829,7 @@ fn reasons_for_differences_name_the_experiments_that_tested_them() {
         let targets = paper.targets();
         let defined: BTreeSet<String> = [Size::Quick, Size::Full]
             .into_iter()
-            .flat_map(|size| experiments(paper, &setting(size)))
+            .flat_map(|size| experiments(paper, &setting_of_size(size)))
             .map(|experiment| experiment.name)
             .collect();
         for difference in &targets.differences {
@@ -822,10 +848,10 @@ fn reasons_for_differences_name_the_experiments_that_tested_them() {
                 !difference.tested_by.is_empty() || difference.figures.is_empty(),
                 "{of}: figures of what?"
             );
-            stands_on_one_ground(&targets, difference);
+            assert_single_ground(&targets, difference);
         }
         for (_, folder) in committed_records().into_iter().filter(|(other, _)| *other == paper) {
-            let results = record_in(&folder);
+            let results = results_in(&folder);
             let page = std::fs::read_to_string(folder.join("RESULTS.md")).unwrap();
             for difference in &targets.differences {
                 let records = results.experiments.iter();
@@ -851,7 +877,7 @@ fn reasons_for_differences_name_the_experiments_that_tested_them() {
 /// Checks that the reason for a difference has at most one ground: experiments, a contradiction in the paper, or no
 /// reported figure. A contradiction must quote figures from at least two places of the paper. Rows without a reported
 /// figure must compare only a direction.
-fn stands_on_one_ground(targets: &Targets, difference: &Difference) {
+fn assert_single_ground(targets: &Targets, difference: &Difference) {
     let Difference { rows, tested_by, contradiction, has_no_figure, .. } = difference;
     let of = rows.join(", ");
     let grounds = [!tested_by.is_empty(), !contradiction.is_empty(), *has_no_figure];
@@ -863,7 +889,7 @@ fn stands_on_one_ground(targets: &Targets, difference: &Difference) {
         assert!(has_figure, "{of}: {} says no figure", statement.place);
     }
     for row in rows.iter().filter(|_| *has_no_figure) {
-        let kind = targets.target_of(row).map(|target| target.compare.kind);
+        let kind = targets.target_with_id(row).map(|target| target.compare.kind);
         assert_eq!(kind, Some(Kind::Direction), "{row} compares more than a direction");
     }
 }
@@ -871,11 +897,11 @@ fn stands_on_one_ground(targets: &Targets, difference: &Difference) {
 #[test]
 fn headline_claims_name_existing_rows_and_values() {
     for paper in Paper::ALL {
-        let (targets, results) = (paper.targets(), record_in(&papers_folder().join(paper.name())));
+        let (targets, results) = (paper.targets(), results_in(&papers_folder().join(paper.name())));
         assert!(!targets.headlines.is_empty(), "{paper} claims nothing");
         assert_eq!(summary::headline_lines(&targets, &results).len(), targets.headlines.len(), "{paper}");
         for headline in &targets.headlines {
-            let target = targets.target_of(&headline.row).unwrap();
+            let target = targets.target_with_id(&headline.row).unwrap();
             for of in &headline.of {
                 assert!(target.values.iter().any(|value| value.of == *of), "{} names no {of}", headline.row);
             }
@@ -888,16 +914,16 @@ fn headline_claims_name_existing_rows_and_values() {
 fn the_checked_in_summary_is_generated_from_the_records() {
     let records = Paper::ALL.map(|paper| {
         let full = papers_folder().join("full").join(paper.name());
-        let full = full.exists().then(|| record_in(&full));
-        (paper, record_in(&papers_folder().join(paper.name())), full)
+        let full = full.exists().then(|| results_in(&full));
+        (paper, results_in(&papers_folder().join(paper.name())), full)
     });
     let document = std::fs::read_to_string(papers_folder().join("../docs/reproduce.md")).unwrap();
-    let again = summary::in_document(&document, &records).unwrap();
+    let again = summary::update_summary_in_document(&document, &records).unwrap();
     let command = "`wearwell reproduce all --render --summary docs/reproduce.md`";
     assert!(document == again, "docs/reproduce.md is not what the records say; make it again with {command}");
 }
 
-fn record_in(folder: &Path) -> Results {
+fn results_in(folder: &Path) -> Results {
     let text = std::fs::read_to_string(folder.join("results.json")).unwrap();
     Results::from_json(&text).unwrap()
 }
@@ -914,7 +940,7 @@ fn checked_in_result_pages_are_generated_from_their_records() {
         let results = Results::from_json(&read("results.json")).unwrap();
         let again = format!("; make it again with `wearwell reproduce {paper} --render`");
         let mut evaluated = results.clone();
-        evaluated.evaluate(paper, session::quick_record(paper, results.size, &folder).as_ref());
+        evaluated.evaluate(paper, session::quick_results_for(paper, results.size, &folder).as_ref());
         for (ours, written) in evaluated.rows.iter().zip(&results.rows) {
             assert_eq!(ours, written, "rows of {paper}{again}");
         }
@@ -947,27 +973,30 @@ fn checked_in_result_pages_are_generated_from_their_records() {
 #[test]
 fn an_experiment_is_run_again_if_its_code_or_definition_changed() {
     let folder = tempfile::tempdir().unwrap();
-    let (options, wanted) = (options(folder.path()), [small("a", "page-map", 1)]);
+    let (options, wanted) = (session_options(folder.path()), [small_experiment("a", "page-map", 1)]);
     let path = folder.path().join("results.json");
-    assert_eq!(run(&wanted, &options, 0).1.ran, ["a"]);
-    assert!(run(&wanted, &options, 0).1.ran.is_empty());
+    assert_eq!(run_session(&wanted, &options, 0).1.started_experiments, ["a"]);
+    assert!(run_session(&wanted, &options, 0).1.started_experiments.is_empty());
     let text = std::fs::read_to_string(&path).unwrap();
     let code = wearwell_papers::experiment::code_digest();
     assert_eq!(text.matches(&code).count(), 1);
     std::fs::write(&path, text.replace(&code, "0-0")).unwrap();
-    assert_eq!(run(&wanted, &options, 0).1.ran, ["a"], "other code ran it");
+    assert_eq!(run_session(&wanted, &options, 0).1.started_experiments, ["a"], "other code ran it");
 }
 
 /// The result files must not depend on the number of threads; their order is that of the catalogue of experiments.
 #[test]
 fn parallel_experiments_give_the_results_of_sequential_ones() {
     let wanted: Vec<Experiment> =
-        (1..=5).map(|seed| small(&format!("e{seed}"), "recyclable", seed)).collect();
+        (1..=5).map(|seed| small_experiment(&format!("e{seed}"), "recyclable", seed)).collect();
     let text = |jobs: usize| {
         let folder = tempfile::tempdir().unwrap();
-        let (results, watch) =
-            run(&wanted, &SessionOptions { parallel_runs: jobs, ..options(folder.path()) }, 0);
-        assert_eq!((results.partial, watch.ran.len()), (false, 5));
+        let (results, watch) = run_session(
+            &wanted,
+            &SessionOptions { parallel_runs: jobs, ..session_options(folder.path()) },
+            0,
+        );
+        assert_eq!((results.partial, watch.started_experiments.len()), (false, 5));
         ["results.json", "RESULTS.md"].map(|name| std::fs::read_to_string(folder.path().join(name)).unwrap())
     };
     let alone = text(1);
@@ -979,15 +1008,19 @@ fn parallel_experiments_give_the_results_of_sequential_ones() {
 #[test]
 fn an_interrupted_parallel_reproduction_keeps_its_finished_experiments() {
     let folder = tempfile::tempdir().unwrap();
-    let options = SessionOptions { parallel_runs: 3, ..options(folder.path()) };
-    let wanted: Vec<Experiment> = (1..=6).map(|seed| small(&format!("e{seed}"), "page-map", seed)).collect();
-    let (partial, watch) = run(&wanted, &options, 5);
-    assert!(partial.partial && watch.ran.len() == 4, "{:?}", watch.ran);
+    let options = SessionOptions { parallel_runs: 3, ..session_options(folder.path()) };
+    let wanted: Vec<Experiment> =
+        (1..=6).map(|seed| small_experiment(&format!("e{seed}"), "page-map", seed)).collect();
+    let (partial, watch) = run_session(&wanted, &options, 5);
+    assert!(partial.partial && watch.started_experiments.len() == 4, "{:?}", watch.started_experiments);
     let kept: BTreeSet<String> = partial.experiments.iter().map(|record| record.name.clone()).collect();
-    assert!(!kept.is_empty() && kept.iter().all(|name| watch.ran.contains(name)), "{kept:?}");
-    let (complete, rest) = run(&wanted, &options, 0);
+    assert!(!kept.is_empty() && kept.iter().all(|name| watch.started_experiments.contains(name)), "{kept:?}");
+    let (complete, rest) = run_session(&wanted, &options, 0);
     assert_eq!((complete.partial, complete.experiments.len()), (false, 6));
-    assert!(rest.ran.iter().all(|name| !kept.contains(name)) && rest.ran.len() + kept.len() == 6);
+    assert!(
+        rest.started_experiments.iter().all(|name| !kept.contains(name))
+            && rest.started_experiments.len() + kept.len() == 6
+    );
 }
 
 /// If the record cannot be written, the session ends with that error, even while experiments still run.
@@ -1009,40 +1042,45 @@ fn a_deleted_result_folder_ends_the_reproduction() {
     }
 
     let folder = tempfile::tempdir().unwrap();
-    let options = SessionOptions { parallel_runs: 2, ..options(&folder.path().join("lx")) };
+    let options = SessionOptions { parallel_runs: 2, ..session_options(&folder.path().join("lx")) };
     let jobs: Vec<ExperimentJob> =
-        (1..=4).map(|seed| small(&format!("e{seed}"), "page-map", seed).into()).collect();
+        (1..=4).map(|seed| small_experiment(&format!("e{seed}"), "page-map", seed).into()).collect();
     let outcome = session::run_jobs(Paper::Lx, &jobs, &options, &mut Vandal(options.folder.clone()));
     assert!(outcome.is_err());
 }
 
 #[test]
-fn a_full_record_keeps_the_digest_of_its_quick_run() {
+fn a_full_size_record_keeps_the_figures_digest_of_its_scaled_down_run() {
     let folder = tempfile::tempdir().unwrap();
     let job = ExperimentJob {
-        experiment: small("a", "recyclable", 1),
-        scaled_down: Some(small("a", "recyclable", 2)),
+        experiment: small_experiment("a", "recyclable", 1),
+        scaled_down: Some(small_experiment("a", "recyclable", 2)),
     };
-    let results =
-        session::run_jobs(Paper::Lx, &[job], &options(folder.path()), &mut Watch::default()).unwrap();
-    let quick = small("a", "recyclable", 2).run(&mut |_| ControlFlow::Continue(())).unwrap();
+    let results = session::run_jobs(
+        Paper::Lx,
+        &[job],
+        &session_options(folder.path()),
+        &mut RecordingObserver::default(),
+    )
+    .unwrap();
+    let quick = small_experiment("a", "recyclable", 2).run(&mut |_| ControlFlow::Continue(())).unwrap();
     assert_eq!(results.experiments[0].quick_digest, Some(quick.figures_digest()));
     assert_ne!(results.experiments[0].figures_digest(), quick.figures_digest());
 }
 
 /// Full-size runs take hours, and most code changes change no figure. Such a full-size run continues where it ended.
 #[test]
-fn a_full_record_of_older_code_is_kept_if_its_quick_run_gives_the_same() {
+fn a_full_size_record_of_older_code_is_kept_if_the_scaled_down_run_is_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     let job = |name: &str| ExperimentJob {
-        experiment: small(name, "recyclable", 1),
-        scaled_down: Some(small("quick", "recyclable", 2)),
+        experiment: small_experiment(name, "recyclable", 1),
+        scaled_down: Some(small_experiment("quick", "recyclable", 2)),
     };
     let jobs = [job("same"), job("other")];
-    let run = |watch: &mut Watch| {
-        session::run_jobs(Paper::Lx, &jobs, &options(folder.path()), watch).unwrap().experiments
+    let run = |watch: &mut RecordingObserver| {
+        session::run_jobs(Paper::Lx, &jobs, &session_options(folder.path()), watch).unwrap().experiments
     };
-    let today = run(&mut Watch::default());
+    let today = run(&mut RecordingObserver::default());
     let mut older = Results::without_rows(Paper::Lx, Size::Full, 1);
     older.experiments.clone_from(&today);
     for record in &mut older.experiments {
@@ -1052,7 +1090,7 @@ fn a_full_record_of_older_code_is_kept_if_its_quick_run_gives_the_same() {
     older.experiments[1].quick_digest = Some("another".to_owned());
     std::fs::write(folder.path().join("results.json"), older.to_json()).unwrap();
 
-    let now = run(&mut Watch::default());
+    let now = run(&mut RecordingObserver::default());
     assert_eq!(now, [older.experiments[0].clone(), today[1].clone()]);
 }
 
@@ -1060,7 +1098,7 @@ fn a_full_record_of_older_code_is_kept_if_its_quick_run_gives_the_same() {
 /// record was made.
 #[test]
 fn full_size_rows_of_older_code_are_marked() {
-    let defined = experiments(Paper::Lx, &setting(Size::Full));
+    let defined = experiments(Paper::Lx, &setting_of_size(Size::Full));
     let of = |name: &str| defined.iter().find(|experiment| experiment.name == name).unwrap();
     let record = |name: &str, figure: f64| Record {
         name: name.to_owned(),
@@ -1108,7 +1146,7 @@ fn full_size_rows_of_older_code_are_marked() {
 }
 
 /// Returns what an experiment exercises: its design, its generators, and every setting whose value is a name.
-fn features(experiment: &Experiment) -> BTreeSet<String> {
+fn exercised_features(experiment: &Experiment) -> BTreeSet<String> {
     let mut features: BTreeSet<String> = BTreeSet::new();
     for part in experiment.source.name().split('+') {
         features.insert(part.split(':').next().unwrap_or_default().to_owned());
@@ -1126,12 +1164,12 @@ fn features(experiment: &Experiment) -> BTreeSet<String> {
 
 /// Budget of a sample of a paper's experiments: touched pages in addition to one run of every design. It amounts to a
 /// minute for all papers.
-const SAMPLE_PAGES: f64 = 12e6;
+const SAMPLE_BUDGET_PAGES: f64 = 12e6;
 
 /// Returns a sample of a paper's experiments: the cheapest ones that use every design, and then as many as the budget
 /// allows of those that exercise other settings. Cost is counted in host pages, flash operations and, if the device is
 /// preconditioned, its pages.
-fn sample(wanted: &[Experiment], results: &Results) -> Vec<Experiment> {
+fn affordable_sample(wanted: &[Experiment], results: &Results) -> Vec<Experiment> {
     let cost = |experiment: &Experiment| {
         let record = results.experiments.iter().find(|record| record.name == experiment.name);
         let figure = |name: &str| record.and_then(|record| record.figures.get(name)).copied().unwrap_or(0.0);
@@ -1148,15 +1186,15 @@ fn sample(wanted: &[Experiment], results: &Results) -> Vec<Experiment> {
     };
     for &experiment in &by_cost {
         if sample.iter().all(|other| design(other) != design(experiment)) {
-            covered.extend(features(experiment));
+            covered.extend(exercised_features(experiment));
             pages += cost(experiment);
             sample.push(experiment.clone());
         }
     }
     for &experiment in &by_cost {
-        let is_new = !features(experiment).is_subset(&covered);
-        if is_new && pages + cost(experiment) <= SAMPLE_PAGES {
-            covered.extend(features(experiment));
+        let is_new = !exercised_features(experiment).is_subset(&covered);
+        if is_new && pages + cost(experiment) <= SAMPLE_BUDGET_PAGES {
+            covered.extend(exercised_features(experiment));
             pages += cost(experiment);
             sample.push(experiment.clone());
         }
@@ -1166,10 +1204,10 @@ fn sample(wanted: &[Experiment], results: &Results) -> Vec<Experiment> {
 
 /// Fails if the stored results of the scaled-down experiments of `paper` were made by other code, or from another list
 /// of experiments, than the present ones.
-fn require_fresh(paper: Paper) {
+fn assert_stored_results_are_current(paper: Paper) {
     let again = format!("make it again with `wearwell reproduce {paper}`");
     let (results, wanted) =
-        (record_in(&papers_folder().join(paper.name())), experiments(paper, &setting(Size::Quick)));
+        (results_in(&papers_folder().join(paper.name())), experiments(paper, &setting_of_size(Size::Quick)));
     assert!(!results.partial && results.size == Size::Quick && results.seed == 1, "{paper}; {again}");
     let recorded: BTreeSet<(&str, &str)> =
         results.experiments.iter().map(|record| (record.name.as_str(), record.key.as_str())).collect();
@@ -1181,7 +1219,7 @@ fn require_fresh(paper: Paper) {
     let gone: Vec<_> = recorded.difference(&defined).map(|(name, _)| name).collect();
     assert!(lacking.is_empty(), "the record of {paper} lacks {lacking:?} as they are defined; {again}");
     assert!(gone.is_empty(), "the record of {paper} has {gone:?}, which nothing defines; {again}");
-    for experiment in sample(&wanted, &results) {
+    for experiment in affordable_sample(&wanted, &results) {
         let started = std::time::Instant::now();
         let name = &experiment.name;
         let ours = experiment
@@ -1199,25 +1237,25 @@ fn require_fresh(paper: Paper) {
 
 #[test]
 fn the_checked_in_recyclable_ssd_record_was_made_by_this_code() {
-    require_fresh(Paper::Lx);
+    assert_stored_results_are_current(Paper::Lx);
 }
 
 #[test]
 fn the_checked_in_delta_ftl_record_was_made_by_this_code() {
-    require_fresh(Paper::Df);
+    assert_stored_results_are_current(Paper::Df);
 }
 
 #[test]
 fn the_checked_in_remap_ssd_record_was_made_by_this_code() {
-    require_fresh(Paper::Rm);
+    assert_stored_results_are_current(Paper::Rm);
 }
 
 #[test]
 fn the_checked_in_integrated_lifetime_record_was_made_by_this_code() {
-    require_fresh(Paper::Il);
+    assert_stored_results_are_current(Paper::Il);
 }
 
 #[test]
 fn the_checked_in_geckoftl_record_was_made_by_this_code() {
-    require_fresh(Paper::Gk);
+    assert_stored_results_are_current(Paper::Gk);
 }

@@ -20,7 +20,7 @@ use wearwell_config::ConfigError;
 use wearwell_replay::step;
 
 use crate::configuration::Configuration;
-use crate::policy::{Raised, own_policy};
+use crate::policy::{RaisedException, python_victim_policy};
 use crate::refusal_error;
 
 pyo3::create_exception!(
@@ -32,7 +32,7 @@ pyo3::create_exception!(
 
 /// Kinds of flash pages by name; the index is the code in a column of the table of pages. Code 0 is a page without
 /// content.
-pub(crate) const KINDS: [(&str, Option<PageKind>); 9] = [
+pub(crate) const PAGE_KINDS: [(&str, Option<PageKind>); 9] = [
     ("none", None),
     (PageKind::Data.name(), Some(PageKind::Data)),
     (PageKind::Translation.name(), Some(PageKind::Translation)),
@@ -46,7 +46,7 @@ pub(crate) const KINDS: [(&str, Option<PageKind>); 9] = [
 
 /// Streams of writes that fill blocks (such as host data or GC copies) by name; the index is the code in a column of
 /// the table of blocks. Code 0 is a block that is not open.
-const STREAMS: [(&str, Option<Stream>); 8] = [
+const STREAMS_BY_CODE: [(&str, Option<Stream>); 8] = [
     ("none", None),
     (Stream::Host.name(), Some(Stream::Host)),
     (Stream::Gc.name(), Some(Stream::Gc)),
@@ -67,21 +67,21 @@ const BLOCK_STATES: [(&str, BlockState); 5] = [
 ];
 
 /// What a power cut leaves of the flash operation that it interrupts, by name.
-const OUTCOMES: [(&str, CutOutcome); 3] =
+const CUT_OUTCOMES: [(&str, CutOutcome); 3] =
     [("before", CutOutcome::Before), ("torn", CutOutcome::Torn), ("after", CutOutcome::AfterUnacknowledged)];
 
-pub(crate) fn code<T: PartialEq>(codes: &[(&str, T)], value: &T) -> u8 {
+pub(crate) fn code_of<T: PartialEq>(codes: &[(&str, T)], value: &T) -> u8 {
     codes.iter().position(|(_, each)| each == value).expect("every value has a code") as u8
 }
 
-pub(crate) fn names<T>(codes: &[(&'static str, T)]) -> Vec<&'static str> {
+pub(crate) fn names_of_codes<T>(codes: &[(&'static str, T)]) -> Vec<&'static str> {
     codes.iter().map(|&(name, _)| name).collect()
 }
 
 fn outcome_named(name: &str) -> PyResult<CutOutcome> {
-    let found = OUTCOMES.iter().find(|(each, _)| *each == name).map(|&(_, outcome)| outcome);
+    let found = CUT_OUTCOMES.iter().find(|(each, _)| *each == name).map(|&(_, outcome)| outcome);
     found.ok_or_else(|| {
-        refusal_error(ConfigError::unknown_name("outcome", name, OUTCOMES.iter().map(|(name, _)| *name)))
+        refusal_error(ConfigError::unknown_name("outcome", name, CUT_OUTCOMES.iter().map(|(name, _)| *name)))
     })
 }
 
@@ -89,7 +89,7 @@ fn outcome_named(name: &str) -> PyResult<CutOutcome> {
 /// their names (else empty).
 pub(crate) type Column<'py> = (&'static str, Bound<'py, PyBytes>, &'static str, Vec<&'static str>);
 
-pub(crate) fn codes<'py>(
+pub(crate) fn code_column<'py>(
     py: Python<'py>,
     name: &'static str,
     values: impl Iterator<Item = u8>,
@@ -99,7 +99,7 @@ pub(crate) fn codes<'py>(
 }
 
 /// Creates a table column of 64-bit numbers for Python, with -1 for `None`.
-pub(crate) fn numbers<'py>(
+pub(crate) fn number_column<'py>(
     py: Python<'py>,
     name: &'static str,
     values: impl Iterator<Item = Option<u32>>,
@@ -117,7 +117,7 @@ type Operation = (&'static str, &'static str, u32, u32);
 pub(crate) struct Device {
     engine: Engine<PowerCut<SimNand>>,
     /// Exceptions that a victim policy written in Python has raised.
-    raised_exception: Raised,
+    raised_exception: RaisedException,
 }
 
 impl Device {
@@ -133,7 +133,8 @@ impl Device {
     ) -> PyResult<T> {
         self.require_power()?;
         self.engine.ftl_mut().store_mut().flash_ops.clear();
-        call(&mut self.engine).map_err(|error| self.raised_exception.or(raised(&error)))
+        call(&mut self.engine)
+            .map_err(|error| self.raised_exception.or_engine_error(engine_exception(&error)))
     }
 
     /// Refuses a request while power is lost. Without this check the engine would answer some requests from RAM,
@@ -147,7 +148,7 @@ impl Device {
     }
 }
 
-fn raised(error: &Error) -> PyErr {
+fn engine_exception(error: &Error) -> PyErr {
     if error.is_power_loss() { PowerLoss::new_err(error.to_string()) } else { refusal_error(error) }
 }
 
@@ -165,9 +166,9 @@ impl Device {
     ) -> PyResult<Self> {
         let mut engine =
             step::new_drive(&configuration.config, design, footprint_pages).map_err(refusal_error)?;
-        let mut raised_exception = Raised::default();
+        let mut raised_exception = RaisedException::default();
         if let Some((name, choose)) = victim_policy {
-            let (policy, its_raised) = own_policy(name, choose);
+            let (policy, its_raised) = python_victim_policy(name, choose);
             engine.ftl_mut().set_user_victim_policy(Some(policy));
             raised_exception = its_raised;
         }
@@ -317,34 +318,49 @@ impl Device {
     /// Returns the drive's state as three lists of columns: of all flash pages, of all blocks and of all logical pages.
     fn view<'py>(&mut self, py: Python<'py>) -> PyResult<[Vec<Column<'py>>; 3]> {
         self.require_power()?;
-        let view = self.engine.flash_view().map_err(|error| raised(&error))?;
+        let view = self.engine.flash_view().map_err(|error| engine_exception(&error))?;
         let block_pages = self.block_pages();
         let (pages, blocks) = (&view.pages, &view.blocks);
         let states = FlashPageState::ALL.map(FlashPageState::name).to_vec();
         let of_pages = vec![
-            numbers(py, "block", (0..pages.len() as u32).map(|ppn| Some(ppn / block_pages))),
-            codes(py, "state", pages.iter().map(|page| page.state as u8), states),
-            codes(py, "kind", pages.iter().map(|page| code(&KINDS, &page.kind)), names(&KINDS)),
-            numbers(py, "owner", pages.iter().map(|page| page.owner)),
-            numbers(py, "logical_pages", pages.iter().map(|page| Some(page.logical_pages))),
+            number_column(py, "block", (0..pages.len() as u32).map(|ppn| Some(ppn / block_pages))),
+            code_column(py, "state", pages.iter().map(|page| page.state as u8), states),
+            code_column(
+                py,
+                "kind",
+                pages.iter().map(|page| code_of(&PAGE_KINDS, &page.kind)),
+                names_of_codes(&PAGE_KINDS),
+            ),
+            number_column(py, "owner", pages.iter().map(|page| page.owner)),
+            number_column(py, "logical_pages", pages.iter().map(|page| Some(page.mapped_logical_pages))),
         ];
         let of_blocks = vec![
-            codes(
+            code_column(
                 py,
                 "state",
-                blocks.iter().map(|block| code(&BLOCK_STATES, &block.state)),
-                names(&BLOCK_STATES),
+                blocks.iter().map(|block| code_of(&BLOCK_STATES, &block.state)),
+                names_of_codes(&BLOCK_STATES),
             ),
-            codes(py, "kind", blocks.iter().map(|block| code(&KINDS, &block.kind)), names(&KINDS)),
-            codes(py, "stream", blocks.iter().map(|block| code(&STREAMS, &block.stream)), names(&STREAMS)),
-            numbers(py, "valid_pages", blocks.iter().map(|block| Some(block.valid_pages))),
-            numbers(py, "programmed_pages", blocks.iter().map(|block| Some(block.programmed_pages))),
-            numbers(py, "erases", blocks.iter().map(|block| Some(block.erases))),
+            code_column(
+                py,
+                "kind",
+                blocks.iter().map(|block| code_of(&PAGE_KINDS, &block.kind)),
+                names_of_codes(&PAGE_KINDS),
+            ),
+            code_column(
+                py,
+                "stream",
+                blocks.iter().map(|block| code_of(&STREAMS_BY_CODE, &block.stream)),
+                names_of_codes(&STREAMS_BY_CODE),
+            ),
+            number_column(py, "valid_pages", blocks.iter().map(|block| Some(block.valid_pages))),
+            number_column(py, "programmed_pages", blocks.iter().map(|block| Some(block.programmed_pages))),
+            number_column(py, "erases", blocks.iter().map(|block| Some(block.erases))),
         ];
         let forms = PageState::ALL.map(PageState::name).to_vec();
         let of_logical = vec![
-            numbers(py, "ppn", view.first_page_of_lpn.iter().map(|place| place.map(|ppn| ppn.0))),
-            codes(py, "form", view.form_of_lpn.iter().map(|&form| form as u8), forms),
+            number_column(py, "ppn", view.first_page_of_lpn.iter().map(|place| place.map(|ppn| ppn.0))),
+            code_column(py, "form", view.form_of_lpn.iter().map(|&form| form as u8), forms),
         ];
         Ok([of_pages, of_blocks, of_logical])
     }

@@ -17,19 +17,19 @@ use wearwell_replay::replay::{Plan, SurveyResults};
 use wearwell_trace::{self as trace, AssumedOp, BlockLayerStage, CsvColumns, Format, OpenOptions, TimeUnit};
 
 use crate::configuration::Configuration;
-use crate::policy::own_policy;
+use crate::policy::python_victim_policy;
 use crate::refusal_error;
-use crate::watch::Watch;
+use crate::watch::ProgressWatch;
 
 /// The source of a run's requests: a trace file or a generated workload.
 #[pyclass(frozen, module = "wearwell._native")]
 pub(crate) struct Input {
-    source: Source,
+    source: InputSource,
     /// Extent and checksum of the trace, with the state of its file when they were determined.
-    surveyed: Mutex<Option<(Stamp, SurveyResults)>>,
+    surveyed: Mutex<Option<(FileStamp, SurveyResults)>>,
 }
 
-enum Source {
+enum InputSource {
     Trace {
         path: PathBuf,
         options: OpenOptions,
@@ -40,7 +40,7 @@ enum Source {
 }
 
 /// Length and modification time of a file; `None` if they cannot be read.
-type Stamp = Option<(u64, SystemTime)>;
+type FileStamp = Option<(u64, SystemTime)>;
 
 #[pymethods]
 impl Input {
@@ -65,9 +65,9 @@ impl Input {
     ) -> PyResult<Self> {
         let options = OpenOptions {
             format: format.map(format_named).transpose().map_err(refusal_error)?,
-            block_layer_stage: choice("action", action, &ACTIONS)?.unwrap_or_default(),
-            time_unit: choice("time unit", time_unit, &TIME_UNITS)?,
-            assumed_op: choice("kind of requests", assume, &KINDS)?,
+            block_layer_stage: value_named("action", action, &BLKTRACE_ACTIONS)?.unwrap_or_default(),
+            time_unit: value_named("time unit", time_unit, &TIME_UNITS)?,
+            assumed_op: value_named("kind of requests", assume, &ASSUMED_OPS)?,
             skip_bad_lines,
             reads_payloads: bytes,
             without_sidecars,
@@ -75,29 +75,31 @@ impl Input {
             name,
         };
         let format = trace::open(&path, &options).map_err(refusal_error)?.format();
-        Ok(Self::of(Source::Trace { path, options, format }))
+        Ok(Self::of(InputSource::Trace { path, options, format }))
     }
 
     /// Creates the input from the specification of a generator or of a host model.
     #[staticmethod]
     fn workload(spec: &str) -> PyResult<Self> {
         ReplayInput::generated(spec).map_err(refusal_error)?;
-        Ok(Self::of(Source::Workload(spec.to_owned())))
+        Ok(Self::of(InputSource::Workload(spec.to_owned())))
     }
 
     /// Format of the input's trace; `None` for a generated input.
     #[getter]
     fn format(&self) -> Option<&'static str> {
         match &self.source {
-            Source::Trace { format, .. } => Some(format.name()),
-            Source::Workload(_) => None,
+            InputSource::Trace { format, .. } => Some(format.name()),
+            InputSource::Workload(_) => None,
         }
     }
 
     /// Returns the key under which a finished run is stored: a digest of code, input, design and every effective
     /// setting. The trace is read for it.
     fn key(&self, py: Python<'_>, configuration: &Configuration, design: &str) -> PyResult<String> {
-        py.detach(|| self.planned(&configuration.config, design, None, |plan| Ok(plan.run_key(design))))
+        py.detach(|| {
+            self.with_checked_plan(&configuration.config, design, None, |plan| Ok(plan.run_key(design)))
+        })
     }
 
     /// Runs a design on the input to its end, or until ctrl-C. Returns the record of the run as JSON.
@@ -112,13 +114,14 @@ impl Input {
     ) -> PyResult<String> {
         let config = &configuration.config;
         py.detach(|| {
-            let mut watch = Watch::new(on_progress);
-            let (policy, raised) = victim_policy.map(|(name, choose)| own_policy(name, choose)).unzip();
-            let record = self.planned(config, design, policy, |plan| {
-                plan.run(design, &mut |progress| watch.look(progress)).map_err(refusal_error)
+            let mut watch = ProgressWatch::new(on_progress);
+            let (policy, raised) =
+                victim_policy.map(|(name, choose)| python_victim_policy(name, choose)).unzip();
+            let record = self.with_checked_plan(config, design, policy, |plan| {
+                plan.run(design, &mut |progress| watch.report_progress(progress)).map_err(refusal_error)
             });
-            let record = record.map_err(|error| raised.unwrap_or_default().or(error));
-            watch.raised()?;
+            let record = record.map_err(|error| raised.unwrap_or_default().or_engine_error(error));
+            watch.into_exception()?;
             let record = RunRecord { variant: config.run_label(""), ..record? };
             Ok(serde_json::to_string(&record).expect("a record is plain data"))
         })
@@ -126,23 +129,23 @@ impl Input {
 }
 
 impl Input {
-    fn of(source: Source) -> Self {
+    fn of(source: InputSource) -> Self {
         Self { source, surveyed: Mutex::default() }
     }
 
     /// Returns the input without regard to the seed of a run.
-    pub(crate) fn as_given(&self) -> PyResult<ReplayInput> {
+    pub(crate) fn without_run_seed(&self) -> PyResult<ReplayInput> {
         match &self.source {
-            Source::Trace { path, options, .. } => {
+            InputSource::Trace { path, options, .. } => {
                 Ok(ReplayInput::Trace { path: path.clone(), options: options.clone() })
             }
-            Source::Workload(spec) => ReplayInput::generated(spec).map_err(refusal_error),
+            InputSource::Workload(spec) => ReplayInput::generated(spec).map_err(refusal_error),
         }
     }
 
     /// Calls `then` with the checked plan of a run (input, device and settings). If `policy` is given, it chooses the
     /// GC victims.
-    pub(crate) fn planned<T>(
+    pub(crate) fn with_checked_plan<T>(
         &self,
         config: &Config,
         design: &str,
@@ -150,10 +153,10 @@ impl Input {
         then: impl FnOnce(&Plan<'_>) -> PyResult<T>,
     ) -> PyResult<T> {
         let input = match &self.source {
-            Source::Workload(spec) => {
+            InputSource::Workload(spec) => {
                 ReplayInput::generated_with_seed(spec, config.seed()).map_err(refusal_error)?
             }
-            Source::Trace { .. } => self.as_given()?,
+            InputSource::Trace { .. } => self.without_run_seed()?,
         };
         let plan = self.plan(config, &input)?;
         let plan = match policy {
@@ -165,10 +168,10 @@ impl Input {
     }
 
     fn plan<'a>(&self, config: &'a Config, input: &'a ReplayInput) -> PyResult<Plan<'a>> {
-        let Source::Trace { path, .. } = &self.source else {
+        let InputSource::Trace { path, .. } = &self.source else {
             return Plan::new(config, input).map_err(refusal_error);
         };
-        let stamp = stamp(path);
+        let stamp = file_stamp(path);
         let mut known = self.surveyed.lock().unwrap_or_else(PoisonError::into_inner);
         let plan = match &*known {
             Some((then, surveyed)) if *then == stamp => {
@@ -182,19 +185,19 @@ impl Input {
     }
 }
 
-fn stamp(path: &Path) -> Stamp {
+fn file_stamp(path: &Path) -> FileStamp {
     let found = fs::metadata(path).ok()?;
     Some((found.len(), found.modified().ok()?))
 }
 
-const ACTIONS: [(&str, BlockLayerStage); 3] =
+const BLKTRACE_ACTIONS: [(&str, BlockLayerStage); 3] =
     [("D", BlockLayerStage::Issue), ("Q", BlockLayerStage::Queue), ("C", BlockLayerStage::Complete)];
 const TIME_UNITS: [(&str, TimeUnit); 3] =
     [("ps", TimeUnit::Picoseconds), ("ns", TimeUnit::Nanoseconds), ("us", TimeUnit::Microseconds)];
-const KINDS: [(&str, AssumedOp); 2] = [("reads", AssumedOp::Reads), ("writes", AssumedOp::Writes)];
+const ASSUMED_OPS: [(&str, AssumedOp); 2] = [("reads", AssumedOp::Reads), ("writes", AssumedOp::Writes)];
 
 /// Returns the value that a name selects from a list; `None` if no name is given, an error if the name is unknown.
-fn choice<T: Copy>(what: &'static str, name: Option<&str>, known: &[(&str, T)]) -> PyResult<Option<T>> {
+fn value_named<T: Copy>(what: &'static str, name: Option<&str>, known: &[(&str, T)]) -> PyResult<Option<T>> {
     let Some(name) = name else { return Ok(None) };
     match known.iter().find(|(other, _)| *other == name) {
         Some(&(_, value)) => Ok(Some(value)),

@@ -8,20 +8,20 @@ use wearwell_replay::kept::ResultFolder;
 use wearwell_replay::record::RunRecord;
 
 use crate::refusal_error;
-use crate::report::read;
+use crate::report::parse_run_record;
 
-fn folder_of(folder: &Path) -> PyResult<ResultFolder<RunRecord>> {
-    ResultFolder::open(folder).map_err(|error| unusable(folder, &error))
+fn open_result_folder(folder: &Path) -> PyResult<ResultFolder<RunRecord>> {
+    ResultFolder::open(folder).map_err(|error| unusable_folder_error(folder, &error))
 }
 
-fn unusable(folder: &Path, error: &io::Error) -> PyErr {
+fn unusable_folder_error(folder: &Path, error: &io::Error) -> PyErr {
     refusal_error(format!("{}: {error}", folder.display()))
 }
 
 /// Returns the finished run with this key from a folder of results, as JSON; `None` if there is none.
 #[pyfunction]
 pub(crate) fn kept(folder: PathBuf, key: &str) -> PyResult<Option<String>> {
-    let record = folder_of(&folder)?.get(key);
+    let record = open_result_folder(&folder)?.get(key);
     // The stored variant may be relative to the comparison that stored the run, so it is computed anew.
     let record = record.map(|record| RunRecord { variant: record.config.run_label(""), ..record });
     Ok(record.map(|record| serde_json::to_string(&record).expect("a record is plain data")))
@@ -31,5 +31,7 @@ pub(crate) fn kept(folder: PathBuf, key: &str) -> PyResult<Option<String>> {
 /// or none.
 #[pyfunction]
 pub(crate) fn keep(folder: PathBuf, key: &str, record: &str) -> PyResult<()> {
-    folder_of(&folder)?.store_if_finished(key, &read(record)?).map_err(|error| unusable(&folder, &error))
+    open_result_folder(&folder)?
+        .store_if_finished(key, &parse_run_record(record)?)
+        .map_err(|error| unusable_folder_error(&folder, &error))
 }

@@ -7,17 +7,17 @@ use wearwell_replay::page;
 use crate::configuration::Configuration;
 use crate::input::Input;
 use crate::refusal_error;
-use crate::watch::Watch;
+use crate::watch::ProgressWatch;
 
-fn read(record: &str) -> PyResult<LifeRecord> {
+fn parse_life_record(record: &str) -> PyResult<LifeRecord> {
     serde_json::from_str(record).map_err(|error| refusal_error(format!("no record of lives: {error}")))
 }
 
-fn lives(records: &[String]) -> PyResult<Lives> {
-    Ok(Lives::of_drives(records.iter().map(|record| read(record)).collect::<PyResult<_>>()?))
+fn parse_lives(records: &[String]) -> PyResult<Lives> {
+    Ok(Lives::of_drives(records.iter().map(|record| parse_life_record(record)).collect::<PyResult<_>>()?))
 }
 
-fn json(record: &LifeRecord) -> String {
+fn to_json(record: &LifeRecord) -> String {
     serde_json::to_string(record).expect("a record is plain data")
 }
 
@@ -35,7 +35,7 @@ pub(crate) fn leveling_settings(
         return Err(refusal_error(sentence));
     }
     py.detach(|| {
-        input.planned(&configuration.config, design, None, |plan| {
+        input.with_checked_plan(&configuration.config, design, None, |plan| {
             Ok(leveling.as_settings(plan.resolved().endurance_cycles))
         })
     })
@@ -64,43 +64,44 @@ pub(crate) fn life(
     }
     let leveling = Leveling::from_name(leveling).map_err(refusal_error)?;
     py.detach(|| {
-        let mut watch = Watch::new(on_progress);
-        let record = input.planned(&configuration.config, design, None, |plan| {
+        let mut watch = ProgressWatch::new(on_progress);
+        let record = input.with_checked_plan(&configuration.config, design, None, |plan| {
             let record = plan.life_record(design, leveling, endurance);
             let mut record = LifeRecord { is_filled, scale_to_bytes: scale_to, ..record };
-            plan.run_life(&mut record, &mut |progress| watch.look(progress)).map_err(refusal_error)?;
+            plan.run_life(&mut record, &mut |progress| watch.report_progress(progress))
+                .map_err(refusal_error)?;
             Ok(record)
         });
-        watch.raised()?;
-        Ok(json(&record?))
+        watch.into_exception()?;
+        Ok(to_json(&record?))
     })
 }
 
 /// Joins records of one life each, of drives that differ in their seed only, to one record with estimates and curves.
 #[pyfunction]
 pub(crate) fn joined_lives(records: Vec<String>) -> PyResult<String> {
-    let mut records = records.iter().map(|record| read(record));
+    let mut records = records.iter().map(|record| parse_life_record(record));
     let mut joined = records.next().ok_or_else(|| refusal_error("there is no life to join"))??;
     for record in records {
         joined.add_lives_of(record?);
     }
-    Ok(json(&joined.with_curves()))
+    Ok(to_json(&joined.with_curves()))
 }
 
 /// Returns the command line's table of lives, one column per record.
 #[pyfunction]
 pub(crate) fn table_of_lives(records: Vec<String>) -> PyResult<String> {
-    Ok(lives_of::lives_table(&lives(&records)?.drives))
+    Ok(lives_of::lives_table(&parse_lives(&records)?.drives))
 }
 
 /// Returns the HTML page of drives' lives.
 #[pyfunction]
 pub(crate) fn page_of_lives(records: Vec<String>) -> PyResult<String> {
-    Ok(page::html_page(&lives(&records)?))
+    Ok(page::html_page(&parse_lives(&records)?))
 }
 
 /// Returns the tables and notes of the HTML page of drives' lives, without its charts.
 #[pyfunction]
 pub(crate) fn tables_of_lives(records: Vec<String>) -> PyResult<String> {
-    Ok(page::tables_html(&lives(&records)?))
+    Ok(page::tables_html(&parse_lives(&records)?))
 }

@@ -11,16 +11,16 @@ use pyo3::types::PyBytes;
 use wearwell::address::BlockId;
 use wearwell::gc::{ChooseVictim, UserVictimPolicy, VictimCandidate, VictimCandidates};
 
-use crate::device::{Column, KINDS, code, codes, names, numbers};
+use crate::device::{Column, PAGE_KINDS, code_column, code_of, names_of_codes, number_column};
 
 /// The exception that a GC victim policy in Python has raised, if there is one.
 #[derive(Clone, Default)]
-pub(crate) struct Raised(Arc<Mutex<Option<PyErr>>>);
+pub(crate) struct RaisedException(Arc<Mutex<Option<PyErr>>>);
 
-impl Raised {
+impl RaisedException {
     /// Returns the exception that the GC victim policy raised, if there is one; otherwise the engine's error
     /// `otherwise`.
-    pub(crate) fn or(&self, otherwise: PyErr) -> PyErr {
+    pub(crate) fn or_engine_error(&self, otherwise: PyErr) -> PyErr {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or(otherwise)
     }
 }
@@ -30,16 +30,20 @@ impl Raised {
 /// `None` for the engine's greedy choice.
 struct PythonPolicy {
     name: String,
-    choose: Py<PyAny>,
-    raised_exception: Raised,
+    python_function: Py<PyAny>,
+    raised_exception: RaisedException,
 }
 
 /// Creates a GC victim policy for the engine that calls `choose`, and the cell in which the policy stores its
 /// exceptions.
-pub(crate) fn own_policy(name: String, choose: Py<PyAny>) -> (UserVictimPolicy, Raised) {
-    let raised_exception = Raised::default();
+pub(crate) fn python_victim_policy(name: String, choose: Py<PyAny>) -> (UserVictimPolicy, RaisedException) {
+    let raised_exception = RaisedException::default();
     (
-        UserVictimPolicy::new(PythonPolicy { name, choose, raised_exception: raised_exception.clone() }),
+        UserVictimPolicy::new(PythonPolicy {
+            name,
+            python_function: choose,
+            raised_exception: raised_exception.clone(),
+        }),
         raised_exception,
     )
 }
@@ -51,9 +55,10 @@ impl ChooseVictim for PythonPolicy {
 
     fn choose(&mut self, candidates: &VictimCandidates<'_>) -> Result<Option<BlockId>, String> {
         let rows: Vec<VictimCandidate> = candidates.iter().collect();
-        let asked = (candidates.pool(), candidates.block_pages(), candidates.now_programs());
+        let asked = (candidates.pool(), candidates.block_pages(), candidates.programs_so_far());
         Python::attach(|py| {
-            let answer = self.choose.call1(py, (asked.0, asked.1, asked.2, columns(py, &rows)));
+            let answer =
+                self.python_function.call1(py, (asked.0, asked.1, asked.2, candidate_columns(py, &rows)));
             let chosen = answer.and_then(|answer| answer.extract::<Option<u32>>(py));
             chosen.map(|block| block.map(BlockId)).map_err(|error| {
                 let why = error.to_string();
@@ -64,15 +69,21 @@ impl ChooseVictim for PythonPolicy {
     }
 }
 
-fn columns<'py>(py: Python<'py>, rows: &[VictimCandidate]) -> Vec<Column<'py>> {
-    let column =
-        |name, value: fn(&VictimCandidate) -> u32| numbers(py, name, rows.iter().map(|row| Some(value(row))));
+fn candidate_columns<'py>(py: Python<'py>, rows: &[VictimCandidate]) -> Vec<Column<'py>> {
+    let column = |name, value: fn(&VictimCandidate) -> u32| {
+        number_column(py, name, rows.iter().map(|row| Some(value(row))))
+    };
     let ages: Vec<u8> = rows.iter().flat_map(|row| row.age_programs.to_le_bytes()).collect();
     vec![
         column("block", |row| row.block.0),
         column("valid_pages", |row| row.valid_pages),
         ("age_programs", PyBytes::new(py, &ages), "<i8", Vec::new()),
         column("erases", |row| row.erases),
-        codes(py, "kind", rows.iter().map(|row| code(&KINDS, &Some(row.kind))), names(&KINDS)),
+        code_column(
+            py,
+            "kind",
+            rows.iter().map(|row| code_of(&PAGE_KINDS, &Some(row.kind))),
+            names_of_codes(&PAGE_KINDS),
+        ),
     ]
 }

@@ -14,21 +14,21 @@ use wearwell_trace::OpenOptions;
 use crate::configuration::Configuration;
 use crate::input::Input;
 use crate::refusal_error;
-use crate::watch::Watch;
+use crate::watch::ProgressWatch;
 
 /// Largest value of `sample`, where one of `sample` pages and contents is profiled: the smallest sample.
 const SAMPLE_MAX: u64 = 1_000_000;
 
-fn read(profile: &str) -> PyResult<Profile> {
+fn parse_profile(profile: &str) -> PyResult<Profile> {
     serde_json::from_str(profile).map_err(|error| refusal_error(format!("no profile: {error}")))
 }
 
-fn json(profile: &Profile) -> String {
+fn to_json(profile: &Profile) -> String {
     serde_json::to_string(profile).expect("a profile is plain data")
 }
 
 /// Returns an error if `sample` is out of range: one of `sample` pages is profiled, 1 to [`SAMPLE_MAX`].
-fn checked(sample: u64) -> PyResult<()> {
+fn require_valid_sample(sample: u64) -> PyResult<()> {
     if (1..=SAMPLE_MAX).contains(&sample) {
         return Ok(());
     }
@@ -37,20 +37,20 @@ fn checked(sample: u64) -> PyResult<()> {
 
 /// Profiles an input by `measure`, which reports its progress to Python under the name `profile`. Returns the profile
 /// as JSON, and whether ctrl-C ended it.
-fn profiled(
+fn profile_with_progress(
     py: Python<'_>,
     on_progress: Option<Py<PyAny>>,
     measure: impl FnOnce(&mut dyn FnMut(u64, u64) -> ControlFlow<()>) -> Result<Profile, ProfileError> + Send,
 ) -> PyResult<(String, bool)> {
     py.detach(|| {
-        let (mut watch, mut is_interrupted) = (Watch::new(on_progress), false);
+        let (mut watch, mut is_interrupted) = (ProgressWatch::new(on_progress), false);
         let profile = measure(&mut |done, total| {
-            let flow = watch.look_at("profile", done, total);
+            let flow = watch.report_phase_progress("profile", done, total);
             is_interrupted |= flow.is_break();
             flow
         });
-        watch.raised()?;
-        Ok((json(&profile.map_err(refusal_error)?), is_interrupted))
+        watch.into_exception()?;
+        Ok((to_json(&profile.map_err(refusal_error)?), is_interrupted))
     })
 }
 
@@ -64,9 +64,9 @@ pub(crate) fn profile_requests(
     sample: u64,
     on_progress: Option<Py<PyAny>>,
 ) -> PyResult<(String, bool)> {
-    checked(sample)?;
-    let input = input.as_given()?;
-    profiled(py, on_progress, |progress| profile::profile_requests(&input, sample, progress))
+    require_valid_sample(sample)?;
+    let input = input.without_run_seed()?;
+    profile_with_progress(py, on_progress, |progress| profile::profile_requests(&input, sample, progress))
 }
 
 /// Runs each content mechanism by itself on an input and adds what it saves to the profile, both as JSON.
@@ -79,13 +79,14 @@ pub(crate) fn run_mechanisms(
     profile: &str,
     on_progress: Option<Py<PyAny>>,
 ) -> PyResult<String> {
-    let (input, mut profile) = (input.as_given()?, read(profile)?);
+    let (input, mut profile) = (input.without_run_seed()?, parse_profile(profile)?);
     py.detach(|| {
-        let mut watch = Watch::new(on_progress);
-        let ran = profile.run_mechanisms(&configuration.config, &input, &mut |progress| watch.look(progress));
-        watch.raised()?;
+        let mut watch = ProgressWatch::new(on_progress);
+        let ran = profile
+            .run_mechanisms(&configuration.config, &input, &mut |progress| watch.report_progress(progress));
+        watch.into_exception()?;
         ran.map_err(refusal_error)?;
-        Ok(json(&profile))
+        Ok(to_json(&profile))
     })
 }
 
@@ -113,8 +114,10 @@ pub(crate) fn profile_files(
     sample: u64,
     on_progress: Option<Py<PyAny>>,
 ) -> PyResult<(String, bool)> {
-    checked(sample)?;
-    profiled(py, on_progress, |progress| profile::profile_files(&path, against.as_deref(), sample, progress))
+    require_valid_sample(sample)?;
+    profile_with_progress(py, on_progress, |progress| {
+        profile::profile_files(&path, against.as_deref(), sample, progress)
+    })
 }
 
 /// Writes a trace that writes each page of a file, or of all files of a directory, once.
@@ -132,19 +135,19 @@ pub(crate) fn write_trace_of_files(py: Python<'_>, path: PathBuf, target: PathBu
 /// Returns the command line's text of a profile.
 #[pyfunction]
 pub(crate) fn table_of_profile(profile: &str) -> PyResult<String> {
-    Ok(read(profile)?.to_table())
+    Ok(parse_profile(profile)?.to_table())
 }
 
 /// Returns the HTML page of profiles.
 #[pyfunction]
 pub(crate) fn page_of_profiles(profiles: Vec<String>) -> PyResult<String> {
     Ok(page::html_page(&Profiles::of_profiles(
-        profiles.iter().map(|profile| read(profile)).collect::<PyResult<_>>()?,
+        profiles.iter().map(|profile| parse_profile(profile)).collect::<PyResult<_>>()?,
     )))
 }
 
 /// Returns the tables and notes of the HTML page of a profile, without its charts.
 #[pyfunction]
 pub(crate) fn tables_of_profile(profile: &str) -> PyResult<String> {
-    Ok(page::tables_html(&Profiles::of_profiles(vec![read(profile)?])))
+    Ok(page::tables_html(&Profiles::of_profiles(vec![parse_profile(profile)?])))
 }

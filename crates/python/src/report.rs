@@ -9,30 +9,30 @@ use wearwell_replay::sweep::{FailedRun, Swept};
 use crate::refusal_error;
 
 /// Parses the JSON of a run record.
-pub(crate) fn read(record: &str) -> PyResult<RunRecord> {
+pub(crate) fn parse_run_record(record: &str) -> PyResult<RunRecord> {
     serde_json::from_str(record).map_err(|error| refusal_error(format!("no record of a run: {error}")))
 }
 
-fn comparison(records: &[String]) -> PyResult<Comparison> {
-    Ok(Comparison::of_runs(records.iter().map(|record| read(record)).collect::<PyResult<_>>()?))
+fn parse_comparison(records: &[String]) -> PyResult<Comparison> {
+    Ok(Comparison::of_runs(records.iter().map(|record| parse_run_record(record)).collect::<PyResult<_>>()?))
 }
 
 /// Returns the command line's table of runs, with ratios to the first run.
 #[pyfunction]
 pub(crate) fn table(records: Vec<String>) -> PyResult<String> {
-    Ok(comparison(&records)?.to_table())
+    Ok(parse_comparison(&records)?.to_table())
 }
 
 /// Returns the table of runs as markdown, with ratios to the first run.
 #[pyfunction]
 pub(crate) fn markdown(records: Vec<String>) -> PyResult<String> {
-    Ok(comparison(&records)?.to_markdown())
+    Ok(parse_comparison(&records)?.to_markdown())
 }
 
 /// Returns the HTML page of several runs.
 #[pyfunction]
 pub(crate) fn page_of_runs(records: Vec<String>) -> PyResult<String> {
-    Ok(page::html_page(&comparison(&records)?))
+    Ok(page::html_page(&parse_comparison(&records)?))
 }
 
 /// Returns the HTML page of a sweep. `runs` has, for each finished run, the settings that distinguish it and its
@@ -42,7 +42,7 @@ pub(crate) fn page_of_sweep(
     runs: Vec<(String, String)>,
     failures: Vec<(String, String, String, String)>,
 ) -> PyResult<String> {
-    let run = |(variant, record): (String, String)| Ok(RunRecord { variant, ..read(&record)? });
+    let run = |(variant, record): (String, String)| Ok(RunRecord { variant, ..parse_run_record(&record)? });
     let runs = runs.into_iter().map(run).collect::<PyResult<_>>()?;
     let failed = |(trace, design, variant, error)| FailedRun { trace, design, variant, error };
     let failures = failures.into_iter().map(failed).collect();
@@ -52,6 +52,6 @@ pub(crate) fn page_of_sweep(
 /// Returns the record with the lifetime in years of a drive that exports `bytes` bytes.
 #[pyfunction]
 pub(crate) fn scaled(record: &str, bytes: u64) -> PyResult<String> {
-    let record = read(record)?.scaled_to(Some(bytes));
+    let record = parse_run_record(record)?.scaled_to(Some(bytes));
     Ok(serde_json::to_string(&record).expect("a record is plain data"))
 }

@@ -11,7 +11,7 @@ use wearwell_trace::{NativeWriter, Op, Request, TraceWriter};
 
 use crate::refusal_error;
 
-const OPS: [(&str, Op); 10] = [
+const OPS_BY_NAME: [(&str, Op); 10] = [
     ("read", Op::Read),
     ("write", Op::Write),
     ("trim", Op::Trim),
@@ -61,6 +61,6 @@ pub(crate) fn write_trace(
 }
 
 fn op_of_name(op: &str) -> Result<Op, ConfigError> {
-    let found = OPS.iter().find(|(name, _)| *name == op).map(|&(_, op)| op);
-    found.ok_or_else(|| ConfigError::unknown_name("operation", op, OPS.iter().map(|(name, _)| *name)))
+    let found = OPS_BY_NAME.iter().find(|(name, _)| *name == op).map(|&(_, op)| op);
+    found.ok_or_else(|| ConfigError::unknown_name("operation", op, OPS_BY_NAME.iter().map(|(name, _)| *name)))
 }

@@ -11,48 +11,53 @@ use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use wearwell_replay::replay::{Progress, RunPhase};
 
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Checks for signals, and calls a Python function with the progress of the run.
-pub(crate) struct Watch {
+pub(crate) struct ProgressWatch {
     on_progress: Option<Py<PyAny>>,
-    last_look: Option<Instant>,
+    last_check: Option<Instant>,
     /// Exception that ended the run whose progress is reported. Ctrl-C is not stored here, because it only makes the
     /// result partial.
-    error: Option<PyErr>,
+    progress_exception: Option<PyErr>,
 }
 
-impl Watch {
+impl ProgressWatch {
     pub(crate) fn new(on_progress: Option<Py<PyAny>>) -> Self {
-        Self { on_progress, last_look: None, error: None }
+        Self { on_progress, last_check: None, progress_exception: None }
     }
 
-    pub(crate) fn look(
+    pub(crate) fn report_progress(
         &mut self,
         Progress { phase, done_requests: done, total_requests: total }: Progress,
     ) -> ControlFlow<()> {
-        self.look_at(name(phase), done, total)
+        self.report_phase_progress(phase_name(phase), done, total)
     }
 
     /// Checks for signals and reports the progress of a phase that has this name.
-    pub(crate) fn look_at(&mut self, phase: &str, done: u64, total: u64) -> ControlFlow<()> {
-        if self.last_look.is_some_and(|last_look| last_look.elapsed() < LOOK_EVERY) {
+    pub(crate) fn report_phase_progress(&mut self, phase: &str, done: u64, total: u64) -> ControlFlow<()> {
+        if self.last_check.is_some_and(|last_look| last_look.elapsed() < CHECK_INTERVAL) {
             return ControlFlow::Continue(());
         }
         let last_look = Python::attach(|py| {
-            let last_look = py.check_signals().and_then(|()| self.tell(py, (phase, done, total)));
+            let last_look =
+                py.check_signals().and_then(|()| self.call_progress_function(py, (phase, done, total)));
             last_look.or_else(
                 |error| if is_interrupt(py, &error) { Ok(ControlFlow::Break(())) } else { Err(error) },
             )
         });
-        self.last_look = Some(Instant::now());
+        self.last_check = Some(Instant::now());
         last_look.unwrap_or_else(|error| {
-            self.error = Some(error);
+            self.progress_exception = Some(error);
             ControlFlow::Break(())
         })
     }
 
-    fn tell(&self, py: Python<'_>, progress: (&str, u64, u64)) -> PyResult<ControlFlow<()>> {
+    fn call_progress_function(
+        &self,
+        py: Python<'_>,
+        progress: (&str, u64, u64),
+    ) -> PyResult<ControlFlow<()>> {
         if let Some(function) = &self.on_progress {
             function.call1(py, progress)?;
         }
@@ -60,8 +65,8 @@ impl Watch {
     }
 
     /// Returns the exception of a signal handler or of the Python progress function, if there is one.
-    pub(crate) fn raised(self) -> PyResult<()> {
-        self.error.map_or(Ok(()), Err)
+    pub(crate) fn into_exception(self) -> PyResult<()> {
+        self.progress_exception.map_or(Ok(()), Err)
     }
 }
 
@@ -69,7 +74,7 @@ fn is_interrupt(py: Python<'_>, error: &PyErr) -> bool {
     error.is_instance_of::<PyKeyboardInterrupt>(py)
 }
 
-fn name(phase: RunPhase) -> &'static str {
+fn phase_name(phase: RunPhase) -> &'static str {
     match phase {
         RunPhase::Precondition => "precondition",
         RunPhase::Aging => "aging",

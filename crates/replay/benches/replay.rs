@@ -12,7 +12,7 @@ use wearwell_replay::replay::Plan;
 const REQUESTS: u64 = 400_000;
 
 /// Benchmark cases: name, design, settings beyond those of the device, and workload without its size.
-const CASES: [(&str, &str, &[&str], &str); 6] = [
+const BENCH_CASES: [(&str, &str, &[&str], &str); 6] = [
     ("page-map counts", "page-map", &[], "uniform"),
     ("page-map counts, skewed", "page-map", &[], "zipf:theta=0.9"),
     ("page-map timeline", "page-map", &["timing.mode=timeline", "replay.arrival=closed"], "uniform"),
@@ -23,13 +23,13 @@ const CASES: [(&str, &str, &[&str], &str); 6] = [
 ];
 
 /// Makes the configuration of a drive of 512 MiB in one plane with 15 % over-provisioning.
-fn config(settings: &[&str]) -> Config {
+fn config_of_settings(settings: &[&str]) -> Config {
     let device = ["device.preset=lab-8g", "device.blocks_per_plane=1024", "precondition.mode=constructed"];
     let list: Vec<String> = device.iter().chain(settings).map(|&setting| setting.to_owned()).collect();
-    Config::from_parts(None, &list).expect("the settings are right")
+    Config::from_text_and_settings(None, &list).expect("the settings are right")
 }
 
-fn workload(config: &Config, generator: &str) -> Input {
+fn workload_of_drive_size(config: &Config, generator: &str) -> Input {
     let pages = config.resolve_device(1).expect("the device is possible").logical_pages;
     let joint = if generator.contains(':') { ',' } else { ':' };
     let spec = format!("{generator}{joint}pages={pages},requests={REQUESTS}");
@@ -39,9 +39,9 @@ fn workload(config: &Config, generator: &str) -> Input {
 fn replays(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("replay");
     group.throughput(Throughput::Elements(REQUESTS)).sample_size(10);
-    for (name, design, settings, generator) in CASES {
-        let config = config(settings);
-        let input = workload(&config, generator);
+    for (name, design, settings, generator) in BENCH_CASES {
+        let config = config_of_settings(settings);
+        let input = workload_of_drive_size(&config, generator);
         let plan = Plan::new(&config, &input).expect("the input fits");
         let measured = || plan.run(design, &mut |_| Continue(())).expect("the run succeeds").cpu_seconds;
         group.bench_function(BenchmarkId::from_parameter(name), |bencher| {

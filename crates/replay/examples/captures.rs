@@ -44,7 +44,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     // An empty drive, a tenth of which no trace touches.
     let settings =
         ["timing.mode=event", "precondition.mode=none", "device.fit=0.9", "device.reserve_blocks=0"];
-    let config = Config::from_parts(None, &settings.map(str::to_owned))?;
+    let config = Config::from_text_and_settings(None, &settings.map(str::to_owned))?;
     println!(
         "| capture | design | host page writes | write reduction | erases | to page-map | write amplification | write p99, us |"
     );

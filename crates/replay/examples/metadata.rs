@@ -60,7 +60,7 @@ fn config(footprint_pages: u64) -> Outcome<Config> {
         "precondition.overwrite=0".to_owned(),
         "recovery.after_run=true".to_owned(),
     ];
-    Ok(Config::from_parts(None, &settings)?)
+    Ok(Config::from_text_and_settings(None, &settings)?)
 }
 
 fn print_row(name: &str, record: &RunRecord) {

@@ -150,7 +150,7 @@ const COMMON: [&str; 2] = ["precondition.mode=constructed", "device.over_provisi
 fn config(case: &Case, settings: impl Iterator<Item = &'static &'static str>) -> Config {
     let device = format!("device.preset={}", case.device);
     let settings = COMMON.iter().chain(settings).map(|&setting| setting.to_owned());
-    Config::from_parts(None, &[device].into_iter().chain(settings).collect::<Vec<_>>())
+    Config::from_text_and_settings(None, &[device].into_iter().chain(settings).collect::<Vec<_>>())
         .expect("the settings are right")
 }
 
@@ -196,7 +196,7 @@ fn engine(case: &Case) -> Figures {
     process::reset_peak_rss();
     let physical_pages = resolved.geometry.pages();
     let nvram_bytes = parts.nvram_bytes_with_map(&resolved.geometry, resolved.logical_pages);
-    let nand = SimNand::new(resolved.geometry, parts.needed_sim_fields()).with_nvram(nvram_bytes);
+    let nand = SimNand::new(resolved.geometry, parts.needed_retained_fields()).with_nvram(nvram_bytes);
     let mut device = Device::new(nand, resolved.logical_pages, &parts, DeviceOptions::default())
         .expect("presets leave spare space");
     precondition::construct_steady_state(&mut device, mix_bits(1), &mut |_, _| Continue(()))

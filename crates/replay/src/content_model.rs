@@ -8,7 +8,7 @@
 //! Modelled:
 //! - *which* content a page gets: all contents unique; all equal; a share of duplicates with zipf popularity over the
 //!   first `pool` distinct contents; independent zipf draws over a set of contents (the literal reading of Remap-SSD's
-//!   content generator, whose closed form is [`crate::theory::zipf_content`]); or requests that write back an earlier
+//!   content generator, whose closed form is [`crate::theory::zipf_dedup_steady_state`]); or requests that write back an earlier
 //!   version of all their pages (spatial locality of content). Silent writes can be added to each of these;
 //! - *how compressible* it is: a Gaussian ratio per page or per chunk of pages, clipped to `[0.01, 1]`;
 //! - *how much it differs* from the earlier version: a Gaussian ratio per overwrite (Delta-FTL's model; its paper does
@@ -36,14 +36,14 @@ use crate::workload::PAGE_BYTES;
 use crate::workload::draw::{EventProbability, Zipf};
 use crate::workload::options::{GeneratorKind, SpecError, SpecGrammar, SpecKey, SpecOptions};
 
-const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
-const CLASS_BITS: u32 = 12;
-const NUMBER_BITS: u32 = u64::BITS - CLASS_BITS;
-const NUMBER_MASK: u64 = (1 << NUMBER_BITS) - 1;
-const SMALLEST_RATIO: f64 = 0.01;
+const GOLDEN_RATIO_64: u64 = 0x9e37_79b9_7f4a_7c15;
+const SIZE_CLASS_BITS: u32 = 12;
+const CONTENT_NUMBER_BITS: u32 = u64::BITS - SIZE_CLASS_BITS;
+const CONTENT_NUMBER_MASK: u64 = (1 << CONTENT_NUMBER_BITS) - 1;
+const MIN_SIZE_RATIO: f64 = 0.01;
 /// Number of bits for the version of a page in the number of a content; after 2^20 versions the contents of a page
 /// repeat.
-const VERSION_BITS: u32 = NUMBER_BITS - u32::BITS;
+const VERSION_BITS: u32 = CONTENT_NUMBER_BITS - u32::BITS;
 
 /// Content models and their keys, for parsing and help.
 pub const CONTENT_MODEL_GRAMMAR: SpecGrammar = SpecGrammar {
@@ -194,16 +194,16 @@ impl FromStr for ContentModelSpec {
     fn from_str(text: &str) -> Result<Self, SpecError> {
         let options = SpecOptions::parse(text, &CONTENT_MODEL_GRAMMAR)?;
         Ok(Self {
-            source: read_source(&options)?,
-            compress_ratio: read_ratio(&options, "compress", "compress_sigma")?,
+            source: parse_source(&options)?,
+            compress_ratio: parse_size_ratio(&options, "compress", "compress_sigma")?,
             chunk_pages: options.integer_value("chunk", 1..=1 << 20)?.unwrap_or(1) as u32,
-            delta_ratio: read_ratio(&options, "delta", "delta_sigma")?,
+            delta_ratio: parse_size_ratio(&options, "delta", "delta_sigma")?,
             silent_share: options.number_value("silent", 0.0..=1.0)?.unwrap_or(0.0),
         })
     }
 }
 
-fn read_source(options: &SpecOptions) -> Result<ContentSource, SpecError> {
+fn parse_source(options: &SpecOptions) -> Result<ContentSource, SpecError> {
     Ok(match options.kind {
         "unique" => ContentSource::Unique,
         "same" => ContentSource::Same,
@@ -224,13 +224,13 @@ fn read_source(options: &SpecOptions) -> Result<ContentSource, SpecError> {
     })
 }
 
-fn read_ratio(
+fn parse_size_ratio(
     options: &SpecOptions,
     mean: &'static str,
     sigma: &'static str,
 ) -> Result<Option<SizeRatio>, SpecError> {
     let spread = options.number_value(sigma, 0.0..=1.0)?;
-    match options.number_value(mean, SMALLEST_RATIO..=1.0)? {
+    match options.number_value(mean, MIN_SIZE_RATIO..=1.0)? {
         Some(mean) => Ok(Some(SizeRatio { mean, sigma: spread.unwrap_or(mean / 4.0) })),
         None if spread.is_some() => Err(SpecError::ConflictingKeys(format!("{sigma} needs {mean}"))),
         None => Ok(None),
@@ -252,14 +252,14 @@ impl fmt::Display for ContentModelSpec {
         if self.silent_share > 0.0 {
             parts.push(format!("silent={}", self.silent_share));
         }
-        let (kind, keys) = self.source.spell();
+        let (kind, keys) = self.source.kind_and_keys();
         parts.splice(0..0, keys);
         write!(f, "{kind}{}{}", if parts.is_empty() { "" } else { ":" }, parts.join(","))
     }
 }
 
 impl ContentSource {
-    fn spell(self) -> (&'static str, Option<String>) {
+    fn kind_and_keys(self) -> (&'static str, Option<String>) {
         match self {
             Self::Unique => ("unique", None),
             Self::Same => ("same", None),
@@ -276,21 +276,21 @@ impl ContentSource {
             Self::Unique => "every page unique".into(),
             Self::Same => "every page the same".into(),
             Self::Duplicates { share, theta, pool } => {
-                let share = percent(share);
+                let share = percent_text(share);
                 format!(
                     "{share} of written pages repeat one of the first {pool} distinct contents (zipf {theta})"
                 )
             }
             Self::Zipf { a, contents } => format!("independent zipf({a}) draws over {contents} contents"),
             Self::Reverts { share, depth } => {
-                let share = percent(share);
+                let share = percent_text(share);
                 format!("{share} of requests bring back an older version of their pages, up to {depth} back")
             }
         }
     }
 }
 
-fn percent(share: f64) -> String {
+fn percent_text(share: f64) -> String {
     format!("{} %", (share * 1e4).round() / 100.0)
 }
 
@@ -300,23 +300,23 @@ pub struct ContentModel {
     spec: ContentModelSpec,
     seed: u64,
     /// Number of pages that the content model has written so far, which is the number of the next write.
-    writes: u64,
+    written_pages: u64,
     /// Number of distinct contents that the model has created so far, if its source is `Unique` or `Duplicates`.
-    made: u64,
-    repeats: EventProbability,
-    silent: EventProbability,
+    created_contents: u64,
+    repeat_probability: EventProbability,
+    silent_probability: EventProbability,
     /// Number of versions that the current request goes back on each of its pages; 0 if it writes new versions.
     versions_back: u32,
     /// For each page the number of versions (contents) created and the version that the page holds, for the source
     /// `Reverts`.
-    versions: PageValues,
+    page_versions: PageValues,
     /// The first distinct contents, oldest first, from which duplicates are drawn.
-    pool: Vec<u64>,
-    ranks: Zipf,
-    compressed: Option<Sizes>,
-    delta: Option<Sizes>,
+    duplicate_pool: Vec<u64>,
+    rank_distribution: Zipf,
+    compressed_sizes: Option<SizeQuantiles>,
+    delta_sizes: Option<SizeQuantiles>,
     /// Content that each page holds; present only if silent writes or deltas need it.
-    current: Option<PageValues>,
+    current_contents: Option<PageValues>,
 }
 
 impl ContentModel {
@@ -328,38 +328,39 @@ impl ContentModel {
             ContentSource::Reverts { share, .. } => (share, 0),
             _ => (0.0, 0),
         };
-        let ranks = match spec.source {
+        let rank_distribution = match spec.source {
             ContentSource::Zipf { a, contents } => Zipf::new(contents, a),
             ContentSource::Duplicates { theta, .. } => Zipf::new(1, theta),
             ContentSource::Unique | ContentSource::Same | ContentSource::Reverts { .. } => Zipf::new(1, 0.0),
         };
         Self {
             spec: *spec,
-            seed: mix_bits(seed ^ GOLDEN),
-            writes: 0,
-            made: 0,
-            repeats: EventProbability::new(share),
-            silent: EventProbability::new(spec.silent_share),
+            seed: mix_bits(seed ^ GOLDEN_RATIO_64),
+            written_pages: 0,
+            created_contents: 0,
+            repeat_probability: EventProbability::new(share),
+            silent_probability: EventProbability::new(spec.silent_share),
             versions_back: 0,
-            versions: PageValues::default(),
-            pool: Vec::with_capacity(pool),
-            ranks,
-            compressed: spec.compress_ratio.map(Sizes::new),
-            delta: spec.delta_ratio.map(Sizes::new),
-            current: (spec.silent_share > 0.0 || spec.delta_ratio.is_some()).then(PageValues::default),
+            page_versions: PageValues::default(),
+            duplicate_pool: Vec::with_capacity(pool),
+            rank_distribution,
+            compressed_sizes: spec.compress_ratio.map(SizeQuantiles::new),
+            delta_sizes: spec.delta_ratio.map(SizeQuantiles::new),
+            current_contents: (spec.silent_share > 0.0 || spec.delta_ratio.is_some())
+                .then(PageValues::default),
         }
     }
 
     /// Adds content to a write that has none, and records what other requests do to the content of their pages. Has to
     /// be called for all requests in their order.
     #[inline]
-    pub fn complete_request(&mut self, request: &mut Request) {
+    pub fn fill_request_content(&mut self, request: &mut Request) {
         match request.op {
             Op::Write if request.content.is_empty() && request.payload.is_empty() => {
                 self.describe_pages(request.pages(), &mut request.content);
             }
-            Op::Trim | Op::Zero => self.trim(request.whole_pages()),
-            Op::Remap(mode) => self.remap(request.pages(), request.source_pages(), mode),
+            Op::Trim | Op::Zero => self.record_trim(request.whole_pages()),
+            Op::Remap(mode) => self.record_remap(request.pages(), request.source_pages(), mode),
             _ => {}
         }
     }
@@ -369,35 +370,37 @@ impl ContentModel {
     #[inline]
     pub fn describe_pages(&mut self, pages: Range<u64>, into: &mut Vec<Descriptor>) {
         if let ContentSource::Reverts { depth, .. } = self.spec.source {
-            let mut rng = SplitMix64::seed_from_u64(mix_bits(!self.seed ^ self.writes.wrapping_mul(GOLDEN)));
-            let goes_back = self.repeats.is_drawn(&mut rng);
+            let mut rng = SplitMix64::seed_from_u64(mix_bits(
+                !self.seed ^ self.written_pages.wrapping_mul(GOLDEN_RATIO_64),
+            ));
+            let goes_back = self.repeat_probability.is_drawn(&mut rng);
             self.versions_back = if goes_back { (1 + rng.next_u64().trailing_zeros()).min(depth) } else { 0 };
         }
         for page in pages {
-            into.push(self.write(page));
+            into.push(self.describe_write(page));
         }
     }
 
     /// Prefetches the content model's entries of these pages, which are to be written, so that the cache misses
     /// overlap. Changes nothing.
     pub fn prefetch(&self, pages: impl Iterator<Item = u64>) {
-        let Some(current) = &self.current else { return };
+        let Some(current) = &self.current_contents else { return };
         std::hint::black_box(
             pages.filter_map(|page| current.get(page)).fold(0, |sum, content| sum ^ content),
         );
     }
 
     /// Records that these pages hold no content (trim), so that their next write is no overwrite.
-    pub fn trim(&mut self, pages: Range<u64>) {
-        if let Some(current) = &mut self.current {
+    pub fn record_trim(&mut self, pages: Range<u64>) {
+        if let Some(current) = &mut self.current_contents {
             pages.for_each(|page| current.clear(page));
         }
     }
 
     /// Records a remap in the content model: the pages of `target` hold what the pages of `source` held before. A
     /// relocation leaves the source pages empty.
-    pub fn remap(&mut self, target: Range<u64>, source: Range<u64>, mode: RemapMode) {
-        let Some(current) = &mut self.current else { return };
+    pub fn record_remap(&mut self, target: Range<u64>, source: Range<u64>, mode: RemapMode) {
+        let Some(current) = &mut self.current_contents else { return };
         if target == source {
             return;
         }
@@ -418,7 +421,7 @@ impl ContentModel {
         let spec = &self.spec;
         let mut parts = vec![spec.source.describe()];
         if spec.silent_share > 0.0 {
-            parts.push(format!("{} of overwrites change nothing", percent(spec.silent_share)));
+            parts.push(format!("{} of overwrites change nothing", percent_text(spec.silent_share)));
         }
         if let Some(SizeRatio { mean, sigma }) = spec.compress_ratio {
             let per = if spec.chunk_pages > 1 {
@@ -426,41 +429,50 @@ impl ContentModel {
             } else {
                 "page".into()
             };
-            parts.push(format!("compressed to {} (sigma {} per {per})", percent(mean), percent(sigma)));
+            parts.push(format!(
+                "compressed to {} (sigma {} per {per})",
+                percent_text(mean),
+                percent_text(sigma)
+            ));
         }
         if let Some(SizeRatio { mean, sigma }) = spec.delta_ratio {
-            parts.push(format!("differences of {} of a page (sigma {})", percent(mean), percent(sigma)));
+            parts.push(format!(
+                "differences of {} of a page (sigma {})",
+                percent_text(mean),
+                percent_text(sigma)
+            ));
         }
         format!("content is synthetic: {}", parts.join("; "))
     }
 
-    fn write(&mut self, page: u64) -> Descriptor {
-        let mut rng = SplitMix64::seed_from_u64(mix_bits(self.seed ^ self.writes.wrapping_mul(GOLDEN)));
-        self.writes += 1;
-        let old = self.current.as_ref().and_then(|current| current.get(page));
+    fn describe_write(&mut self, page: u64) -> Descriptor {
+        let mut rng =
+            SplitMix64::seed_from_u64(mix_bits(self.seed ^ self.written_pages.wrapping_mul(GOLDEN_RATIO_64)));
+        self.written_pages += 1;
+        let old = self.current_contents.as_ref().and_then(|current| current.get(page));
         let new = match old {
-            Some(old) if self.silent.is_drawn(&mut rng) => old,
-            _ => self.choose(page, &mut rng),
+            Some(old) if self.silent_probability.is_drawn(&mut rng) => old,
+            _ => self.choose_content(page, &mut rng),
         };
-        if let Some(current) = &mut self.current {
+        if let Some(current) = &mut self.current_contents {
             current.set(page, new);
         }
         self.descriptor(new, old)
     }
 
-    fn choose(&mut self, page: u64, rng: &mut SplitMix64) -> u64 {
+    fn choose_content(&mut self, page: u64, rng: &mut SplitMix64) -> u64 {
         match self.spec.source {
-            ContentSource::Unique => self.make(page),
+            ContentSource::Unique => self.create_content(page),
             ContentSource::Same => self.fingerprint(0, self.seed),
             ContentSource::Zipf { .. } => {
-                let rank = self.ranks.draw(rng);
+                let rank = self.rank_distribution.draw(rng);
                 self.fingerprint(rank, rank)
             }
             ContentSource::Duplicates { .. } => {
-                if !self.pool.is_empty() && self.repeats.is_drawn(rng) {
-                    return self.pool[self.ranks.draw(rng) as usize - 1];
+                if !self.duplicate_pool.is_empty() && self.repeat_probability.is_drawn(rng) {
+                    return self.duplicate_pool[self.rank_distribution.draw(rng) as usize - 1];
                 }
-                let new = self.make(page);
+                let new = self.create_content(page);
                 self.add_to_pool(new);
                 new
             }
@@ -471,20 +483,20 @@ impl ContentModel {
     /// Returns the content of the version that the current request writes to `page`: an earlier one, or a new one if
     /// the page has no version that old.
     fn earlier_version(&mut self, page: u64) -> u64 {
-        let known = self.versions.get(page).unwrap_or(0);
+        let known = self.page_versions.get(page).unwrap_or(0);
         let (made, held) = (known >> 32, known & u64::from(u32::MAX));
         let older = held.saturating_sub(u64::from(self.versions_back));
         let is_new = self.versions_back == 0 || older == 0;
         let (made, held) = if is_new { (made + 1, made + 1) } else { (made, older) };
-        self.versions.set(page, made << 32 | held);
+        self.page_versions.set(page, made << 32 | held);
         let number = page << VERSION_BITS | held & ((1 << VERSION_BITS) - 1);
-        self.fingerprint(number & NUMBER_MASK, number)
+        self.fingerprint(number & CONTENT_NUMBER_MASK, number)
     }
 
     /// Returns the fingerprint of a content that was never written before.
-    fn make(&mut self, page: u64) -> u64 {
-        let number = self.made;
-        self.made += 1;
+    fn create_content(&mut self, page: u64) -> u64 {
+        let number = self.created_contents;
+        self.created_contents += 1;
         let chunk = u64::from(self.spec.chunk_pages);
         self.fingerprint(number, if chunk > 1 { page / chunk } else { number })
     }
@@ -494,13 +506,13 @@ impl ContentModel {
     /// most 27 times.
     fn add_to_pool(&mut self, content: u64) {
         let ContentSource::Duplicates { theta, pool, .. } = self.spec.source else { return };
-        let len = self.pool.len() as u64 + 1;
+        let len = self.duplicate_pool.len() as u64 + 1;
         if len > pool {
             return;
         }
-        self.pool.push(content);
+        self.duplicate_pool.push(content);
         if len.is_power_of_two() || len == pool {
-            self.ranks = Zipf::new(len, theta);
+            self.rank_distribution = Zipf::new(len, theta);
         }
     }
 
@@ -508,19 +520,20 @@ impl ContentModel {
     /// which is that of the zero page.
     #[inline]
     fn fingerprint(&self, number: u64, class: u64) -> u64 {
-        let class = mix_bits(self.seed ^ class.wrapping_add(1).wrapping_mul(GOLDEN)) >> NUMBER_BITS;
-        ((class << NUMBER_BITS) | permute_number(number ^ (self.seed & NUMBER_MASK))).max(1)
+        let class =
+            mix_bits(self.seed ^ class.wrapping_add(1).wrapping_mul(GOLDEN_RATIO_64)) >> CONTENT_NUMBER_BITS;
+        ((class << CONTENT_NUMBER_BITS) | permute_number(number ^ (self.seed & CONTENT_NUMBER_MASK))).max(1)
     }
 
     #[inline]
     fn descriptor(&self, new: u64, old: Option<u64>) -> Descriptor {
         let mut descriptor = Descriptor::of_fingerprint(Fingerprint(new));
-        if let Some(sizes) = &self.compressed {
-            descriptor.compressed_bytes = sizes.of(new);
+        if let Some(sizes) = &self.compressed_sizes {
+            descriptor.compressed_bytes = sizes.size_bytes_of(new);
         }
-        if let (Some(sizes), Some(old)) = (&self.delta, old) {
+        if let (Some(sizes), Some(old)) = (&self.delta_sizes, old) {
             descriptor.delta_bytes =
-                if new == old { 0 } else { sizes.of(mix_bits(new ^ old.rotate_left(32))) };
+                if new == old { 0 } else { sizes.size_bytes_of(mix_bits(new ^ old.rotate_left(32))) };
         }
         descriptor
     }
@@ -529,36 +542,37 @@ impl ContentModel {
 /// Maps 52-bit numbers one to one to 52-bit numbers, by shifts and odd multiplications, each of which can be inverted.
 #[inline]
 fn permute_number(number: u64) -> u64 {
-    let mut x = number & NUMBER_MASK;
+    let mut x = number & CONTENT_NUMBER_MASK;
     x ^= x >> 27;
-    x = x.wrapping_mul(0xbf58_476d_1ce4_e5b9) & NUMBER_MASK;
+    x = x.wrapping_mul(0xbf58_476d_1ce4_e5b9) & CONTENT_NUMBER_MASK;
     x ^= x >> 25;
-    x = x.wrapping_mul(0x94d0_49bb_1331_11eb) & NUMBER_MASK;
+    x = x.wrapping_mul(0x94d0_49bb_1331_11eb) & CONTENT_NUMBER_MASK;
     x ^ (x >> 26)
 }
 
 /// Table of sizes in bytes (of compressed pages, or of deltas) at the 4096 midpoint quantiles of a clipped Gaussian.
 #[derive(Clone, Debug)]
-struct Sizes(Box<[u16]>);
+struct SizeQuantiles(Box<[u16]>);
 
-impl Sizes {
+impl SizeQuantiles {
     fn new(ratio: SizeRatio) -> Self {
-        let classes = 1u32 << CLASS_BITS;
-        let size = |class| page_share(ratio, normal_quantile((f64::from(class) + 0.5) / f64::from(classes)));
+        let classes = 1u32 << SIZE_CLASS_BITS;
+        let size =
+            |class| clipped_size_bytes(ratio, normal_quantile((f64::from(class) + 0.5) / f64::from(classes)));
         Self((0..classes).map(size).collect())
     }
 
     /// Returns the size in bytes (of a compressed page, or of a delta) that the upper 12 bits of a fingerprint or hash
     /// select.
     #[inline]
-    fn of(&self, bits: u64) -> u16 {
-        self.0[(bits >> NUMBER_BITS) as usize]
+    fn size_bytes_of(&self, bits: u64) -> u16 {
+        self.0[(bits >> CONTENT_NUMBER_BITS) as usize]
     }
 }
 
 #[expect(clippy::cast_sign_loss, reason = "the ratio is at least 0.01")]
-fn page_share(ratio: SizeRatio, deviations: f64) -> u16 {
-    let share = (ratio.mean + ratio.sigma * deviations).clamp(SMALLEST_RATIO, 1.0);
+fn clipped_size_bytes(ratio: SizeRatio, deviations: f64) -> u16 {
+    let share = (ratio.mean + ratio.sigma * deviations).clamp(MIN_SIZE_RATIO, 1.0);
     (share * PAGE_BYTES as f64).round() as u16
 }
 

@@ -47,7 +47,7 @@ impl Cell {
     fn to_csv(&self) -> String {
         match self {
             Self::Empty => String::new(),
-            Self::Text(text) => quoted(text),
+            Self::Text(text) => csv_field(text),
             Self::Whole(value) => value.to_string(),
             Self::Real(value) => value.to_string(),
             Self::Flag(value) => value.to_string(),
@@ -56,7 +56,7 @@ impl Cell {
 }
 
 /// Returns a text as a CSV field: in quotes if it contains a comma, a quote or a line break.
-fn quoted(text: &str) -> String {
+fn csv_field(text: &str) -> String {
     if text.contains([',', '"', '\n']) {
         format!("\"{}\"", text.replace('"', "\"\""))
     } else {
@@ -164,7 +164,7 @@ impl DataTable {
     /// Returns the table as CSV: a line of titles, then one line per row.
     pub fn to_csv(&self) -> String {
         let line = |fields: Vec<String>| fields.join(",") + "\n";
-        let titles = line(self.columns.iter().map(|column| quoted(&column.title)).collect());
+        let titles = line(self.columns.iter().map(|column| csv_field(&column.title)).collect());
         let rows = self.rows.iter().map(|row| line(row.iter().map(Cell::to_csv).collect()));
         titles + &rows.collect::<String>()
     }
@@ -174,7 +174,7 @@ impl DataTable {
 mod tests {
     use super::*;
 
-    fn table() -> DataTable {
+    fn example_table() -> DataTable {
         DataTable::new(vec![
             DataColumn::new("trace", CellKind::Text),
             DataColumn::new("erases", CellKind::Whole),
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn csv_of_a_data_table_quotes_texts_and_leaves_empty_cells_empty() {
-        let mut table = table();
+        let mut table = example_table();
         table.push(vec!["a, \"b\"".into(), u64::MAX.into(), 0.1.into(), true.into()]);
         table.push(vec!["".into(), None::<u64>.into(), Some(3.0).into(), Cell::Empty]);
         assert_eq!(
@@ -197,12 +197,12 @@ mod tests {
     #[test]
     #[should_panic(expected = "erases is a column of Whole, not of Real(1.0)")]
     fn a_data_table_column_refuses_values_of_another_kind() {
-        table().push(vec![Cell::Empty, 1.0.into(), Cell::Empty, Cell::Empty]);
+        example_table().push(vec![Cell::Empty, 1.0.into(), Cell::Empty, Cell::Empty]);
     }
 
     #[test]
     #[should_panic(expected = "a cell in every column")]
     fn a_data_table_refuses_rows_without_a_cell_per_column() {
-        table().push(vec!["a".into()]);
+        example_table().push(vec!["a".into()]);
     }
 }

@@ -20,7 +20,7 @@ use crate::page::embedded_record;
 use crate::report::aligned_text;
 
 /// Names of fields that describe what was run, at any depth of the record; all other fields are results.
-const CAUSES: [&str; 12] = [
+const CAUSE_FIELDS: [&str; 12] = [
     "config",
     "design",
     "device",
@@ -41,7 +41,7 @@ const IGNORED_FIELDS: [&str; 5] =
 /// because they are samples over time and not lives or subsets.
 const MAX_COMPARED_ENTRIES: usize = 64;
 /// Names of the lists of records in the files that `replay` and `compare`, `life`, `ablate` and `profile` write.
-const LISTS: [&str; 4] = ["runs", "drives", "ablations", "profiles"];
+const RECORD_LISTS: [&str; 4] = ["runs", "drives", "ablations", "profiles"];
 
 /// Why two result files cannot be compared.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -75,7 +75,7 @@ pub enum DiffError {
 /// The records of one result file.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ResultFile {
-    list: &'static str,
+    list_name: &'static str,
     records: Vec<Map<String, Value>>,
 }
 
@@ -87,14 +87,14 @@ impl ResultFile {
     pub fn parse(file: &str, text: &str) -> Result<Self, DiffError> {
         let mut value: Map<String, Value> = serde_json::from_str(embedded_record(text).unwrap_or(text))
             .map_err(|error| DiffError::NotJson { file: file.to_owned(), message: error.to_string() })?;
-        let found = LISTS.into_iter().find_map(|list| match value.remove(list)? {
+        let found = RECORD_LISTS.into_iter().find_map(|list| match value.remove(list)? {
             Value::Array(records) => {
                 Some((list, records.into_iter().map(as_object).collect::<Option<Vec<_>>>()?))
             }
             _ => None,
         });
         let (list, records) = found.ok_or_else(|| DiffError::NoRecords { file: file.to_owned() })?;
-        Ok(Self { list, records })
+        Ok(Self { list_name: list, records })
     }
 }
 
@@ -146,13 +146,13 @@ impl Diff {
     /// # Errors
     /// [`DiffError::DifferentKinds`] if the files contain results of different kinds.
     pub fn of_files(a: ResultFile, b: ResultFile, within: f64) -> Result<Self, DiffError> {
-        if a.list != b.list {
-            return Err(DiffError::DifferentKinds { a: a.list, b: b.list });
+        if a.list_name != b.list_name {
+            return Err(DiffError::DifferentKinds { a: a.list_name, b: b.list_name });
         }
         let mut of_b: Vec<_> = b.records.into_iter().map(Some).collect();
         let same_title = |record: &Map<String, Value>, of_b: &mut Vec<Option<Map<String, Value>>>| {
             of_b.iter_mut()
-                .find(|other| other.as_ref().is_some_and(|other| title(other) == title(record)))
+                .find(|other| other.as_ref().is_some_and(|other| record_title(other) == record_title(record)))
                 .and_then(Option::take)
         };
         let of_a: Vec<_> =
@@ -161,11 +161,11 @@ impl Diff {
         let mut diff = Self { pairs: Vec::new(), only_a: Vec::new(), only_b: Vec::new() };
         for (partner, record) in of_a {
             match partner.or_else(|| rest.next()) {
-                Some(partner) => diff.pairs.push(RunPair::of(&record, &partner, within)),
-                None => diff.only_a.push(title(&record)),
+                Some(partner) => diff.pairs.push(RunPair::of_records(&record, &partner, within)),
+                None => diff.only_a.push(record_title(&record)),
             }
         }
-        diff.only_b.extend(rest.map(|record| title(&record)));
+        diff.only_b.extend(rest.map(|record| record_title(&record)));
         Ok(diff)
     }
 
@@ -188,15 +188,15 @@ impl Diff {
 }
 
 impl RunPair {
-    fn of(a: &Map<String, Value>, b: &Map<String, Value>, within: f64) -> Self {
-        let (of_a, of_b) = (title(a), title(b));
+    fn of_records(a: &Map<String, Value>, b: &Map<String, Value>, within: f64) -> Self {
+        let (of_a, of_b) = (record_title(a), record_title(b));
         let title = if of_a == of_b { of_a } else { format!("{of_a} | {of_b}") };
-        let (a, b) = (flat(a), flat(b));
+        let (a, b) = (flat_fields(a), flat_fields(b));
         let fields = a.keys().chain(b.keys()).filter(|field| !is_origin(field));
         let fields: BTreeSet<&String> = fields.collect();
         let differences = fields.into_iter().filter_map(|field| {
             let (of_a, of_b) = (a.get(field), b.get(field));
-            let differs = !is_same(of_a, of_b, within);
+            let differs = !are_equal_within(of_a, of_b, within);
             differs.then(|| Difference {
                 field: field.clone(),
                 a: of_a.cloned(),
@@ -204,7 +204,7 @@ impl RunPair {
                 origins: [&a, &b].map(|fields| origin_of(field, fields)),
             })
         });
-        let (causes, results) = differences.partition(|difference| is_cause(&difference.field));
+        let (causes, results) = differences.partition(|difference| is_cause_field(&difference.field));
         Self { title, causes, results }
     }
 
@@ -230,15 +230,15 @@ impl Difference {
     pub(crate) fn table_row(&self) -> Vec<String> {
         let text = |value: &Option<Value>, origin: &Option<String>| {
             let origin = origin.as_ref().map(|origin| format!(" ({origin})"));
-            text_of(value.as_ref()) + &origin.unwrap_or_default()
+            value_text(value.as_ref()) + &origin.unwrap_or_default()
         };
         let [of_a, of_b] = &self.origins;
-        vec![format!("  {}", self.field), text(&self.a, of_a), text(&self.b, of_b), self.ratio()]
+        vec![format!("  {}", self.field), text(&self.a, of_a), text(&self.b, of_b), self.ratio_text()]
     }
 
     /// Returns the ratio of the field's value in the second file to that in the first; empty if a value is not a
     /// number, or if the first is 0.
-    fn ratio(&self) -> String {
+    fn ratio_text(&self) -> String {
         let number = |value: &Option<Value>| value.as_ref().and_then(Value::as_f64);
         match (number(&self.a), number(&self.b)) {
             (Some(a), Some(b)) if a != 0.0 => format!("{:.4}", b / a),
@@ -249,7 +249,7 @@ impl Difference {
 
 /// Returns the text of a table cell: short texts unchanged, numbers with six significant digits, and of a list its
 /// length.
-fn text_of(value: Option<&Value>) -> String {
+fn value_text(value: Option<&Value>) -> String {
     const LONGEST: usize = 24;
     match value {
         None | Some(Value::Null) => "-".to_owned(),
@@ -273,7 +273,7 @@ fn six_digits(number: f64) -> String {
     format!("{number:.5e}").parse::<f64>().expect("a number was printed").to_string()
 }
 
-fn is_same(a: Option<&Value>, b: Option<&Value>, within: f64) -> bool {
+fn are_equal_within(a: Option<&Value>, b: Option<&Value>, within: f64) -> bool {
     let number = |value: Option<&Value>| value.and_then(Value::as_f64);
     match (number(a), number(b)) {
         (Some(a), Some(b)) => (a - b).abs() <= within * a.abs().max(b.abs()),
@@ -281,16 +281,16 @@ fn is_same(a: Option<&Value>, b: Option<&Value>, within: f64) -> bool {
     }
 }
 
-fn is_cause(field: &str) -> bool {
-    field.split('.').any(|name| CAUSES.contains(&name))
+fn is_cause_field(field: &str) -> bool {
+    field.split('.').any(|name| CAUSE_FIELDS.contains(&name))
 }
 
 /// Name of the field beside `config` that says where its values come from.
-const ORIGINS: &str = "origins.";
+const ORIGINS_PREFIX: &str = "origins.";
 
 /// Whether a field holds the origin of a setting's value (default, file, preset and so on).
 fn is_origin(field: &str) -> bool {
-    field.starts_with(ORIGINS) || field.contains(&format!(".{ORIGINS}"))
+    field.starts_with(ORIGINS_PREFIX) || field.contains(&format!(".{ORIGINS_PREFIX}"))
 }
 
 /// Returns the origin of a setting's value from its record; `None` for other fields, and if the record does not contain
@@ -298,32 +298,32 @@ fn is_origin(field: &str) -> bool {
 fn origin_of(field: &str, fields: &BTreeMap<String, Value>) -> Option<String> {
     let at = if field.starts_with("config.") { 0 } else { field.find(".config.")? + 1 };
     let (before, key) = (&field[..at], &field[at + "config.".len()..]);
-    let text = |name: &str| fields.get(&format!("{before}{ORIGINS}{key}.{name}"))?.as_str();
+    let text = |name: &str| fields.get(&format!("{before}{ORIGINS_PREFIX}{key}.{name}"))?.as_str();
     if let Some(source) = text("source").and_then(|source| serde_json::from_value(source.into()).ok()) {
         return Some(Origin { source, place: text("place").map(str::to_owned) }.to_string());
     }
-    let says = fields.keys().any(|field| field.starts_with(&format!("{before}{ORIGINS}")));
+    let says = fields.keys().any(|field| field.starts_with(&format!("{before}{ORIGINS_PREFIX}")));
     (says && fields.contains_key(field)).then(|| "default".to_owned())
 }
 
 /// Returns all fields of a record, by name. Fields of inner records have names with dots, and fields of records in
 /// short lists also contain the record's number in the list.
-fn flat(record: &Map<String, Value>) -> BTreeMap<String, Value> {
+fn flat_fields(record: &Map<String, Value>) -> BTreeMap<String, Value> {
     let mut fields = BTreeMap::new();
-    flatten("", record, &mut fields);
+    add_flat_fields("", record, &mut fields);
     fields
 }
 
-fn flatten(prefix: &str, record: &Map<String, Value>, fields: &mut BTreeMap<String, Value>) {
+fn add_flat_fields(prefix: &str, record: &Map<String, Value>, fields: &mut BTreeMap<String, Value>) {
     for (name, value) in record.iter().filter(|(name, _)| !IGNORED_FIELDS.contains(&name.as_str())) {
         let field = format!("{prefix}{name}");
         match value {
-            Value::Object(inner) => flatten(&format!("{field}."), inner, fields),
+            Value::Object(inner) => add_flat_fields(&format!("{field}."), inner, fields),
             Value::Array(entries)
                 if entries.len() <= MAX_COMPARED_ENTRIES && entries.iter().all(Value::is_object) =>
             {
                 let records = entries.iter().filter_map(Value::as_object).enumerate();
-                records.for_each(|(k, inner)| flatten(&format!("{field}.{k}."), inner, fields));
+                records.for_each(|(k, inner)| add_flat_fields(&format!("{field}.{k}."), inner, fields));
             }
             value => {
                 fields.insert(field, value.clone());
@@ -333,7 +333,7 @@ fn flatten(prefix: &str, record: &Map<String, Value>, fields: &mut BTreeMap<Stri
 }
 
 /// Returns the title of a record of a run: its design, variant and input.
-fn title(record: &Map<String, Value>) -> String {
+fn record_title(record: &Map<String, Value>) -> String {
     let text = |field: &str| record.get(field).and_then(Value::as_str).filter(|text| !text.is_empty());
     let trace = record.get("trace").and_then(|trace| trace.get("path")).and_then(Value::as_str);
     let parts: Vec<&str> = [text("design"), text("variant"), trace.or_else(|| text("path")), text("input")]
@@ -347,21 +347,21 @@ fn title(record: &Map<String, Value>) -> String {
 mod tests {
     use super::*;
 
-    fn results(text: &str) -> ResultFile {
+    fn parse_results(text: &str) -> ResultFile {
         ResultFile::parse("x.json", text).expect("a result")
     }
 
-    fn diff(a: &str, b: &str, within: f64) -> Diff {
-        Diff::of_files(results(a), results(b), within).expect("of one kind")
+    fn diff_of_texts(a: &str, b: &str, within: f64) -> Diff {
+        Diff::of_files(parse_results(a), parse_results(b), within).expect("of one kind")
     }
 
-    const RUN: &str = r#"{"runs": [{"design": "dftl", "config": {"gc": {"low": 2}}, "programs": 100, "cpu_seconds": 1.5}]}"#;
+    const RUN_JSON: &str = r#"{"runs": [{"design": "dftl", "config": {"gc": {"low": 2}}, "programs": 100, "cpu_seconds": 1.5}]}"#;
 
     #[test]
     fn diff_ignores_times_and_memory_of_the_machine() {
-        assert!(diff(RUN, RUN, 0.0).is_empty());
-        let slower = RUN.replace("1.5", "9.5");
-        let same = diff(RUN, &slower, 0.0);
+        assert!(diff_of_texts(RUN_JSON, RUN_JSON, 0.0).is_empty());
+        let slower = RUN_JSON.replace("1.5", "9.5");
+        let same = diff_of_texts(RUN_JSON, &slower, 0.0);
         assert!(same.is_empty());
         assert_eq!(same.to_table(), "dftl: no difference\n\n");
     }
@@ -370,8 +370,9 @@ mod tests {
     fn diff_of_lives_compares_them_one_by_one_without_machine_times() {
         let drive =
             r#"{"drives": [{"design": "dftl", "lives": [{"seed": 1, "end": "full", "cpu_seconds": 1.5}]}]}"#;
-        assert!(diff(drive, &drive.replace("1.5", "9.5"), 0.0).is_empty());
-        let found = diff(drive, &drive.replace("full", "worn").replace("\"seed\": 1", "\"seed\": 2"), 0.0);
+        assert!(diff_of_texts(drive, &drive.replace("1.5", "9.5"), 0.0).is_empty());
+        let found =
+            diff_of_texts(drive, &drive.replace("full", "worn").replace("\"seed\": 1", "\"seed\": 2"), 0.0);
         let names =
             |differences: &[Difference]| differences.iter().map(|one| one.field.clone()).collect::<Vec<_>>();
         assert_eq!(names(&found.pairs[0].causes), ["lives.0.seed"]);
@@ -380,12 +381,12 @@ mod tests {
 
     #[test]
     fn diff_lists_settings_apart_from_results() {
-        let other = RUN.replace("\"low\": 2", "\"low\": 4").replace("100", "150");
-        let found = diff(RUN, &other, 0.0);
+        let other = RUN_JSON.replace("\"low\": 2", "\"low\": 4").replace("100", "150");
+        let found = diff_of_texts(RUN_JSON, &other, 0.0);
         let [pair] = &found.pairs[..] else { panic!("one pair") };
         assert_eq!(pair.causes[0].field, "config.gc.low");
         assert_eq!(
-            (pair.results[0].field.as_str(), pair.results[0].ratio().as_str()),
+            (pair.results[0].field.as_str(), pair.results[0].ratio_text().as_str()),
             ("programs", "1.5000")
         );
         assert_eq!((pair.causes.len(), pair.results.len()), (1, 1));
@@ -393,9 +394,9 @@ mod tests {
 
     #[test]
     fn diff_ignores_differences_within_the_given_tolerance() {
-        let other = RUN.replace("100", "101");
-        assert!(!diff(RUN, &other, 0.0).is_empty());
-        assert!(diff(RUN, &other, 0.01).is_empty());
+        let other = RUN_JSON.replace("100", "101");
+        assert!(!diff_of_texts(RUN_JSON, &other, 0.0).is_empty());
+        assert!(diff_of_texts(RUN_JSON, &other, 0.01).is_empty());
     }
 
     #[test]
@@ -405,38 +406,41 @@ mod tests {
                 designs.iter().map(|design| format!(r#"{{"design": "{design}"}}"#)).collect();
             format!(r#"{{"runs": [{}]}}"#, runs.join(","))
         };
-        let found = diff(&of(&["a", "b", "c"]), &of(&["b", "x", "a"]), 0.0);
+        let found = diff_of_texts(&of(&["a", "b", "c"]), &of(&["b", "x", "a"]), 0.0);
         let titles: Vec<&str> = found.pairs.iter().map(|pair| pair.title.as_str()).collect();
         assert_eq!(titles, ["a", "b", "c | x"]);
-        let found = diff(&of(&["a"]), &of(&["a", "b"]), 0.0);
+        let found = diff_of_texts(&of(&["a"]), &of(&["a", "b"]), 0.0);
         assert_eq!((found.only_a.len(), found.only_b), (0, vec!["b".to_owned()]));
     }
 
     #[test]
     fn diff_treats_a_missing_field_as_null() {
-        let null = RUN.replace("\"programs\": 100", "\"programs\": null");
-        let without = RUN.replace("\"programs\": 100, ", "");
-        assert!(diff(&null, &without, 0.0).is_empty());
-        assert_eq!(diff(RUN, &without, 0.0).pairs[0].results[0].b, None);
+        let null = RUN_JSON.replace("\"programs\": 100", "\"programs\": null");
+        let without = RUN_JSON.replace("\"programs\": 100, ", "");
+        assert!(diff_of_texts(&null, &without, 0.0).is_empty());
+        assert_eq!(diff_of_texts(RUN_JSON, &without, 0.0).pairs[0].results[0].b, None);
     }
 
     #[test]
-    fn diff_refuses_a_file_that_is_no_result_by_name() {
+    fn diff_error_names_the_file_that_is_no_result() {
         let refused = |text| ResultFile::parse("y.json", text).expect_err("no result").to_string();
         assert!(refused("{").starts_with("y.json: not JSON"));
         assert!(refused("{}").starts_with("y.json: no list of runs"));
         assert!(refused(r#"{"runs": 3}"#).starts_with("y.json: no list of runs"));
-        let lives = results(r#"{"drives": []}"#);
-        assert!(matches!(Diff::of_files(results(RUN), lives, 0.0), Err(DiffError::DifferentKinds { .. })));
+        let lives = parse_results(r#"{"drives": []}"#);
+        assert!(matches!(
+            Diff::of_files(parse_results(RUN_JSON), lives, 0.0),
+            Err(DiffError::DifferentKinds { .. })
+        ));
     }
 
     #[test]
     fn diff_prints_numbers_with_six_digits() {
-        let text = |number: f64| text_of(Some(&Value::from(number)));
+        let text = |number: f64| value_text(Some(&Value::from(number)));
         assert_eq!(
             [text(1.534_039_21), text(0.000_012_345_678), text(1e9)],
             ["1.53404", "0.0000123457", "1000000000"]
         );
-        assert_eq!(text_of(Some(&Value::from(457_248_u64))), "457248");
+        assert_eq!(value_text(Some(&Value::from(457_248_u64))), "457248");
     }
 }

@@ -110,18 +110,18 @@ impl Input {
         // Only traces have their touched pages numbered densely.
         let mut builder = matches!(self, Self::Trace { .. }).then(FootprintBuilder::default);
         if let Some(aging) = aged_by {
-            survey.add(aging, builder.as_mut())?;
+            survey.add_input(aging, builder.as_mut())?;
             survey.aging_requests = std::mem::take(&mut survey.requests);
             survey.lacks_content = false;
-            (survey.is_timed, survey.first_ns) = (false, None);
+            (survey.is_timed, survey.first_request_ns) = (false, None);
         }
         match self {
             Self::Workload(spec) => survey.count_workload(spec),
             Self::Host(_) => {
-                survey.add(self, None)?;
+                survey.add_input(self, None)?;
                 survey.footprint_pages = survey.end_bytes.div_ceil(wearwell_trace::PAGE_BYTES);
             }
-            Self::Trace { .. } => survey.add(self, builder.as_mut())?,
+            Self::Trace { .. } => survey.add_input(self, builder.as_mut())?,
         }
         if let Some(builder) = builder {
             let footprint = builder.into_footprint()?;
@@ -135,17 +135,17 @@ impl Input {
 /// Totals of a host model's requests: their number, end and times. They depend on the specification alone, but
 /// computing them takes a pass over all requests.
 #[derive(Clone, Copy, Debug)]
-struct Extent {
+struct RequestTotals {
     requests: u64,
     end_bytes: u64,
     is_timed: bool,
 }
 
-impl Extent {
+impl RequestTotals {
     /// Returns the totals of the requests that this specification generates; a process computes them once per
     /// specification and then reuses them.
-    fn of(spec: &hosts::HostModelSpec) -> Self {
-        static KNOWN: Mutex<BTreeMap<String, Extent>> = Mutex::new(BTreeMap::new());
+    fn of_host_model(spec: &hosts::HostModelSpec) -> Self {
+        static KNOWN: Mutex<BTreeMap<String, RequestTotals>> = Mutex::new(BTreeMap::new());
         let name = spec.to_string();
         if let Some(extent) = KNOWN.lock().unwrap_or_else(PoisonError::into_inner).get(&name) {
             return *extent;
@@ -154,7 +154,7 @@ impl Extent {
         let mut generator = hosts::HostGenerator::new(spec);
         let mut request = Request::default();
         while generator.next_request(&mut request) {
-            survey.count(&request);
+            survey.count_request(&request);
         }
         let extent =
             Self { requests: survey.requests, end_bytes: survey.end_bytes, is_timed: survey.is_timed };
@@ -216,7 +216,7 @@ pub struct InputSurvey {
     /// End of the highest byte range that the input touches, trims included, in bytes.
     pub end_bytes: u64,
     /// Whether the requests of the input concern more than one device number.
-    pub several_devices: bool,
+    pub has_several_devices: bool,
     /// Whether at least one write of the input brings no content.
     pub lacks_content: bool,
     /// Whether at least two requests of the input have different times.
@@ -224,13 +224,13 @@ pub struct InputSurvey {
     /// Number of requests of a trace whose time is before that of the preceding request.
     pub unsorted_times: u64,
     /// Time of the first request of the input, nanoseconds.
-    first_ns: Option<u64>,
+    first_request_ns: Option<u64>,
     /// Time of the last request of the input, nanoseconds.
-    before_ns: u64,
+    last_request_ns: u64,
     /// Table that maps the pages touched by a trace to dense page numbers; for traces only.
     pub footprint: Option<Arc<Footprint>>,
     /// Device number of the last request of the input.
-    device: Option<u32>,
+    last_device: Option<u32>,
 }
 
 impl InputSurvey {
@@ -243,20 +243,20 @@ impl InputSurvey {
     }
 
     /// Adds the extent of `input` to this extent; if `builder` is given, also the pages that the input touches.
-    fn add(&mut self, input: &Input, builder: Option<&mut FootprintBuilder>) -> Result<(), TraceError> {
+    fn add_input(&mut self, input: &Input, builder: Option<&mut FootprintBuilder>) -> Result<(), TraceError> {
         match (input, builder) {
             (Input::Host(spec), None) => {
-                let extent = Extent::of(spec);
+                let extent = RequestTotals::of_host_model(spec);
                 self.requests += extent.requests;
                 self.is_timed |= extent.is_timed;
                 self.end_bytes = self.end_bytes.max(extent.end_bytes);
                 Ok(())
             }
-            (input, builder) => self.read(&mut input.open()?, builder),
+            (input, builder) => self.count_requests(&mut input.open()?, builder),
         }
     }
 
-    fn read(
+    fn count_requests(
         &mut self,
         requests: &mut OpenInput,
         mut builder: Option<&mut FootprintBuilder>,
@@ -264,7 +264,7 @@ impl InputSurvey {
         let mut request = Request::default();
         loop {
             match requests.next_request(&mut request) {
-                Ok(true) => self.count(&request),
+                Ok(true) => self.count_request(&request),
                 Ok(false) => {
                     self.unsorted_times = self.unsorted_times.max(requests.unsorted_times());
                     return Ok(());
@@ -278,14 +278,14 @@ impl InputSurvey {
         }
     }
 
-    fn count(&mut self, request: &Request) {
+    fn count_request(&mut self, request: &Request) {
         self.requests += 1;
-        self.unsorted_times += u64::from(request.time_ns < self.before_ns);
-        self.before_ns = request.time_ns;
-        self.is_timed |= *self.first_ns.get_or_insert(request.time_ns) != request.time_ns;
+        self.unsorted_times += u64::from(request.time_ns < self.last_request_ns);
+        self.last_request_ns = request.time_ns;
+        self.is_timed |= *self.first_request_ns.get_or_insert(request.time_ns) != request.time_ns;
         if request.len_bytes > 0 {
-            let before = self.device.replace(request.device);
-            self.several_devices |= before.is_some_and(|before| before != request.device);
+            let before = self.last_device.replace(request.device);
+            self.has_several_devices |= before.is_some_and(|before| before != request.device);
             let source_end = request.source_pages().end * wearwell_trace::PAGE_BYTES;
             self.end_bytes = self.end_bytes.max(request.end_bytes()).max(source_end);
         }

@@ -60,13 +60,13 @@ impl<T: StorableResult> ResultFolder<T> {
         Ok(Self { folder: folder.to_owned(), kind: PhantomData })
     }
 
-    fn path(&self, key: &str) -> PathBuf {
+    fn result_path(&self, key: &str) -> PathBuf {
         self.folder.join(format!("{}-{key}.json", T::KIND))
     }
 
     /// Returns the stored result of `key`; `None` if the folder has no readable and finished result of it.
     pub fn get(&self, key: &str) -> Option<T> {
-        let text = std::fs::read_to_string(self.path(key)).ok()?;
+        let text = std::fs::read_to_string(self.result_path(key)).ok()?;
         serde_json::from_str(&text).ok().filter(T::is_finished)
     }
 
@@ -78,7 +78,7 @@ impl<T: StorableResult> ResultFolder<T> {
         if !result.is_finished() {
             return Ok(());
         }
-        let (path, text) = (self.path(key), serde_json::to_string_pretty(result)?);
+        let (path, text) = (self.result_path(key), serde_json::to_string_pretty(result)?);
         let partial = path.with_extension("partial");
         std::fs::write(&partial, text)?;
         std::fs::rename(&partial, &path)

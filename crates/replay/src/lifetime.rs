@@ -23,29 +23,29 @@ use crate::steadiness::Steadiness;
 /// Lifetime management of one run (choice of write-saving schemes, throttling), with its counters for the run record.
 #[derive(Clone, Debug)]
 pub(crate) struct LifetimeManagement {
-    lifetime: LifetimeController,
+    controller: LifetimeController,
     endurance_cycles: u32,
     /// Erases of physical blocks before the measured part of the run.
-    worn_before: u64,
+    erases_before_run: u64,
     /// Bytes that could still be programmed at the start of the measured part of the run.
-    fresh_bytes: u64,
+    endurance_bytes_at_start: u64,
     /// Total time for which throttling delayed host writes, nanoseconds.
-    held_ns: u64,
-    held_writes: u64,
+    throttled_ns: u64,
+    throttled_writes: u64,
     epochs: u64,
     throttled_epochs: u64,
     /// For each write-saving scheme (deduplication, compression, ...; index [`SchemeKind`]), how long it was running.
-    ran: [Ran; SchemeKind::COUNT],
+    scheme_activity: [SchemeActivity; SchemeKind::COUNT],
     /// Host page writes up to the last decision on the write-saving schemes.
-    writes_decided: u64,
+    writes_at_last_decision: u64,
     /// Start of the second epoch of lifetime management that had requests, nanoseconds, and the page programs before
     /// it.
-    second_epoch: Option<(u64, u64)>,
+    second_epoch_start: Option<(u64, u64)>,
 }
 
 /// How long a write-saving scheme (deduplication, compression, ...) was running, in epochs and in host page writes.
 #[derive(Clone, Copy, Debug, Default)]
-struct Ran {
+struct SchemeActivity {
     epochs: u64,
     host_page_writes: u64,
 }
@@ -57,19 +57,19 @@ impl LifetimeManagement {
         let store = device.ftl().store();
         let geometry = store.geometry();
         let erases = (0..geometry.blocks()).map(|block| store.nand().erase_count(BlockId(block)) as u64);
-        let worn_before = erases.sum::<u64>() * geometry.superblock_planes as u64;
+        let erases_before_run = erases.sum::<u64>() * geometry.superblock_planes as u64;
         Self {
-            worn_before,
-            fresh_bytes: left_bytes(geometry, endurance_cycles, worn_before),
-            lifetime: LifetimeController::new(options),
+            erases_before_run,
+            endurance_bytes_at_start: endurance_bytes_left(geometry, endurance_cycles, erases_before_run),
+            controller: LifetimeController::new(options),
             endurance_cycles,
-            held_ns: 0,
-            held_writes: 0,
+            throttled_ns: 0,
+            throttled_writes: 0,
             epochs: 0,
             throttled_epochs: 0,
-            ran: [Ran::default(); SchemeKind::COUNT],
-            writes_decided: 0,
-            second_epoch: None,
+            scheme_activity: [SchemeActivity::default(); SchemeKind::COUNT],
+            writes_at_last_decision: 0,
+            second_epoch_start: None,
         }
     }
 
@@ -87,17 +87,17 @@ impl LifetimeManagement {
         let mut now_ns = arrival_ns;
         loop {
             // The flash bytes are read before the schemes are switched, because switching may write buffered pages.
-            let flash_bytes = flash_bytes(device);
+            let flash_bytes = programmed_bytes(device);
             self.begin_epoch(device, now_ns)?;
-            match self.lifetime.delay_ns(now_ns, flash_bytes) {
+            match self.controller.delay_ns(now_ns, flash_bytes) {
                 delay_ns if is_write && delay_ns > 0 => {
                     now_ns = now_ns.saturating_add(delay_ns);
-                    self.held_ns += delay_ns;
+                    self.throttled_ns += delay_ns;
                 }
                 _ => break,
             }
         }
-        self.held_writes += u64::from(now_ns > arrival_ns);
+        self.throttled_writes += u64::from(now_ns > arrival_ns);
         Ok(now_ns)
     }
 
@@ -107,40 +107,40 @@ impl LifetimeManagement {
     /// # Errors
     /// As [`LifetimeManagement::start_of_request_ns`].
     pub(crate) fn begin_epoch(&mut self, device: &mut Device<SimNand>, now_ns: u64) -> Result<(), Error> {
-        let now = match self.lifetime.options().epoch {
+        let now = match self.controller.options().epoch {
             EpochLength::Seconds(_) => now_ns,
             EpochLength::HostWrites(_) => device.ftl().stats().host_page_writes,
         };
-        if !self.lifetime.is_decision_due(now) {
+        if !self.controller.is_decision_due(now) {
             return Ok(());
         }
-        self.count_writes(device);
-        let counters = self.counters(device);
-        let Some(decision) = self.lifetime.advance_to(now, &counters) else { return Ok(()) };
+        self.count_scheme_writes(device);
+        let counters = self.lifetime_counters(device);
+        let Some(decision) = self.controller.advance_to(now, &counters) else { return Ok(()) };
         self.epochs += 1;
-        if let (2, EpochLength::Seconds(seconds)) = (self.epochs, self.lifetime.options().epoch) {
+        if let (2, EpochLength::Seconds(seconds)) = (self.epochs, self.controller.options().epoch) {
             // The throttling budget accumulates from the start of the epoch, even if the epoch's first request arrives
             // later.
-            let start_ns = self.lifetime.epoch_at(now) * u64::from(seconds) * 1_000_000_000;
-            self.second_epoch = Some((start_ns, device.ftl().stats().total_programs()));
+            let start_ns = self.controller.epoch_at(now) * u64::from(seconds) * 1_000_000_000;
+            self.second_epoch_start = Some((start_ns, device.ftl().stats().total_programs()));
         }
         self.throttled_epochs += u64::from(decision.throttle_bytes_per_epoch.is_some());
-        for kind in self.lifetime.running_schemes().iter() {
-            self.ran[kind as usize].epochs += 1;
+        for kind in self.controller.running_schemes().iter() {
+            self.scheme_activity[kind as usize].epochs += 1;
         }
-        device.ftl_mut().switch_schemes(self.lifetime.running_schemes())
+        device.ftl_mut().switch_schemes(self.controller.running_schemes())
     }
 
     /// Adds the host writes since the last decision to the counts of the write-saving schemes that ran.
-    fn count_writes(&mut self, device: &Device<SimNand>) {
+    fn count_scheme_writes(&mut self, device: &Device<SimNand>) {
         let writes = device.ftl().stats().host_page_writes;
-        for kind in self.lifetime.running_schemes().iter() {
-            self.ran[kind as usize].host_page_writes += writes - self.writes_decided;
+        for kind in self.controller.running_schemes().iter() {
+            self.scheme_activity[kind as usize].host_page_writes += writes - self.writes_at_last_decision;
         }
-        self.writes_decided = writes;
+        self.writes_at_last_decision = writes;
     }
 
-    fn counters(&self, device: &Device<SimNand>) -> LifetimeCounters {
+    fn lifetime_counters(&self, device: &Device<SimNand>) -> LifetimeCounters {
         let stats = device.ftl().stats();
         let geometry = device.ftl().store().geometry();
         let page_bytes = geometry.page_bytes as u64;
@@ -148,15 +148,15 @@ impl LifetimeManagement {
         let activity = WriteActivity {
             host_bytes: stats.host_page_writes * page_bytes,
             stored_bytes: stored_pages * page_bytes,
-            flash_bytes: flash_bytes(device),
-            throttled_ns: self.held_ns,
+            flash_bytes: programmed_bytes(device),
+            throttled_ns: self.throttled_ns,
         };
         // A block that is full and not erased yet has used its cycle, so programs count if they are more than the
         // erases.
-        let erases = self.worn_before + stats.total_erases();
-        let remaining_bytes = left_bytes(geometry, self.endurance_cycles, erases)
-            .min(self.fresh_bytes.saturating_sub(activity.flash_bytes));
-        let schemes = self.lifetime.options().schemes.iter();
+        let erases = self.erases_before_run + stats.total_erases();
+        let remaining_bytes = endurance_bytes_left(geometry, self.endurance_cycles, erases)
+            .min(self.endurance_bytes_at_start.saturating_sub(activity.flash_bytes));
+        let schemes = self.controller.options().schemes.iter();
         let schemes = schemes.map(|scheme| device.ftl().scheme_bytes(scheme.kind)).collect();
         LifetimeCounters { activity, remaining_endurance_bytes: remaining_bytes, schemes }
     }
@@ -164,44 +164,44 @@ impl LifetimeManagement {
     /// Returns how long throttling would delay a write at `now_ns`, after the last request, because earlier writes
     /// exceeded the budget.
     pub(crate) fn pending_delay_ns(&self, device: &Device<SimNand>, now_ns: u64) -> u64 {
-        self.lifetime.delay_ns(now_ns, flash_bytes(device))
+        self.controller.delay_ns(now_ns, programmed_bytes(device))
     }
 
     /// Adds the results of lifetime management to the record of a run.
     pub(crate) fn add_to_record(&self, device: &Device<SimNand>, record: &mut LifetimeRecord) {
         let mut ended = self.clone();
-        ended.count_writes(device);
-        let all_writes = ended.writes_decided.max(1) as f64;
+        ended.count_scheme_writes(device);
+        let all_writes = ended.writes_at_last_decision.max(1) as f64;
         record.schemes = self
-            .lifetime
+            .controller
             .options()
             .schemes
             .iter()
             .map(|scheme| {
-                let Ran { epochs, host_page_writes } = ended.ran[scheme.kind as usize];
+                let SchemeActivity { epochs, host_page_writes } = ended.scheme_activity[scheme.kind as usize];
                 let share_of_writes = host_page_writes as f64 / all_writes;
                 (scheme.kind.name().to_owned(), SchemeRecord { epochs, share_of_writes })
             })
             .collect();
-        if let Some((since_ns, programs_before)) = self.second_epoch {
+        if let Some((since_ns, programs_before)) = self.second_epoch_start {
             let programs = device.ftl().stats().total_programs() - programs_before;
             let elapsed_s = record.elapsed_s - since_ns as f64 / 1e9;
             record.years_after_first_epoch =
                 years_by_programs(device, self.endurance_cycles, programs, elapsed_s);
         }
-        record.held_s = self.held_ns as f64 / 1e9;
-        record.held_writes = self.held_writes;
+        record.held_s = self.throttled_ns as f64 / 1e9;
+        record.held_writes = self.throttled_writes;
         record.epochs = self.epochs;
         record.throttled_epochs = self.throttled_epochs;
     }
 }
 
-fn flash_bytes(device: &Device<SimNand>) -> u64 {
+fn programmed_bytes(device: &Device<SimNand>) -> u64 {
     device.ftl().stats().total_programs() * device.ftl().store().geometry().page_bytes as u64
 }
 
 /// Returns how many bytes can still be programmed within the rated cycles after `erases` erases of physical blocks.
-fn left_bytes(geometry: &Geometry, endurance_cycles: u32, erases: u64) -> u64 {
+fn endurance_bytes_left(geometry: &Geometry, endurance_cycles: u32, erases: u64) -> u64 {
     let blocks = geometry.blocks() as u64 * geometry.superblock_planes as u64;
     let block_bytes = geometry.pages_per_block as u64 * geometry.page_bytes as u64;
     remaining_endurance_bytes(blocks, endurance_cycles, erases, block_bytes)
@@ -262,11 +262,11 @@ pub(crate) fn extrapolate_lifetime(
     let written = geometry.pages() as f64 * page_bytes * f64::from(endurance_cycles) / amplification;
     record.is_from_steady_part = steady.is_steady;
     record.host_tb_written_until_worn = Some(written / 1e12);
-    record.drive_writes_per_day = Some(written / device.capacity_bytes() as f64 / RATED_DAYS);
+    record.drive_writes_per_day = Some(written / device.capacity_bytes() as f64 / RATING_PERIOD_DAYS);
     if record.elapsed_s > 0.0 {
         record.years = Some(written / host_bytes as f64 * record.elapsed_s / YEAR_S as f64);
     }
 }
 
 /// Days over which a rating in drive writes per day is stated: five years.
-const RATED_DAYS: f64 = 5.0 * 365.0;
+const RATING_PERIOD_DAYS: f64 = 5.0 * 365.0;

@@ -35,11 +35,11 @@ fn unique_content(page: u64, pass: u64) -> Descriptor {
 pub type OnPreconditionStep<'a> = &'a mut dyn FnMut(u64, u64) -> ControlFlow<()>;
 
 /// Preconditioning steps between two calls of the progress callback.
-const REPORT_EVERY: u64 = 1 << 16;
+const STEPS_PER_REPORT: u64 = 1 << 16;
 
-/// Calls the progress callback of preconditioning once every [`REPORT_EVERY`] steps.
-fn report(on_step: OnPreconditionStep<'_>, done: u64, total: u64) -> ControlFlow<()> {
-    if done.is_multiple_of(REPORT_EVERY) { on_step(done, total) } else { Continue(()) }
+/// Calls the progress callback of preconditioning once every [`STEPS_PER_REPORT`] steps.
+fn report_step(on_step: OnPreconditionStep<'_>, done: u64, total: u64) -> ControlFlow<()> {
+    if done.is_multiple_of(STEPS_PER_REPORT) { on_step(done, total) } else { Continue(()) }
 }
 
 /// Writes every exported page once, in order, each with different content.
@@ -52,7 +52,7 @@ pub fn fill_sequentially<N: Nand>(
 ) -> Result<ControlFlow<()>, Error> {
     let pages = device.ftl().logical_pages();
     for page in 0..pages {
-        if report(on_step, page as u64, pages as u64).is_break() {
+        if report_step(on_step, page as u64, pages as u64).is_break() {
             return Ok(Break(()));
         }
         device.write_page(Lpn(page), unique_content(page as u64, 0))?;
@@ -157,23 +157,23 @@ fn overwrite_with_samples<N: Nand>(
     let mut written = 0;
     while device.ftl().stats().gc_victims == before {
         if written == MAX_CAPACITIES_WITHOUT_GC * physical {
-            return Err(Error::InvalidOptions(NEVER_COLLECTS.into()));
+            return Err(Error::InvalidOptions(NEVER_COLLECTS_MESSAGE.into()));
         }
-        if report(on_step, written, physical + more).is_break() {
+        if report_step(on_step, written, physical + more).is_break() {
             return Ok(Break(()));
         }
         overwrite_page(device, &mut random, pages, &mut written)?;
     }
-    let (first, at_first) = (written, WriteCounters::by(device));
+    let (first, at_first) = (written, WriteCounters::of_device(device));
     let end = written + more;
     let every = more.div_ceil(STEADINESS_SAMPLES).max(1);
     while written < end {
-        if report(on_step, written, end).is_break() {
+        if report_step(on_step, written, end).is_break() {
             return Ok(Break(()));
         }
         overwrite_page(device, &mut random, pages, &mut written)?;
         if (written - first).is_multiple_of(every) {
-            on_moment(at_first.until(&WriteCounters::by(device), written - first));
+            on_moment(at_first.difference_to(&WriteCounters::of_device(device), written - first));
         }
     }
     device.flush().map(|()| Continue(()))
@@ -187,7 +187,7 @@ struct WriteCounters {
 }
 
 impl WriteCounters {
-    fn by<N: Nand>(device: &Device<N>) -> Self {
+    fn of_device<N: Nand>(device: &Device<N>) -> Self {
         let stats = device.ftl().stats();
         Self {
             host_page_writes: stats.host_page_writes,
@@ -196,7 +196,7 @@ impl WriteCounters {
         }
     }
 
-    fn until(&self, now: &Self, requests: u64) -> SeriesPoint {
+    fn difference_to(&self, now: &Self, requests: u64) -> SeriesPoint {
         SeriesPoint {
             requests,
             host_page_writes: now.host_page_writes - self.host_page_writes,
@@ -230,11 +230,11 @@ pub fn bind_at_random<N: Nand>(
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let pages = device.ftl().logical_pages() as u64;
     let page_bytes = device.ftl().store().geometry().page_bytes as u64;
-    let refused = device.ftl().stats().demoted_full;
+    let refused = device.ftl().stats().demoted_by_full_reverse_map;
     let mut tried = 0;
     while device.ftl().can_bind()
         && device.ftl().valid_reverse_map_entries() < entries
-        && device.ftl().stats().demoted_full == refused
+        && device.ftl().stats().demoted_by_full_reverse_map == refused
         && tried < MAX_CAPACITIES_WITHOUT_GC * pages
     {
         tried += 1;
@@ -242,7 +242,7 @@ pub fn bind_at_random<N: Nand>(
         if !device.ftl().is_mapped(Lpn(source as u32)) {
             continue;
         }
-        if report(on_step, device.ftl().valid_reverse_map_entries(), entries).is_break() {
+        if report_step(on_step, device.ftl().valid_reverse_map_entries(), entries).is_break() {
             return Ok(Break(()));
         }
         device.remap(target * page_bytes, source * page_bytes, page_bytes, RemapMode::Copy)?;
@@ -252,7 +252,7 @@ pub fn bind_at_random<N: Nand>(
 
 /// Physical capacities of overwrites without a garbage collection after which collection is assumed never to start.
 const MAX_CAPACITIES_WITHOUT_GC: u64 = 64;
-const NEVER_COLLECTS: &str = "precondition.mode steady or random: the write buffer absorbs nearly all writes, so garbage \
+const NEVER_COLLECTS_MESSAGE: &str = "precondition.mode steady or random: the write buffer absorbs nearly all writes, so garbage \
     collection never starts; use fill, or fewer buffer.pages";
 
 fn overwrite_page<N: Nand>(
@@ -286,16 +286,16 @@ pub fn construct_steady_state<N: Nand>(
         return Err(Error::InvalidOptions("a steady state is constructed on an empty device only".into()));
     }
     let plans = pool_plans(ftl)?;
-    let mut pages = PageOrder::of(ftl.logical_pages(), seed);
+    let mut pages = PageOrder::of_seed(ftl.logical_pages(), seed);
     let total = plans.iter().map(|plan| u64::from(plan.closed_blocks)).sum();
     let mut built = 0;
     for (plan, pool) in plans.iter().zip(0..) {
         let start = pages.random.random::<f64>();
         for k in 0..plan.closed_blocks {
-            if report(on_step, built, total).is_break() {
+            if report_step(on_step, built, total).is_break() {
                 return Ok(Break(()));
             }
-            let valid = plan.valid_pages(start + f64::from(k) * GOLDEN_SECTION);
+            let valid = plan.draw_valid_pages(start + f64::from(k) * GOLDEN_SECTION);
             build_block(ftl, pool, valid, &mut pages)?;
             built += 1;
         }
@@ -310,7 +310,7 @@ pub fn construct_steady_state<N: Nand>(
 }
 
 fn pool_plans<N: Nand>(ftl: &Ftl<N>) -> Result<Vec<PoolPlan>, Error> {
-    (0..ftl.store().pools()).map(|pool| PoolPlan::of(ftl, pool)).collect()
+    (0..ftl.store().pools()).map(|pool| PoolPlan::of_pool(ftl, pool)).collect()
 }
 
 const GOLDEN_SECTION: f64 = 0.618_033_988_749_894_9;
@@ -320,7 +320,7 @@ const GOLDEN_SECTION: f64 = 0.618_033_988_749_894_9;
 /// version of the next valid page, or of a page that is written later.
 fn build_block<N: Nand>(ftl: &mut Ftl<N>, pool: u32, valid: u32, pages: &mut PageOrder) -> Result<(), Error> {
     let block_pages = ftl.store().data_pages();
-    let lpns: Vec<Lpn> = std::iter::from_fn(|| pages.next_but_the_last()).take(valid as usize).collect();
+    let lpns: Vec<Lpn> = std::iter::from_fn(|| pages.next_unless_last()).take(valid as usize).collect();
     ftl.prefetch_writes(&lpns, &[]);
     let mut placed = lpns.into_iter().peekable();
     for offset in 0..block_pages {
@@ -335,35 +335,35 @@ fn build_block<N: Nand>(ftl: &mut Ftl<N>, pool: u32, valid: u32, pages: &mut Pag
 
 /// Logical pages in the pseudo-random order in which constructed blocks receive them.
 struct PageOrder {
-    order: Permutation,
-    next: u64,
+    permutation: Permutation,
+    next_index: u64,
     random: Xoshiro256PlusPlus,
 }
 
 impl PageOrder {
-    fn of(logical_pages: u32, seed: u64) -> Self {
+    fn of_seed(logical_pages: u32, seed: u64) -> Self {
         Self {
-            order: Permutation::new(logical_pages as u64, seed),
-            next: 0,
+            permutation: Permutation::new(logical_pages as u64, seed),
+            next_index: 0,
             random: Xoshiro256PlusPlus::seed_from_u64(mix_bits(seed)),
         }
     }
 
     fn next(&mut self) -> Option<Lpn> {
-        let page = (self.next < self.order.domain_size()).then(|| self.peek())?;
-        self.next += 1;
+        let page = (self.next_index < self.permutation.domain_size()).then(|| self.peek())?;
+        self.next_index += 1;
         Some(page)
     }
 
     /// Returns the next page unless it is the last one. So there always is a page that is written after the blocks are
     /// built, of which their invalid pages can be older versions.
-    fn next_but_the_last(&mut self) -> Option<Lpn> {
-        if self.next + 1 < self.order.domain_size() { self.next() } else { None }
+    fn next_unless_last(&mut self) -> Option<Lpn> {
+        if self.next_index + 1 < self.permutation.domain_size() { self.next() } else { None }
     }
 
     /// Returns the page that is next; there must be one.
     fn peek(&self) -> Lpn {
-        Lpn(self.order.apply(self.next) as u32)
+        Lpn(self.permutation.apply(self.next_index) as u32)
     }
 }
 
@@ -371,9 +371,9 @@ impl PageOrder {
 /// steady state.
 struct MetadataRoom {
     /// Number of open blocks for metadata: one for each stream of metadata writes (map, page validity).
-    streams: u32,
+    open_blocks: u32,
     /// Number of blocks that hold only metadata (map and page validity on flash).
-    blocks: u32,
+    metadata_blocks: u32,
     /// Metadata pages in blocks that GC collects like data blocks, with the same share of valid pages.
     collected_pages: u64,
 }
@@ -383,18 +383,22 @@ impl MetadataRoom {
     /// pages of data blocks. If metadata blocks are not collected until they are empty, a block of translation pages,
     /// each of which is rewritten at a constant rate, waits for its last valid page: a harmonic number times as long as
     /// for one page. Pages of a validity structure become invalid together, one sorted run after the other.
-    fn of<N: Nand>(ftl: &Ftl<N>) -> Self {
+    fn estimate<N: Nand>(ftl: &Ftl<N>) -> Self {
         let pools = ftl.store().pools();
         let block_pages = ftl.store().data_pages();
         let pages = ftl.metadata_pages().div_ceil(u64::from(pools));
-        let streams = u32::from(pages > 0) + u32::from(ftl.validity().is_on_flash());
-        if ftl.gc_options().metadata == MetadataGc::Greedy {
-            return Self { streams, blocks: 0, collected_pages: pages };
+        let open_blocks = u32::from(pages > 0) + u32::from(ftl.validity().is_on_flash());
+        if ftl.gc_options().metadata_gc == MetadataGc::Greedy {
+            return Self { open_blocks, metadata_blocks: 0, collected_pages: pages };
         }
         let of_map = ftl.mapping().metadata_pages().div_ceil(u64::from(pools)).min(pages);
         let waiting: f64 = (1..=block_pages).map(|left| 1.0 / f64::from(left)).sum();
         let room = of_map as f64 * waiting + (pages - of_map) as f64;
-        Self { streams, blocks: (room / f64::from(block_pages)).ceil() as u32, collected_pages: 0 }
+        Self {
+            open_blocks,
+            metadata_blocks: (room / f64::from(block_pages)).ceil() as u32,
+            collected_pages: 0,
+        }
     }
 }
 
@@ -404,18 +408,18 @@ struct PoolPlan {
     closed_blocks: u32,
     /// Cumulative share of the pool's closed blocks by number of valid pages; index 0 is for blocks without valid
     /// pages.
-    cumulative: Vec<f64>,
+    cumulative_shares: Vec<f64>,
 }
 
 impl PoolPlan {
-    fn of<N: Nand>(ftl: &Ftl<N>, pool: u32) -> Result<Self, Error> {
+    fn of_pool<N: Nand>(ftl: &Ftl<N>, pool: u32) -> Result<Self, Error> {
         let store = ftl.store();
         let (block_pages, free) = (store.data_pages(), store.free_blocks(pool));
-        let metadata = MetadataRoom::of(ftl);
+        let metadata = MetadataRoom::estimate(ftl);
         // Besides closed blocks a pool has the free blocks that GC keeps, and the open block of each stream.
-        let kept_free = ftl.gc_options().low_blocks + 1;
-        let streams = 2 + metadata.streams;
-        let closed_blocks = free.saturating_sub(kept_free + streams + metadata.blocks);
+        let kept_free = ftl.gc_options().low_free_blocks + 1;
+        let streams = 2 + metadata.open_blocks;
+        let closed_blocks = free.saturating_sub(kept_free + streams + metadata.metadata_blocks);
         let valid = ftl.logical_pages() as u64 / u64::from(store.pools());
         let collected = valid + metadata.collected_pages;
         if valid == 0 || collected >= u64::from(closed_blocks) * u64::from(block_pages) {
@@ -426,7 +430,7 @@ impl PoolPlan {
         }
         let utilisation = theory::effective_utilisation(
             collected,
-            u64::from(free - metadata.blocks) * u64::from(block_pages),
+            u64::from(free - metadata.metadata_blocks) * u64::from(block_pages),
             u64::from(kept_free),
             u64::from(streams),
             u64::from(block_pages),
@@ -438,15 +442,16 @@ impl PoolPlan {
             sum += share;
             sum
         });
-        Ok(Self { closed_blocks, cumulative: cumulative.collect() })
+        Ok(Self { closed_blocks, cumulative_shares: cumulative.collect() })
     }
 
     /// Returns the number of valid pages of the next block that is constructed. Multiples of the golden section, modulo
     /// 1, fill the unit interval evenly, so that a few thousand blocks meet the predicted shares closely. Independent
     /// random draws would be off by tens of blocks' worth of pages, which shows in the write amplification of the next
     /// writes.
-    fn valid_pages(&self, multiple: f64) -> u32 {
+    fn draw_valid_pages(&self, multiple: f64) -> u32 {
         let draw = multiple.fract();
-        self.cumulative.partition_point(|&share| share < draw).min(self.cumulative.len() - 1) as u32
+        self.cumulative_shares.partition_point(|&share| share < draw).min(self.cumulative_shares.len() - 1)
+            as u32
     }
 }

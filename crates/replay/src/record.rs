@@ -300,7 +300,7 @@ impl DeviceRecord {
 
     /// Returns the over-provisioning without the blocks that GC keeps free or open, which determines write
     /// amplification. Negative if these blocks are more than the spare space.
-    pub fn acting_over_provisioning(&self) -> f64 {
+    pub fn effective_over_provisioning(&self) -> f64 {
         let planes = self.dies() * self.layout.planes_per_die;
         let row_pages = f64::from(planes) * f64::from(self.layout.pages_per_block);
         let kept = (self.blocks_kept_by_gc() - self.reserve_blocks).max(0.0) * row_pages;

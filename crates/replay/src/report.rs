@@ -52,9 +52,11 @@ impl Comparison {
     pub fn to_table(&self) -> String {
         let table = |runs: &[RunRecord]| {
             let said = common_settings(runs);
-            let parts: Vec<String> =
-                pages_of(runs, &said).iter().map(|page| aligned_text(&stacked_rows(page, &said))).collect();
-            lines_above_table(&runs[0]) + &parts.concat() + &lines_below_table(&labelled(runs))
+            let parts: Vec<String> = split_to_line_width(runs, &said)
+                .iter()
+                .map(|page| aligned_text(&rows_with_stacked_titles(page, &said)))
+                .collect();
+            lines_above_table(&runs[0]) + &parts.concat() + &lines_below_table(&with_labels(runs))
         };
         self.groups_by_input().map(table).collect::<Vec<_>>().join("\n")
     }
@@ -62,8 +64,8 @@ impl Comparison {
     /// Returns the tables of [`Self::to_table`] in Markdown, without a limit of width.
     pub fn to_markdown(&self) -> String {
         let table = |runs: &[RunRecord]| {
-            let rows = rows_of(&runs.iter().collect::<Vec<_>>(), &common_settings(runs));
-            lines_above_table(&runs[0]) + &markdown_table(&rows) + &lines_below_table(&labelled(runs))
+            let rows = figure_rows(&runs.iter().collect::<Vec<_>>(), &common_settings(runs));
+            lines_above_table(&runs[0]) + &markdown_table(&rows) + &lines_below_table(&with_labels(runs))
         };
         self.groups_by_input().map(table).collect::<Vec<_>>().join("\n")
     }
@@ -78,18 +80,19 @@ impl Comparison {
 /// Width of a terminal, in columns, into which tables are fitted; a table with only two runs may be wider.
 pub const LINE_WIDTH: usize = 80;
 
-fn labelled(runs: &[RunRecord]) -> Vec<(String, &RunRecord)> {
+fn with_labels(runs: &[RunRecord]) -> Vec<(String, &RunRecord)> {
     runs.iter().map(|run| (run.label(), run)).collect()
 }
 
 /// Divides the runs of a table into parts that fit the line width: each has the first run and as many others as fit.
-fn pages_of<'a>(runs: &'a [RunRecord], said: &[&str]) -> Vec<Vec<&'a RunRecord>> {
+fn split_to_line_width<'a>(runs: &'a [RunRecord], said: &[&str]) -> Vec<Vec<&'a RunRecord>> {
     let baseline = &runs[0];
     let mut pages = vec![vec![baseline]];
     for run in &runs[1..] {
         let page = pages.last_mut().expect("there is one");
         page.push(run);
-        let width = aligned_text(&stacked_rows(page, said)).lines().map(str::len).max().unwrap_or(0);
+        let width =
+            aligned_text(&rows_with_stacked_titles(page, said)).lines().map(str::len).max().unwrap_or(0);
         if width > LINE_WIDTH && page.len() > 2 {
             page.pop();
             pages.push(vec![baseline, run]);
@@ -100,27 +103,29 @@ fn pages_of<'a>(runs: &'a [RunRecord], said: &[&str]) -> Vec<Vec<&'a RunRecord>>
 
 /// Returns the columns of run records in a typed table: first facts that distinguish runs, then figures.
 pub(crate) fn run_data_columns() -> Vec<DataColumn> {
-    let facts = FACTS.iter().map(|&(title, kind, _)| DataColumn::new(title, kind));
-    facts.chain(data_figures().map(|column| DataColumn::new(column.key, column.figure.kind()))).collect()
+    let facts = FACT_COLUMNS.iter().map(|&(title, kind, _)| DataColumn::new(title, kind));
+    facts
+        .chain(data_table_columns().map(|column| DataColumn::new(column.key, column.figure.kind())))
+        .collect()
 }
 
 /// Returns the cells of a run, in the order of [`run_data_columns`].
 pub(crate) fn run_data_cells(run: &RunRecord) -> Vec<Cell> {
-    let facts = FACTS.iter().map(|(_, _, value)| value(run));
-    facts.chain(data_figures().map(|column| column.figure.cell(run))).collect()
+    let facts = FACT_COLUMNS.iter().map(|(_, _, value)| value(run));
+    facts.chain(data_table_columns().map(|column| column.figure.typed_cell(run))).collect()
 }
 
 /// Returns the text that tables show for a figure of a run; `title` is the title of the figure's column.
 pub(crate) fn figure_cell(run: &RunRecord, title: &str) -> String {
-    let column = COLUMNS.iter().find(|column| column.title == title).expect("a title of a column");
-    column.cell(run)
+    let column = FIGURE_COLUMNS.iter().find(|column| column.title == title).expect("a title of a column");
+    column.cell_text(run)
 }
 
 /// A fact that distinguishes runs (such as design or device): its title and kind in a typed table, and a function that
 /// returns it.
 type Fact = (&'static str, CellKind, fn(&RunRecord) -> Cell);
 
-const FACTS: &[Fact] = &[
+const FACT_COLUMNS: &[Fact] = &[
     ("trace", CellKind::Text, |run| run.trace.path.clone().into()),
     ("design", CellKind::Text, |run| run.design.clone().into()),
     ("variant", CellKind::Text, |run| run.variant.clone().into()),
@@ -138,19 +143,19 @@ const FACTS: &[Fact] = &[
     ("logical_pages", CellKind::Whole, |run| run.device.logical_pages.into()),
     ("over_provisioning", CellKind::Real, |run| run.device.over_provisioning.into()),
     ("reserve_blocks", CellKind::Real, |run| run.device.reserve_blocks.into()),
-    ("gc_policy", CellKind::Text, |run| name_of(&run.config.gc.policy).into()),
+    ("gc_policy", CellKind::Text, |run| configured_name(&run.config.gc.policy).into()),
     ("gc_low_blocks", CellKind::Whole, |run| run.device.gc_low_blocks.into()),
     ("buffer_pages", CellKind::Whole, |run| run.config.buffer.pages.unwrap_or_default().into()),
-    ("precondition", CellKind::Text, |run| name_of(&run.config.precondition.mode).into()),
+    ("precondition", CellKind::Text, |run| configured_name(&run.config.precondition.mode).into()),
     ("timing", CellKind::Text, |run| run.timing.mode.clone().into()),
-    ("arrival", CellKind::Text, |run| name_of(&run.service.arrival).into()),
+    ("arrival", CellKind::Text, |run| configured_name(&run.service.arrival).into()),
     ("queue_depth", CellKind::Whole, |run| run.service.queue_depth.into()),
     ("overloaded", CellKind::Flag, |run| run.service.is_overloaded.into()),
     ("steady", CellKind::Flag, |run| run.steady.is_steady.into()),
 ];
 
 /// Returns the name of an enum value (such as a victim policy) as it is written in a configuration.
-fn name_of(value: &impl Serialize) -> String {
+fn configured_name(value: &impl Serialize) -> String {
     let name = serde_json::to_value(value).expect("names are plain data");
     name.as_str().unwrap_or_default().to_owned()
 }
@@ -160,12 +165,12 @@ pub(crate) struct FigureColumn {
     key: &'static str,
     pub(crate) title: &'static str,
     figure: Figure,
-    digits: usize,
+    decimal_digits_min: usize,
     /// Whether a table also shows the ratio of the figure to that of the baseline.
-    ratio: bool,
+    shows_ratio: bool,
     /// Whether the figure is extrapolated from the steady part of the run, and so marked if no part was steady.
     is_extrapolated: bool,
-    shown: FigureVisibility,
+    visibility: FigureVisibility,
 }
 
 /// A function that returns a figure of a run; `None` if the run does not have it.
@@ -185,7 +190,7 @@ impl Figure {
         }
     }
 
-    fn cell(self, run: &RunRecord) -> Cell {
+    fn typed_cell(self, run: &RunRecord) -> Cell {
         match self {
             Self::Count(value) => value(run).into(),
             Self::Measure(value) => value(run).into(),
@@ -204,7 +209,7 @@ impl FigureColumn {
 
     /// Returns the text of the figure's value. Positive values below 1e-8, which nine digits cannot show (such as years
     /// of a trace whose times have another unit), are written with an exponent.
-    fn write(&self, value: f64) -> String {
+    fn format_value(&self, value: f64) -> String {
         if value > 0.0 && value < 1e-8 {
             format!("{value:.2e}")
         } else {
@@ -214,13 +219,13 @@ impl FigureColumn {
 
     /// Returns the number of digits after the decimal point that the table shows for a value of this size.
     pub(crate) fn decimal_digits_of(&self, value: f64) -> usize {
-        self.digits.max(decimal_digits(value))
+        self.decimal_digits_min.max(decimal_digits(value))
     }
 
     /// Returns the figure of a run as text for a table.
-    pub(crate) fn cell(&self, run: &RunRecord) -> String {
+    pub(crate) fn cell_text(&self, run: &RunRecord) -> String {
         let mark = if self.needs_unsteady_mark(run) { NOT_STEADY_MARK } else { "" };
-        self.figure_of(run).map_or_else(|| "-".to_owned(), |value| self.write(value) + mark)
+        self.figure_of(run).map_or_else(|| "-".to_owned(), |value| self.format_value(value) + mark)
     }
 
     /// Whether the run has the figure, and no part of the run was steady although the figure is extrapolated.
@@ -252,272 +257,326 @@ enum FigureVisibility {
     OnlyData,
 }
 
-const fn column_of(key: &'static str, title: &'static str, figure: Figure) -> FigureColumn {
+const fn new_column(key: &'static str, title: &'static str, figure: Figure) -> FigureColumn {
     FigureColumn {
         key,
         title,
         figure,
-        digits: 0,
-        ratio: true,
+        decimal_digits_min: 0,
+        shows_ratio: true,
         is_extrapolated: false,
-        shown: FigureVisibility::Always,
+        visibility: FigureVisibility::Always,
     }
 }
 
-const fn count(key: &'static str, title: &'static str, value: fn(&RunRecord) -> Option<u64>) -> FigureColumn {
-    column_of(key, title, Figure::Count(value))
+const fn count_column(
+    key: &'static str,
+    title: &'static str,
+    value: fn(&RunRecord) -> Option<u64>,
+) -> FigureColumn {
+    new_column(key, title, Figure::Count(value))
 }
 
-const fn measure(
+const fn measure_column(
     key: &'static str,
     title: &'static str,
     value: fn(&RunRecord) -> Option<f64>,
 ) -> FigureColumn {
-    column_of(key, title, Figure::Measure(value))
+    new_column(key, title, Figure::Measure(value))
 }
 
-const fn latency(
+const fn latency_column(
     key: &'static str,
     title: &'static str,
     value: fn(&RunRecord) -> Option<f64>,
 ) -> FigureColumn {
-    FigureColumn { digits: 1, shown: FigureVisibility::If(has_timing), ..measure(key, title, value) }
+    FigureColumn {
+        decimal_digits_min: 1,
+        visibility: FigureVisibility::If(has_timing),
+        ..measure_column(key, title, value)
+    }
 }
 
-const fn extrapolated(
+const fn extrapolated_column(
     key: &'static str,
     title: &'static str,
     value: fn(&RunRecord) -> Option<f64>,
 ) -> FigureColumn {
-    FigureColumn { digits: 2, is_extrapolated: true, ..measure(key, title, value) }
+    FigureColumn { decimal_digits_min: 2, is_extrapolated: true, ..measure_column(key, title, value) }
 }
 
 /// Returns a column in MiB, shown in a table only if write amplification in bytes differs from that in pages.
-const fn mib(title: &'static str, value: fn(&RunRecord) -> Option<f64>) -> FigureColumn {
-    FigureColumn { digits: 1, shown: FigureVisibility::OnlyTable(counts_differ), ..measure("", title, value) }
-}
-
-const fn only_data(key: &'static str, figure: Figure) -> FigureColumn {
-    FigureColumn { shown: FigureVisibility::OnlyData, ..column_of(key, key, figure) }
-}
-
-const COLUMNS: &[FigureColumn] = &[
-    only_data("host_bytes", Figure::Count(|run| Some(run.bytes.host_written))),
-    only_data("programmed_bytes", Figure::Count(|run| Some(run.bytes.programmed))),
-    mib("written by the host, MiB", |run| Some(run.bytes.host_written as f64 / 1_048_576.0)),
-    mib("programmed, MiB", |run| Some(run.bytes.programmed as f64 / 1_048_576.0)),
-    count("host_page_writes", "host page writes", |run| Some(run.host_page_writes)),
+const fn mib_column(title: &'static str, value: fn(&RunRecord) -> Option<f64>) -> FigureColumn {
     FigureColumn {
-        shown: FigureVisibility::If(|run| run.bytes.partial_page_writes > 0),
-        ..count("partial_page_writes", "  of parts of pages", |run| Some(run.bytes.partial_page_writes))
+        decimal_digits_min: 1,
+        visibility: FigureVisibility::OnlyTable(amplifications_differ),
+        ..measure_column("", title, value)
+    }
+}
+
+const fn data_only_column(key: &'static str, figure: Figure) -> FigureColumn {
+    FigureColumn { visibility: FigureVisibility::OnlyData, ..new_column(key, key, figure) }
+}
+
+const FIGURE_COLUMNS: &[FigureColumn] = &[
+    data_only_column("host_bytes", Figure::Count(|run| Some(run.bytes.host_written))),
+    data_only_column("programmed_bytes", Figure::Count(|run| Some(run.bytes.programmed))),
+    mib_column("written by the host, MiB", |run| Some(run.bytes.host_written as f64 / 1_048_576.0)),
+    mib_column("programmed, MiB", |run| Some(run.bytes.programmed as f64 / 1_048_576.0)),
+    count_column("host_page_writes", "host page writes", |run| Some(run.host_page_writes)),
+    FigureColumn {
+        visibility: FigureVisibility::If(|run| run.bytes.partial_page_writes > 0),
+        ..count_column("partial_page_writes", "  of parts of pages", |run| {
+            Some(run.bytes.partial_page_writes)
+        })
     },
     FigureColumn {
-        shown: FigureVisibility::If(|run| run.bytes.partial_page_writes > 0),
-        ..count("completed_page_writes", "    that read the rest first", |run| {
+        visibility: FigureVisibility::If(|run| run.bytes.partial_page_writes > 0),
+        ..count_column("completed_page_writes", "    that read the rest first", |run| {
             Some(run.bytes.completed_page_writes)
         })
     },
-    count("host_page_reads", "host page reads", |run| Some(run.host_page_reads)),
+    count_column("host_page_reads", "host page reads", |run| Some(run.host_page_reads)),
     FigureColumn {
-        shown: FigureVisibility::If(|run| run.host_page_trims > 0),
-        ..count("host_page_trims", "host page trims", |run| Some(run.host_page_trims))
+        visibility: FigureVisibility::If(|run| run.host_page_trims > 0),
+        ..count_column("host_page_trims", "host page trims", |run| Some(run.host_page_trims))
     },
     FigureColumn {
-        shown: FigureVisibility::If(|run| run.host_page_remaps > 0),
-        ..count("host_page_remaps", "host page remaps", |run| Some(run.host_page_remaps))
+        visibility: FigureVisibility::If(|run| run.host_page_remaps > 0),
+        ..count_column("host_page_remaps", "host page remaps", |run| Some(run.host_page_remaps))
     },
     FigureColumn {
-        shown: FigureVisibility::If(|run| run.buffer_absorbed_writes > 0),
-        ..count("buffer_absorbed_writes", "absorbed by the write buffer", |run| {
+        visibility: FigureVisibility::If(|run| run.buffer_absorbed_writes > 0),
+        ..count_column("buffer_absorbed_writes", "absorbed by the write buffer", |run| {
             Some(run.buffer_absorbed_writes)
         })
     },
     FigureColumn {
-        shown: FigureVisibility::If(|run| form(run, "unchanged") > 0),
-        ..count("unchanged_writes", "  unchanged, nothing stored", |run| Some(form(run, "unchanged")))
+        visibility: FigureVisibility::If(|run| writes_of_form(run, "unchanged") > 0),
+        ..count_column("unchanged_writes", "  unchanged, nothing stored", |run| {
+            Some(writes_of_form(run, "unchanged"))
+        })
     },
     FigureColumn {
-        shown: FigureVisibility::If(|run| run.recycled_writes > 0),
-        ..count("recycled_writes", "  served by recycling", |run| Some(run.recycled_writes))
+        visibility: FigureVisibility::If(|run| run.recycled_writes > 0),
+        ..count_column("recycled_writes", "  served by recycling", |run| Some(run.recycled_writes))
     },
     FigureColumn {
-        shown: FigureVisibility::If(|run| form(run, "deduplicated") > 0),
-        ..count("deduplicated_writes", "  served by deduplication", |run| Some(form(run, "deduplicated")))
+        visibility: FigureVisibility::If(|run| writes_of_form(run, "deduplicated") > 0),
+        ..count_column("deduplicated_writes", "  served by deduplication", |run| {
+            Some(writes_of_form(run, "deduplicated"))
+        })
     },
     FigureColumn {
-        shown: FigureVisibility::If(|run| form(run, "delta") > 0),
-        ..count("delta_writes", "  stored as deltas", |run| Some(form(run, "delta")))
+        visibility: FigureVisibility::If(|run| writes_of_form(run, "delta") > 0),
+        ..count_column("delta_writes", "  stored as deltas", |run| Some(writes_of_form(run, "delta")))
     },
     FigureColumn {
-        shown: FigureVisibility::If(|run| form(run, "packed") > 0),
-        ..count("packed_writes", "  in chunks, or replaced waiting", |run| Some(form(run, "packed")))
+        visibility: FigureVisibility::If(|run| writes_of_form(run, "packed") > 0),
+        ..count_column("packed_writes", "  in chunks, or replaced waiting", |run| {
+            Some(writes_of_form(run, "packed"))
+        })
     },
     FigureColumn {
-        digits: 1,
-        shown: FigureVisibility::If(|run| share_under(run, "dedup").is_some()),
-        ..measure("dedup_on_percent", "  deduplication on, % of writes", |run| share_under(run, "dedup"))
+        decimal_digits_min: 1,
+        visibility: FigureVisibility::If(|run| percent_of_writes_under_scheme(run, "dedup").is_some()),
+        ..measure_column("dedup_on_percent", "  deduplication on, % of writes", |run| {
+            percent_of_writes_under_scheme(run, "dedup")
+        })
     },
     FigureColumn {
-        digits: 1,
-        shown: FigureVisibility::If(|run| share_under(run, "recycle").is_some()),
-        ..measure("recycle_on_percent", "  recycling on, % of writes", |run| share_under(run, "recycle"))
+        decimal_digits_min: 1,
+        visibility: FigureVisibility::If(|run| percent_of_writes_under_scheme(run, "recycle").is_some()),
+        ..measure_column("recycle_on_percent", "  recycling on, % of writes", |run| {
+            percent_of_writes_under_scheme(run, "recycle")
+        })
     },
     FigureColumn {
-        digits: 1,
-        shown: FigureVisibility::If(|run| share_under(run, "delta").is_some()),
-        ..measure("delta_on_percent", "  delta encoding on, % of writes", |run| share_under(run, "delta"))
+        decimal_digits_min: 1,
+        visibility: FigureVisibility::If(|run| percent_of_writes_under_scheme(run, "delta").is_some()),
+        ..measure_column("delta_on_percent", "  delta encoding on, % of writes", |run| {
+            percent_of_writes_under_scheme(run, "delta")
+        })
     },
     FigureColumn {
-        digits: 1,
-        shown: FigureVisibility::If(|run| share_under(run, "compress").is_some()),
-        ..measure("compress_on_percent", "  compression on, % of writes", |run| share_under(run, "compress"))
+        decimal_digits_min: 1,
+        visibility: FigureVisibility::If(|run| percent_of_writes_under_scheme(run, "compress").is_some()),
+        ..measure_column("compress_on_percent", "  compression on, % of writes", |run| {
+            percent_of_writes_under_scheme(run, "compress")
+        })
     },
-    count("programs", "page programs", |run| Some(run.programs)),
-    count("programs_host", "  for the host", |run| Some(programs(run, "host"))),
-    count("programs_gc", "  by garbage collection", |run| Some(programs(run, "gc"))),
+    count_column("programs", "page programs", |run| Some(run.programs)),
+    count_column("programs_host", "  for the host", |run| Some(programs_of_cause(run, "host"))),
+    count_column("programs_gc", "  by garbage collection", |run| Some(programs_of_cause(run, "gc"))),
     FigureColumn {
-        shown: FigureVisibility::If(|run| programs(run, "content") > 0),
-        ..count("programs_content", "  of deltas and chunks", |run| Some(programs(run, "content")))
-    },
-    FigureColumn {
-        shown: FigureVisibility::If(|run| programs(run, "remap_log") > 0),
-        ..count("programs_remap_log", "  of the remap log", |run| Some(programs(run, "remap_log")))
-    },
-    FigureColumn {
-        shown: FigureVisibility::If(|run| programs(run, "wear") > 0),
-        ..count("programs_wear", "  by wear leveling", |run| Some(programs(run, "wear")))
+        visibility: FigureVisibility::If(|run| programs_of_cause(run, "content") > 0),
+        ..count_column("programs_content", "  of deltas and chunks", |run| {
+            Some(programs_of_cause(run, "content"))
+        })
     },
     FigureColumn {
-        shown: FigureVisibility::If(|run| programs(run, "translation") > 0),
-        ..count("programs_translation", "  of translation pages", |run| Some(programs(run, "translation")))
+        visibility: FigureVisibility::If(|run| programs_of_cause(run, "remap_log") > 0),
+        ..count_column("programs_remap_log", "  of the remap log", |run| {
+            Some(programs_of_cause(run, "remap_log"))
+        })
     },
     FigureColumn {
-        shown: FigureVisibility::If(|run| programs(run, "validity") > 0),
-        ..count("programs_validity", "  of page validity", |run| Some(programs(run, "validity")))
-    },
-    count("reads", "page reads", |run| Some(run.reads)),
-    count("erases", "block erases", |run| Some(run.erases)),
-    FigureColumn {
-        shown: FigureVisibility::OnlyTable(|run| !counts_differ(run)),
-        digits: 3,
-        ..measure("", "write amplification", amplification)
+        visibility: FigureVisibility::If(|run| programs_of_cause(run, "wear") > 0),
+        ..count_column("programs_wear", "  by wear leveling", |run| Some(programs_of_cause(run, "wear")))
     },
     FigureColumn {
-        shown: FigureVisibility::If(counts_differ),
-        digits: 3,
-        ..measure("write_amplification_bytes", "write amplification, bytes", |run| {
+        visibility: FigureVisibility::If(|run| programs_of_cause(run, "translation") > 0),
+        ..count_column("programs_translation", "  of translation pages", |run| {
+            Some(programs_of_cause(run, "translation"))
+        })
+    },
+    FigureColumn {
+        visibility: FigureVisibility::If(|run| programs_of_cause(run, "validity") > 0),
+        ..count_column("programs_validity", "  of page validity", |run| {
+            Some(programs_of_cause(run, "validity"))
+        })
+    },
+    count_column("reads", "page reads", |run| Some(run.reads)),
+    count_column("erases", "block erases", |run| Some(run.erases)),
+    FigureColumn {
+        visibility: FigureVisibility::OnlyTable(|run| !amplifications_differ(run)),
+        decimal_digits_min: 3,
+        ..measure_column("", "write amplification", page_write_amplification)
+    },
+    FigureColumn {
+        visibility: FigureVisibility::If(amplifications_differ),
+        decimal_digits_min: 3,
+        ..measure_column("write_amplification_bytes", "write amplification, bytes", |run| {
             run.bytes.write_amplification
         })
     },
     FigureColumn {
-        shown: FigureVisibility::If(counts_differ),
-        digits: 3,
-        ..measure("write_amplification", "write amplification, pages", amplification)
+        visibility: FigureVisibility::If(amplifications_differ),
+        decimal_digits_min: 3,
+        ..measure_column("write_amplification", "write amplification, pages", page_write_amplification)
     },
-    only_data("read_count", Figure::Count(|run| timed(run, run.latency_us.read.count))),
-    latency("read_mean_us", "read latency mean, us", |run| {
-        percentile(run, &run.latency_us.read, 1, |l| l.mean)
+    data_only_column("read_count", Figure::Count(|run| if_timed(run, run.latency_us.read.count))),
+    latency_column("read_mean_us", "read latency mean, us", |run| {
+        latency_figure(run, &run.latency_us.read, 1, |l| l.mean)
     }),
-    only_data("read_p50_us", Figure::Measure(|run| percentile(run, &run.latency_us.read, 2, |l| l.p50))),
-    only_data("read_p90_us", Figure::Measure(|run| percentile(run, &run.latency_us.read, 10, |l| l.p90))),
-    latency("read_p99_us", "read latency p99, us", |run| {
-        percentile(run, &run.latency_us.read, 100, |l| l.p99)
+    data_only_column(
+        "read_p50_us",
+        Figure::Measure(|run| latency_figure(run, &run.latency_us.read, 2, |l| l.p50)),
+    ),
+    data_only_column(
+        "read_p90_us",
+        Figure::Measure(|run| latency_figure(run, &run.latency_us.read, 10, |l| l.p90)),
+    ),
+    latency_column("read_p99_us", "read latency p99, us", |run| {
+        latency_figure(run, &run.latency_us.read, 100, |l| l.p99)
     }),
-    latency("read_p999_us", "read latency p99.9, us", |run| {
-        percentile(run, &run.latency_us.read, 1000, |l| l.p999)
+    latency_column("read_p999_us", "read latency p99.9, us", |run| {
+        latency_figure(run, &run.latency_us.read, 1000, |l| l.p999)
     }),
-    only_data("read_max_us", Figure::Measure(|run| percentile(run, &run.latency_us.read, 1, |l| l.max))),
-    only_data("write_count", Figure::Count(|run| timed(run, run.latency_us.write.count))),
-    latency("write_mean_us", "write latency mean, us", |run| {
-        percentile(run, &run.latency_us.write, 1, |l| l.mean)
+    data_only_column(
+        "read_max_us",
+        Figure::Measure(|run| latency_figure(run, &run.latency_us.read, 1, |l| l.max)),
+    ),
+    data_only_column("write_count", Figure::Count(|run| if_timed(run, run.latency_us.write.count))),
+    latency_column("write_mean_us", "write latency mean, us", |run| {
+        latency_figure(run, &run.latency_us.write, 1, |l| l.mean)
     }),
-    only_data("write_p50_us", Figure::Measure(|run| percentile(run, &run.latency_us.write, 2, |l| l.p50))),
-    only_data("write_p90_us", Figure::Measure(|run| percentile(run, &run.latency_us.write, 10, |l| l.p90))),
-    latency("write_p99_us", "write latency p99, us", |run| {
-        percentile(run, &run.latency_us.write, 100, |l| l.p99)
+    data_only_column(
+        "write_p50_us",
+        Figure::Measure(|run| latency_figure(run, &run.latency_us.write, 2, |l| l.p50)),
+    ),
+    data_only_column(
+        "write_p90_us",
+        Figure::Measure(|run| latency_figure(run, &run.latency_us.write, 10, |l| l.p90)),
+    ),
+    latency_column("write_p99_us", "write latency p99, us", |run| {
+        latency_figure(run, &run.latency_us.write, 100, |l| l.p99)
     }),
-    latency("write_p999_us", "write latency p99.9, us", |run| {
-        percentile(run, &run.latency_us.write, 1000, |l| l.p999)
+    latency_column("write_p999_us", "write latency p99.9, us", |run| {
+        latency_figure(run, &run.latency_us.write, 1000, |l| l.p999)
     }),
-    only_data("write_max_us", Figure::Measure(|run| percentile(run, &run.latency_us.write, 1, |l| l.max))),
+    data_only_column(
+        "write_max_us",
+        Figure::Measure(|run| latency_figure(run, &run.latency_us.write, 1, |l| l.max)),
+    ),
     FigureColumn {
-        digits: 1,
-        shown: FigureVisibility::If(|run| run.latency_us.flush.count > 0),
-        ..measure("flush_mean_us", "flush latency mean, us", |run| {
-            percentile(run, &run.latency_us.flush, 1, |l| l.mean)
+        decimal_digits_min: 1,
+        visibility: FigureVisibility::If(|run| run.latency_us.flush.count > 0),
+        ..measure_column("flush_mean_us", "flush latency mean, us", |run| {
+            latency_figure(run, &run.latency_us.flush, 1, |l| l.mean)
         })
     },
     FigureColumn {
-        digits: 1,
-        shown: FigureVisibility::If(|run| run.latency_us.flush.count >= 100),
-        ..measure("flush_p99_us", "flush latency p99, us", |run| {
-            percentile(run, &run.latency_us.flush, 100, |l| l.p99)
+        decimal_digits_min: 1,
+        visibility: FigureVisibility::If(|run| run.latency_us.flush.count >= 100),
+        ..measure_column("flush_p99_us", "flush latency p99, us", |run| {
+            latency_figure(run, &run.latency_us.flush, 100, |l| l.p99)
         })
     },
     FigureColumn {
-        shown: FigureVisibility::If(has_timing),
-        ..measure("requests_per_s", "requests answered per second", |run| run.service.requests_per_s)
+        visibility: FigureVisibility::If(has_timing),
+        ..measure_column("requests_per_s", "requests answered per second", |run| run.service.requests_per_s)
     },
     FigureColumn {
-        digits: 1,
-        shown: FigureVisibility::If(has_timing),
-        ..measure("mb_per_s", "MB/s read and written", |run| run.service.mb_per_s)
+        decimal_digits_min: 1,
+        visibility: FigureVisibility::If(has_timing),
+        ..measure_column("mb_per_s", "MB/s read and written", |run| run.service.mb_per_s)
     },
-    only_data("unwritten_page_reads", Figure::Count(|run| Some(run.service.unwritten_page_reads))),
-    only_data("device_s", Figure::Measure(|run| timed(run, run.timing.device_s))),
-    only_data("array_utilisation", Figure::Measure(|run| timed(run, run.timing.array_utilisation))),
+    data_only_column("unwritten_page_reads", Figure::Count(|run| Some(run.service.unwritten_page_reads))),
+    data_only_column("device_s", Figure::Measure(|run| if_timed(run, run.timing.device_s))),
+    data_only_column("array_utilisation", Figure::Measure(|run| if_timed(run, run.timing.array_utilisation))),
     // 0 or 1, not a flag: files of earlier versions have these numbers, and can be joined with new ones.
-    only_data(
+    data_only_column(
         "is_from_steady_part",
         Figure::Count(|run| {
             run.lifetime.host_tb_written_until_worn.map(|_| u64::from(run.lifetime.is_from_steady_part))
         }),
     ),
-    extrapolated("tb_written_until_worn", "TB written until worn", |run| {
+    extrapolated_column("tb_written_until_worn", "TB written until worn", |run| {
         run.lifetime.host_tb_written_until_worn
     }),
     FigureColumn {
-        shown: FigureVisibility::If(|run| run.lifetime.years.is_some()),
-        ..extrapolated("years", "years at this rate", |run| run.lifetime.years)
+        visibility: FigureVisibility::If(|run| run.lifetime.years.is_some()),
+        ..extrapolated_column("years", "years at this rate", |run| run.lifetime.years)
     },
     FigureColumn {
-        shown: FigureVisibility::If(|run| run.lifetime.scaled_years.is_some()),
-        ..extrapolated("scaled_years", "  on the larger drive", |run| run.lifetime.scaled_years)
+        visibility: FigureVisibility::If(|run| run.lifetime.scaled_years.is_some()),
+        ..extrapolated_column("scaled_years", "  on the larger drive", |run| run.lifetime.scaled_years)
     },
-    extrapolated("drive_writes_per_day", "drive writes a day for 5 years", |run| {
+    extrapolated_column("drive_writes_per_day", "drive writes a day for 5 years", |run| {
         run.lifetime.drive_writes_per_day
     }),
     FigureColumn {
-        digits: 2,
-        ..measure("ram_mib", "controller RAM, MiB", |run| Some(run.ram_bytes as f64 / 1_048_576.0))
+        decimal_digits_min: 2,
+        ..measure_column("ram_mib", "controller RAM, MiB", |run| Some(run.ram_bytes as f64 / 1_048_576.0))
     },
     FigureColumn {
-        digits: 2,
-        shown: FigureVisibility::If(|run| run.bytes.ram_of_4k_map.is_some()),
-        ..measure("ram_of_4k_map_mib", "  if the map placed 4 KiB", |run| {
+        decimal_digits_min: 2,
+        visibility: FigureVisibility::If(|run| run.bytes.ram_of_4k_map.is_some()),
+        ..measure_column("ram_of_4k_map_mib", "  if the map placed 4 KiB", |run| {
             run.bytes.ram_of_4k_map.map(|bytes| bytes as f64 / 1_048_576.0)
         })
     },
     FigureColumn {
-        digits: 3,
-        ratio: false,
-        ..measure("cpu_seconds", "simulation, CPU s", |run| Some(run.cpu_seconds))
+        decimal_digits_min: 3,
+        shows_ratio: false,
+        ..measure_column("cpu_seconds", "simulation, CPU s", |run| Some(run.cpu_seconds))
     },
 ];
 
 /// Returns the figure (column of reports) whose title in a typed table is `key`.
 pub(crate) fn figure_column(key: &str) -> &'static FigureColumn {
-    data_figures().find(|column| column.key == key).expect("figures are named in this file")
+    data_table_columns().find(|column| column.key == key).expect("figures are named in this file")
 }
 
 /// Returns the columns of the figures that a typed table (CSV, Parquet) has.
-fn data_figures() -> impl Iterator<Item = &'static FigureColumn> {
-    COLUMNS.iter().filter(|column| !matches!(column.shown, FigureVisibility::OnlyTable(_)))
+fn data_table_columns() -> impl Iterator<Item = &'static FigureColumn> {
+    FIGURE_COLUMNS.iter().filter(|column| !matches!(column.visibility, FigureVisibility::OnlyTable(_)))
 }
 
 /// Returns the columns of the figures that the table for people shows for these runs.
 fn table_columns(runs: &[&RunRecord]) -> impl Iterator<Item = &'static FigureColumn> {
-    COLUMNS.iter().filter(|column| match column.shown {
+    FIGURE_COLUMNS.iter().filter(|column| match column.visibility {
         FigureVisibility::Always => true,
         FigureVisibility::If(says) => runs.iter().any(|run| says(run)),
         FigureVisibility::OnlyTable(says) => runs.iter().all(|run| says(run)),
@@ -527,20 +586,20 @@ fn table_columns(runs: &[&RunRecord]) -> impl Iterator<Item = &'static FigureCol
 
 /// Returns the share of the host's page writes, in percent, that arrived while lifetime management had the write-saving
 /// scheme (such as deduplication) running.
-fn share_under(run: &RunRecord, scheme: &str) -> Option<f64> {
+fn percent_of_writes_under_scheme(run: &RunRecord, scheme: &str) -> Option<f64> {
     run.lifetime.schemes.get(scheme).map(|ran| 100.0 * ran.share_of_writes)
 }
 
-fn form(run: &RunRecord, form: &str) -> u64 {
+fn writes_of_form(run: &RunRecord, form: &str) -> u64 {
     run.writes_by_form.get(form).copied().unwrap_or(0)
 }
 
-fn programs(run: &RunRecord, cause: &str) -> u64 {
+fn programs_of_cause(run: &RunRecord, cause: &str) -> u64 {
     run.programs_by_cause.get(cause).copied().unwrap_or(0)
 }
 
 /// Returns the write amplification in pages; `None` if the host wrote nothing.
-fn amplification(run: &RunRecord) -> Option<f64> {
+fn page_write_amplification(run: &RunRecord) -> Option<f64> {
     (run.host_page_writes > 0).then_some(run.write_amplification)
 }
 
@@ -548,19 +607,24 @@ fn has_timing(run: &RunRecord) -> bool {
     run.timing.mode != "none"
 }
 
-fn timed<T>(run: &RunRecord, value: T) -> Option<T> {
+fn if_timed<T>(run: &RunRecord, value: T) -> Option<T> {
     has_timing(run).then_some(value)
 }
 
 /// Whether write amplification in bytes differs from that in pages by more than a thousandth.
-fn counts_differ(run: &RunRecord) -> bool {
+fn amplifications_differ(run: &RunRecord) -> bool {
     let bytes = run.bytes.write_amplification.unwrap_or(run.write_amplification);
     (bytes - run.write_amplification).abs() > 0.001 * run.write_amplification
 }
 
 /// Returns a figure of a latency distribution; `None` if the distribution has fewer than `samples` requests, or if the
 /// drive was overloaded, because latencies then grow with the run.
-fn percentile(run: &RunRecord, latency: &Latency, samples: u64, figure: fn(&Latency) -> f64) -> Option<f64> {
+fn latency_figure(
+    run: &RunRecord,
+    latency: &Latency,
+    samples: u64,
+    figure: fn(&Latency) -> f64,
+) -> Option<f64> {
     (latency.count >= samples && !run.service.is_overloaded).then(|| figure(latency))
 }
 
@@ -575,8 +639,8 @@ fn common_settings(runs: &[RunRecord]) -> Vec<&str> {
 
 /// Returns the rows of a table of runs whose titles are stacked, one word per line, because settings would make columns
 /// wider than a terminal.
-fn stacked_rows(runs: &[&RunRecord], said: &[&str]) -> Vec<Vec<String>> {
-    let mut rows = rows_of(runs, said);
+fn rows_with_stacked_titles(runs: &[&RunRecord], said: &[&str]) -> Vec<Vec<String>> {
+    let mut rows = figure_rows(runs, said);
     let titles = rows.remove(0);
     let words: Vec<Vec<&str>> = titles.iter().map(|title| title.split(' ').collect()).collect();
     let lines = words.iter().map(Vec::len).max().unwrap_or(1);
@@ -586,25 +650,27 @@ fn stacked_rows(runs: &[&RunRecord], said: &[&str]) -> Vec<Vec<String>> {
     (0..lines).map(line).chain(rows).collect()
 }
 
-fn rows_of(runs: &[&RunRecord], said: &[&str]) -> Vec<Vec<String>> {
-    rows_with(runs, said, |_| true)
+fn figure_rows(runs: &[&RunRecord], said: &[&str]) -> Vec<Vec<String>> {
+    selected_figure_rows(runs, said, |_| true)
 }
 
 /// Returns the table rows, titles first, of all figures that a table of these runs shows.
 pub(crate) fn all_figure_rows(runs: &[&RunRecord]) -> Vec<Vec<String>> {
-    rows_of(runs, &[])
+    figure_rows(runs, &[])
 }
 
 /// Returns the table rows of the figures that decide between designs, in the order of their importance.
-pub(crate) fn answer_rows(runs: &[&RunRecord]) -> Vec<Vec<String>> {
+pub(crate) fn main_figure_rows(runs: &[&RunRecord]) -> Vec<Vec<String>> {
     let is_known = |column: &FigureColumn| runs.iter().any(|run| column.figure_of(run).is_some());
-    let mut rows = rows_with(runs, &[], |column| ANSWERS.contains(&column.title) && is_known(column));
-    rows[1..].sort_by_key(|row| ANSWERS.iter().position(|title| *title == row[0]));
+    let mut rows = selected_figure_rows(runs, &[], |column| {
+        MAIN_FIGURE_TITLES.contains(&column.title) && is_known(column)
+    });
+    rows[1..].sort_by_key(|row| MAIN_FIGURE_TITLES.iter().position(|title| *title == row[0]));
     rows
 }
 
 /// Titles of the figures that decide between designs in a comparison, the most important first.
-const ANSWERS: [&str; 13] = [
+const MAIN_FIGURE_TITLES: [&str; 13] = [
     "write amplification",
     "write amplification, bytes",
     "TB written until worn",
@@ -620,18 +686,18 @@ const ANSWERS: [&str; 13] = [
     "block erases",
 ];
 
-fn rows_with(
+fn selected_figure_rows(
     runs: &[&RunRecord],
     said: &[&str],
     is_shown: impl Fn(&FigureColumn) -> bool,
 ) -> Vec<Vec<String>> {
-    let mut rows = vec![header(runs, said)];
+    let mut rows = vec![header_row(runs, said)];
     for column in table_columns(runs).filter(|column| is_shown(column)) {
         let mut row = vec![column.title.to_owned()];
         for (k, run) in runs.iter().enumerate() {
-            row.push(column.cell(run));
+            row.push(column.cell_text(run));
             if k > 0 {
-                row.push(ratio(column, run, runs[0]));
+                row.push(ratio_to_baseline(column, run, runs[0]));
             }
         }
         rows.push(row);
@@ -639,7 +705,7 @@ fn rows_with(
     rows
 }
 
-fn header(runs: &[&RunRecord], said: &[&str]) -> Vec<String> {
+fn header_row(runs: &[&RunRecord], said: &[&str]) -> Vec<String> {
     let mut header = vec![String::new()];
     for (k, run) in runs.iter().enumerate() {
         let label = run.label();
@@ -653,8 +719,8 @@ fn header(runs: &[&RunRecord], said: &[&str]) -> Vec<String> {
 
 /// Returns the ratio of a figure to that of the baseline; blank if one of the two is missing, or describes only a part
 /// of the input.
-fn ratio(column: &FigureColumn, run: &RunRecord, baseline: &RunRecord) -> String {
-    let comparable = column.ratio && !run.partial && !baseline.partial;
+fn ratio_to_baseline(column: &FigureColumn, run: &RunRecord, baseline: &RunRecord) -> String {
+    let comparable = column.shows_ratio && !run.partial && !baseline.partial;
     match (column.figure_of(run), column.figure_of(baseline)) {
         (Some(value), Some(base)) if comparable && base != 0.0 => format!("{:.3}", value / base),
         _ => String::new(),
@@ -681,7 +747,7 @@ pub(crate) fn lines_above_table(run: &RunRecord) -> String {
     } else {
         String::new()
     };
-    let reserve = reserve_of(device);
+    let reserve = gc_reserve_phrase(device);
     format!(
         "{}: {} requests{aging}\n{}: {} MiB flash in {} {}, blocks of {} pages of {} bytes\n{} MiB exported: {:.1} % \
          over-provisioning{reserve}{buffer}\n{}\n{}\n",
@@ -695,15 +761,15 @@ pub(crate) fn lines_above_table(run: &RunRecord) -> String {
         device.page_bytes,
         mib(device.logical_pages),
         device.over_provisioning * 100.0,
-        state_before(run),
-        arrival_of(run),
+        initial_state_sentence(run),
+        arrival_line(run),
     )
 }
 
 /// Returns a phrase on the blocks that collection keeps free or open: in addition to the over-provisioning, or how much
 /// over-provisioning they leave.
-fn reserve_of(device: &DeviceRecord) -> String {
-    let acting = device.acting_over_provisioning();
+fn gc_reserve_phrase(device: &DeviceRecord) -> String {
+    let acting = device.effective_over_provisioning();
     if device.reserve_blocks > 0.0 {
         format!(", and {:.1} blocks of each plane for collection", device.reserve_blocks)
     } else if acting < 0.95 * device.over_provisioning {
@@ -715,7 +781,7 @@ fn reserve_of(device: &DeviceRecord) -> String {
 }
 
 /// Returns a line on how the requests of a run arrived (closed loop, or at which times); empty without a timing engine.
-fn arrival_of(run: &RunRecord) -> String {
+fn arrival_line(run: &RunRecord) -> String {
     match run.service.arrival {
         None | Some(Arrival::Auto) => String::new(),
         Some(Arrival::Open) => "requests came at the times of the input\n".to_owned(),
@@ -727,7 +793,7 @@ fn arrival_of(run: &RunRecord) -> String {
 }
 
 /// Returns a sentence on the drive's state before the first measured request.
-fn state_before(run: &RunRecord) -> &'static str {
+fn initial_state_sentence(run: &RunRecord) -> &'static str {
     match run.config.precondition.mode {
         Precondition::InUse => "the drive was in use before the first request",
         Precondition::None => "the drive was empty before the first request",
@@ -749,7 +815,7 @@ pub(crate) fn lines_below_table(labelled: &[(String, &RunRecord)]) -> String {
         writeln!(text, "{label}: {steadiness}").expect("a string takes everything");
     }
     let runs: Vec<&RunRecord> = labelled.iter().map(|&(_, run)| run).collect();
-    if runs.iter().any(|run| COLUMNS.iter().any(|column| column.needs_unsteady_mark(run))) {
+    if runs.iter().any(|run| FIGURE_COLUMNS.iter().any(|column| column.needs_unsteady_mark(run))) {
         writeln!(
             text,
             "{NOT_STEADY_MARK} extrapolated from a run that was not steady: a longer run gives another figure"

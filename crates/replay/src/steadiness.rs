@@ -17,12 +17,12 @@ use serde::{Deserialize, Serialize};
 use crate::record::SeriesPoint;
 
 /// Number of windows into which the measured part is cut to judge steadiness, each of equally many requests.
-const WINDOWS: usize = 10;
+const WINDOW_COUNT: usize = 10;
 /// Largest allowed difference of a window's write amplification from the mean of all windows, as a share of the mean.
-const MOST_DEVIATION: f64 = 0.05;
+const DEVIATION_MAX: f64 = 0.05;
 /// Largest allowed rise or fall of a straight line through the write amplification of the windows, from the first to
 /// the last, as a share of the mean.
-const MOST_SLOPE: f64 = 0.02;
+const SLOPE_MAX: f64 = 0.02;
 
 /// How steady write amplification was in the measured part, and the totals of its steady part.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -57,12 +57,13 @@ impl Steadiness {
         let points: Vec<SeriesPoint> =
             std::iter::once(SeriesPoint::ZERO).chain(points.iter().copied()).collect();
         let last = points[points.len() - 1];
-        let starts = (0..=WINDOWS / 2).map(|tenth| (points.len() - 1) * tenth / WINDOWS);
-        let judged: Vec<(usize, Shape)> =
-            starts.filter_map(|start| Some((start, Shape::of(&points[start..])?))).collect();
+        let starts = (0..=WINDOW_COUNT / 2).map(|tenth| (points.len() - 1) * tenth / WINDOW_COUNT);
+        let judged: Vec<(usize, AmplificationTrend)> = starts
+            .filter_map(|start| Some((start, AmplificationTrend::of_counters(&points[start..])?)))
+            .collect();
         let steady = judged.iter().find(|(_, shape)| shape.is_steady());
         let from = steady.map_or(SeriesPoint::ZERO, |&(start, _)| points[start]);
-        let shape = steady.or(judged.last()).map_or(Shape::default(), |&(_, shape)| shape);
+        let shape = steady.or(judged.last()).map_or(AmplificationTrend::default(), |&(_, shape)| shape);
         Self {
             is_steady: steady.is_some(),
             from_request: from.requests,
@@ -104,22 +105,22 @@ impl Steadiness {
 
 /// How write amplification varied over the windows (parts of equally many requests) of a run.
 #[derive(Clone, Copy, Default)]
-struct Shape {
+struct AmplificationTrend {
     deviation: f64,
     slope: f64,
     /// Number of block erases in the window with the fewest.
-    least_erases: u64,
+    min_window_erases: u64,
 }
 
-impl Shape {
+impl AmplificationTrend {
     /// Computes how write amplification varied over the windows (parts) of a run; `None` if a window has no host
     /// writes, or there are too few samples.
-    fn of(points: &[SeriesPoint]) -> Option<Self> {
-        if points.len() <= WINDOWS {
+    fn of_counters(points: &[SeriesPoint]) -> Option<Self> {
+        if points.len() <= WINDOW_COUNT {
             return None;
         }
-        let at = |k: usize| &points[(points.len() - 1) * k / WINDOWS];
-        let windows = (0..WINDOWS).map(|k| (at(k), at(k + 1)));
+        let at = |k: usize| &points[(points.len() - 1) * k / WINDOW_COUNT];
+        let windows = (0..WINDOW_COUNT).map(|k| (at(k), at(k + 1)));
         let amplification = |(from, to): (&SeriesPoint, &SeriesPoint)| {
             let writes = to.host_page_writes - from.host_page_writes;
             (writes > 0).then(|| (to.programs - from.programs) as f64 / writes as f64)
@@ -131,16 +132,20 @@ impl Shape {
             return None;
         }
         let farthest = values.iter().map(|value| (value - mean).abs()).fold(0.0, f64::max);
-        Some(Self { deviation: farthest / mean, slope: rise(&values) / mean, least_erases })
+        Some(Self {
+            deviation: farthest / mean,
+            slope: least_squares_rise(&values) / mean,
+            min_window_erases: least_erases,
+        })
     }
 
     fn is_steady(&self) -> bool {
-        self.deviation <= MOST_DEVIATION && self.slope.abs() <= MOST_SLOPE && self.least_erases > 0
+        self.deviation <= DEVIATION_MAX && self.slope.abs() <= SLOPE_MAX && self.min_window_erases > 0
     }
 }
 
 /// Returns by how much the least-squares line through equally spaced values rises from the first value to the last.
-fn rise(values: &[f64]) -> f64 {
+fn least_squares_rise(values: &[f64]) -> f64 {
     let middle = (values.len() - 1) as f64 / 2.0;
     let offsets = (0..values.len()).map(|k| k as f64 - middle);
     let moment: f64 = offsets.clone().zip(values).map(|(offset, value)| offset * value).sum();
@@ -153,7 +158,7 @@ mod tests {
     use super::*;
 
     /// Returns the counters of a run of 200 samples, 100 writes each, with the given write amplification per sample.
-    fn run(amplification: impl Fn(usize) -> f64) -> Vec<SeriesPoint> {
+    fn counters_of_run(amplification: impl Fn(usize) -> f64) -> Vec<SeriesPoint> {
         let mut at = SeriesPoint::ZERO;
         (0..200)
             .map(|k| {
@@ -169,7 +174,7 @@ mod tests {
 
     #[test]
     fn constant_write_amplification_is_steady_throughout() {
-        let steady = Steadiness::of_samples(&run(|_| 2.5), 4_096_000);
+        let steady = Steadiness::of_samples(&counters_of_run(|_| 2.5), 4_096_000);
         assert!(steady.is_steady && steady.from_request == 0 && steady.slope.abs() < 1e-9, "{steady:?}");
         assert_eq!((steady.programs, steady.host_page_writes, steady.erases), (50_000, 20_000, 600));
         assert!((steady.drive_writes - 20.0).abs() < 1e-9);
@@ -177,14 +182,14 @@ mod tests {
 
     #[test]
     fn the_warm_up_before_the_steady_part_is_excluded() {
-        let steady = Steadiness::of_samples(&run(|k| if k < 30 { 1.0 } else { 3.0 }), 4_096_000);
+        let steady = Steadiness::of_samples(&counters_of_run(|k| if k < 30 { 1.0 } else { 3.0 }), 4_096_000);
         assert!(steady.is_steady && steady.from_request == 4_000, "{steady:?}");
         assert_eq!(steady.programs, 160 * 300);
     }
 
     #[test]
     fn write_amplification_that_rises_to_the_end_is_not_steady() {
-        let rising = Steadiness::of_samples(&run(|k| 1.0 + k as f64 / 100.0), 4_096_000);
+        let rising = Steadiness::of_samples(&counters_of_run(|k| 1.0 + k as f64 / 100.0), 4_096_000);
         assert!(!rising.is_steady && rising.from_request == 0, "{rising:?}");
         assert_eq!(rising.host_page_writes, 20_000, "without a steady part everything counts");
         assert!(rising.describe(20_000).starts_with("not steady"));
@@ -193,11 +198,11 @@ mod tests {
     /// No window of a slow rise is far from the mean, so only the slope of the line through all windows reveals it.
     #[test]
     fn a_slow_rise_of_write_amplification_is_not_steady() {
-        let points = run(|k| 2.0 + k as f64 / 2500.0);
+        let points = counters_of_run(|k| 2.0 + k as f64 / 2500.0);
         let slow = Steadiness::of_samples(&points, 4_096_000);
-        let shape = Shape::of(&points).unwrap();
+        let shape = AmplificationTrend::of_counters(&points).unwrap();
         assert!(
-            shape.deviation < MOST_DEVIATION && shape.slope > MOST_SLOPE,
+            shape.deviation < DEVIATION_MAX && shape.slope > SLOPE_MAX,
             "{:?}",
             (shape.deviation, shape.slope)
         );
@@ -207,7 +212,7 @@ mod tests {
     #[test]
     fn a_run_without_erases_is_not_steady() {
         let points: Vec<SeriesPoint> =
-            run(|_| 1.0).into_iter().map(|point| SeriesPoint { erases: 0, ..point }).collect();
+            counters_of_run(|_| 1.0).into_iter().map(|point| SeriesPoint { erases: 0, ..point }).collect();
         assert!(!Steadiness::of_samples(&points, 4_096_000).is_steady);
         assert!(!Steadiness::of_samples(&[], 4_096_000).is_steady);
     }

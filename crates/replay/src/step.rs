@@ -21,7 +21,7 @@ pub fn new_drive(
     design: &str,
     footprint_pages: u64,
 ) -> Result<Device<PowerCut<SimNand>>, ConfigError> {
-    if let Some(name) = config.ignored_by_steps() {
+    if let Some(name) = config.key_ignored_by_steps() {
         return Err(ConfigError::InvalidValue(format!(
             "{name} has no effect on a drive that is driven step by step: leave it out"
         )));
@@ -62,15 +62,15 @@ mod tests {
 
     use super::*;
 
-    fn config(settings: &[&str]) -> Config {
+    fn config_of_settings(settings: &[&str]) -> Config {
         let settings: Vec<String> = settings.iter().map(|&setting| setting.to_owned()).collect();
-        Config::from_parts(None, &settings).unwrap()
+        Config::from_text_and_settings(None, &settings).unwrap()
     }
 
     #[test]
-    fn flushed_data_of_a_stepped_drive_survives_a_power_cut() {
+    fn flushed_data_of_a_drive_operated_step_by_step_survives_a_power_cut() {
         for design in wearwell::design::ALL {
-            let mut drive = new_drive(&config(&[]), design.name, 256).unwrap();
+            let mut drive = new_drive(&config_of_settings(&[]), design.name, 256).unwrap();
             drive.write(4096, 4096, HostData::Bytes(&[7; 4096])).unwrap();
             drive.flush().unwrap();
             drive.ftl_mut().store_mut().nand_mut().cut_now();
@@ -84,8 +84,9 @@ mod tests {
     }
 
     #[test]
-    fn a_stepped_drive_refuses_settings_without_effect() {
-        let refused = new_drive(&config(&["precondition.mode=steady"]), "page-map", 256).unwrap_err();
+    fn a_drive_operated_step_by_step_refuses_settings_without_effect() {
+        let refused =
+            new_drive(&config_of_settings(&["precondition.mode=steady"]), "page-map", 256).unwrap_err();
         assert!(refused.to_string().starts_with("precondition has no effect"), "{refused}");
     }
 }

@@ -20,14 +20,14 @@ use crate::report::{
 /// The section `[sweep]` of a sweep file: inputs, designs and varied settings.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Section {
+struct SweepSection {
     traces: Vec<PathBuf>,
     workloads: Vec<String>,
     designs: Vec<String>,
     vary: toml::Table,
 }
 
-impl Default for Section {
+impl Default for SweepSection {
     fn default() -> Self {
         Self {
             traces: Vec::new(),
@@ -51,14 +51,14 @@ pub struct SweepFile {
     /// list if nothing is varied.
     pub setting_combinations: Vec<Vec<String>>,
     /// Name of the sweep file, and its text without the section `[sweep]`.
-    file: (String, String),
+    name_and_configuration: (String, String),
 }
 
 /// The part of a sweep file with the section `[sweep]` and its subsections; everything else in the file is
 /// configuration.
 #[derive(Deserialize)]
 struct SweepPart {
-    sweep: Section,
+    sweep: SweepSection,
 }
 
 impl SweepFile {
@@ -77,8 +77,8 @@ impl SweepFile {
     /// # Errors
     /// As [`SweepFile::read`].
     pub fn from_text(name: &str, text: &str) -> Result<Self, ConfigError> {
-        let (sweep, configuration) = apart(text);
-        let Section { traces, workloads, designs, vary } = toml::from_str::<SweepPart>(&sweep)
+        let (sweep, configuration) = split_off_sweep_section(text);
+        let SweepSection { traces, workloads, designs, vary } = toml::from_str::<SweepPart>(&sweep)
             .map_err(|error| ConfigError::Toml {
                 place: name.to_owned(),
                 message: format!("{}; docs/sweep.md describes [sweep]", error.message()),
@@ -93,11 +93,17 @@ impl SweepFile {
             return Err(ConfigError::InvalidValue(format!("{name}: [sweep] has an empty list of designs")));
         }
         let mut axes = Vec::new();
-        axes_of(&vary, "", &mut axes)?;
+        add_axes(&vary, "", &mut axes)?;
         let file = (name.to_owned(), configuration);
-        let sweep = Self { traces, workloads, designs, setting_combinations: combinations(&axes), file };
+        let sweep = Self {
+            traces,
+            workloads,
+            designs,
+            setting_combinations: combine_axes(&axes),
+            name_and_configuration: file,
+        };
         for point in &sweep.setting_combinations {
-            sweep.config_with(point)?;
+            sweep.config_with_settings(point)?;
         }
         sweep.require_designs()?;
         Ok(sweep)
@@ -114,15 +120,18 @@ impl SweepFile {
     /// Returns the configuration of the sweep file, in which `settings` (each `key=value`) replace values of the file.
     ///
     /// # Errors
-    /// As [`Config::from_parts`].
-    pub fn config_with(&self, settings: &[String]) -> Result<Config, ConfigError> {
-        Config::from_parts(Some((&self.file.0, &self.file.1)), settings)
+    /// As [`Config::from_text_and_settings`].
+    pub fn config_with_settings(&self, settings: &[String]) -> Result<Config, ConfigError> {
+        Config::from_text_and_settings(
+            Some((&self.name_and_configuration.0, &self.name_and_configuration.1)),
+            settings,
+        )
     }
 }
 
 /// Splits a sweep file into the lines of `[sweep]` and `[sweep.*]`, and all other lines; each part has blank lines in
 /// place of the lines of the other.
-fn apart(text: &str) -> (String, String) {
+fn split_off_sweep_section(text: &str) -> (String, String) {
     let (mut sweep, mut rest, mut in_sweep) = (String::new(), String::new(), false);
     for line in text.lines() {
         let code = line.split('#').next().unwrap_or_default().trim();
@@ -142,15 +151,15 @@ fn apart(text: &str) -> (String, String) {
 }
 
 /// The settings (`key=value`) of all values of one key that a sweep varies.
-type Axis = Vec<String>;
+type SettingAxis = Vec<String>;
 
-fn axes_of(table: &toml::Table, prefix: &str, axes: &mut Vec<Axis>) -> Result<(), ConfigError> {
+fn add_axes(table: &toml::Table, prefix: &str, axes: &mut Vec<SettingAxis>) -> Result<(), ConfigError> {
     for (name, value) in table {
         let key = format!("{prefix}{name}");
         match value {
-            toml::Value::Table(inner) => axes_of(inner, &format!("{key}."), axes)?,
+            toml::Value::Table(inner) => add_axes(inner, &format!("{key}."), axes)?,
             toml::Value::Array(values) if !values.is_empty() => {
-                axes.push(values.iter().map(|value| format!("{key}={}", value_of(value))).collect());
+                axes.push(values.iter().map(|value| format!("{key}={}", setting_value(value))).collect());
             }
             _ => {
                 return Err(ConfigError::InvalidValue(format!(
@@ -165,14 +174,14 @@ fn axes_of(table: &toml::Table, prefix: &str, axes: &mut Vec<Axis>) -> Result<()
 
 /// Returns a TOML value in the form that it has in a setting `key=value`. A list of names, which can only be a list of
 /// content mechanisms, becomes one text.
-fn value_of(value: &toml::Value) -> String {
+fn setting_value(value: &toml::Value) -> String {
     let names =
         value.as_array().and_then(|items| items.iter().map(toml::Value::as_str).collect::<Option<Vec<_>>>());
     names.map_or_else(|| value.to_string(), |names| format!("\"{}\"", names.join(",")))
 }
 
 /// Returns all combinations that take one setting of each varied key; the last key varies fastest.
-fn combinations(axes: &[Axis]) -> Vec<Vec<String>> {
+fn combine_axes(axes: &[SettingAxis]) -> Vec<Vec<String>> {
     axes.iter().fold(vec![Vec::new()], |points, axis| {
         let with = |point: &Vec<String>, setting: &String| [point.clone(), vec![setting.clone()]].concat();
         points.iter().flat_map(|point| axis.iter().map(move |setting| with(point, setting))).collect()
@@ -242,15 +251,15 @@ impl Swept {
 
     /// Returns a table for each input of the sweep with a line per run: its design and settings, and its main figures.
     pub fn to_table(&self) -> String {
-        self.tables(aligned_text)
+        self.format_tables(aligned_text)
     }
 
     /// Returns the tables of [`Self::to_table`] in Markdown.
     pub fn to_markdown(&self) -> String {
-        self.tables(markdown_table)
+        self.format_tables(markdown_table)
     }
 
-    fn tables(&self, write: fn(&[Vec<String>]) -> String) -> String {
+    fn format_tables(&self, write: fn(&[Vec<String>]) -> String) -> String {
         let tables = self.rows_by_input().map(|(input, rows)| format!("{input}\n\n{}", write(&rows)));
         let tables: String = tables.collect();
         let mark = if tables.contains(NOT_STEADY_MARK) {
@@ -266,8 +275,8 @@ impl Swept {
     /// Returns the name of each input of the sweep with the rows of its table, titles first.
     pub(crate) fn rows_by_input(&self) -> impl Iterator<Item = (String, Vec<Vec<String>>)> {
         let rows = |runs: &[RunRecord]| {
-            let titles = std::iter::once("").chain(TITLES).map(str::to_owned).collect();
-            let rows = std::iter::once(titles).chain(runs.iter().map(row_of)).collect();
+            let titles = std::iter::once("").chain(FIGURE_TITLES).map(str::to_owned).collect();
+            let rows = std::iter::once(titles).chain(runs.iter().map(run_row)).collect();
             (runs[0].trace.path.clone(), rows)
         };
         self.comparison.runs.chunk_by(|a, b| a.trace.path == b.trace.path).map(rows)
@@ -302,9 +311,9 @@ impl Swept {
 }
 
 /// Titles of the figures in the tables of a sweep.
-const TITLES: [&str; 3] = ["write amplification", "block erases", "TB written until worn"];
+const FIGURE_TITLES: [&str; 3] = ["write amplification", "block erases", "TB written until worn"];
 
-fn row_of(run: &RunRecord) -> Vec<String> {
+fn run_row(run: &RunRecord) -> Vec<String> {
     let short = |setting: &str| {
         setting
             .split_once('=')
@@ -313,7 +322,7 @@ fn row_of(run: &RunRecord) -> Vec<String> {
     let partial = run.partial.then(|| "PARTIAL".to_owned());
     let settings = run.variant.split(' ').filter_map(short).chain(partial);
     let label: Vec<String> = std::iter::once(run.design.clone()).chain(settings).collect();
-    let cells = TITLES.iter().map(|title| figure_cell(run, title));
+    let cells = FIGURE_TITLES.iter().map(|title| figure_cell(run, title));
     std::iter::once(label.join(" ")).chain(cells).collect()
 }
 
@@ -321,7 +330,7 @@ fn row_of(run: &RunRecord) -> Vec<String> {
 mod tests {
     use super::*;
 
-    const FILE: &str = "
+    const SWEEP_TEXT: &str = "
 # What is the same in all runs.
 [device]
 preset = 'lab-8g'
@@ -343,7 +352,7 @@ low_blocks = 5
 
     #[test]
     fn a_sweep_file_gives_every_combination_of_its_varied_settings() {
-        let sweep = SweepFile::from_text("sweep.toml", FILE).unwrap();
+        let sweep = SweepFile::from_text("sweep.toml", SWEEP_TEXT).unwrap();
         assert_eq!(sweep.designs, ["page-map", "page-map:gc.policy=fifo"]);
         let points: Vec<String> = sweep.setting_combinations.iter().map(|point| point.join(" ")).collect();
         assert_eq!(
@@ -355,7 +364,7 @@ low_blocks = 5
                 "device.over_provisioning=0.15 replay.seed=2",
             ]
         );
-        let config = sweep.config_with(&sweep.setting_combinations[1]).unwrap();
+        let config = sweep.config_with_settings(&sweep.setting_combinations[1]).unwrap();
         assert_eq!((config.device.over_provisioning, config.seed()), (Some(0.07), 2));
         assert_eq!((config.device.preset.as_deref(), config.gc.low_blocks), (Some("lab-8g"), Some(5)));
     }

@@ -26,9 +26,9 @@ pub fn lambert_w0(x: f64) -> f64 {
     if branch_distance < 1e-7 {
         return branch_distance - 1.0;
     }
-    let mut w = first_guess(x, branch_distance);
+    let mut w = lambert_first_guess(x, branch_distance);
     for _ in 0..50 {
-        let step = halley_step(w, x);
+        let step = lambert_halley_step(w, x);
         w -= step;
         if step.abs() <= 1e-15 * w.abs() {
             break;
@@ -37,7 +37,7 @@ pub fn lambert_w0(x: f64) -> f64 {
     w
 }
 
-fn first_guess(x: f64, branch_distance: f64) -> f64 {
+fn lambert_first_guess(x: f64, branch_distance: f64) -> f64 {
     if x < 0.3 {
         return -1.0 + branch_distance - branch_distance.powi(2) / 3.0
             + 11.0 / 72.0 * branch_distance.powi(3);
@@ -46,7 +46,7 @@ fn first_guess(x: f64, branch_distance: f64) -> f64 {
     log * (1.0 - log.ln_1p() / (2.0 + log))
 }
 
-fn halley_step(w: f64, x: f64) -> f64 {
+fn lambert_halley_step(w: f64, x: f64) -> f64 {
     let error = w * w.exp() - x;
     error / (w.exp() * (w + 1.0) - (w + 2.0) * error / (2.0 * w + 2.0))
 }
@@ -85,7 +85,7 @@ pub fn large_block_write_amplification(u: f64) -> f64 {
 }
 
 /// Returns the write amplification if the victim is a uniformly random closed block: `1 / (1 - u)`.
-pub fn random_write_amplification(u: f64) -> f64 {
+pub fn random_victim_write_amplification(u: f64) -> f64 {
     require_utilisation(u);
     1.0 / (1.0 - u)
 }
@@ -100,21 +100,21 @@ pub struct GreedySteadyState {
     pub min_valid_pages: usize,
     /// Time for which blocks wait with the lowest number `m` of valid pages before GC collects them, called `tau`, in
     /// `[0, 1/m]`. With probability `m tau` a block loses one more page in that time.
-    pub wait_at_min: f64,
+    pub wait_at_min_valid: f64,
     /// Share of closed blocks with `i` valid pages, at index `i = 0..=b`; the shares sum to 1 and have the mean `u b`.
     pub valid_count_shares: Vec<f64>,
 }
 
 impl GreedySteadyState {
     /// Returns the mean number of valid pages over all closed blocks.
-    pub fn mean_valid(&self) -> f64 {
+    pub fn mean_valid_pages(&self) -> f64 {
         self.valid_count_shares.iter().enumerate().map(|(i, share)| i as f64 * share).sum()
     }
 
     /// Returns the mean number of valid pages of a victim: `X = m - m tau`.
-    pub fn mean_victim_valid(&self) -> f64 {
+    pub fn mean_victim_valid_pages(&self) -> f64 {
         let m = self.min_valid_pages as f64;
-        m - m * self.wait_at_min
+        m - m * self.wait_at_min_valid
     }
 }
 
@@ -133,21 +133,21 @@ pub fn greedy_steady_state(u: f64, pages_per_block: usize) -> GreedySteadyState 
     require_utilisation(u);
     assert!(pages_per_block > 0, "a block has at least one page");
     let b = pages_per_block as f64;
-    let (floor, harmonic_above) = greedy_floor(u, pages_per_block);
+    let (floor, harmonic_above) = greedy_min_valid_pages(u, pages_per_block);
     let m = floor as f64;
     let tau = (b - m - u * b * harmonic_above) / (u * b - m);
     let victim_valid = m - m * tau;
     GreedySteadyState {
         write_amplification: b / (b - victim_valid),
         min_valid_pages: floor,
-        wait_at_min: tau,
-        valid_count_shares: greedy_shares(pages_per_block, floor, tau, harmonic_above),
+        wait_at_min_valid: tau,
+        valid_count_shares: greedy_valid_count_shares(pages_per_block, floor, tau, harmonic_above),
     }
 }
 
 /// Returns the `m` (lowest number of valid pages of a waiting block) with `tau` in `[0, 1/m]`, and `H_b - H_m`.
 /// Decreases `m` from `b - 1` as long as one less still keeps enough pages valid.
-fn greedy_floor(u: f64, pages_per_block: usize) -> (usize, f64) {
+fn greedy_min_valid_pages(u: f64, pages_per_block: usize) -> (usize, f64) {
     let b = pages_per_block as f64;
     let (mut m, mut harmonic_above) = (pages_per_block - 1, 1.0 / b);
     while m > 0 {
@@ -162,7 +162,12 @@ fn greedy_floor(u: f64, pages_per_block: usize) -> (usize, f64) {
     (m, harmonic_above)
 }
 
-fn greedy_shares(pages_per_block: usize, floor: usize, tau: f64, harmonic_above: f64) -> Vec<f64> {
+fn greedy_valid_count_shares(
+    pages_per_block: usize,
+    floor: usize,
+    tau: f64,
+    harmonic_above: f64,
+) -> Vec<f64> {
     let c = 1.0 / (harmonic_above + tau);
     let mut shares = vec![0.0; pages_per_block + 1];
     shares[floor] = c * tau;
@@ -182,13 +187,13 @@ pub fn d_choices_write_amplification(u: f64, pages_per_block: usize, choices: u3
     require_utilisation(u);
     assert!(pages_per_block > 0 && choices > 0, "a block has a page, and a draw has a choice");
     let b = pages_per_block as f64;
-    let victim_valid = bisect(0.0, b, |x| d_choices_mean_valid(x, u, pages_per_block, choices) - u * b);
+    let victim_valid = bisect(0.0, b, |x| d_choices_mean_valid_pages(x, u, pages_per_block, choices) - u * b);
     b / (b - victim_valid)
 }
 
 /// Returns the mean number of valid pages of a closed block at utilisation `u` if victims hold `victim_valid` valid
 /// pages. Increases with `victim_valid`.
-fn d_choices_mean_valid(victim_valid: f64, u: f64, pages_per_block: usize, choices: u32) -> f64 {
+fn d_choices_mean_valid_pages(victim_valid: f64, u: f64, pages_per_block: usize, choices: u32) -> f64 {
     let b = pages_per_block as f64;
     let (mut above, mut sum) = (0.0, 0.0);
     for i in (1..=pages_per_block).rev() {
@@ -276,7 +281,7 @@ pub fn flash_bitmap_write_amplification(
     1.0 + (1.0 + queries) / write_read_cost_ratio
 }
 
-/// Steady state of a store that keeps each distinct content once, from [`zipf_content`].
+/// Steady state of a store that keeps each distinct content once, from [`zipf_dedup_steady_state`].
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ZipfContentSteadyState {
     /// Probability that no live page has the content of a write, that is flash writes per host write after
@@ -292,7 +297,7 @@ pub struct ZipfContentSteadyState {
 /// `miss = sum p_i exp(-M p_i)` and `distinct = sum (1 - exp(-M p_i)) / M`, with the continuous `p(x) = C x^-a`,
 /// `C = (1-a) / N^(1-a)`, so that only `contents_per_page = N/M` matters. Domain: `a` in `[0, 1)`, `N/M > 0`. Source:
 /// Remap-SSD's content generator (Zhou et al., FAST 2021), read as independent draws.
-pub fn zipf_content(a: f64, contents_per_page: f64) -> ZipfContentSteadyState {
+pub fn zipf_dedup_steady_state(a: f64, contents_per_page: f64) -> ZipfContentSteadyState {
     assert!((0.0..1.0).contains(&a), "the continuous form needs an exponent in [0, 1), not {a}");
     assert!(contents_per_page > 0.0, "there is at least one content");
     let copies = (1.0 - a) / contents_per_page;
@@ -303,7 +308,7 @@ pub fn zipf_content(a: f64, contents_per_page: f64) -> ZipfContentSteadyState {
 }
 
 /// Returns the mean of `f` over the unit interval by the midpoint rule, which never evaluates the end points. For the
-/// smooth functions of [`zipf_content`] the error is far below 1e-6.
+/// smooth functions of [`zipf_dedup_steady_state`] the error is far below 1e-6.
 fn mean_over_unit_interval(f: impl Fn(f64) -> f64) -> f64 {
     const STEPS: u32 = 1 << 14;
     (0..STEPS).map(|i| f((f64::from(i) + 0.5) / f64::from(STEPS))).sum::<f64>() / f64::from(STEPS)
@@ -322,7 +327,7 @@ pub fn dedup_write_amplification(u: f64, content: ZipfContentSteadyState) -> f64
 ///
 /// `delta_share` is `Pc`, the share of writes stored as deltas. `pages_per_delta` is `r`: the mean ratio `Rc` if
 /// packing were perfect, or the measured pages per delta, which packing loss makes larger (0.71 for `Rc = 0.50`).
-pub fn delta_foreground_writes(delta_share: f64, pages_per_delta: f64) -> f64 {
+pub fn delta_programs_per_host_write(delta_share: f64, pages_per_delta: f64) -> f64 {
     assert!((0.0..=1.0).contains(&delta_share), "a share lies in [0, 1], not {delta_share}");
     1.0 - delta_share + delta_share * pages_per_delta
 }

@@ -106,13 +106,15 @@ pub struct WearHistogram {
 }
 
 impl From<EraseHistogram> for WearHistogram {
-    fn from(EraseHistogram { first_erases, erases_per_bin, blocks }: EraseHistogram) -> Self {
+    fn from(
+        EraseHistogram { first_bin_erases: first_erases, erases_per_bin, blocks_per_bin: blocks }: EraseHistogram,
+    ) -> Self {
         Self { first_erases, erases_per_bin, blocks }
     }
 }
 
 impl WindowLatency {
-    fn of(histogram: &Histogram<u64>) -> Option<Self> {
+    fn of_histogram(histogram: &Histogram<u64>) -> Option<Self> {
         let us = |ns: u64| ns as f64 / 1000.0;
         let LatencySummary { count, p50_ns, p99_ns, p999_ns, max_ns, .. } = LatencySummary::of(histogram);
         (count > 0).then(|| Self {
@@ -124,7 +126,7 @@ impl WindowLatency {
         })
     }
 
-    fn joined(earlier: Option<Self>, later: Option<Self>) -> Option<Self> {
+    fn merged(earlier: Option<Self>, later: Option<Self>) -> Option<Self> {
         let (Some(a), Some(b)) = (earlier, later) else { return earlier.or(later) };
         Some(Self {
             count: a.count + b.count,
@@ -138,9 +140,9 @@ impl WindowLatency {
 
 impl TimelineWindow {
     /// Merges the latencies of the previous window, which is dropped to save memory, into this window.
-    fn join(&mut self, earlier: &Self) {
-        self.read_us = WindowLatency::joined(earlier.read_us, self.read_us);
-        self.write_us = WindowLatency::joined(earlier.write_us, self.write_us);
+    fn merge_latencies_of(&mut self, earlier: &Self) {
+        self.read_us = WindowLatency::merged(earlier.read_us, self.read_us);
+        self.write_us = WindowLatency::merged(earlier.write_us, self.write_us);
     }
 }
 
@@ -149,34 +151,34 @@ impl TimelineWindow {
 #[derive(Debug)]
 struct BoundedSamples<T> {
     kept_samples: Vec<T>,
-    most: usize,
+    max_samples: usize,
     /// Number of offered samples of which one is stored; it doubles whenever stored samples are dropped.
-    every: u64,
-    offered: u64,
+    stored_one_of: u64,
+    offered_samples: u64,
     /// Function that merges the contents of a dropped sample into the stored sample after it.
-    join: fn(&mut T, &T),
+    merge_dropped: fn(&mut T, &T),
 }
 
 impl<T> BoundedSamples<T> {
-    fn new(most: usize, join: fn(&mut T, &T)) -> Self {
-        Self { kept_samples: Vec::new(), most, every: 1, offered: 0, join }
+    fn new(max_samples: usize, merge_dropped: fn(&mut T, &T)) -> Self {
+        Self { kept_samples: Vec::new(), max_samples, stored_one_of: 1, offered_samples: 0, merge_dropped }
     }
 
     /// Counts an offered sample, and calls `sample` to make it only if this sample is to be stored.
-    fn offer(&mut self, sample: impl FnOnce() -> T) {
-        let number = self.offered;
-        self.offered += 1;
-        if number.is_multiple_of(self.every) && self.kept_samples.len() == self.most {
-            self.thin();
+    fn offer_sample(&mut self, sample: impl FnOnce() -> T) {
+        let number = self.offered_samples;
+        self.offered_samples += 1;
+        if number.is_multiple_of(self.stored_one_of) && self.kept_samples.len() == self.max_samples {
+            self.drop_every_second_sample();
         }
-        if number.is_multiple_of(self.every) {
+        if number.is_multiple_of(self.stored_one_of) {
             self.kept_samples.push(sample());
         }
     }
 
     /// Drops the stored samples 1, 3, 5 and so on, and merges each into the sample after it.
-    fn thin(&mut self) {
-        self.every *= 2;
+    fn drop_every_second_sample(&mut self) {
+        self.stored_one_of *= 2;
         let mut dropped: Option<T> = None;
         for (number, mut sample) in std::mem::take(&mut self.kept_samples).into_iter().enumerate() {
             if number % 2 == 1 {
@@ -184,24 +186,24 @@ impl<T> BoundedSamples<T> {
                 continue;
             }
             if let Some(earlier) = dropped.take() {
-                (self.join)(&mut sample, &earlier);
+                (self.merge_dropped)(&mut sample, &earlier);
             }
             self.kept_samples.push(sample);
         }
         if let Some((last, earlier)) = self.kept_samples.last_mut().zip(dropped) {
-            (self.join)(last, &earlier);
+            (self.merge_dropped)(last, &earlier);
         }
     }
 
     /// Returns the stored samples with `last`, the sample at the end of the run. `is_same` returns whether the last
     /// stored sample is of the same moment, and is replaced by it.
-    fn finish_with(mut self, last: T, is_same: impl Fn(&T, &T) -> bool) -> Vec<T> {
+    fn into_samples_with_last(mut self, last: T, is_same: impl Fn(&T, &T) -> bool) -> Vec<T> {
         let mut last = last;
         let is_replaced = self.kept_samples.last().is_some_and(|kept_samples| is_same(kept_samples, &last));
-        if (is_replaced || self.kept_samples.len() == self.most)
+        if (is_replaced || self.kept_samples.len() == self.max_samples)
             && let Some(earlier) = self.kept_samples.pop()
         {
-            (self.join)(&mut last, &earlier);
+            (self.merge_dropped)(&mut last, &earlier);
         }
         self.kept_samples.push(last);
         self.kept_samples
@@ -215,7 +217,7 @@ pub(crate) struct TimelineRecorder {
     windows: BoundedSamples<TimelineWindow>,
     frames: BoundedSamples<TimelineFrame>,
     /// Histograms of all read and of all write latencies up to the previous sample of the timeline.
-    before: [Option<Histogram<u64>>; 2],
+    latencies_before: [Option<Histogram<u64>>; 2],
 }
 
 impl TimelineRecorder {
@@ -223,17 +225,17 @@ impl TimelineRecorder {
     pub(crate) fn new(cells: u32, blocks: u32) -> Self {
         Self {
             blocks_per_cell: block_map::blocks_per_cell(blocks, cells.min(TIMELINE_CELLS_MAX)),
-            windows: BoundedSamples::new(MAX_WINDOWS, TimelineWindow::join),
+            windows: BoundedSamples::new(MAX_WINDOWS, TimelineWindow::merge_latencies_of),
             frames: BoundedSamples::new(MAX_FRAMES, |_, _| ()),
-            before: [None, None],
+            latencies_before: [None, None],
         }
     }
 
     /// Adds a sample of the drive's state to the timeline, after the requests that `counters` counts.
     pub(crate) fn add_sample(&mut self, counters: &SeriesPoint, ftl: &Ftl<SimNand>, timing: Option<&Timing>) {
-        let before = &mut self.before;
-        self.windows.offer(|| window(counters, ftl, timing, before));
-        self.frames.offer(|| frame(counters, ftl.store(), self.blocks_per_cell));
+        let before = &mut self.latencies_before;
+        self.windows.offer_sample(|| make_window(counters, ftl, timing, before));
+        self.frames.offer_sample(|| make_frame(counters, ftl.store(), self.blocks_per_cell));
     }
 
     /// Returns the timeline, with the present state of the drive as its last sample.
@@ -243,18 +245,18 @@ impl TimelineRecorder {
         ftl: &Ftl<SimNand>,
         timing: Option<&Timing>,
     ) -> Timeline {
-        let last = window(counters, ftl, timing, &mut self.before);
-        let last_frame = frame(counters, ftl.store(), self.blocks_per_cell);
+        let last = make_window(counters, ftl, timing, &mut self.latencies_before);
+        let last_frame = make_frame(counters, ftl.store(), self.blocks_per_cell);
         Timeline {
-            windows: self.windows.finish_with(last, |a, b| a.requests == b.requests),
+            windows: self.windows.into_samples_with_last(last, |a, b| a.requests == b.requests),
             blocks: ftl.store().blocks().len(),
             blocks_per_cell: self.blocks_per_cell,
-            frames: self.frames.finish_with(last_frame, |a, b| a.requests == b.requests),
+            frames: self.frames.into_samples_with_last(last_frame, |a, b| a.requests == b.requests),
         }
     }
 }
 
-fn window(
+fn make_window(
     counters: &SeriesPoint,
     ftl: &Ftl<SimNand>,
     timing: Option<&Timing>,
@@ -268,23 +270,25 @@ fn window(
         programs_by_cause: nonzero_counts_by_cause(&ftl.stats().programs),
         free_blocks: counters.free_blocks,
         device_s: counters.device_s,
-        read_us: timing.and_then(|timing| since(timing.latency_histogram(RequestKind::Read), of_reads)),
-        write_us: timing.and_then(|timing| since(timing.latency_histogram(RequestKind::Write), of_writes)),
+        read_us: timing
+            .and_then(|timing| latencies_since(timing.latency_histogram(RequestKind::Read), of_reads)),
+        write_us: timing
+            .and_then(|timing| latencies_since(timing.latency_histogram(RequestKind::Write), of_writes)),
     }
 }
 
 /// Returns the latencies that are in the histogram `now` but not in `before`, and sets `before` to `now`; `None` if
 /// there are none.
-fn since(now: &Histogram<u64>, before: &mut Option<Histogram<u64>>) -> Option<WindowLatency> {
+fn latencies_since(now: &Histogram<u64>, before: &mut Option<Histogram<u64>>) -> Option<WindowLatency> {
     let mut window = now.clone();
     if let Some(before) = before {
         window.subtract(&*before).expect("latencies are only added, to histograms of equal bounds");
     }
     *before = Some(now.clone());
-    WindowLatency::of(&window)
+    WindowLatency::of_histogram(&window)
 }
 
-fn frame(counters: &SeriesPoint, store: &Store<SimNand>, blocks_per_cell: u32) -> TimelineFrame {
+fn make_frame(counters: &SeriesPoint, store: &Store<SimNand>, blocks_per_cell: u32) -> TimelineFrame {
     let blocks = store.blocks().len();
     let mut cells = String::new();
     block_map::append_cells(store, 0..blocks, blocks_per_cell, &mut cells);
@@ -302,23 +306,23 @@ fn frame(counters: &SeriesPoint, store: &Store<SimNand>, blocks_per_cell: u32) -
 mod tests {
     use super::*;
 
-    fn thinned(most: usize, offered: u64) -> Vec<u64> {
+    fn kept_of_offered(most: usize, offered: u64) -> Vec<u64> {
         let mut samples = BoundedSamples::new(most, |_, _| ());
-        (0..offered).for_each(|number| samples.offer(|| number));
-        samples.finish_with(offered, |a, b| a == b)
+        (0..offered).for_each(|number| samples.offer_sample(|| number));
+        samples.into_samples_with_last(offered, |a, b| a == b)
     }
 
     #[test]
     fn timeline_samples_are_bounded_evenly_spaced_and_end_with_the_run() {
         for offered in [0, 1, 5, 63, 64, 65, 128, 129, 1000, 100_000] {
-            let kept_samples = thinned(64, offered);
+            let kept_samples = kept_of_offered(64, offered);
             assert!(kept_samples.len() <= 64, "{offered}: {}", kept_samples.len());
             assert_eq!(kept_samples.last(), Some(&offered));
             let gaps: Vec<u64> = kept_samples.windows(2).map(|pair| pair[1] - pair[0]).collect();
             let inner = &gaps[..gaps.len().saturating_sub(1)];
             assert!(inner.windows(2).all(|pair| pair[0] == pair[1]), "{offered}: {gaps:?}");
         }
-        assert!(thinned(64, 1000).len() > 30);
+        assert!(kept_of_offered(64, 1000).len() > 30);
     }
 
     /// Dropping a sample without merging it would lose its requests.
@@ -329,9 +333,9 @@ mod tests {
             let mut pending = 0;
             for _ in 0..offered {
                 pending += 1;
-                samples.offer(|| std::mem::take(&mut pending));
+                samples.offer_sample(|| std::mem::take(&mut pending));
             }
-            let kept_samples = samples.finish_with(pending, |_, _| false);
+            let kept_samples = samples.into_samples_with_last(pending, |_, _| false);
             assert_eq!(kept_samples.iter().sum::<u64>(), offered, "{kept_samples:?}");
         }
     }

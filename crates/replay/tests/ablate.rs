@@ -1,7 +1,7 @@
 //! Tests of ablations: Shapley values of games that are computed by hand, and shares of mechanisms on drives that are
 //! run.
 
-use common::{config, generated, measure};
+use common::{generated_input, run_input, small_device_config};
 use wearwell_replay::ablate::{
     self, AblatedMechanisms, Ablation, CooperativeGame, FigureGains, SubsetOutcome,
 };
@@ -9,16 +9,16 @@ use wearwell_replay::ablate::{
 use crate::common;
 
 /// Makes the game (for Shapley values) whose value for subset `k` of the players is `values[k]`.
-fn game(values: &[f64]) -> CooperativeGame {
+fn game_of_subset_values(values: &[f64]) -> CooperativeGame {
     CooperativeGame::of_subset_values(values.iter().map(|&value| Some(value)).collect())
 }
 
-fn shapley(game: &CooperativeGame, players: usize) -> Vec<f64> {
+fn shapley_values(game: &CooperativeGame, players: usize) -> Vec<f64> {
     (0..players).map(|player| game.shapley_value(player).expect("every value is known")).collect()
 }
 
 #[track_caller]
-fn are_near(found: &[f64], expected: &[f64]) {
+fn assert_near(found: &[f64], expected: &[f64]) {
     let is_near = |(a, b): (&f64, &f64)| (a - b).abs() < 1e-9;
     assert!(
         found.len() == expected.len() && found.iter().zip(expected).all(is_near),
@@ -33,8 +33,8 @@ fn the_shapley_value_of_a_player_with_constant_gain_is_that_gain() {
     let value = |subset: usize| {
         100.0 + (0..3).filter(|player| subset >> player & 1 == 1).map(|player| weights[player]).sum::<f64>()
     };
-    let additive = game(&(0..8).map(value).collect::<Vec<_>>());
-    are_near(&shapley(&additive, 3), &weights);
+    let additive = game_of_subset_values(&(0..8).map(value).collect::<Vec<_>>());
+    assert_near(&shapley_values(&additive, 3), &weights);
     for (player, weight) in weights.into_iter().enumerate() {
         assert_eq!(
             (additive.gain_alone(player), additive.gain_beside_others(player)),
@@ -45,18 +45,18 @@ fn the_shapley_value_of_a_player_with_constant_gain_is_that_gain() {
 }
 
 #[test]
-fn two_redundant_mechanisms_share_their_saving_and_neither_is_missed_alone() {
-    let substitutes = game(&[100.0, 70.0, 70.0, 70.0]);
+fn two_redundant_mechanisms_share_their_saving_and_removing_one_loses_nothing() {
+    let substitutes = game_of_subset_values(&[100.0, 70.0, 70.0, 70.0]);
     assert_eq!((substitutes.gain_alone(0), substitutes.gain_beside_others(0)), (Some(-30.0), Some(0.0)));
-    are_near(&shapley(&substitutes, 2), &[-15.0, -15.0]);
+    assert_near(&shapley_values(&substitutes, 2), &[-15.0, -15.0]);
     assert_eq!(substitutes.interaction(0, 1), Some(30.0), "all that each saves is the other's as well");
 }
 
 #[test]
 fn two_mechanisms_that_save_only_together_share_the_saving_equally() {
-    let complements = game(&[100.0, 100.0, 100.0, 60.0]);
+    let complements = game_of_subset_values(&[100.0, 100.0, 100.0, 60.0]);
     assert_eq!((complements.gain_alone(1), complements.gain_beside_others(1)), (Some(0.0), Some(-40.0)));
-    are_near(&shapley(&complements, 2), &[-20.0, -20.0]);
+    assert_near(&shapley_values(&complements, 2), &[-20.0, -20.0]);
     assert_eq!(complements.interaction(0, 1), Some(-40.0));
 }
 
@@ -66,14 +66,14 @@ fn two_mechanisms_that_save_only_together_share_the_saving_equally() {
 fn the_glove_game_has_its_textbook_shapley_values() {
     let is_pair = |subset: usize| subset & 1 == 1 && subset > 1;
     let values: Vec<f64> = (0..8).map(|subset| f64::from(u8::from(is_pair(subset)))).collect();
-    are_near(&shapley(&game(&values), 3), &[2.0 / 3.0, 1.0 / 6.0, 1.0 / 6.0]);
+    assert_near(&shapley_values(&game_of_subset_values(&values), 3), &[2.0 / 3.0, 1.0 / 6.0, 1.0 / 6.0]);
 }
 
 #[test]
 fn shapley_values_add_up_to_the_gain_of_all_mechanisms() {
     for players in 1..=5 {
         let values: Vec<f64> = (0..1usize << players).map(|subset| (subset * 7919 % 997) as f64).collect();
-        let sum: f64 = shapley(&game(&values), players).iter().sum();
+        let sum: f64 = shapley_values(&game_of_subset_values(&values), players).iter().sum();
         assert!((sum - (values.last().unwrap() - values[0])).abs() < 1e-9, "{players} players: {sum}");
     }
 }
@@ -86,48 +86,50 @@ fn a_shapley_value_that_needs_a_missing_run_is_missing() {
     assert_eq!((game.shapley_value(0), game.shapley_value(1), game.interaction(0, 1)), (None, None, None));
 }
 
-fn named(names: &[&str]) -> AblatedMechanisms {
+fn mechanisms_of_names(names: &[&str]) -> AblatedMechanisms {
     AblatedMechanisms::parse_names(&names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>()).unwrap()
 }
 
 /// Workload in which 30 % of the writes repeat a content, and a page compresses to half of its size.
 const LOAD: &str = "uniform:write=1.0,pages=12000,requests=40000+dup:share=0.3,compress=0.5";
 
-fn ran(mechanisms: &AblatedMechanisms, load: &str) -> Vec<SubsetOutcome> {
-    let run = |setting: String| measure(&config(&[setting.as_str()]), &generated(load), "page-map");
+fn run_all_subsets(mechanisms: &AblatedMechanisms, load: &str) -> Vec<SubsetOutcome> {
+    let run = |setting: String| {
+        run_input(&small_device_config(&[setting.as_str()]), &generated_input(load), "page-map")
+    };
     let settings = mechanisms.subsets().map(|subset| mechanisms.subset_setting(subset));
     settings.map(|setting| SubsetOutcome::Ran(Box::new(run(setting)))).collect()
 }
 
-fn ablation(mechanisms: &AblatedMechanisms, outcomes: Vec<SubsetOutcome>) -> Ablation {
+fn ablation_of_outcomes(mechanisms: &AblatedMechanisms, outcomes: Vec<SubsetOutcome>) -> Ablation {
     Ablation::of_outcomes((LOAD.to_owned(), "page-map".to_owned(), String::new()), mechanisms, outcomes)
 }
 
-fn figure<'a>(ablation: &'a Ablation, name: &str) -> &'a FigureGains {
+fn gains_of_figure<'a>(ablation: &'a Ablation, name: &str) -> &'a FigureGains {
     ablation.figures.iter().find(|gains| gains.figure == name).unwrap()
 }
 
 #[test]
 fn an_ablation_finds_what_deduplication_saves() {
-    let mechanisms = named(&["dedup", "compress"]);
-    let outcomes = ran(&mechanisms, LOAD);
+    let mechanisms = mechanisms_of_names(&["dedup", "compress"]);
+    let outcomes = run_all_subsets(&mechanisms, LOAD);
     let programs = |outcome: &SubsetOutcome| match outcome {
         SubsetOutcome::Ran(run) => run.programs as f64,
         other => panic!("{other:?}"),
     };
     let [none, dedup, compress, both] = [0, 1, 2, 3].map(|number| programs(&outcomes[number]));
-    let ablation = ablation(&mechanisms, outcomes);
+    let ablation = ablation_of_outcomes(&mechanisms, outcomes);
     assert!(!ablation.partial);
-    let gains = figure(&ablation, "programs");
+    let gains = gains_of_figure(&ablation, "programs");
     let of_dedup = &gains.mechanisms[0];
     let alone = of_dedup.alone.unwrap();
-    are_near(&[alone.absolute, alone.relative.unwrap()], &[dedup - none, (dedup - none) / none]);
+    assert_near(&[alone.absolute, alone.relative.unwrap()], &[dedup - none, (dedup - none) / none]);
     assert!(alone.relative.unwrap() < -0.25, "30 % of the writes repeat content: {alone:?}");
-    are_near(&[of_dedup.last.unwrap().absolute], &[both - compress]);
+    assert_near(&[of_dedup.last.unwrap().absolute], &[both - compress]);
     let sum: f64 = gains.mechanisms.iter().map(|gain| gain.shapley.unwrap().absolute).sum();
-    are_near(&[sum, gains.whole.unwrap().absolute], &[both - none, both - none]);
+    assert_near(&[sum, gains.whole.unwrap().absolute], &[both - none, both - none]);
     let overlap = gains.overlaps[0].overlap.unwrap().absolute;
-    are_near(&[overlap], &[(none - dedup) + (none - compress) - (none - both)]);
+    assert_near(&[overlap], &[(none - dedup) + (none - compress) - (none - both)]);
     assert!(overlap > 0.0, "a page that is not written is not compressed");
     let table = ablate::ablation_text(&ablation);
     assert!(table.contains("dedup and compress compete for the same writes"), "{table}");
@@ -136,14 +138,15 @@ fn an_ablation_finds_what_deduplication_saves() {
 /// Two mechanisms that overlap have a positive overlap in programs saved (fewer are better) and in TB written (more are
 /// better).
 #[test]
-fn two_mechanisms_overlap_in_lifetime_gained_as_in_programs_saved() {
-    let mechanisms = named(&["dedup", "recycle"]);
-    let ablation = ablation(&mechanisms, ran(&mechanisms, LOAD));
-    let (programs, tb) = (figure(&ablation, "programs"), figure(&ablation, "tb_written_until_worn"));
+fn the_overlap_of_two_mechanisms_is_positive_in_lifetime_gained_and_in_programs_saved() {
+    let mechanisms = mechanisms_of_names(&["dedup", "recycle"]);
+    let ablation = ablation_of_outcomes(&mechanisms, run_all_subsets(&mechanisms, LOAD));
+    let (programs, tb) =
+        (gains_of_figure(&ablation, "programs"), gains_of_figure(&ablation, "tb_written_until_worn"));
     let overlap = |gains: &FigureGains| gains.overlaps[0].overlap.unwrap().absolute;
     assert!(programs.whole.unwrap().absolute < 0.0 && tb.whole.unwrap().absolute > 0.0);
     assert!(overlap(programs) > 0.0 && overlap(tb) > 0.0, "{programs:?} {tb:?}");
-    let reads = figure(&ablation, "read_mean_us");
+    let reads = gains_of_figure(&ablation, "read_mean_us");
     assert_eq!(
         (reads.baseline, reads.whole, &reads.why_no_shapley),
         (None, None, &None),
@@ -152,13 +155,13 @@ fn two_mechanisms_overlap_in_lifetime_gained_as_in_programs_saved() {
 }
 
 #[test]
-fn figures_that_need_a_refused_subset_are_missing() {
-    let mechanisms = named(&["dedup", "compress"]);
-    let mut outcomes = ran(&mechanisms, LOAD);
+fn ablation_figures_that_need_a_refused_subset_are_missing() {
+    let mechanisms = mechanisms_of_names(&["dedup", "compress"]);
+    let mut outcomes = run_all_subsets(&mechanisms, LOAD);
     outcomes[3] = SubsetOutcome::Refused("they do not go together".to_owned());
-    let ablation = ablation(&mechanisms, outcomes);
+    let ablation = ablation_of_outcomes(&mechanisms, outcomes);
     assert!(!ablation.partial, "a refusal is an answer");
-    let gains = figure(&ablation, "programs");
+    let gains = gains_of_figure(&ablation, "programs");
     assert!(gains.mechanisms.iter().all(|gain| gain.alone.is_some()));
     assert!(gains.mechanisms.iter().all(|gain| gain.last.is_none() && gain.shapley.is_none()));
     assert!(gains.overlaps[0].overlap.is_none() && gains.whole.is_none());
@@ -174,14 +177,14 @@ fn figures_that_need_a_refused_subset_are_missing() {
 /// The table shows a partial run, but no gain is computed from it.
 #[test]
 fn an_ablation_that_was_interrupted_is_partial() {
-    let mechanisms = named(&["dedup", "compress"]);
-    let mut outcomes = ran(&mechanisms, LOAD);
+    let mechanisms = mechanisms_of_names(&["dedup", "compress"]);
+    let mut outcomes = run_all_subsets(&mechanisms, LOAD);
     outcomes[3] = SubsetOutcome::NotRun;
     let SubsetOutcome::Ran(run) = &mut outcomes[2] else { panic!("it ran") };
     (run.partial, run.partial_reason) = (true, Some("interrupted".to_owned()));
-    let ablation = ablation(&mechanisms, outcomes);
+    let ablation = ablation_of_outcomes(&mechanisms, outcomes);
     assert!(ablation.partial);
-    let gains = figure(&ablation, "programs");
+    let gains = gains_of_figure(&ablation, "programs");
     assert!(gains.mechanisms[0].alone.is_some() && gains.mechanisms[1].alone.is_none());
     assert!(gains.mechanisms[0].shapley.is_none());
     let table = ablate::ablation_text(&ablation);
@@ -194,21 +197,21 @@ fn an_ablation_that_was_interrupted_is_partial() {
 /// A gain that is computed from extrapolated figures carries the mark of unsteady extrapolations.
 #[test]
 fn lifetime_changes_in_an_ablation_carry_the_unsteady_marks_of_their_runs() {
-    let mechanisms = named(&["dedup"]);
+    let mechanisms = mechanisms_of_names(&["dedup"]);
     let set = |mut outcomes: Vec<SubsetOutcome>, steady: [bool; 2]| {
         for (outcome, is_steady) in outcomes.iter_mut().zip(steady) {
             let SubsetOutcome::Ran(run) = outcome else { panic!("it ran") };
             run.lifetime.is_from_steady_part = is_steady;
         }
-        ablation(&mechanisms, outcomes)
+        ablation_of_outcomes(&mechanisms, outcomes)
     };
-    let outcomes = ran(&mechanisms, LOAD);
+    let outcomes = run_all_subsets(&mechanisms, LOAD);
     for (steady, is_marked) in [([true, true], false), ([true, false], true), ([false, true], true)] {
         let ablation = set(outcomes.clone(), steady);
-        let change = figure(&ablation, "tb_written_until_worn").mechanisms[0].alone.unwrap();
+        let change = gains_of_figure(&ablation, "tb_written_until_worn").mechanisms[0].alone.unwrap();
         assert_eq!(change.is_from_unsteady_run, is_marked, "{steady:?}");
         assert_eq!(ablate::ablation_text(&ablation).contains("* extrapolated"), is_marked);
-        let programs = figure(&ablation, "programs").mechanisms[0].alone.unwrap();
+        let programs = gains_of_figure(&ablation, "programs").mechanisms[0].alone.unwrap();
         assert!(!programs.is_from_unsteady_run, "counts are counted");
     }
 }
@@ -233,7 +236,7 @@ fn an_ablation_of_inseparable_mechanisms_is_refused_with_a_sentence() {
 /// `dedup` executes remap commands too, so that `dedup` and `dedup` with `remap` are the same device.
 #[test]
 fn ablation_subsets_are_numbered_and_written_as_settings() {
-    let mechanisms = named(&["dedup", "remap", "delta"]);
+    let mechanisms = mechanisms_of_names(&["dedup", "remap", "delta"]);
     let settings: Vec<String> =
         mechanisms.subsets().map(|subset| mechanisms.subset_setting(subset)).collect();
     let contents: Vec<&str> =
@@ -242,5 +245,9 @@ fn ablation_subsets_are_numbered_and_written_as_settings() {
     assert_eq!(contents, expected);
     assert_eq!(mechanisms.subsets().last(), Some(mechanisms.full_subset()));
     assert_eq!(mechanisms.subset_name(mechanisms.full_subset()), "remap+dedup+delta");
-    assert_eq!(named(&["delta+remap", "dedup"]), mechanisms, "a plus sign separates names as well");
+    assert_eq!(
+        mechanisms_of_names(&["delta+remap", "dedup"]),
+        mechanisms,
+        "a plus sign separates names as well"
+    );
 }

@@ -9,18 +9,18 @@ use wearwell::{Device, DeviceOptions, Error};
 use wearwell_config::Config;
 use wearwell_replay::record::RunRecord;
 
-use crate::common::{config, config_of, generated, measure};
+use crate::common::{config_of_settings, generated_input, run_input, small_device_config};
 
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/composition.md");
 /// Heading in the document after which the test writes the table of mixtures.
-const GENERATED: &str = "## The table";
+const TABLE_HEADING: &str = "## The table";
 
 const MECHANISMS: [&str; 4] = ["recycle", "dedup", "delta", "compress"];
 const MAPS: [&str; 3] = ["flat", "cached", "lazy"];
-const STORES: [&str; 4] = ["ram", "bitmap", "log", "gecko"];
+const VALIDITY_STORES: [&str; 4] = ["ram", "bitmap", "log", "gecko"];
 
 /// Returns every subset of the content mechanisms, in the form that `parts.content` takes.
-fn contents() -> Vec<String> {
+fn content_subsets() -> Vec<String> {
     let subset = |bits: usize| -> String {
         let named = MECHANISMS.iter().enumerate().filter(|(at, _)| bits >> at & 1 == 1);
         named.map(|(_, &name)| name).collect::<Vec<_>>().join("+")
@@ -31,18 +31,19 @@ fn contents() -> Vec<String> {
         .collect()
 }
 
-fn settings_of(content: &str, map: &str, validity: &str) -> Vec<String> {
+fn mixture_settings(content: &str, map: &str, validity: &str) -> Vec<String> {
     vec![format!("parts.content={content}"), format!("parts.map={map}"), format!("parts.validity={validity}")]
 }
 
 /// Returns the sentence with which the engine refuses a device with these settings; `None` if the engine accepts them.
-fn refusal(settings: &[String]) -> Option<String> {
+fn engine_refusal(settings: &[String]) -> Option<String> {
     let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
-    let config = config(&settings);
+    let config = small_device_config(&settings);
     let resolved = config.resolve_device(8000).unwrap();
     let parts = config.design_parts("page-map", &resolved).unwrap();
     let nvram_bytes = parts.nvram_bytes_with_map(&resolved.geometry, resolved.logical_pages);
-    let nand = SimNand::new(resolved.geometry.clone(), parts.needed_sim_fields()).with_nvram(nvram_bytes);
+    let nand =
+        SimNand::new(resolved.geometry.clone(), parts.needed_retained_fields()).with_nvram(nvram_bytes);
     match Device::new(nand, resolved.logical_pages, &parts, DeviceOptions::default()) {
         Ok(_) => None,
         Err(Error::InvalidOptions(sentence)) => Some(sentence),
@@ -51,14 +52,14 @@ fn refusal(settings: &[String]) -> Option<String> {
 }
 
 /// Returns the table of mixtures as the document shows it, followed by the numbered reasons for refusals.
-fn table() -> String {
+fn mixture_table() -> String {
     let mut reasons: Vec<String> = Vec::new();
     let mut accepted = 0;
     let mut rows = String::new();
-    for content in contents() {
+    for content in content_subsets() {
         let _ = write!(rows, "| {content} ");
-        for (map, validity) in MAPS.iter().flat_map(|map| STORES.map(|store| (*map, store))) {
-            let cell = match refusal(&settings_of(&content, map, validity)) {
+        for (map, validity) in MAPS.iter().flat_map(|map| VALIDITY_STORES.map(|store| (*map, store))) {
+            let cell = match engine_refusal(&mixture_settings(&content, map, validity)) {
                 None => {
                     accepted += 1;
                     "yes".to_owned()
@@ -76,12 +77,14 @@ fn table() -> String {
         }
         rows.push_str("|\n");
     }
-    let columns =
-        MAPS.iter().flat_map(|map| STORES.map(|store| format!("| {map}, {store} "))).collect::<String>();
-    let all = contents().len() * MAPS.len() * STORES.len();
+    let columns = MAPS
+        .iter()
+        .flat_map(|map| VALIDITY_STORES.map(|store| format!("| {map}, {store} ")))
+        .collect::<String>();
+    let all = content_subsets().len() * MAPS.len() * VALIDITY_STORES.len();
     let mut text = format!(
         "\n{accepted} of {all} mixtures are accepted.\n\n| content {columns}|\n|{}\n{rows}\n",
-        "---|".repeat(1 + MAPS.len() * STORES.len())
+        "---|".repeat(1 + MAPS.len() * VALIDITY_STORES.len())
     );
     for (number, reason) in (1..).zip(reasons) {
         let _ = writeln!(text, "{number}. {reason}");
@@ -93,10 +96,10 @@ fn table() -> String {
 #[test]
 fn the_documented_table_of_mixtures_is_up_to_date() {
     let document = std::fs::read_to_string(DOCUMENT).expect("docs/composition.md is there");
-    let (head, written) = document.split_once(GENERATED).expect("it has a table");
-    let (written, table) = (written.trim_start_matches('\n'), table());
+    let (head, written) = document.split_once(TABLE_HEADING).expect("it has a table");
+    let (written, table) = (written.trim_start_matches('\n'), mixture_table());
     if std::env::var_os("WEARWELL_RENEW").is_some() {
-        std::fs::write(DOCUMENT, format!("{head}{GENERATED}\n{table}")).unwrap();
+        std::fs::write(DOCUMENT, format!("{head}{TABLE_HEADING}\n{table}")).unwrap();
         return;
     }
     assert!(written == table.trim_start_matches('\n'), "the engine accepts other mixtures now:\n{table}");
@@ -110,16 +113,16 @@ const LOAD: &str =
 #[test]
 fn every_accepted_mixture_of_parts_runs_and_collects_garbage() {
     let mut mixtures = 0;
-    for content in contents() {
-        for (map, validity) in MAPS.iter().flat_map(|map| STORES.map(|store| (*map, store))) {
-            let settings = settings_of(&content, map, validity);
-            if refusal(&settings).is_some() {
+    for content in content_subsets() {
+        for (map, validity) in MAPS.iter().flat_map(|map| VALIDITY_STORES.map(|store| (*map, store))) {
+            let settings = mixture_settings(&content, map, validity);
+            if engine_refusal(&settings).is_some() {
                 continue;
             }
             let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
-            let record = measure(&config(&settings), &generated(LOAD), "page-map");
+            let record = run_input(&small_device_config(&settings), &generated_input(LOAD), "page-map");
             assert!(!record.partial && record.erases > 0, "{settings:?}: {:?}", record.partial_reason);
-            mechanisms_worked(&record, &content);
+            assert_mechanisms_acted(&record, &content);
             mixtures += 1;
         }
     }
@@ -127,7 +130,7 @@ fn every_accepted_mixture_of_parts_runs_and_collects_garbage() {
 }
 
 /// Checks that each mechanism of the mixture `content` served some of the writes, and no other mechanism did.
-fn mechanisms_worked(record: &RunRecord, content: &str) {
+fn assert_mechanisms_acted(record: &RunRecord, content: &str) {
     for (mechanism, form) in
         [("recycle", "recycled"), ("dedup", "deduplicated"), ("delta", "delta"), ("compress", "packed")]
     {
@@ -138,7 +141,7 @@ fn mechanisms_worked(record: &RunRecord, content: &str) {
 
 /// Returns the record without the fields (names, settings, CPU time, memory) in which two runs with the same flash
 /// operations may differ.
-fn comparable(record: RunRecord) -> RunRecord {
+fn without_varying_fields(record: RunRecord) -> RunRecord {
     RunRecord {
         design: String::new(),
         config: Config::default(),
@@ -155,12 +158,14 @@ fn a_named_design_equals_the_mixture_of_its_parts() {
     for design in wearwell::design::ALL {
         let file = Config::design_as_toml(design.name).unwrap();
         let of_file =
-            Config::from_parts(Some(("design.toml", &file)), &["precondition.mode=none".into()]).unwrap();
-        let input = generated(LOAD);
-        let named = measure(&config_of(&[]), &input, design.name);
-        let by_parts = measure(&of_file, &input, "page-map");
+            Config::from_text_and_settings(Some(("design.toml", &file)), &["precondition.mode=none".into()])
+                .unwrap();
+        let input = generated_input(LOAD);
+        let named = run_input(&config_of_settings(&[]), &input, design.name);
+        let by_parts = run_input(&of_file, &input, "page-map");
         assert!(named.erases > 0, "{}", design.name);
-        let [named, by_parts] = [named, by_parts].map(|run| serde_json::to_value(comparable(run)).unwrap());
+        let [named, by_parts] =
+            [named, by_parts].map(|run| serde_json::to_value(without_varying_fields(run)).unwrap());
         assert_eq!(named, by_parts, "{}:\n{file}", design.name);
     }
 }
@@ -169,7 +174,7 @@ fn a_named_design_equals_the_mixture_of_its_parts() {
 fn parts_that_are_set_twice_or_misspelt_are_refused() {
     let refused = |settings: &[&str]| -> String {
         let settings: Vec<String> = settings.iter().map(|&setting| setting.to_owned()).collect();
-        match Config::from_parts(None, &settings) {
+        match Config::from_text_and_settings(None, &settings) {
             Err(error) => error.to_string(),
             Ok(config) => config
                 .design_parts("geckoftl", &config.resolve_device(8000).unwrap())

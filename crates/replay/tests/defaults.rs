@@ -4,7 +4,7 @@
 
 use std::ops::ControlFlow;
 
-use common::generated;
+use common::generated_input;
 use proptest::prelude::*;
 use wearwell_config::Config;
 use wearwell_replay::record::RunRecord;
@@ -16,10 +16,10 @@ use crate::common;
 
 /// Replays a workload with settings over the defaults; other than in the other tests, the precondition is the default
 /// one too.
-fn run(settings: &[&str], load: &str, design: &str) -> RunRecord {
+fn run_with_settings(settings: &[&str], load: &str, design: &str) -> RunRecord {
     let settings: Vec<String> = settings.iter().map(|&setting| setting.to_owned()).collect();
-    let config = Config::from_parts(None, &settings).unwrap();
-    let input = generated(load);
+    let config = Config::from_text_and_settings(None, &settings).unwrap();
+    let input = generated_input(load);
     let plan = Plan::new(&config, &input).unwrap();
     plan.run(design, &mut |_| ControlFlow::Continue(())).unwrap()
 }
@@ -35,7 +35,7 @@ fn assert_within(measured: f64, expected: f64, tolerance: f64, what: &str) {
 fn write_amplification_at_a_given_over_provisioning_is_independent_of_drive_size() {
     for pages in [5_000, 20_000, 90_000] {
         for spare in [0.07, 0.15, 0.28] {
-            let record = run(
+            let record = run_with_settings(
                 &[&format!("device.over_provisioning={spare}")],
                 &format!("uniform:write=1.0,pages={pages},requests=300000"),
                 "page-map",
@@ -50,16 +50,17 @@ fn write_amplification_at_a_given_over_provisioning_is_independent_of_drive_size
 
 /// The over-provisioning of a preset is that of the drive as it is sold, and contains the blocks that GC keeps free.
 #[test]
-fn the_acting_over_provisioning_of_a_preset_predicts_its_write_amplification() {
+fn the_effective_over_provisioning_of_a_preset_predicts_its_write_amplification() {
     for (preset, blocks) in [("lx-40g", 200), ("lx-40g", 400), ("il-64g", 256), ("bench-8g", 64)] {
         let (preset_is, blocks_are) =
             (format!("device.preset={preset}"), format!("device.blocks_per_plane={blocks}"));
         let settings = [&*preset_is, &*blocks_are];
-        let pages =
-            run(&settings, "uniform:write=1.0,pages=1000,requests=1", "page-map").device.logical_pages;
+        let pages = run_with_settings(&settings, "uniform:write=1.0,pages=1000,requests=1", "page-map")
+            .device
+            .logical_pages;
         let workload = format!("uniform:write=1.0,pages={pages},requests=1000000");
-        let record = run(&settings, &workload, "page-map");
-        let acting = record.device.acting_over_provisioning();
+        let record = run_with_settings(&settings, &workload, "page-map");
+        let acting = record.device.effective_over_provisioning();
         assert!(acting < 0.9 * record.device.over_provisioning, "{preset}: {acting}");
         let block_pages = record.device.block_pages() as usize;
         let expected = theory::greedy_steady_state(1.0 / (1.0 + acting), block_pages).write_amplification;
@@ -86,13 +87,13 @@ const GEOMETRIES: [&[&str]; 3] = [
 
 /// Returns a number of pages with which a drive that is sized to its input exports hardly any further page, so that no
 /// unwritten page acts as spare space.
-fn written_whole(geometry: &[&str]) -> u32 {
+fn pages_that_fill_drive(geometry: &[&str]) -> u32 {
     let settings: Vec<String> = geometry
         .iter()
         .chain(&["device.over_provisioning=0.15"])
         .map(|&setting| setting.to_owned())
         .collect();
-    let config = Config::from_parts(None, &settings).unwrap();
+    let config = Config::from_text_and_settings(None, &settings).unwrap();
     let exported = |pages: u32| config.resolve_device(pages.into()).unwrap().logical_pages;
     let is_met = |&pages: &u32| (pages..=pages + 4).contains(&exported(pages));
     (30_000..200_000).find(is_met).expect("a drive of whole blocks")
@@ -101,14 +102,18 @@ fn written_whole(geometry: &[&str]) -> u32 {
 /// Bug: `precondition.mode=constructed` left a different number of free blocks for each design, so that short runs
 /// compared these numbers.
 #[test]
-fn the_constructed_used_state_equals_that_of_a_long_run_for_every_design() {
+fn write_amplification_of_a_constructed_drive_equals_that_after_a_long_run() {
     for (k, geometry) in GEOMETRIES.iter().enumerate() {
-        let pages = written_whole(geometry);
+        let pages = pages_that_fill_drive(geometry);
         for design in ["page-map", "dftl", "geckoftl", "recyclable", "remap"] {
             let of = |mode: &str, requests: u32| {
                 let mode = format!("precondition.mode={mode}");
                 let settings = [geometry, &[&mode[..], "device.over_provisioning=0.15"][..]].concat();
-                run(&settings, &format!("uniform:write=1.0,pages={pages},requests={requests}"), design)
+                run_with_settings(
+                    &settings,
+                    &format!("uniform:write=1.0,pages={pages},requests={requests}"),
+                    design,
+                )
             };
             let writes = pages * 4;
             let (in_use, constructed, steady) =
@@ -134,16 +139,20 @@ fn the_constructed_used_state_equals_that_of_a_long_run_for_every_design() {
 /// Bug: only 0.02 % of the drive was written, GC never ran, and the table stated a write amplification of 1 without a
 /// note.
 #[test]
-fn a_run_that_writes_little_carries_a_note() {
+fn a_run_that_writes_little_is_reported_as_not_steady() {
     let drive = ["device.preset=tlc-1t", "device.blocks_per_plane=64"];
-    let record = run(&drive, "uniform:write=1.0,pages=1000000,requests=300", "page-map");
+    let record = run_with_settings(&drive, "uniform:write=1.0,pages=1000000,requests=300", "page-map");
     assert!(!record.steady.is_steady && record.steady.drive_writes < 0.001, "{:?}", record.steady);
     assert!(record.steady.describe(300).starts_with("not steady: 0.000 drive writes"), "{:?}", record.steady);
 }
 
 #[test]
 fn a_run_without_an_erase_reports_no_lifetime() {
-    let record = run(&["precondition.mode=none"], "uniform:write=1.0,pages=9000,requests=100", "page-map");
+    let record = run_with_settings(
+        &["precondition.mode=none"],
+        "uniform:write=1.0,pages=9000,requests=100",
+        "page-map",
+    );
     let lifetime = &record.lifetime;
     assert_eq!((record.erases, lifetime.host_tb_written_until_worn, lifetime.years), (0, None, None));
 }
@@ -152,7 +161,7 @@ fn a_run_without_an_erase_reports_no_lifetime() {
 #[test]
 fn write_amplification_in_bytes_divides_by_host_bytes() {
     let drive = ["device.page_bytes=16384", "precondition.mode=none", "device.fit=0.2", "buffer.pages=0"];
-    let record = run(&drive, "uniform:write=1.0,pages=40000,requests=3000", "page-map");
+    let record = run_with_settings(&drive, "uniform:write=1.0,pages=40000,requests=3000", "page-map");
     assert_eq!((record.bytes.host_written, record.bytes.mapping_unit), (3_000 * 4_096, 16_384));
     assert_eq!(record.bytes.programmed, record.programs * 16_384);
     assert!(record.bytes.write_amplification.unwrap() >= 4.0 && record.write_amplification < 1.1);
@@ -162,11 +171,13 @@ fn write_amplification_in_bytes_divides_by_host_bytes() {
 #[test]
 fn lifetime_years_follow_the_host_rate_and_the_time_scale() {
     let load = |rate: u32| format!("uniform:write=1.0,pages=20000,requests=100000,rate={rate}");
-    let years = |settings: &[&str], rate: u32| run(settings, &load(rate), "page-map").lifetime.years.unwrap();
+    let years = |settings: &[&str], rate: u32| {
+        run_with_settings(settings, &load(rate), "page-map").lifetime.years.unwrap()
+    };
     let slow = years(&[], 100);
     assert_within(years(&[], 200), slow / 2.0, 0.001, "twice the rate");
     assert_within(years(&["replay.time_scale=0.1"], 100), slow / 10.0, 0.001, "a tenth of the gaps");
-    let larger = run(&[], &load(100), "page-map").scaled_to(Some(1 << 30));
+    let larger = run_with_settings(&[], &load(100), "page-map").scaled_to(Some(1 << 30));
     let exported = larger.device.logical_pages as f64 * 4096.0;
     assert_within(
         larger.lifetime.scaled_years.unwrap(),
@@ -179,7 +190,7 @@ fn lifetime_years_follow_the_host_rate_and_the_time_scale() {
 /// Returns how many TB the host can write to flash of `capacity_bytes` bytes whose blocks are rated for `cycles`. The
 /// value is computed from the writes of the input and the programs of the run, without the record's totals of its
 /// steady part. Writes that a content mechanism saves cause no program.
-fn possible_tb(record: &RunRecord, load: &str, capacity_bytes: f64, cycles: f64) -> f64 {
+fn writable_tb(record: &RunRecord, load: &str, capacity_bytes: f64, cycles: f64) -> f64 {
     let from = record.steady.from_request;
     let requests = common::requests_of(load).into_iter().skip(from as usize);
     let host_bytes: u64 =
@@ -230,11 +241,11 @@ proptest! {
             "zipf:write=1.0,theta={theta},pages={pages},requests=40000,size={pages_per_request},rate=5000\
              +dup:share={duplicates}{sizes}"
         );
-        let record = run(&settings, &load, design);
+        let record = run_with_settings(&settings, &load, design);
         let layout = &record.device.layout;
         let planes = layout.channels * layout.dies_per_channel * layout.planes_per_die;
         let all_pages = f64::from(planes * layout.blocks_per_plane) * f64::from(block_pages);
-        let possible = possible_tb(&record, &load, all_pages * f64::from(page_bytes), f64::from(cycles));
+        let possible = writable_tb(&record, &load, all_pages * f64::from(page_bytes), f64::from(cycles));
         let is_possible = |written: f64| written <= possible * (1.0 + 1e-6);
         if let Some(written) = record.lifetime.host_tb_written_until_worn {
             prop_assert!(is_possible(written), "{written} TB of {possible}");
@@ -260,8 +271,8 @@ fn a_run_with_the_recorded_configuration_gives_the_same_record() {
     ];
     let load = "zipf:pages=30000,requests=40000";
     for (design, settings) in cases {
-        let first = run(settings, load, design);
-        let again = common::measure(&first.config, &generated(load), design);
+        let first = run_with_settings(settings, load, design);
+        let again = common::run_input(&first.config, &generated_input(load), design);
         assert_eq!(again.config, first.config, "{design}: nothing more is worked out");
         assert_eq!(again.device, first.device, "{design}");
         let counts = |run: &RunRecord| {

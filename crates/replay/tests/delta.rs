@@ -20,7 +20,7 @@ fn pages_per_delta(ratio: f64, open_pages: u32) -> f64 {
         "delta.scan_interval_writes=0".to_owned(),
         "device.over_provisioning=2".to_owned(),
     ];
-    let config = Config::from_parts(None, &settings).expect("settings exist");
+    let config = Config::from_text_and_settings(None, &settings).expect("settings exist");
     let load = format!("uniform:pages=20000,requests=120000+unique:delta={ratio}");
     let input = Input::generated(&load).expect("a load");
     let plan = Plan::new(&config, &input).expect("it fits");
@@ -86,7 +86,7 @@ fn reverting_writes_repeat_earlier_content_of_their_pages() {
 /// The share of written pages whose content was written before, counted with a plain set of all contents, is the
 /// specified duplicate share.
 #[test]
-fn fiu_substitutes_repeat_dead_contents_at_the_specified_rate() {
+fn fiu_substitutes_repeat_earlier_contents_at_the_specified_rate() {
     for (name, share) in [("fiu-homes", 0.33), ("fiu-mail", 0.92)] {
         let spec =
             format!("{name}:scale=0.004,duplicates={share}").parse::<HostModelSpec>().expect("a substitute");

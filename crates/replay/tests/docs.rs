@@ -1,7 +1,7 @@
 //! Tests that `docs/workloads.md` describes every generator and host model, and that its example specifications parse.
 
 #[test]
-fn every_host_model_is_described() {
+fn every_host_model_is_described_in_the_workloads_document() {
     let document = include_str!("../../../docs/workloads.md");
     for kind in wearwell_replay::hosts::HOST_GRAMMAR.kinds {
         let row = format!("`{}`", kind.name);

@@ -1,7 +1,7 @@
 //! Tests of drives that are written until they are worn out: no drive takes more writes than its blocks endure, the
 //! lifetime agrees with theory, and wear leveling lengthens it.
 
-use common::{config_of, generated};
+use common::{config_of_settings, generated_input};
 use wearwell_config::Config;
 use wearwell_replay::input::Input;
 use wearwell_replay::life::{
@@ -13,38 +13,40 @@ use wearwell_replay::theory;
 use crate::common;
 
 /// Makes the configuration of a drive of 64 MiB whose blocks are rated for `cycles`.
-fn drive(cycles: u32, settings: &[&str]) -> Config {
+fn drive_config(cycles: u32, settings: &[&str]) -> Config {
     let cycles = format!("device.endurance_cycles={cycles}");
     let shape = ["device.preset=lab-8g", "device.blocks_per_plane=128", "device.over_provisioning=0.15"];
-    config_of(&[&shape[..], &[cycles.as_str()], settings].concat())
+    config_of_settings(&[&shape[..], &[cycles.as_str()], settings].concat())
 }
 
 /// Endurance of a drive whose blocks all endure the rated cycles, and which ends when no spare block is left.
-const EQUAL: Endurance = Endurance { spread: 0.0, early_share: 0.0, program_share: 0.5, spare_minimum: 0.0 };
+const EQUAL_ENDURANCE: Endurance =
+    Endurance { spread: 0.0, early_share: 0.0, program_share: 0.5, spare_minimum: 0.0 };
 
 /// Number of logical pages of a drive of 128 blocks of 128 pages with 15 % over-provisioning.
 const LOGICAL_PAGES: u32 = 14_246;
 
 /// Makes a uniform workload that is long enough that repeating it equals continuing it.
-fn uniform() -> Input {
-    generated("uniform:write=1.0,pages=14246,requests=2000000")
+fn uniform_input() -> Input {
+    generated_input("uniform:write=1.0,pages=14246,requests=2000000")
 }
 
-fn record_of(config: &Config, input: &Input, design: &str, endurance: Endurance) -> LifeRecord {
+fn record_of_life(config: &Config, input: &Input, design: &str, endurance: Endurance) -> LifeRecord {
     let plan = Plan::new(config, input).expect("the drive can be built");
     let mut record = plan.life_record(design, Leveling::Configured, endurance);
     plan.run_life(&mut record, &mut |_| std::ops::ControlFlow::Continue(())).expect("the drive lives");
     record
 }
 
-fn life(config: &Config, input: &Input, design: &str, endurance: Endurance) -> Life {
-    record_of(config, input, design, endurance).lives.remove(0)
+fn run_life(config: &Config, input: &Input, design: &str, endurance: Endurance) -> Life {
+    record_of_life(config, input, design, endurance).lives.remove(0)
 }
 
 #[test]
 fn lives_with_equal_seeds_are_equal() {
     let with_seed = |seed: &str| {
-        let mut life = life(&drive(60, &[seed]), &uniform(), "page-map", Endurance::default());
+        let mut life =
+            run_life(&drive_config(60, &[seed]), &uniform_input(), "page-map", Endurance::default());
         life.cpu_seconds = 0.0;
         life
     };
@@ -58,7 +60,7 @@ fn lives_with_equal_seeds_are_equal() {
 fn no_drive_erases_more_than_the_endurance_of_its_blocks() {
     const CYCLES: u32 = 40;
     for design in ["page-map", "recyclable", "remap", "delta", "integrated", "dftl", "geckoftl"] {
-        let life = life(&drive(CYCLES, &[]), &uniform(), design, EQUAL);
+        let life = run_life(&drive_config(CYCLES, &[]), &uniform_input(), design, EQUAL_ENDURANCE);
         let most = u64::from(CYCLES + 1) * 128 * 128 * 4096;
         assert!(life.media_bytes <= most, "{design}: {} of {most} bytes", life.media_bytes);
         assert!(
@@ -75,7 +77,12 @@ fn no_drive_erases_more_than_the_endurance_of_its_blocks() {
 #[test]
 fn the_life_of_an_evenly_worn_drive_agrees_with_theory_and_extrapolation() {
     const CYCLES: u32 = 1500;
-    let life = life(&drive(CYCLES, &["wear.dynamic=true"]), &uniform(), "page-map", EQUAL);
+    let life = run_life(
+        &drive_config(CYCLES, &["wear.dynamic=true"]),
+        &uniform_input(),
+        "page-map",
+        EQUAL_ENDURANCE,
+    );
     let extrapolated = life.extrapolated_bytes.expect("the beginning was measured");
     let lived = life.host_bytes as f64;
     assert!((lived / extrapolated - 1.0).abs() < 0.05, "{lived} lived, {extrapolated} extrapolated");
@@ -90,7 +97,7 @@ fn the_life_of_an_evenly_worn_drive_agrees_with_theory_and_extrapolation() {
 #[test]
 fn a_life_too_short_to_be_measured_is_not_extrapolated() {
     for cycles in 1..8 {
-        let life = life(&drive(cycles, &[]), &uniform(), "page-map", EQUAL);
+        let life = run_life(&drive_config(cycles, &[]), &uniform_input(), "page-map", EQUAL_ENDURANCE);
         let extrapolated = life.extrapolated_bytes;
         assert!(
             extrapolated.is_none_or(|bytes| bytes.is_finite() && bytes > 0.0),
@@ -103,11 +110,11 @@ fn a_life_too_short_to_be_measured_is_not_extrapolated() {
 /// leveling moves it.
 #[test]
 fn static_leveling_lengthens_the_life_of_a_drive_with_cold_data() {
-    let skewed = generated("hotcold:write=1.0,pages=14246,requests=2000000,zones=0.1:0.99");
+    let skewed = generated_input("hotcold:write=1.0,pages=14246,requests=2000000,zones=0.1:0.99");
     let with = |leveling: Leveling| {
         let settings = leveling.as_settings(200);
         let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
-        life(&drive(200, &settings), &skewed, "page-map", EQUAL)
+        run_life(&drive_config(200, &settings), &skewed, "page-map", EQUAL_ENDURANCE)
     };
     let [none, dynamic, leveled, pooled] = Leveling::COMPARED.map(with);
     for (name, life) in [("none", &none), ("dynamic", &dynamic), ("static", &leveled), ("dual pool", &pooled)]
@@ -135,11 +142,11 @@ fn static_leveling_lengthens_the_life_of_a_drive_with_cold_data() {
 /// a filled one.
 #[test]
 fn an_empty_drive_lives_longer_than_a_filled_one() {
-    let half = generated("uniform:write=1.0,pages=7123,requests=1000000");
-    let config = drive(100, &[]);
+    let half = generated_input("uniform:write=1.0,pages=7123,requests=1000000");
+    let config = drive_config(100, &[]);
     let plan = Plan::new(&config, &half).expect("the drive can be built");
     let life = |is_filled| {
-        let record = plan.life_record("page-map", Leveling::Configured, EQUAL);
+        let record = plan.life_record("page-map", Leveling::Configured, EQUAL_ENDURANCE);
         let mut record = LifeRecord { is_filled, ..record };
         plan.run_life(&mut record, &mut |_| std::ops::ControlFlow::Continue(())).expect("the drive lives");
         record.lives.remove(0)
@@ -162,7 +169,7 @@ fn an_empty_drive_lives_longer_than_a_filled_one() {
 fn a_drive_ends_at_its_minimum_of_spare_blocks() {
     let ends_at = |spare_minimum| {
         let endurance = Endurance { spread: 0.2, early_share: 0.02, program_share: 0.5, spare_minimum };
-        life(&drive(100, &[]), &uniform(), "page-map", endurance)
+        run_life(&drive_config(100, &[]), &uniform_input(), "page-map", endurance)
     };
     let (early, late) = (ends_at(0.9), ends_at(0.5));
     assert_eq!((early.end, late.end), (End::Spare, End::Spare));
@@ -177,19 +184,19 @@ fn a_drive_ends_at_its_minimum_of_spare_blocks() {
 
 #[test]
 fn a_life_with_an_input_without_writes_is_refused() {
-    let reads = generated("uniform:read=1.0,pages=14246,requests=100");
-    let config = drive(100, &[]);
+    let reads = generated_input("uniform:read=1.0,pages=14246,requests=100");
+    let config = drive_config(100, &[]);
     let plan = Plan::new(&config, &reads).expect("the drive can be built");
-    let mut record = plan.life_record("page-map", Leveling::Configured, EQUAL);
+    let mut record = plan.life_record("page-map", Leveling::Configured, EQUAL_ENDURANCE);
     let refused = plan.run_life(&mut record, &mut |_| std::ops::ControlFlow::Continue(()));
     assert!(matches!(refused, Err(ReplayError::NoRequests { .. })), "{refused:?}");
 }
 
 /// One pass over the input, 20,000 writes at 1,000 per second, takes 20 seconds.
 #[test]
-fn years_of_a_life_are_its_passes_at_the_rate_of_the_input() {
-    let timed = generated("uniform:write=1.0,pages=14246,requests=20000,rate=1000");
-    let record = record_of(&drive(40, &[]), &timed, "page-map", EQUAL);
+fn years_of_a_life_are_the_duration_of_its_passes_over_the_input() {
+    let timed = generated_input("uniform:write=1.0,pages=14246,requests=20000,rate=1000");
+    let record = record_of_life(&drive_config(40, &[]), &timed, "page-map", EQUAL_ENDURANCE);
     let life = &record.lives[0];
     let expected = life.passes * 20.0 / (365.0 * 86_400.0);
     let years = life.years.expect("the input has times");
@@ -198,18 +205,18 @@ fn years_of_a_life_are_its_passes_at_the_rate_of_the_input() {
     let bytes = a_day * record.exported_bytes as f64 * years * 365.0;
     let of_the_input = life.host_bytes - record.exported_bytes;
     assert!((bytes / of_the_input as f64 - 1.0).abs() < 1e-9, "the first fill takes no time");
-    let untimed = record_of(&drive(40, &[]), &uniform(), "page-map", EQUAL);
+    let untimed = record_of_life(&drive_config(40, &[]), &uniform_input(), "page-map", EQUAL_ENDURANCE);
     assert_eq!(untimed.lives[0].years, None, "requests that all come at once have no rate");
 }
 
 /// Bug: the table showed an interrupted life as a short one, and counted blocks that GC keeps free as
 /// over-provisioning.
 #[test]
-fn an_interrupted_life_reports_no_end() {
-    let config = config_of(&["device.over_provisioning=0.15"]);
-    let input = generated("uniform:write=1.0,pages=20000,requests=200000");
+fn an_interrupted_life_has_no_lifetime_figures() {
+    let config = config_of_settings(&["device.over_provisioning=0.15"]);
+    let input = generated_input("uniform:write=1.0,pages=20000,requests=200000");
     let plan = Plan::new(&config, &input).expect("the drive can be built");
-    let mut record = plan.life_record("page-map", Leveling::Configured, EQUAL);
+    let mut record = plan.life_record("page-map", Leveling::Configured, EQUAL_ENDURANCE);
     let mut looks = 0;
     let lived = plan.run_life(&mut record, &mut |_| {
         looks += 1;
@@ -265,7 +272,12 @@ fn lives_of_several_seeds_give_a_mean_and_its_confidence_interval() {
 /// Returns the record of three drives' lives that differ in their seed, with curves over the lives.
 fn three_lives() -> LifeRecord {
     let mut lives = ["1", "2", "3"].map(|seed| {
-        record_of(&drive(60, &[&format!("replay.seed={seed}")]), &uniform(), "page-map", Endurance::default())
+        record_of_life(
+            &drive_config(60, &[&format!("replay.seed={seed}")]),
+            &uniform_input(),
+            "page-map",
+            Endurance::default(),
+        )
     });
     let mut joined = lives[0].clone();
     lives[1..].iter_mut().for_each(|record| joined.add_lives_of(record.clone()));
@@ -297,7 +309,8 @@ fn life_curves_run_from_the_new_drive_to_the_end_of_the_last_drive() {
 /// programmed bytes.
 #[test]
 fn write_amplification_along_a_life_adds_up_to_that_of_the_whole() {
-    let record = record_of(&drive(60, &[]), &uniform(), "page-map", Endurance::default()).with_curves();
+    let record = record_of_life(&drive_config(60, &[]), &uniform_input(), "page-map", Endurance::default())
+        .with_curves();
     let mut before = 0;
     let programmed: f64 = record
         .curves
@@ -313,7 +326,7 @@ fn write_amplification_along_a_life_adds_up_to_that_of_the_whole() {
 }
 
 /// Makes a life with a point every ten bytes, whose spare blocks failed at a constant rate.
-fn even_life(host_bytes: u64, end: End) -> Life {
+fn life_with_linear_wear(host_bytes: u64, end: End) -> Life {
     let point = |bytes: u64| LifePoint {
         host_bytes: bytes,
         programs: 2 * bytes,
@@ -341,17 +354,17 @@ fn even_life(host_bytes: u64, end: End) -> Life {
     }
 }
 
-fn even_lives(ends: &[(u64, End)]) -> LifeRecord {
-    let (config, input) = (drive(60, &[]), uniform());
+fn record_of_linear_lives(ends: &[(u64, End)]) -> LifeRecord {
+    let (config, input) = (drive_config(60, &[]), uniform_input());
     let plan = Plan::new(&config, &input).expect("the drive can be built");
-    let mut record = plan.life_record("page-map", Leveling::Configured, EQUAL);
-    record.lives = ends.iter().map(|&(bytes, end)| even_life(bytes, end)).collect();
+    let mut record = plan.life_record("page-map", Leveling::Configured, EQUAL_ENDURANCE);
+    record.lives = ends.iter().map(|&(bytes, end)| life_with_linear_wear(bytes, end)).collect();
     record.with_curves()
 }
 
 #[test]
 fn a_drive_that_has_ended_keeps_its_state_in_the_curves() {
-    let record = even_lives(&[(1000, End::Spare), (2000, End::Full)]);
+    let record = record_of_linear_lives(&[(1000, End::Spare), (2000, End::Full)]);
     let at = |bytes| *record.curves.iter().find(|point| point.host_bytes == bytes).expect("a moment");
     let CurvePoint { ended, spare, mean_erases, write_amplification, .. } = at(1500);
     assert_eq!(ended, 1);
@@ -363,14 +376,15 @@ fn a_drive_that_has_ended_keeps_its_state_in_the_curves() {
 
 #[test]
 fn an_interrupted_life_has_no_estimate_and_ends_the_curves() {
-    let record = even_lives(&[(1000, End::Spare), (400, End::Interrupted), (700, End::Interrupted)]);
+    let record =
+        record_of_linear_lives(&[(1000, End::Spare), (400, End::Interrupted), (700, End::Interrupted)]);
     assert_eq!(record.estimates, None);
     assert_eq!(record.curves.last().map(|point| (point.host_bytes, point.ended)), Some((400, 0)));
 }
 
 #[test]
 fn life_curves_are_written_as_csv_lines() {
-    let record = even_lives(&[(1000, End::Spare), (2000, End::Full)]);
+    let record = record_of_linear_lives(&[(1000, End::Spare), (2000, End::Full)]);
     let csv = curves_data_table(std::slice::from_ref(&record)).to_csv();
     let mut lines = csv.lines().map(|line| line.rsplit(',').collect::<Vec<_>>());
     let head = lines.next().expect("a head");

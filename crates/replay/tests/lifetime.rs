@@ -9,14 +9,14 @@
 //! Without a target lifetime no time is needed: the best schemes of a mixture run, decided anew for each epoch of a
 //! number of host writes, on any device.
 
-use common::{config, config_of, generated, measure};
+use common::{config_of_settings, generated_input, run_input, small_device_config};
 use wearwell_replay::record::RunRecord;
 
 use crate::common;
 
 /// Settings of the scaled device. Epochs are a tenth of the paper's, so that the first epoch, in which no scheme is
 /// measured yet, is a small part of a run.
-const SCALED: [&str; 6] = [
+const SCALED_DEVICE: [&str; 6] = [
     "lifetime.epoch_s=30",
     "device.preset=il-64g",
     "device.blocks_per_plane=32",
@@ -28,10 +28,10 @@ const SCALED: [&str; 6] = [
 /// by the time.
 const ALLOWED_PAGES_PER_S: f64 = (16 * 32 * 128) as f64 * 768_000.0 / (5.0 * 365.0 * 86_400.0);
 
-fn run(schemes: &str, settings: &[&str], spec: &str) -> RunRecord {
+fn run_scaled_device(schemes: &str, settings: &[&str], spec: &str) -> RunRecord {
     let schemes = format!("lifetime.schemes={schemes}");
-    let settings = [&SCALED[..], settings, &[&schemes]].concat();
-    measure(&config_of(&settings), &generated(spec), "page-map")
+    let settings = [&SCALED_DEVICE[..], settings, &[&schemes]].concat();
+    run_input(&config_of_settings(&settings), &generated_input(spec), "page-map")
 }
 
 /// Time of a write on an idle device, seconds: program time and transfer of a page.
@@ -39,7 +39,7 @@ const WRITE_S: f64 = 610.24e-6;
 
 /// Returns a workload of `requests` single-page writes at `multiple` times the rate that five years allow. With think
 /// time the period between writes is the gap plus the time of a write.
-fn writes(pattern: &str, multiple: f64, requests: u32) -> String {
+fn workload_at_multiple_rate(pattern: &str, multiple: f64, requests: u32) -> String {
     let gap_s = 1.0 / (multiple * ALLOWED_PAGES_PER_S) - WRITE_S;
     format!("{pattern}pages=50000,requests={requests},rate={}", 1.0 / gap_s)
 }
@@ -64,7 +64,11 @@ fn the_scaled_lifetime_device_has_the_papers_write_budget_per_epoch() {
 #[test]
 fn a_host_that_writes_above_its_budget_is_throttled_to_a_life_of_five_years() {
     for multiple in [1.02, 1.1, 1.5, 3.0, 5.0] {
-        let record = run("throttling", &[], &writes("sequential:", multiple, 450_000));
+        let record = run_scaled_device(
+            "throttling",
+            &[],
+            &workload_at_multiple_rate("sequential:", multiple, 450_000),
+        );
         assert_lasts_five_years(&record);
         let lifetime = &record.lifetime;
         assert!(
@@ -79,9 +83,9 @@ fn a_host_that_writes_above_its_budget_is_throttled_to_a_life_of_five_years() {
 #[test]
 fn uneven_arrivals_are_throttled_to_a_life_of_five_years() {
     for arrival in ["poisson", "bursty,on_ms=500,off_ms=2000"] {
-        let spec = format!("{},arrival={arrival}", writes("sequential:", 1.3, 450_000));
+        let spec = format!("{},arrival={arrival}", workload_at_multiple_rate("sequential:", 1.3, 450_000));
         // The budget that a quiet period saves is lost if the quiet period lasts to the end of the epoch.
-        let record = run("throttling", &["lifetime.epoch_s=300"], &spec);
+        let record = run_scaled_device("throttling", &["lifetime.epoch_s=300"], &spec);
         assert_lasts_five_years(&record);
         assert!(record.lifetime.held_writes < 450_000, "some come when there is room: {arrival}");
     }
@@ -92,7 +96,11 @@ fn uneven_arrivals_are_throttled_to_a_life_of_five_years() {
 fn gc_programs_count_against_the_throttling_budget() {
     for (pattern, multiple) in [("uniform:", 0.7), ("uniform:", 4.0), ("zipf:theta=0.9,", 2.0)] {
         let settings = ["precondition.mode=steady", "device.logical_pages=52000"];
-        let record = run("throttling", &settings, &writes(pattern, multiple, 600_000));
+        let record = run_scaled_device(
+            "throttling",
+            &settings,
+            &workload_at_multiple_rate(pattern, multiple, 600_000),
+        );
         assert!(record.write_amplification > 1.5, "{}", record.write_amplification);
         assert_lasts_five_years(&record);
         // A steady device erases as many blocks as it fills, but some blocks are still open. So erases and programs
@@ -102,7 +110,8 @@ fn gc_programs_count_against_the_throttling_budget() {
         let by_programs = lifetime.years_by_programs.unwrap();
         assert!((by_erases / by_programs - 1.0).abs() < 0.01, "{by_erases} {by_programs}");
         // Control: with the same load but without throttling, the device wears out earlier.
-        let free = run("baseline", &settings, &writes(pattern, multiple, 600_000));
+        let free =
+            run_scaled_device("baseline", &settings, &workload_at_multiple_rate(pattern, multiple, 600_000));
         let expected = 5.0 / (multiple * free.write_amplification);
         let years = free.lifetime.years_by_programs.unwrap();
         assert!(years < 4.9 && (years / expected - 1.0).abs() < 0.1, "{years} years, {expected} by its rate");
@@ -112,8 +121,9 @@ fn gc_programs_count_against_the_throttling_budget() {
 /// Reproduces the row of the paper's Table I for its trace with the lowest write rate: throttling changes nothing.
 #[test]
 fn a_host_within_its_write_budget_is_hardly_throttled() {
-    let spec = writes("sequential:", 0.5, 400_000);
-    let (free, throttled) = (run("baseline", &[], &spec), run("throttling", &[], &spec));
+    let spec = workload_at_multiple_rate("sequential:", 0.5, 400_000);
+    let (free, throttled) =
+        (run_scaled_device("baseline", &[], &spec), run_scaled_device("throttling", &[], &spec));
     let lifetime = &throttled.lifetime;
     assert!(free.lifetime.years_by_programs.unwrap() > 9.9);
     assert_eq!((lifetime.throttled_epochs, lifetime.held_writes), (0, 0), "half of what five years allow");
@@ -125,7 +135,8 @@ fn a_host_within_its_write_budget_is_hardly_throttled() {
 #[test]
 fn without_throttling_a_busy_host_wears_the_device_out_early() {
     for multiple in [5.0 / 3.8, 5.0 / 3.04] {
-        let record = run("baseline", &[], &writes("sequential:", multiple, 450_000));
+        let record =
+            run_scaled_device("baseline", &[], &workload_at_multiple_rate("sequential:", multiple, 450_000));
         let years = record.lifetime.years_by_programs.unwrap();
         assert!((years / (5.0 / multiple) - 1.0).abs() < 0.005, "{years} years");
         assert_eq!((record.lifetime.epochs, record.lifetime.held_writes), (0, 0));
@@ -134,9 +145,10 @@ fn without_throttling_a_busy_host_wears_the_device_out_early() {
 
 /// The delay adds to the latency of the delayed write; programs and erases are unchanged.
 #[test]
-fn throttling_raises_latency_and_changes_no_count() {
-    let spec = writes("sequential:", 3.0, 450_000);
-    let (free, throttled) = (run("baseline", &[], &spec), run("throttling", &[], &spec));
+fn throttling_raises_latency_and_changes_no_operation_count() {
+    let spec = workload_at_multiple_rate("sequential:", 3.0, 450_000);
+    let (free, throttled) =
+        (run_scaled_device("baseline", &[], &spec), run_scaled_device("throttling", &[], &spec));
     assert_eq!((free.programs, free.erases), (throttled.programs, throttled.erases));
     let waited_s = (throttled.latency_us.write.mean - free.latency_us.write.mean) * 450_000.0 / 1e6;
     assert!((waited_s / throttled.lifetime.held_s - 1.0).abs() < 0.01, "{waited_s} s of waiting");
@@ -148,8 +160,9 @@ fn throttling_raises_latency_and_changes_no_count() {
 /// Throttling delays only host writes; a read is delayed only because the host waits for its previous write.
 #[test]
 fn reads_are_not_throttled() {
-    let spec = writes("zipf:theta=0.5,read=0.5,", 5.0, 400_000);
-    let record = run("throttling", &["precondition.mode=fill", "device.logical_pages=52000"], &spec);
+    let spec = workload_at_multiple_rate("zipf:theta=0.5,read=0.5,", 5.0, 400_000);
+    let record =
+        run_scaled_device("throttling", &["precondition.mode=fill", "device.logical_pages=52000"], &spec);
     assert!(record.latency_us.write.mean > 3e3, "{} us", record.latency_us.write.mean);
     assert!(record.latency_us.read.max < 1e4, "{} us", record.latency_us.read.max);
     assert_lasts_five_years(&record);
@@ -158,10 +171,10 @@ fn reads_are_not_throttled() {
 /// In closed loop with eight requests in flight the host would write at 40 times the allowed rate.
 #[test]
 fn closed_loop_arrivals_are_throttled_too() {
-    let record = run(
+    let record = run_scaled_device(
         "throttling",
         &["replay.arrival=closed", "replay.queue_depth=8"],
-        &writes("sequential:", 1.0, 450_000),
+        &workload_at_multiple_rate("sequential:", 1.0, 450_000),
     );
     assert_lasts_five_years(&record);
 }
@@ -171,8 +184,11 @@ fn throttling_meets_other_target_lifetimes_too() {
     for (years, epoch_s) in [("3.0", "60"), ("10.0", "120")] {
         let settings =
             [&format!("lifetime.target_years={years}"), &format!("lifetime.epoch_s={epoch_s}")[..]];
-        let record =
-            run("throttling", &settings.map(|setting| setting as &str), &writes("sequential:", 5.0, 450_000));
+        let record = run_scaled_device(
+            "throttling",
+            &settings.map(|setting| setting as &str),
+            &workload_at_multiple_rate("sequential:", 5.0, 450_000),
+        );
         let (target, reached): (f64, f64) =
             (years.parse().unwrap(), record.lifetime.years_after_first_epoch.unwrap());
         assert!((1.0..=1.01).contains(&(reached / target)), "{reached} of {target} years");
@@ -181,7 +197,7 @@ fn throttling_meets_other_target_lifetimes_too() {
 
 #[test]
 fn lifetime_settings_that_cannot_work_are_refused() {
-    let refusal = |settings: &[&str]| match config_of(settings).resolve_device(1000) {
+    let refusal = |settings: &[&str]| match config_of_settings(settings).resolve_device(1000) {
         Err(error) => error.to_string(),
         Ok(_) => panic!("{settings:?} was accepted"),
     };
@@ -199,15 +215,15 @@ fn lifetime_settings_that_cannot_work_are_refused() {
 #[test]
 fn lifetime_management_gains_nothing_from_incompressible_unique_data() {
     const SCHEMES: [&str; 5] = ["baseline", "throttling", "compression", "dedup", "integrated"];
-    let spec = format!("{}+unique", writes("uniform:", 0.5, 120_000));
+    let spec = format!("{}+unique", workload_at_multiple_rate("uniform:", 0.5, 120_000));
     let run_of = |scheme: &str, buffered: u32| {
         let buffered = format!("timing.buffered_writes={buffered}");
         let schemes = format!("lifetime.schemes={scheme}");
         let settings =
-            [&SCALED[..], &[&buffered, "timing.hash_us=8.6", "device.logical_pages=56000", &schemes]]
+            [&SCALED_DEVICE[..], &[&buffered, "timing.hash_us=8.6", "device.logical_pages=56000", &schemes]]
                 .concat();
         let design = if matches!(scheme, "baseline" | "throttling") { "page-map" } else { "integrated" };
-        measure(&config_of(&settings), &generated(&spec), design)
+        run_input(&config_of_settings(&settings), &generated_input(&spec), design)
     };
     let chunks = |scheme: &str| matches!(scheme, "compression" | "integrated");
     let answered = |scheme: &str| run_of(scheme, if chunks(scheme) { 1 } else { 8 });
@@ -242,11 +258,11 @@ fn lifetime_management_gains_nothing_from_incompressible_unique_data() {
 }
 
 /// Runs a mixture of all four content mechanisms on the small drive, which collects all the time.
-fn mixture(schemes: &str, settings: &[&str], content: &str) -> RunRecord {
+fn run_mixture(schemes: &str, settings: &[&str], content: &str) -> RunRecord {
     let spec = format!("zipf:pages=12000,requests=60000+{content}");
     let schemes = format!("lifetime.schemes={schemes}");
     let settings = [&["parts.content=dedup+recycle+delta+compress", schemes.as_str()][..], settings].concat();
-    let record = measure(&config(&settings), &generated(&spec), "page-map");
+    let record = run_input(&small_device_config(&settings), &generated_input(&spec), "page-map");
     assert!(!record.partial, "{:?}", record.partial_reason);
     record
 }
@@ -257,7 +273,7 @@ const EPOCHS_OF_2048: &str = "lifetime.epoch_writes=2048";
 /// map.
 #[test]
 fn mechanisms_that_save_nothing_are_off_from_the_second_epoch_on() {
-    let best = mixture("best", &[EPOCHS_OF_2048], "unique");
+    let best = run_mixture("best", &[EPOCHS_OF_2048], "unique");
     assert_eq!(best.lifetime.epochs, 60_000_u64.div_ceil(2048));
     let names: Vec<&str> = best.lifetime.schemes.keys().map(String::as_str).collect();
     assert_eq!(names, ["compress", "dedup", "delta", "recycle"]);
@@ -265,7 +281,11 @@ fn mechanisms_that_save_nothing_are_off_from_the_second_epoch_on() {
         assert_eq!(ran.epochs, 1, "{name}");
         assert!((ran.share_of_writes - 2048.0 / 60_000.0).abs() < 1e-12, "{name}: {ran:?}");
     }
-    let plain = measure(&config(&[]), &generated("zipf:pages=12000,requests=60000+unique"), "page-map");
+    let plain = run_input(
+        &small_device_config(&[]),
+        &generated_input("zipf:pages=12000,requests=60000+unique"),
+        "page-map",
+    );
     assert!(plain.erases > 0, "it collects");
     // The mixture keeps open blocks for deltas and chunks, so GC starts a little earlier in its pools.
     assert!(
@@ -278,7 +298,7 @@ fn mechanisms_that_save_nothing_are_off_from_the_second_epoch_on() {
 
 #[test]
 fn mechanisms_that_save_writes_run_in_every_epoch() {
-    let best = mixture("best", &[EPOCHS_OF_2048], "dup:share=0.5,compress=0.4");
+    let best = run_mixture("best", &[EPOCHS_OF_2048], "dup:share=0.5,compress=0.4");
     let ran = |name: &str| best.lifetime.schemes[name].share_of_writes;
     assert!((ran("dedup") - 1.0).abs() < 1e-12 && (ran("compress") - 1.0).abs() < 1e-12);
     assert!(ran("delta") < 0.05, "no delta has a known size");
@@ -288,14 +308,14 @@ fn mechanisms_that_save_writes_run_in_every_epoch() {
 /// Deltas of four fifths of a page save hardly any space and keep their old base versions valid. So on a drive in use,
 /// delta encoding that always runs costs programs, if `delta.max_ratio` does not bound the size of deltas.
 #[test]
-fn a_mechanism_that_hurts_is_switched_off() {
+fn a_mechanism_that_costs_programs_is_switched_off() {
     let run = |schemes: &str| {
         let in_use = "precondition.mode=in-use";
         let settings = [in_use, "parts.content=delta", "delta.max_ratio=1", schemes, EPOCHS_OF_2048];
         let settings = if schemes.ends_with("always") { &settings[..4] } else { &settings[..] };
-        measure(
-            &config(settings),
-            &generated("zipf:pages=12000,requests=60000+dup:share=0,delta=0.8"),
+        run_input(
+            &small_device_config(settings),
+            &generated_input("zipf:pages=12000,requests=60000+dup:share=0,delta=0.8"),
             "page-map",
         )
     };
@@ -310,12 +330,12 @@ fn a_mechanism_that_hurts_is_switched_off() {
 #[test]
 fn lifetime_management_of_a_mixture_works_with_and_without_times() {
     let content = "dup:share=0.5,compress=0.4,delta=0.2";
-    let timed = mixture("best", &[EPOCHS_OF_2048, "timing.mode=event"], content);
-    let untimed = mixture("best", &[EPOCHS_OF_2048], content);
+    let timed = run_mixture("best", &[EPOCHS_OF_2048, "timing.mode=event"], content);
+    let untimed = run_mixture("best", &[EPOCHS_OF_2048], content);
     assert_eq!(timed.lifetime.schemes, untimed.lifetime.schemes);
     assert_eq!((timed.programs, timed.erases), (untimed.programs, untimed.erases));
     let settings = ["timing.mode=event", "replay.arrival=think", "lifetime.epoch_s=1"];
-    let managed = mixture("integrated", &settings, content);
+    let managed = run_mixture("integrated", &settings, content);
     assert!(managed.lifetime.epochs > 3, "{:?}", managed.lifetime);
     assert_eq!(managed.lifetime.schemes.len(), 4);
     assert!(managed.lifetime.schemes["dedup"].share_of_writes > 0.5, "{:?}", managed.lifetime.schemes);

@@ -2,7 +2,7 @@
 //! before it knows the referrers of its victim's pages, so on a saturated drive the time of all scans adds to the time
 //! of the run.
 
-use common::{config_of, generated, measure};
+use common::{config_of_settings, generated_input, run_input};
 use wearwell_replay::record::RunRecord;
 
 use crate::common;
@@ -20,10 +20,10 @@ const DRIVE: [&str; 5] = [
 const LOAD: &str = "uniform:pages=471859,requests=2097152,seed=1";
 const CONTENT: &str = "content.model=zipf:a=0.2,contents=367002";
 
-fn run(mode: &str, read_ns: u32, map: &str) -> RunRecord {
+fn run_reverse_map(mode: &str, read_ns: u32, map: &str) -> RunRecord {
     let timing = [format!("timing.mode={mode}"), format!("timing.nvram_read_ns={read_ns}")];
     let settings = [&DRIVE[..], &[&timing[0], &timing[1], CONTENT, map, "remap.size_mib=7.5"]].concat();
-    let record = measure(&config_of(&settings), &generated(LOAD), "remap");
+    let record = run_input(&config_of_settings(&settings), &generated_input(LOAD), "remap");
     assert!(!record.partial, "{:?}", record.partial_reason);
     record
 }
@@ -33,10 +33,10 @@ fn device_s(record: &RunRecord) -> f64 {
 }
 
 #[track_caller]
-fn assert_scans_cost_their_time(mode: &str) {
+fn assert_scan_time_is_added(mode: &str) {
     for read_ns in [50, 500] {
-        let [opt, log] =
-            ["remap.reverse_map=ideal", "remap.reverse_map=nvram-log"].map(|map| run(mode, read_ns, map));
+        let [opt, log] = ["remap.reverse_map=ideal", "remap.reverse_map=nvram-log"]
+            .map(|map| run_reverse_map(mode, read_ns, map));
         let same =
             |of: fn(&RunRecord) -> u64| assert_eq!(of(&opt), of(&log), "the runs differ in scans alone");
         same(|record| record.programs);
@@ -50,19 +50,19 @@ fn assert_scans_cost_their_time(mode: &str) {
 
 #[test]
 fn reverse_map_log_scans_cost_device_time_in_the_event_engine() {
-    assert_scans_cost_their_time("event");
+    assert_scan_time_is_added("event");
 }
 
 #[test]
 fn reverse_map_log_scans_cost_device_time_in_the_timeline_engine() {
-    assert_scans_cost_their_time("timeline");
+    assert_scan_time_is_added("timeline");
 }
 
 /// The scan of only the victim's own segments takes a thousandth of the time of a scan of the whole log.
 #[test]
-fn nvram_segments_cost_as_much_time_as_the_papers_opt() {
-    let [opt, segments] =
-        ["remap.reverse_map=ideal", "remap.reverse_map=segments"].map(|map| run("event", 50, map));
+fn nvram_segments_cost_as_little_time_as_the_ideal_reverse_map() {
+    let [opt, segments] = ["remap.reverse_map=ideal", "remap.reverse_map=segments"]
+        .map(|map| run_reverse_map("event", 50, map));
     let cost = device_s(&segments) / device_s(&opt) - 1.0;
     assert!((-0.01..0.01).contains(&cost), "Remap-SSD costs {cost} of the time of Opt");
 }

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use common::{config_of, generated, measure, measure_generated};
+use common::{config_of_settings, generated_input, run_input, run_on_small_device};
 use serde::de::DeserializeOwned;
 use wearwell_replay::ablate::{AblatedMechanisms, Ablation, Ablations, SubsetOutcome};
 use wearwell_replay::diff::{Diff, ResultFile};
@@ -18,57 +18,57 @@ use crate::common;
 
 const LOAD: &str = "zipf:pages=9000,requests=12000,read=0.3";
 /// Text that would end a script, begin one, or leave an HTML attribute if it were not escaped.
-const HOSTILE: &str =
+const HOSTILE_TEXT: &str =
     "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&<!-- {{record}} \u{2028}";
 
-fn run(design: &str) -> RunRecord {
-    measure_generated(&["precondition.mode=fill", "replay.timeline_cells=256"], LOAD, design)
+fn run_design(design: &str) -> RunRecord {
+    run_on_small_device(&["precondition.mode=fill", "replay.timeline_cells=256"], LOAD, design)
 }
 
-fn held<T: DeserializeOwned>(page: &str) -> T {
+fn embedded_record_of<T: DeserializeOwned>(page: &str) -> T {
     serde_json::from_str(embedded_record(page).expect("a page holds its record")).unwrap()
 }
 
 fn comparison() -> Comparison {
-    Comparison::of_runs(vec![run("page-map"), run("dftl")])
+    Comparison::of_runs(vec![run_design("page-map"), run_design("dftl")])
 }
 
-fn swept(runs: Vec<RunRecord>) -> Swept {
+fn swept_with_failure(runs: Vec<RunRecord>) -> Swept {
     let failed = FailedRun {
-        trace: HOSTILE.into(),
-        design: HOSTILE.into(),
-        variant: HOSTILE.into(),
-        error: HOSTILE.into(),
+        trace: HOSTILE_TEXT.into(),
+        design: HOSTILE_TEXT.into(),
+        variant: HOSTILE_TEXT.into(),
+        error: HOSTILE_TEXT.into(),
     };
     Swept { comparison: Comparison::of_runs(runs), failures: vec![failed] }
 }
 
 fn lives() -> Lives {
-    let config = config_of(&[
+    let config = config_of_settings(&[
         "device.preset=lab-8g",
         "device.blocks_per_plane=128",
         "device.endurance_cycles=20",
         "replay.timeline_cells=64",
     ]);
-    let input = generated("uniform:write=1.0,pages=4000,requests=50000");
+    let input = generated_input("uniform:write=1.0,pages=4000,requests=50000");
     let plan = Plan::new(&config, &input).unwrap();
     let mut record = plan.life_record("page-map", Leveling::Configured, Endurance::default());
     plan.run_life(&mut record, &mut |_| ControlFlow::Continue(())).unwrap();
-    record.input = HOSTILE.into();
+    record.input = HOSTILE_TEXT.into();
     Lives::of_drives(vec![record])
 }
 
 fn ablations() -> Ablations {
     let mechanisms = AblatedMechanisms::parse_names(&["recycle".into(), "delta".into()]).unwrap();
-    let input = generated("zipf:pages=9000,requests=12000+dup:share=0.3");
+    let input = generated_input("zipf:pages=9000,requests=12000+dup:share=0.3");
     let ran = |subset| {
         let setting = mechanisms.subset_setting(subset);
-        let config = config_of(&["device.preset=lab-8g", "device.blocks_per_plane=128", &setting]);
-        SubsetOutcome::Ran(Box::new(measure(&config, &input, "page-map")))
+        let config = config_of_settings(&["device.preset=lab-8g", "device.blocks_per_plane=128", &setting]);
+        SubsetOutcome::Ran(Box::new(run_input(&config, &input, "page-map")))
     };
     let outcomes = mechanisms.subsets().map(ran).collect();
     Ablations::of_ablations(vec![Ablation::of_outcomes(
-        (HOSTILE.into(), "page-map".into(), String::new()),
+        (HOSTILE_TEXT.into(), "page-map".into(), String::new()),
         &mechanisms,
         outcomes,
     )])
@@ -79,13 +79,13 @@ fn profiles() -> Profiles {
     for request in common::requests_of("zipf:pages=900,requests=2000") {
         profiler.add_request(&request);
     }
-    Profiles::of_profiles(vec![profiler.to_profile(HOSTILE.into())])
+    Profiles::of_profiles(vec![profiler.to_profile(HOSTILE_TEXT.into())])
 }
 
-fn diff() -> Diff {
+fn diff_of_comparisons() -> Diff {
     let results = |comparison: &Comparison| ResultFile::parse("a", &comparison.to_json()).unwrap();
     let (mut a, b) = (comparison(), comparison());
-    a.runs[0].design = HOSTILE.into();
+    a.runs[0].design = HOSTILE_TEXT.into();
     a.runs[1].programs += 1;
     Diff::of_files(results(&a), results(&b), 0.0).unwrap()
 }
@@ -93,15 +93,18 @@ fn diff() -> Diff {
 #[test]
 fn an_html_report_embeds_the_record_that_it_shows() {
     let comparison = comparison();
-    assert_eq!(held::<Comparison>(&html_page(&comparison)), comparison);
-    let swept = swept(comparison.runs);
-    assert_eq!(held::<Swept>(&html_page(&swept)), swept);
+    assert_eq!(embedded_record_of::<Comparison>(&html_page(&comparison)), comparison);
+    let swept = swept_with_failure(comparison.runs);
+    assert_eq!(embedded_record_of::<Swept>(&html_page(&swept)), swept);
     let (lives, ablations, profiles) = (lives(), ablations(), profiles());
-    assert_eq!(held::<Lives>(&html_page(&lives)), lives);
-    assert_eq!(held::<Ablations>(&html_page(&ablations)), ablations);
-    assert_eq!(held::<Profiles>(&html_page(&profiles)), profiles);
-    let diff = diff();
-    assert_eq!(held::<serde_json::Value>(&html_page(&diff)), serde_json::to_value(&diff).unwrap());
+    assert_eq!(embedded_record_of::<Lives>(&html_page(&lives)), lives);
+    assert_eq!(embedded_record_of::<Ablations>(&html_page(&ablations)), ablations);
+    assert_eq!(embedded_record_of::<Profiles>(&html_page(&profiles)), profiles);
+    let diff = diff_of_comparisons();
+    assert_eq!(
+        embedded_record_of::<serde_json::Value>(&html_page(&diff)),
+        serde_json::to_value(&diff).unwrap()
+    );
 }
 
 /// Checks that no hostile text in an HTML report becomes a tag: the report has its own three scripts only, and shows
@@ -120,24 +123,24 @@ fn assert_no_markup<T: HtmlReport>(hostile: &T) {
 fn names_in_an_html_report_are_escaped() {
     let mut comparison = comparison();
     for run in &mut comparison.runs {
-        run.trace.path = HOSTILE.into();
-        run.variant = HOSTILE.into();
-        run.notes.push(HOSTILE.into());
-        run.partial_reason = Some(HOSTILE.into());
-        run.config.precondition.trace = Some(HOSTILE.into());
-        run.ram_bytes_by_structure.insert(HOSTILE.into(), 1);
+        run.trace.path = HOSTILE_TEXT.into();
+        run.variant = HOSTILE_TEXT.into();
+        run.notes.push(HOSTILE_TEXT.into());
+        run.partial_reason = Some(HOSTILE_TEXT.into());
+        run.config.precondition.trace = Some(HOSTILE_TEXT.into());
+        run.ram_bytes_by_structure.insert(HOSTILE_TEXT.into(), 1);
     }
     assert_no_markup(&comparison);
-    assert_no_markup(&swept(comparison.runs));
+    assert_no_markup(&swept_with_failure(comparison.runs));
     assert_no_markup(&lives());
     assert_no_markup(&ablations());
     assert_no_markup(&profiles());
-    assert_no_markup(&diff());
+    assert_no_markup(&diff_of_comparisons());
 }
 
 #[test]
 fn an_html_report_states_assumptions_and_settings() {
-    let mut record = run("page-map");
+    let mut record = run_design("page-map");
     record.notes.push("figures that depend on content rest on a model: dup".into());
     let page = html_page(&Comparison::of_runs(vec![record]));
     assert!(page.contains("<li>note: figures that depend on content rest on a model: dup</li>"));
@@ -146,17 +149,17 @@ fn an_html_report_states_assumptions_and_settings() {
 }
 
 #[test]
-fn html_reports_are_small_whatever_is_compared() {
-    let record = measure_generated(&["timing.mode=event", "replay.timeline_cells=4096"], LOAD, "page-map");
+fn html_reports_have_bounded_size() {
+    let record = run_on_small_device(&["timing.mode=event", "replay.timeline_cells=4096"], LOAD, "page-map");
     let one = html_page(&Comparison::of_runs(vec![record.clone()]));
     assert!(one.len() < 500_000, "{}", one.len());
     let light = RunRecord { timeline: None, ..record };
-    let many = html_page(&swept(vec![light; 50]));
+    let many = html_page(&swept_with_failure(vec![light; 50]));
     assert!(many.len() < 3_000_000, "{}", many.len());
 }
 
 #[test]
 fn results_without_a_run_have_an_html_report() {
-    assert!(html_page(&swept(Vec::new())).contains("0 runs, 1 failed"));
+    assert!(html_page(&swept_with_failure(Vec::new())).contains("0 runs, 1 failed"));
     assert!(html_page(&Lives::of_drives(Vec::new())).contains("Life of"));
 }

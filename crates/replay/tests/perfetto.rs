@@ -4,18 +4,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
-use common::{config, generated};
+use common::{generated_input, small_device_config};
 use wearwell_replay::record::RunRecord;
 use wearwell_replay::replay::{MAX_TRACED_OPS, Plan, ReplayError, RunTrace, TraceWindow};
 
 use crate::common;
 
 const LOAD: &str = "zipf:pages=9000,requests=6000,read=0.4,trim=0.02,rate=4000";
-const ALL: &str = "..1000000000";
+const WHOLE_RUN_WINDOW: &str = "..1000000000";
 
-fn traced(settings: &[&str], load: &str, design: &str, window: &str) -> (RunRecord, RunTrace) {
+fn run_traced_design(settings: &[&str], load: &str, design: &str, window: &str) -> (RunRecord, RunTrace) {
     let all = ["precondition.mode=in-use", "timing.mode=event"];
-    let (config, input) = (config(&[&all[..], settings].concat()), generated(load));
+    let (config, input) = (small_device_config(&[&all[..], settings].concat()), generated_input(load));
     let plan = Plan::new(&config, &input).unwrap();
     let window: TraceWindow = window.parse().unwrap();
     plan.run_traced(design, window, &mut |_| ControlFlow::Continue(())).unwrap()
@@ -31,7 +31,7 @@ enum Field<'a> {
 /// A protobuf message as its fields, each with its number.
 struct Message<'a>(Vec<(u64, Field<'a>)>);
 
-fn varint(bytes: &mut &[u8]) -> u64 {
+fn read_varint(bytes: &mut &[u8]) -> u64 {
     let mut value = 0;
     for shift in (0..64).step_by(7) {
         let (&byte, rest) = bytes.split_first().expect("a number has an end");
@@ -45,19 +45,19 @@ fn varint(bytes: &mut &[u8]) -> u64 {
 }
 
 impl<'a> Message<'a> {
-    fn of(mut bytes: &'a [u8]) -> Self {
+    fn parse_message(mut bytes: &'a [u8]) -> Self {
         let mut fields = Vec::new();
         while !bytes.is_empty() {
-            let tag = varint(&mut bytes);
+            let tag = read_varint(&mut bytes);
             let field = match tag & 7 {
-                0 => Field::Number(varint(&mut bytes)),
+                0 => Field::Number(read_varint(&mut bytes)),
                 1 => {
                     let (value, rest) = bytes.split_at(8);
                     bytes = rest;
                     Field::Number(u64::from_le_bytes(value.try_into().unwrap()))
                 }
                 2 => {
-                    let length = varint(&mut bytes) as usize;
+                    let length = read_varint(&mut bytes) as usize;
                     let (value, rest) = bytes.split_at(length);
                     bytes = rest;
                     Field::Bytes(value)
@@ -69,25 +69,25 @@ impl<'a> Message<'a> {
         Self(fields)
     }
 
-    fn numbers(&self, number: u64) -> impl Iterator<Item = u64> + '_ {
+    fn number_fields(&self, number: u64) -> impl Iterator<Item = u64> + '_ {
         self.0.iter().filter(move |field| field.0 == number).map(move |&(_, field)| match field {
             Field::Number(value) => value,
             Field::Bytes(_) => panic!("field {number} is no number"),
         })
     }
 
-    fn number(&self, number: u64) -> Option<u64> {
-        self.numbers(number).next()
+    fn number_field(&self, number: u64) -> Option<u64> {
+        self.number_fields(number).next()
     }
 
-    fn messages(&self, number: u64) -> impl Iterator<Item = Message<'a>> + '_ {
+    fn message_fields(&self, number: u64) -> impl Iterator<Item = Message<'a>> + '_ {
         self.0.iter().filter(move |field| field.0 == number).map(move |&(_, field)| match field {
-            Field::Bytes(bytes) => Message::of(bytes),
+            Field::Bytes(bytes) => Message::parse_message(bytes),
             Field::Number(_) => panic!("field {number} is no message"),
         })
     }
 
-    fn text(&self, number: u64) -> Option<String> {
+    fn text_field(&self, number: u64) -> Option<String> {
         self.0.iter().find(|field| field.0 == number).map(|&(_, field)| match field {
             Field::Bytes(bytes) => String::from_utf8(bytes.to_vec()).unwrap(),
             Field::Number(_) => panic!("field {number} is no text"),
@@ -107,16 +107,16 @@ struct Slice {
     depth: usize,
     /// Names and values of the arguments in order; a multi-plane group repeats some names.
     arguments: Vec<(String, String)>,
-    flows: Vec<u64>,
-    last_flows: Vec<u64>,
+    flow_ids: Vec<u64>,
+    ending_flow_ids: Vec<u64>,
 }
 
 impl Slice {
-    fn ns(&self) -> u64 {
+    fn duration_ns(&self) -> u64 {
         self.end_ns - self.start_ns
     }
 
-    fn argument(&self, key: &str) -> Option<u64> {
+    fn number_argument(&self, key: &str) -> Option<u64> {
         let found = self.arguments.iter().find(|(name, _)| name == key)?;
         Some(found.1.parse().unwrap())
     }
@@ -134,10 +134,10 @@ struct Decoded {
 
 /// Numbers of the fields of interned data by which events refer to the names of categories, slices, arguments and
 /// texts.
-const CATEGORIES: u64 = 1;
-const NAMES: u64 = 2;
-const KEYS: u64 = 3;
-const TEXTS: u64 = 29;
+const CATEGORY_NAMES_FIELD: u64 = 1;
+const SLICE_NAMES_FIELD: u64 = 2;
+const ARGUMENT_NAMES_FIELD: u64 = 3;
+const ARGUMENT_TEXTS_FIELD: u64 = 29;
 
 /// Decodes a trace by Perfetto's definitions. Panics if times run backwards or slices do not nest.
 fn decode(bytes: &[u8]) -> Decoded {
@@ -145,35 +145,36 @@ fn decode(bytes: &[u8]) -> Decoded {
     let mut names: BTreeMap<(u64, u64), String> = BTreeMap::new();
     let mut open: BTreeMap<u64, Vec<Slice>> = BTreeMap::new();
     let mut last_ns = 0;
-    for (index, packet) in Message::of(bytes).messages(1).enumerate() {
-        assert_eq!(packet.number(10), Some(1), "one sequence of packets");
-        assert_eq!(packet.number(13), Some(if index == 0 { 1 } else { 2 }), "state of interned names");
-        for track in packet.messages(60) {
-            let process = track.messages(3).next().and_then(|process| process.text(6));
-            let name = process.or_else(|| track.text(2)).expect("a track has a name");
-            decoded.tracks.insert(track.number(1).unwrap(), (name, track.number(5)));
+    for (index, packet) in Message::parse_message(bytes).message_fields(1).enumerate() {
+        assert_eq!(packet.number_field(10), Some(1), "one sequence of packets");
+        assert_eq!(packet.number_field(13), Some(if index == 0 { 1 } else { 2 }), "state of interned names");
+        for track in packet.message_fields(60) {
+            let process = track.message_fields(3).next().and_then(|process| process.text_field(6));
+            let name = process.or_else(|| track.text_field(2)).expect("a track has a name");
+            decoded.tracks.insert(track.number_field(1).unwrap(), (name, track.number_field(5)));
         }
-        for interned in packet.messages(12) {
-            for field in [CATEGORIES, NAMES, KEYS, TEXTS] {
-                for entry in interned.messages(field) {
-                    names.insert((field, entry.number(1).unwrap()), entry.text(2).unwrap());
+        for interned in packet.message_fields(12) {
+            for field in [CATEGORY_NAMES_FIELD, SLICE_NAMES_FIELD, ARGUMENT_NAMES_FIELD, ARGUMENT_TEXTS_FIELD]
+            {
+                for entry in interned.message_fields(field) {
+                    names.insert((field, entry.number_field(1).unwrap()), entry.text_field(2).unwrap());
                 }
             }
         }
-        let Some(event) = packet.messages(11).next() else { continue };
-        let time_ns = packet.number(8).unwrap();
+        let Some(event) = packet.message_fields(11).next() else { continue };
+        let time_ns = packet.number_field(8).unwrap();
         assert!(time_ns >= last_ns, "times fall");
         last_ns = time_ns;
-        let track = event.number(11).unwrap();
+        let track = event.number_field(11).unwrap();
         let open = open.entry(track).or_default();
-        match event.number(9) {
-            Some(1) => open.push(begun(&event, track, time_ns, open.len(), &names)),
+        match event.number_field(9) {
+            Some(1) => open.push(new_slice(&event, track, time_ns, open.len(), &names)),
             Some(2) => {
                 let slice = open.pop().expect("a slice that ends has begun");
                 decoded.slices.push(Slice { end_ns: time_ns, ..slice });
             }
             Some(4) => {
-                let value = f64::from_bits(event.number(44).unwrap());
+                let value = f64::from_bits(event.number_field(44).unwrap());
                 decoded.counters.push((decoded.tracks[&track].0.clone(), time_ns, value));
             }
             other => panic!("event of type {other:?}"),
@@ -183,7 +184,7 @@ fn decode(bytes: &[u8]) -> Decoded {
     decoded
 }
 
-fn begun(
+fn new_slice(
     event: &Message<'_>,
     track: u64,
     start_ns: u64,
@@ -192,43 +193,43 @@ fn begun(
 ) -> Slice {
     let name = |field, number: Option<u64>| names[&(field, number.unwrap())].clone();
     let argument = |annotation: Message<'_>| {
-        let text = annotation.number(17).map(|number| name(TEXTS, Some(number)));
-        let value = text.unwrap_or_else(|| annotation.number(3).unwrap().to_string());
-        (name(KEYS, annotation.number(1)), value)
+        let text = annotation.number_field(17).map(|number| name(ARGUMENT_TEXTS_FIELD, Some(number)));
+        let value = text.unwrap_or_else(|| annotation.number_field(3).unwrap().to_string());
+        (name(ARGUMENT_NAMES_FIELD, annotation.number_field(1)), value)
     };
     Slice {
         track,
-        name: name(NAMES, event.number(10)),
-        category: name(CATEGORIES, event.number(3)),
+        name: name(SLICE_NAMES_FIELD, event.number_field(10)),
+        category: name(CATEGORY_NAMES_FIELD, event.number_field(3)),
         start_ns,
         depth,
-        arguments: event.messages(4).map(argument).collect(),
-        flows: event.numbers(47).collect(),
-        last_flows: event.numbers(48).collect(),
+        arguments: event.message_fields(4).map(argument).collect(),
+        flow_ids: event.number_fields(47).collect(),
+        ending_flow_ids: event.number_fields(48).collect(),
         ..Slice::default()
     }
 }
 
 impl Decoded {
-    fn name_of(&self, slice: &Slice) -> &str {
+    fn track_name(&self, slice: &Slice) -> &str {
         &self.tracks[&slice.track].0
     }
 
     /// Returns the slices of all tracks whose name begins with `prefix`.
-    fn on<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a Slice> + Clone {
-        self.slices.iter().filter(move |slice| self.name_of(slice).starts_with(prefix))
+    fn slices_of_tracks<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a Slice> + Clone {
+        self.slices.iter().filter(move |slice| self.track_name(slice).starts_with(prefix))
     }
 }
 
-fn assert_close(sum_ns: u64, utilisation: f64, lanes: u32, record: &RunRecord, what: &str) {
+fn assert_busy_time(sum_ns: u64, utilisation: f64, lanes: u32, record: &RunRecord, what: &str) {
     let expected = utilisation * f64::from(lanes) * record.timing.device_s * 1e9;
     assert!((sum_ns as f64 - expected).abs() <= 1.0 + expected * 1e-12, "{what}: {sum_ns}, {expected}");
 }
 
 /// Setting of the spare space that maps on flash need for their metadata.
-const ROOM: [&str; 1] = ["device.over_provisioning=0.25"];
+const METADATA_SPACE: [&str; 1] = ["device.over_provisioning=0.25"];
 /// Settings of devices with suspension, multi-plane groups, independent planes, superblocks and foreground collection.
-const DEVICES: [&[&str]; 5] = [
+const DEVICE_SETTINGS: [&[&str]; 5] = [
     &[],
     &["timing.suspend=true", "timing.suspend_overhead_us=3.0"],
     &[
@@ -248,25 +249,32 @@ const DEVICES: [&[&str]; 5] = [
 
 #[test]
 fn perfetto_slices_add_up_to_the_busy_times_of_the_record() {
-    for settings in DEVICES {
+    for settings in DEVICE_SETTINGS {
         for design in ["page-map", "geckoftl"] {
-            let (record, trace) = traced(&[settings, &ROOM].concat(), LOAD, design, ALL);
+            let (record, trace) =
+                run_traced_design(&[settings, &METADATA_SPACE].concat(), LOAD, design, WHOLE_RUN_WINDOW);
             let decoded = decode(&trace.to_perfetto());
             let layout = record.device.layout;
             let planes = if trace.independent_planes { layout.planes_per_die } else { 1 };
             // While an operation is suspended, the host reads that it is suspended for keep the die busy.
-            let sum = |slices: Vec<&Slice>| slices.iter().map(|slice| slice.ns()).sum::<u64>();
-            let busy = sum(decoded.on("die").filter(|slice| slice.depth == 0).collect());
-            assert_close(
+            let sum = |slices: Vec<&Slice>| slices.iter().map(|slice| slice.duration_ns()).sum::<u64>();
+            let busy = sum(decoded.slices_of_tracks("die").filter(|slice| slice.depth == 0).collect());
+            assert_busy_time(
                 busy,
                 record.timing.array_utilisation,
                 record.device.dies() * planes,
                 &record,
                 "dies",
             );
-            let transfers = sum(decoded.on("channel").collect());
-            assert_close(transfers, record.timing.channel_utilisation, layout.channels, &record, "channels");
-            let by_cause = by_cause(&decoded);
+            let transfers = sum(decoded.slices_of_tracks("channel").collect());
+            assert_busy_time(
+                transfers,
+                record.timing.channel_utilisation,
+                layout.channels,
+                &record,
+                "channels",
+            );
+            let by_cause = die_ns_by_cause(&decoded);
             assert_eq!(by_cause.values().sum::<u64>(), busy, "{design}, {settings:?}: {by_cause:?}");
             assert!(by_cause.contains_key("gc"), "{design}: {by_cause:?}");
             assert_eq!(by_cause.contains_key("translation"), design == "geckoftl", "{by_cause:?}");
@@ -276,11 +284,11 @@ fn perfetto_slices_add_up_to_the_busy_times_of_the_record() {
 
 /// Returns the time that dies spent on each cause, nanoseconds; the time in which an operation is suspended is left
 /// out.
-fn by_cause(decoded: &Decoded) -> BTreeMap<String, u64> {
+fn die_ns_by_cause(decoded: &Decoded) -> BTreeMap<String, u64> {
     let mut by_cause: BTreeMap<String, i64> = BTreeMap::new();
-    for slice in decoded.on("die") {
+    for slice in decoded.slices_of_tracks("die") {
         let sign = if slice.name == "suspended" { -1 } else { 1 };
-        *by_cause.entry(slice.category.clone()).or_default() += sign * slice.ns().cast_signed();
+        *by_cause.entry(slice.category.clone()).or_default() += sign * slice.duration_ns().cast_signed();
     }
     by_cause.into_iter().map(|(cause, ns)| (cause, ns.try_into().unwrap())).collect()
 }
@@ -290,8 +298,9 @@ fn by_cause(decoded: &Decoded) -> BTreeMap<String, u64> {
 #[test]
 fn perfetto_slices_of_a_die_overlap_only_where_an_operation_is_suspended() {
     let mut suspensions = 0;
-    for settings in DEVICES {
-        let (_, trace) = traced(&[settings, &ROOM].concat(), LOAD, "page-map", ALL);
+    for settings in DEVICE_SETTINGS {
+        let (_, trace) =
+            run_traced_design(&[settings, &METADATA_SPACE].concat(), LOAD, "page-map", WHOLE_RUN_WINDOW);
         let decoded = decode(&trace.to_perfetto());
         for slice in &decoded.slices {
             match (slice.depth, slice.name.as_str()) {
@@ -315,11 +324,15 @@ fn perfetto_slices_of_a_die_overlap_only_where_an_operation_is_suspended() {
 #[test]
 fn every_counted_flash_operation_is_a_perfetto_slice() {
     for design in ["page-map", "recyclable", "dftl", "geckoftl", "remap"] {
-        let (record, trace) =
-            traced(&["precondition.mode=fill", "device.over_provisioning=0.2"], LOAD, design, ALL);
+        let (record, trace) = run_traced_design(
+            &["precondition.mode=fill", "device.over_provisioning=0.2"],
+            LOAD,
+            design,
+            WHOLE_RUN_WINDOW,
+        );
         let decoded = decode(&trace.to_perfetto());
         let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
-        for slice in decoded.on("die") {
+        for slice in decoded.slices_of_tracks("die") {
             *counts.entry(&slice.name).or_default() += 1;
         }
         let kinds = [
@@ -346,21 +359,24 @@ fn every_counted_flash_operation_is_a_perfetto_slice() {
 #[test]
 fn perfetto_slices_of_a_recovery_belong_to_no_request() {
     for design in ["dftl", "geckoftl", "wearwell"] {
-        let (record, trace) = traced(&["recovery.after_requests=3000"], LOAD, design, ALL);
+        let (record, trace) =
+            run_traced_design(&["recovery.after_requests=3000"], LOAD, design, WHOLE_RUN_WINDOW);
         assert!(record.recovery.expect("power was lost").total.page_reads > 0, "{design}");
-        let by_cause = by_cause(&decode(&trace.to_perfetto()));
+        let by_cause = die_ns_by_cause(&decode(&trace.to_perfetto()));
         assert!(!by_cause.contains_key("recovery"), "{design}: {by_cause:?}");
     }
 }
 
 /// Tracing only observes the run, so that it changes no figure of the record.
 #[test]
-fn a_traced_run_has_the_same_record() {
-    for settings in DEVICES {
+fn a_traced_run_has_the_record_of_an_untraced_run() {
+    for settings in DEVICE_SETTINGS {
         for design in ["page-map", "dftl"] {
             let all = ["precondition.mode=in-use", "timing.mode=event"];
-            let untraced = common::measure_generated(&[&all[..], settings, &ROOM].concat(), LOAD, design);
-            let (record, _) = traced(&[settings, &ROOM].concat(), LOAD, design, "100..200");
+            let untraced =
+                common::run_on_small_device(&[&all[..], settings, &METADATA_SPACE].concat(), LOAD, design);
+            let (record, _) =
+                run_traced_design(&[settings, &METADATA_SPACE].concat(), LOAD, design, "100..200");
             let without_machine = |record: RunRecord| RunRecord {
                 cpu_seconds: 0.0,
                 precondition_cpu_seconds: 0.0,
@@ -374,51 +390,53 @@ fn a_traced_run_has_the_same_record() {
 
 #[test]
 fn perfetto_requests_have_their_latencies_and_arrows_to_their_operations() {
-    let (record, trace) = traced(&[], LOAD, "dftl", ALL);
+    let (record, trace) = run_traced_design(&[], LOAD, "dftl", WHOLE_RUN_WINDOW);
     let decoded = decode(&trace.to_perfetto());
-    let requests: Vec<&Slice> = decoded.on("requests").collect();
+    let requests: Vec<&Slice> = decoded.slices_of_tracks("requests").collect();
     assert_eq!(requests.len() as u64, record.trace.requests);
     let longest = |name: &str| {
         let of_kind = requests.iter().filter(|slice| slice.name == name);
-        of_kind.map(|slice| slice.ns() as f64 / 1000.0).fold(0.0, f64::max)
+        of_kind.map(|slice| slice.duration_ns() as f64 / 1000.0).fold(0.0, f64::max)
     };
     assert!((longest("write") - record.latency_us.write.max).abs() < 1e-6);
     assert!((longest("read") - record.latency_us.read.max).abs() < 1e-6);
     // An arrow leads from a request through the operation of a die to its transfer.
     let mut sources: BTreeMap<u64, &Slice> = BTreeMap::new();
     for slice in requests {
-        assert!(slice.flows.iter().all(|&flow| sources.insert(flow, slice).is_none()));
+        assert!(slice.flow_ids.iter().all(|&flow| sources.insert(flow, slice).is_none()));
     }
     let mut ends = BTreeSet::new();
-    for slice in decoded.on("die").chain(decoded.on("channel")) {
-        for flow in slice.flows.iter().chain(&slice.last_flows) {
+    for slice in decoded.slices_of_tracks("die").chain(decoded.slices_of_tracks("channel")) {
+        for flow in slice.flow_ids.iter().chain(&slice.ending_flow_ids) {
             let request = sources[flow];
             assert!(request.start_ns <= slice.start_ns, "{request:?} {slice:?}");
-            if let Some(number) = slice.argument("request") {
-                assert_eq!(Some(number), request.argument("request"));
+            if let Some(number) = slice.number_argument("request") {
+                assert_eq!(Some(number), request.number_argument("request"));
             }
         }
-        assert!(slice.last_flows.iter().all(|&flow| ends.insert(flow)), "an arrow ends once: {slice:?}");
+        assert!(slice.ending_flow_ids.iter().all(|&flow| ends.insert(flow)), "an arrow ends once: {slice:?}");
     }
     assert_eq!(ends, sources.keys().copied().collect(), "every arrow ends");
 }
 
 #[test]
 fn perfetto_request_slices_carry_the_addresses_of_their_requests() {
-    let (_, trace) = traced(&[], LOAD, "page-map", ALL);
+    let (_, trace) = run_traced_design(&[], LOAD, "page-map", WHOLE_RUN_WINDOW);
     let decoded = decode(&trace.to_perfetto());
-    let page_of = |slice: &Slice| slice.argument("offset_bytes").unwrap() / 4096;
-    let requests = decoded.on("requests").map(|slice| (slice.argument("request").unwrap(), page_of(slice)));
+    let page_of = |slice: &Slice| slice.number_argument("offset_bytes").unwrap() / 4096;
+    let requests = decoded
+        .slices_of_tracks("requests")
+        .map(|slice| (slice.number_argument("request").unwrap(), page_of(slice)));
     let page_of_request: BTreeMap<u64, u64> = requests.collect();
     let mut programs = 0;
     let mut places = BTreeSet::new();
-    for slice in decoded.on("die").filter(|slice| slice.name == "host program") {
+    for slice in decoded.slices_of_tracks("die").filter(|slice| slice.name == "host program") {
         assert_eq!(
-            slice.argument("lpn"),
-            Some(page_of_request[&slice.argument("request").unwrap()]),
+            slice.number_argument("lpn"),
+            Some(page_of_request[&slice.number_argument("request").unwrap()]),
             "{slice:?}"
         );
-        places.insert((slice.argument("block"), slice.argument("page"), slice.start_ns));
+        places.insert((slice.number_argument("block"), slice.number_argument("page"), slice.start_ns));
         programs += 1;
     }
     assert!(programs > 1000 && places.len() == programs, "{programs}");
@@ -427,7 +445,7 @@ fn perfetto_request_slices_carry_the_addresses_of_their_requests() {
 #[test]
 fn perfetto_counters_end_with_the_figures_of_the_record() {
     let settings = ["replay.arrival=closed", "replay.queue_depth=7"];
-    let (record, trace) = traced(&settings, LOAD, "page-map", ALL);
+    let (record, trace) = run_traced_design(&settings, LOAD, "page-map", WHOLE_RUN_WINDOW);
     let decoded = decode(&trace.to_perfetto());
     let values = |name: &str| -> Vec<f64> {
         decoded.counters.iter().filter(|counter| counter.0 == name).map(|counter| counter.2).collect()
@@ -441,8 +459,8 @@ fn perfetto_counters_end_with_the_figures_of_the_record() {
 
 #[test]
 fn a_trace_window_contains_the_operations_that_overlap_it() {
-    let (_, whole) = traced(&[], LOAD, "page-map", ALL);
-    let (_, part) = traced(&[], LOAD, "page-map", "2000..2100");
+    let (_, whole) = run_traced_design(&[], LOAD, "page-map", WHOLE_RUN_WINDOW);
+    let (_, part) = run_traced_design(&[], LOAD, "page-map", "2000..2100");
     let arrival =
         |number| whole.requests.iter().find(|request| request.times.request_number == number).unwrap().times;
     let start = arrival(2000).arrival_ns;
@@ -455,17 +473,17 @@ fn a_trace_window_contains_the_operations_that_overlap_it() {
         (2000..2100).all(|number| part.requests.iter().any(|request| request.times.request_number == number))
     );
     let (from, to) = (start / 1000, end / 1000 + 1);
-    let (_, period) = traced(&[], LOAD, "page-map", &format!("{from}us..{to}us"));
+    let (_, period) = run_traced_design(&[], LOAD, "page-map", &format!("{from}us..{to}us"));
     let overlaps = |op: &&wearwell::timing::TracedOp| op.start_ns < to * 1000 && op.end_ns > from * 1000;
     assert!(period.ops.iter().eq(whole.ops.iter().filter(overlaps)));
-    let (_, none) = traced(&[], LOAD, "page-map", "9000000..9000001");
+    let (_, none) = run_traced_design(&[], LOAD, "page-map", "9000000..9000001");
     assert_eq!((none.ops.len(), none.requests.len()), (0, 0));
 }
 
 #[test]
 fn a_perfetto_trace_has_bounded_size() {
     let load = "uniform:pages=9000,requests=60000,read=0.1";
-    let (record, trace) = traced(&["replay.arrival=closed"], load, "page-map", "..");
+    let (record, trace) = run_traced_design(&["replay.arrival=closed"], load, "page-map", "..");
     assert!(record.programs + record.reads > MAX_TRACED_OPS as u64 + 20_000, "{}", record.programs);
     let size = trace.ops.len() + trace.requests.len();
     assert!(trace.is_truncated && (MAX_TRACED_OPS..MAX_TRACED_OPS + 5000).contains(&size), "{size}");
@@ -476,7 +494,7 @@ fn a_perfetto_trace_has_bounded_size() {
 
 #[test]
 fn perfetto_traces_need_the_event_engine() {
-    let (config, input) = (config(&["timing.mode=timeline"]), generated(LOAD));
+    let (config, input) = (small_device_config(&["timing.mode=timeline"]), generated_input(LOAD));
     let plan = Plan::new(&config, &input).unwrap();
     let refused = plan.run_traced("page-map", TraceWindow::default(), &mut |_| ControlFlow::Continue(()));
     assert!(

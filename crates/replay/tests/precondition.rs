@@ -24,7 +24,7 @@ const BLOCK_PAGES: u32 = 64;
 const TOLERANCE: f64 = 0.005;
 
 /// Makes a device of `pools` planes with `blocks` blocks each and over-provisioning `spare`.
-fn device(pools: u32, blocks: u32, spare: f64) -> Device<SimNand> {
+fn new_device(pools: u32, blocks: u32, spare: f64) -> Device<SimNand> {
     let list = [
         "device.preset=lab-8g".to_owned(),
         format!("device.channels={pools}"),
@@ -32,19 +32,19 @@ fn device(pools: u32, blocks: u32, spare: f64) -> Device<SimNand> {
         format!("device.pages_per_block={BLOCK_PAGES}"),
         format!("device.over_provisioning={spare}"),
     ];
-    device_of(&Config::from_parts(None, &list).unwrap(), "page-map")
+    device_of_config(&Config::from_text_and_settings(None, &list).unwrap(), "page-map")
 }
 
-fn device_of(config: &Config, design: &str) -> Device<SimNand> {
+fn device_of_config(config: &Config, design: &str) -> Device<SimNand> {
     let resolved = config.resolve_device(1).unwrap();
     let parts = config.design_parts(design, &resolved).unwrap();
     let nvram_bytes = parts.nvram_bytes_with_map(&resolved.geometry, resolved.logical_pages);
-    let nand = SimNand::new(resolved.geometry, parts.needed_sim_fields()).with_nvram(nvram_bytes);
+    let nand = SimNand::new(resolved.geometry, parts.needed_retained_fields()).with_nvram(nvram_bytes);
     Device::new(nand, resolved.logical_pages, &parts, DeviceOptions::default()).unwrap()
 }
 
 /// Returns the write amplification of the next uniform writes, as many as `times` the number of logical pages.
-fn amplification(device: &mut Device<SimNand>, times: f64, seed: u64) -> f64 {
+fn measured_amplification(device: &mut Device<SimNand>, times: f64, seed: u64) -> f64 {
     device.ftl_mut().clear_stats();
     let pages = device.ftl().logical_pages() as u64;
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
@@ -57,10 +57,10 @@ fn amplification(device: &mut Device<SimNand>, times: f64, seed: u64) -> f64 {
 
 /// Returns the write amplification that the mean-field model predicts for this device. GC starts when a pool falls to
 /// `low_blocks` free blocks and frees one, so a pool always has `low_blocks` or one more.
-fn predicted(device: &Device<SimNand>) -> f64 {
+fn predicted_amplification(device: &Device<SimNand>) -> f64 {
     let ftl = device.ftl();
     let (geometry, pools) = (ftl.store().geometry(), ftl.store().pools() as u64);
-    let kept_free = ftl.gc_options().low_blocks as u64 * pools;
+    let kept_free = ftl.gc_options().low_free_blocks as u64 * pools;
     let u = theory::effective_utilisation(
         ftl.logical_pages() as u64,
         geometry.pages(),
@@ -71,11 +71,11 @@ fn predicted(device: &Device<SimNand>) -> f64 {
     theory::greedy_steady_state(u, geometry.block_pages() as usize).write_amplification
 }
 
-fn construct(device: &mut Device<SimNand>) {
+fn construct_drive(device: &mut Device<SimNand>) {
     assert!(precondition::construct_steady_state(device, 7, &mut |_, _| Continue(())).unwrap().is_continue());
 }
 
-fn steady(device: &mut Device<SimNand>, capacities: f64) {
+fn fill_and_overwrite(device: &mut Device<SimNand>, capacities: f64) {
     assert!(precondition::fill_sequentially(device, &mut |_, _| Continue(())).unwrap().is_continue());
     let flow = precondition::overwrite_at_random(device, capacities, 11, &mut |_, _| Continue(()));
     assert!(flow.unwrap().is_continue());
@@ -90,26 +90,26 @@ fn assert_within(measured: f64, expected: f64, tolerance: f64, what: &str) {
 
 /// Compares write amplification after construction, over half as many writes as there are logical pages, with theory
 /// and with a drive that was overwritten until it was steady.
-fn assert_steady(pools: u32, blocks: u32, spare: f64) {
+fn assert_constructed_is_steady(pools: u32, blocks: u32, spare: f64) {
     let what = format!("{pools} pools of {blocks} blocks, spare {spare}");
-    let mut constructed = device(pools, blocks, spare);
-    construct(&mut constructed);
+    let mut constructed = new_device(pools, blocks, spare);
+    construct_drive(&mut constructed);
     constructed.ftl_mut().check().unwrap();
-    let at_once = amplification(&mut constructed, 0.5, 1);
+    let at_once = measured_amplification(&mut constructed, 0.5, 1);
     assert_within(
         at_once,
-        predicted(&constructed),
+        predicted_amplification(&constructed),
         TOLERANCE,
         &format!("{what}: constructed against theory"),
     );
-    let mut overwritten = device(pools, blocks, spare);
-    steady(&mut overwritten, 2.0);
-    let long_way = amplification(&mut overwritten, 1.0, 1);
+    let mut overwritten = new_device(pools, blocks, spare);
+    fill_and_overwrite(&mut overwritten, 2.0);
+    let long_way = measured_amplification(&mut overwritten, 1.0, 1);
     assert_within(at_once, long_way, TOLERANCE, &format!("{what}: constructed against overwritten"));
     // Control: a drive that was only filled is not steady, and its difference exceeds the tolerance.
-    let mut filled = device(pools, blocks, spare);
+    let mut filled = new_device(pools, blocks, spare);
     assert!(precondition::fill_sequentially(&mut filled, &mut |_, _| Continue(())).unwrap().is_continue());
-    let settling = amplification(&mut filled, 0.5, 1);
+    let settling = measured_amplification(&mut filled, 0.5, 1);
     assert!(
         (settling / long_way - 1.0).abs() > 10.0 * TOLERANCE,
         "{what}: filled {settling}, steady {long_way}"
@@ -119,34 +119,34 @@ fn assert_steady(pools: u32, blocks: u32, spare: f64) {
 
 #[test]
 fn a_constructed_drive_is_steady_at_7_percent_over_provisioning() {
-    assert_steady(1, 8192, 0.07);
+    assert_constructed_is_steady(1, 8192, 0.07);
 }
 
 #[test]
 fn a_constructed_drive_is_steady_at_15_percent_over_provisioning() {
-    assert_steady(1, 8192, 0.15);
+    assert_constructed_is_steady(1, 8192, 0.15);
 }
 
 #[test]
 fn a_constructed_drive_is_steady_at_28_percent_over_provisioning() {
-    assert_steady(1, 4096, 0.28);
+    assert_constructed_is_steady(1, 4096, 0.28);
 }
 
 #[test]
 fn a_constructed_drive_is_steady_at_utilisation_0_7() {
-    assert_steady(1, 4096, 0.4286);
+    assert_constructed_is_steady(1, 4096, 0.4286);
 }
 
 #[test]
 fn constructed_drives_of_several_pools_are_steady() {
-    assert_steady(4, 2048, 0.15);
+    assert_constructed_is_steady(4, 2048, 0.15);
 }
 
 #[test]
 fn every_page_is_mapped_once_after_construction() {
     for design in ["page-map", "recyclable", "dftl"] {
-        let mut device = device_of(&common::config(&[]), design);
-        construct(&mut device);
+        let mut device = device_of_config(&common::small_device_config(&[]), design);
+        construct_drive(&mut device);
         device.ftl_mut().check().unwrap();
         let pages = device.ftl().logical_pages();
         let blocks = device.ftl().store().blocks();
@@ -165,7 +165,7 @@ fn every_page_is_mapped_once_after_construction() {
 
 #[test]
 fn steady_state_construction_requires_an_empty_device() {
-    let mut device = device_of(&common::config(&[]), "page-map");
+    let mut device = device_of_config(&common::small_device_config(&[]), "page-map");
     device.write_page(Lpn(0), Descriptor::of_fingerprint(Fingerprint(1))).unwrap();
     let refused = precondition::construct_steady_state(&mut device, 1, &mut |_, _| Continue(())).unwrap_err();
     assert!(refused.to_string().contains("empty device"), "{refused}");
@@ -179,8 +179,8 @@ fn steady_state_construction_requires_an_empty_device() {
 /// Without spare blocks, the effective utilisation would exceed 1, where the formulas of the theory panic.
 #[test]
 fn steady_state_construction_refuses_a_device_without_spare_blocks() {
-    let config = common::config(&["device.blocks_per_plane=8", "device.logical_pages=1500"]);
-    let mut device = device_of(&config, "page-map");
+    let config = common::small_device_config(&["device.blocks_per_plane=8", "device.logical_pages=1500"]);
+    let mut device = device_of_config(&config, "page-map");
     let refused = precondition::construct_steady_state(&mut device, 1, &mut |_, _| Continue(())).unwrap_err();
     assert!(refused.to_string().contains("use steady"), "{refused}");
 }
@@ -189,15 +189,15 @@ fn steady_state_construction_refuses_a_device_without_spare_blocks() {
 /// contents repeat.
 #[test]
 fn the_fill_precondition_writes_every_page_once_with_unique_content() {
-    let config = common::config(&[]);
-    let mut device = device_of(&config, "integrated");
+    let config = common::small_device_config(&[]);
+    let mut device = device_of_config(&config, "integrated");
     assert!(precondition::fill_sequentially(&mut device, &mut |_, _| Continue(())).unwrap().is_continue());
     let (pages, stats) = (device.ftl().logical_pages() as u64, device.ftl().stats());
     assert_eq!((stats.host_page_writes, stats.deduplicated_writes), (pages, 0));
     assert_eq!(stats.total_programs(), pages, "each page is programmed, and none twice");
     device.ftl_mut().check().unwrap();
     assert!((0..pages as u32).all(|page| device.ftl().is_mapped(Lpn(page))));
-    let mut alike = device_of(&config, "integrated");
+    let mut alike = device_of_config(&config, "integrated");
     for page in 0..pages as u32 {
         alike.write_page(Lpn(page), Descriptor::of_fingerprint(Fingerprint(1))).unwrap();
     }
@@ -207,8 +207,8 @@ fn the_fill_precondition_writes_every_page_once_with_unique_content() {
 #[test]
 fn the_overwrite_precondition_writes_the_requested_capacities() {
     let written = |capacities: f64| {
-        let mut device = device_of(&common::config(&[]), "page-map");
-        steady(&mut device, capacities);
+        let mut device = device_of_config(&common::small_device_config(&[]), "page-map");
+        fill_and_overwrite(&mut device, capacities);
         (device.ftl().stats().host_page_writes, device.ftl().store().geometry().pages())
     };
     let ((least, physical), (more, _)) = (written(0.0), written(1.5));
@@ -221,7 +221,7 @@ fn preconditioning_overwrites_that_end_too_early_are_noted() {
     let noted = |capacities: &str| {
         let overwrite = format!("precondition.overwrite={capacities}");
         let settings = ["precondition.mode=steady", &overwrite];
-        let record = common::measure_generated(&settings, "uniform:pages=10000,requests=2000", "page-map");
+        let record = common::run_on_small_device(&settings, "uniform:pages=10000,requests=2000", "page-map");
         record.notes.iter().any(|note| note.starts_with("preconditioning ended before"))
     };
     assert_eq!([noted("0.05"), noted("6")], [true, false]);
@@ -230,12 +230,12 @@ fn preconditioning_overwrites_that_end_too_early_are_noted() {
 /// The construction also writes the translation pages of a map on flash, and the audit reads them back.
 #[test]
 fn steady_state_construction_works_for_a_map_on_flash() {
-    let config = common::config_of(&[
+    let config = common::config_of_settings(&[
         "device.preset=lab-8g",
         "device.blocks_per_plane=2048",
         "dftl.cache_entries=100",
     ]);
-    let mut device = device_of(&config, "dftl");
+    let mut device = device_of_config(&config, "dftl");
     assert_eq!(
         precondition::construct_steady_state(&mut device, 1, &mut |_, _| Continue(())).unwrap(),
         Continue(())
@@ -259,9 +259,9 @@ fn preconditioning_binds_the_requested_share_of_reverse_map_entries() {
             format!("remap.reverse_map={map}"),
             "remap.size_mib=0.0625".to_owned(),
         ];
-        let config = Config::from_parts(None, &list).unwrap();
-        let mut device = device_of(&config, "remap");
-        let entries = config.remap.sized_entries(&config.resolve_device(1).unwrap().geometry);
+        let config = Config::from_text_and_settings(None, &list).unwrap();
+        let mut device = device_of_config(&config, "remap");
+        let entries = config.remap.reverse_map_capacity_entries(&config.resolve_device(1).unwrap().geometry);
         assert_eq!(entries, 4096);
         let mut go_on = |_, _| Continue(());
         let _ = precondition::overwrite_at_random(&mut device, 0.0, 1, &mut go_on).unwrap();
@@ -275,7 +275,8 @@ fn preconditioning_binds_the_requested_share_of_reverse_map_entries() {
         assert!(device.ftl().stats().total_programs() > u64::from(device.ftl().logical_pages()));
         let wanted = entries * 7 / 10;
         let _ = precondition::bind_at_random(&mut device, wanted, 2, &mut go_on).unwrap();
-        let (held, refused) = (device.ftl().valid_reverse_map_entries(), device.ftl().stats().demoted_full);
+        let (held, refused) =
+            (device.ftl().valid_reverse_map_entries(), device.ftl().stats().demoted_by_full_reverse_map);
         if map == "segments" {
             // There are fewer segments than blocks, so that binding ends at the first block that gets no segment.
             assert!(held < wanted && refused == 1, "{held} entries, {refused} refused");
@@ -283,8 +284,8 @@ fn preconditioning_binds_the_requested_share_of_reverse_map_entries() {
             assert_eq!((held, refused), (wanted, 0), "{map}");
         }
     }
-    let config = Config::from_parts(None, &["device.preset=lab-8g".to_owned()]).unwrap();
-    let mut device = device_of(&config, "page-map");
+    let config = Config::from_text_and_settings(None, &["device.preset=lab-8g".to_owned()]).unwrap();
+    let mut device = device_of_config(&config, "page-map");
     let _ = precondition::bind_at_random(&mut device, 10, 2, &mut |_, _| Continue(())).unwrap();
     assert_eq!(device.ftl().stats().total_programs(), 0, "a design that cannot bind is left alone");
 }

@@ -3,7 +3,7 @@
 
 use std::ops::ControlFlow;
 
-use common::{config_of, generated};
+use common::{config_of_settings, generated_input};
 use wearwell::data::{Descriptor, Fingerprint};
 use wearwell_config::ContentName;
 use wearwell_replay::profile::{Profile, Profiler, Saving, profile_requests};
@@ -12,7 +12,7 @@ use wearwell_trace::{Op, PAGE_BYTES, Request};
 
 use crate::common;
 
-fn profile_of(mut profiler: Profiler) -> Profile {
+fn profile_of_workload(mut profiler: Profiler) -> Profile {
     let spec = "zipf:theta=0.6,pages=30000,requests=150000,scramble=yes+dup:share=0.3,theta=0,compress=0.4";
     let mut generator = WorkloadGenerator::new(&spec.parse().unwrap());
     let mut request = Request::default();
@@ -30,8 +30,8 @@ fn assert_within(found: f64, expected: f64, error: f64) {
 
 #[test]
 fn a_full_profile_table_halves_the_sample_and_keeps_the_shares() {
-    let whole = profile_of(Profiler::new(1));
-    let bounded = profile_of(Profiler::with_table_limit(1, 4000));
+    let whole = profile_of_workload(Profiler::new(1));
+    let bounded = profile_of_workload(Profiler::with_table_limit(1, 4000));
     assert_eq!((whole.pages_sampled_1_of, whole.contents_sampled_1_of), (1, 1));
     assert!(bounded.pages_sampled_1_of >= 8 && bounded.contents_sampled_1_of >= 16);
     let (whole_content, content) = (whole.content.unwrap(), bounded.content.unwrap());
@@ -50,7 +50,7 @@ fn a_full_profile_table_halves_the_sample_and_keeps_the_shares() {
 }
 
 /// Makes a request for one page: a write of the content with the fingerprint `content`, or another operation.
-fn request(op: Op, page: u64, content: u64) -> Request {
+fn page_request(op: Op, page: u64, content: u64) -> Request {
     let mut request =
         Request { op, offset_bytes: page * PAGE_BYTES, len_bytes: PAGE_BYTES, ..Request::default() };
     if op == Op::Write {
@@ -97,7 +97,7 @@ fn assert_bounds_of_repeats(savings: &[Saving], dedup: f64, recycle: f64) {
 #[test]
 fn profiled_bounds_of_repeated_contents_equal_a_hand_count() {
     let writes = [(0, 1), (1, 1), (0, 2), (1, 2), (2, 1)];
-    let savings = savings_of(writes.map(|(page, content)| request(Op::Write, page, content)));
+    let savings = savings_of(writes.map(|(page, content)| page_request(Op::Write, page, content)));
     assert_bounds_of_repeats(&savings, 2.0 / 5.0, 1.0 / 5.0);
 }
 
@@ -105,16 +105,20 @@ fn profiled_bounds_of_repeated_contents_equal_a_hand_count() {
 /// on.
 #[test]
 fn a_silent_overwrite_is_profiled_as_shared_not_as_revived() {
-    let savings = savings_of([7, 7, 7].map(|content| request(Op::Write, 0, content)));
+    let savings = savings_of([7, 7, 7].map(|content| page_request(Op::Write, 0, content)));
     assert_bounds_of_repeats(&savings, 2.0 / 3.0, 1.0 / 3.0);
     // The page of zeros counts like any other content.
-    let savings = savings_of([0, 0, 0].map(|content| request(Op::Write, 0, content)));
+    let savings = savings_of([0, 0, 0].map(|content| page_request(Op::Write, 0, content)));
     assert_bounds_of_repeats(&savings, 2.0 / 3.0, 1.0 / 3.0);
 }
 
 #[test]
 fn a_trimmed_page_is_profiled_as_dead() {
-    let savings = savings_of([request(Op::Write, 0, 5), request(Op::Trim, 0, 0), request(Op::Write, 1, 5)]);
+    let savings = savings_of([
+        page_request(Op::Write, 0, 5),
+        page_request(Op::Trim, 0, 0),
+        page_request(Op::Write, 1, 5),
+    ]);
     assert_bounds_of_repeats(&savings, 0.0, 1.0 / 2.0);
 }
 
@@ -123,7 +127,7 @@ fn a_trimmed_page_is_profiled_as_dead() {
 #[test]
 fn profiled_bounds_of_compression_and_deltas_equal_the_bytes_saved() {
     let write = |page, content, compressed_bytes, delta_bytes| {
-        let mut request = request(Op::Write, page, content);
+        let mut request = page_request(Op::Write, page, content);
         request.content[0].compressed_bytes = compressed_bytes;
         request.content[0].delta_bytes = delta_bytes;
         request
@@ -148,9 +152,9 @@ fn no_drive_saves_more_page_writes_than_the_bound() {
         "uniform:pages=3000,requests=30000,write=0.8,trim=0.2+dup:share=0.7,pool=200,compress=0.1,delta=0.6,silent=0.2",
         "hotcold:pages=5000,requests=40000,zones=0.05:0.9+dup:share=0.1,compress=0.9,delta=0.05",
     ];
-    let config = config_of(&["device.over_provisioning=0.15"]);
+    let config = config_of_settings(&["device.over_provisioning=0.15"]);
     for load in loads {
-        let input = generated(load);
+        let input = generated_input(load);
         let mut profile = profile_requests(&input, 1, &mut |_, _| ControlFlow::Continue(())).unwrap();
         profile.run_mechanisms(&config, &input, &mut |_| ControlFlow::Continue(())).unwrap();
         assert!(profile.runs.as_ref().is_some_and(|runs| runs.programs >= runs.host_page_writes));
@@ -170,7 +174,7 @@ fn no_drive_saves_more_page_writes_than_the_bound() {
 
 #[test]
 fn a_profile_that_is_interrupted_says_which_mechanisms_it_has() {
-    let input = generated("zipf:pages=3000,requests=200000,write=1.0+dup:share=0.4,compress=0.4");
+    let input = generated_input("zipf:pages=3000,requests=200000,write=1.0+dup:share=0.4,compress=0.4");
     let mut profile = profile_requests(&input, 1, &mut |_, _| ControlFlow::Continue(())).unwrap();
     let mut runs = 0;
     let mut until_second_run = |progress: wearwell_replay::replay::Progress| {
@@ -179,7 +183,7 @@ fn a_profile_that_is_interrupted_says_which_mechanisms_it_has() {
         runs += u32::from(is_first);
         if runs > 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    profile.run_mechanisms(&config_of(&[]), &input, &mut until_second_run).unwrap();
+    profile.run_mechanisms(&config_of_settings(&[]), &input, &mut until_second_run).unwrap();
     let ran = profile.savings.iter().filter(|saving| saving.when_run.is_some()).count();
     assert!(profile.partial && ran < 3, "{ran} of three mechanisms were run");
     assert!(profile.notes.iter().any(|note| note.contains("interrupted")), "{:?}", profile.notes);

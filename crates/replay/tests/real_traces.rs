@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use common::{config_of, measure};
+use common::{config_of_settings, run_input};
 use wearwell_replay::input::Input;
 use wearwell_replay::record::RunRecord;
 use wearwell_replay::replay::Plan;
@@ -16,7 +16,7 @@ use crate::common;
 
 const DESIGNS: [&str; 3] = ["page-map", "recyclable", "dftl"];
 
-fn samples() -> Option<PathBuf> {
+fn sample_folder() -> Option<PathBuf> {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces");
     let root = std::env::var_os("WEARWELL_TRACES").map_or(beside, PathBuf::from);
     if root.is_dir() {
@@ -44,15 +44,15 @@ fn traces_in(folder: &Path) -> Vec<PathBuf> {
     traces
 }
 
-fn input(path: &Path) -> Input {
+fn trace_input(path: &Path) -> Input {
     let is_mqsim = path.file_name().unwrap().to_string_lossy().starts_with("mqsim");
     let ssdsim = path.extension().is_some() && path.to_string_lossy().contains(".ascii");
     let time_unit = (is_mqsim || ssdsim).then_some(TimeUnit::Nanoseconds);
     Input::Trace { path: path.to_owned(), options: OpenOptions { time_unit, ..OpenOptions::default() } }
 }
 
-fn capture(name: &str, bytes: bool) -> Option<Input> {
-    let path = samples()?.join("captures").join(name).join(format!("{name}.ops.zst"));
+fn capture_input(name: &str, bytes: bool) -> Option<Input> {
+    let path = sample_folder()?.join("captures").join(name).join(format!("{name}.ops.zst"));
     Some(Input::Trace { path, options: OpenOptions { reads_payloads: bytes, ..OpenOptions::default() } })
 }
 
@@ -67,14 +67,14 @@ fn assert_replayed(record: &RunRecord, info: &TraceInfo) {
 
 #[test]
 fn every_sample_replays_through_every_design_without_a_rejected_line() {
-    let Some(root) = samples() else { return };
+    let Some(root) = sample_folder() else { return };
     let traces = traces_in(&root);
     assert!(traces.len() >= 15, "found {} samples only", traces.len());
     for path in traces {
-        let input = input(&path);
+        let input = trace_input(&path);
         let Input::Trace { options, .. } = &input else { unreachable!() };
         let info = TraceInfo::of_file(&path, options).unwrap();
-        let config = config_of(&[]);
+        let config = config_of_settings(&[]);
         let plan = Plan::new(&config, &input).unwrap();
         for design in DESIGNS {
             let record = plan.run(design, &mut |_| std::ops::ControlFlow::Continue(())).unwrap();
@@ -94,11 +94,15 @@ fn every_sample_replays_through_every_design_without_a_rejected_line() {
 /// pages equal.
 #[test]
 fn bytes_and_descriptors_recycle_the_same_writes_where_all_bytes_are_known() {
-    let (Some(with), Some(without)) = (capture("w2-git-ext4", true), capture("w2-git-ext4", false)) else {
+    let (Some(with), Some(without)) =
+        (capture_input("w2-git-ext4", true), capture_input("w2-git-ext4", false))
+    else {
         return;
     };
-    let (bytes, descriptors) =
-        (measure(&config_of(&[]), &with, "recyclable"), measure(&config_of(&[]), &without, "recyclable"));
+    let (bytes, descriptors) = (
+        run_input(&config_of_settings(&[]), &with, "recyclable"),
+        run_input(&config_of_settings(&[]), &without, "recyclable"),
+    );
     assert!(!bytes.partial && bytes.recycled_writes > 300, "{}", bytes.recycled_writes);
     assert_eq!(bytes.recycled_writes, descriptors.recycled_writes);
     assert_eq!(bytes.programs_by_cause, descriptors.programs_by_cause);
@@ -108,9 +112,9 @@ fn bytes_and_descriptors_recycle_the_same_writes_where_all_bytes_are_known() {
 /// Before a page is revived its bytes are compared. Equal digests belong to equal bytes here, so no hit is refused.
 #[test]
 fn verification_by_bytes_confirms_every_recycling_hit() {
-    let Some(with) = capture("w2-git-ext4", true) else { return };
-    let plain = measure(&config_of(&[]), &with, "recyclable");
-    let verified = measure(&config_of(&["recycle.verify_on_hit=true"]), &with, "recyclable");
+    let Some(with) = capture_input("w2-git-ext4", true) else { return };
+    let plain = run_input(&config_of_settings(&[]), &with, "recyclable");
+    let verified = run_input(&config_of_settings(&["recycle.verify_on_hit=true"]), &with, "recyclable");
     assert_eq!(verified.recycled_writes, plain.recycled_writes);
     assert_eq!(verified.reads_by_cause["content"], verified.recycled_writes);
 }
@@ -119,8 +123,8 @@ fn verification_by_bytes_confirms_every_recycling_hit() {
 #[test]
 fn captures_with_bytes_of_only_some_pages_replay_to_their_end() {
     for name in ["w4-pgbench-ext4", "w5-cbuild-ext4"] {
-        let Some(with) = capture(name, true) else { return };
-        let record = measure(&config_of(&["replay.requests=3000"]), &with, "recyclable");
+        let Some(with) = capture_input(name, true) else { return };
+        let record = run_input(&config_of_settings(&["replay.requests=3000"]), &with, "recyclable");
         assert_eq!((record.partial, record.trace.requests), (false, 3000));
         assert!(record.host_page_writes > 3000);
     }
@@ -128,24 +132,24 @@ fn captures_with_bytes_of_only_some_pages_replay_to_their_end() {
 
 // The bundled trace.
 
-fn bundled(design: &str) -> RunRecord {
+fn run_bundled_trace(design: &str) -> RunRecord {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces/pgbench-ext4.wwt");
     // The golden counts are of this drive: 10 % of its pages are never touched, and the blocks that GC keeps free
     // are taken from the spare space.
-    let drive = config_of(&["device.fit=0.9", "device.reserve_blocks=0"]);
-    measure(&drive, &Input::Trace { path, options: OpenOptions::default() }, design)
+    let drive = config_of_settings(&["device.fit=0.9", "device.reserve_blocks=0"]);
+    run_input(&drive, &Input::Trace { path, options: OpenOptions::default() }, design)
 }
 
 /// Returns host page writes, recycled writes, programs, reads and erases of a run.
-fn counts(record: &RunRecord) -> [u64; 5] {
+fn counts_of_record(record: &RunRecord) -> [u64; 5] {
     [record.host_page_writes, record.recycled_writes, record.programs, record.reads, record.erases]
 }
 
 fn assert_golden(design: &str, expected: [u64; 5]) {
-    let record = bundled(design);
+    let record = run_bundled_trace(design);
     assert!(!record.partial && record.trace.rejected == 0);
     assert_eq!(record.trace.requests, 74_393);
-    assert_eq!(counts(&record), expected, "{design}");
+    assert_eq!(counts_of_record(&record), expected, "{design}");
     let last_quarter: Vec<_> = record.series.iter().skip(record.series.len() * 3 / 4).collect();
     let collected = last_quarter.windows(2).filter(|pair| pair[1].erases > pair[0].erases).count();
     println!("{design}: erases between {collected} of {} pairs of points", last_quarter.len() - 1);
@@ -169,26 +173,26 @@ fn golden_counts_of_dftl_on_the_bundled_trace() {
 
 // The bundled capture of F2FS: its cleaner moves pages by remap commands in copy mode.
 
-fn f2fs(design: &str, settings: &[&str]) -> RunRecord {
+fn run_f2fs_trace(design: &str, settings: &[&str]) -> RunRecord {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces/f2fs.wwt");
     let device = ["device.preset=rm-36g", "device.blocks_per_plane=144", "device.pages_per_block=128"];
-    let config = config_of(&[&device[..], settings].concat());
-    measure(&config, &Input::Trace { path, options: OpenOptions::default() }, design)
+    let config = config_of_settings(&[&device[..], settings].concat());
+    run_input(&config, &Input::Trace { path, options: OpenOptions::default() }, design)
 }
 
 /// Number of pages that F2FS itself counted as moved ("fs gc data") while the capture was made.
-const MOVED: u64 = 134_575;
+const MOVED_PAGES: u64 = 134_575;
 
 #[test]
 fn every_page_that_f2fs_moved_is_programmed_without_remaps_and_bound_with_them() {
-    let written = f2fs("page-map", &[]);
-    let remapped = f2fs("remap", &["remap.dedup=false", "remap.size_mib=2.5"]);
+    let written = run_f2fs_trace("page-map", &[]);
+    let remapped = run_f2fs_trace("remap", &["remap.dedup=false", "remap.size_mib=2.5"]);
     for record in [&written, &remapped] {
         assert!(!record.partial, "{:?}", record.partial_reason);
-        assert_eq!((record.host_page_remaps, record.phases.len()), (MOVED, 3));
+        assert_eq!((record.host_page_remaps, record.phases.len()), (MOVED_PAGES, 3));
     }
-    assert_eq!(remapped.parts["bound_pages_by_remap"] as u64, MOVED);
-    assert_eq!(written.programs_by_cause["host"] - remapped.programs_by_cause["host"], MOVED);
+    assert_eq!(remapped.parts["bound_pages_by_remap"] as u64, MOVED_PAGES);
+    assert_eq!(written.programs_by_cause["host"] - remapped.programs_by_cause["host"], MOVED_PAGES);
     // In the second phase F2FS cleans by force, so nearly all writes of that phase are the cleaner's copies.
     let cleaning = |record: &RunRecord| record.phases[1].programs - record.phases[0].programs;
     assert!(cleaning(&remapped) * 4 < cleaning(&written));

@@ -11,7 +11,7 @@ use wearwell::{Device, DeviceOptions};
 use wearwell_replay::record::RunRecord;
 use wearwell_replay::replay::{Plan, ReplayError};
 
-use crate::common::{config_of, generated};
+use crate::common::{config_of_settings, generated_input};
 
 /// Settings of a drive of two dies with 40 blocks of 16 pages each.
 const DRIVE: [&str; 7] = [
@@ -26,13 +26,13 @@ const DRIVE: [&str; 7] = [
 const PAGES: u32 = 600;
 const REQUESTS: u64 = 5000;
 /// Number of requests before the loss of power: the drive is nearly empty, is being filled, or collects.
-const CUTS: [u64; 3] = [3, 500, 3500];
+const CUT_AFTER_REQUESTS: [u64; 3] = [3, 500, 3500];
 /// Content models of the workload: none, and one on which every mechanism finds something.
-const CONTENTS: [&str; 2] = ["", "+dup:share=0.3,compress=0.5,delta=0.3,silent=0.1"];
+const CONTENT_MODELS: [&str; 2] = ["", "+dup:share=0.3,compress=0.5,delta=0.3,silent=0.1"];
 /// Number of mixtures that are tried in the usual run, and in long explorations (`WEARWELL_SOAK=1 cargo test`).
-const MIXTURES: [usize; 2] = [20, 400];
+const MIXTURE_COUNTS: [usize; 2] = [20, 400];
 
-const PARTS: [(&str, &[&str]); 5] = [
+const PART_VALUES: [(&str, &[&str]); 5] = [
     ("content", &["recycle", "remap", "dedup", "delta", "compress", "silent"]),
     ("map", &["flat", "cached", "lazy"]),
     ("validity", &["ram", "bitmap", "log", "gecko"]),
@@ -54,7 +54,7 @@ const PARTS: [(&str, &[&str]); 5] = [
 ];
 
 /// Returns the settings of a pseudo-random mixture: one value for each part, and a subset of the content mechanisms.
-fn mixture(number: u64) -> Vec<String> {
+fn random_mixture(number: u64) -> Vec<String> {
     let part = |(at, (key, names)): (u64, &(&str, &[&str]))| {
         let draw = mix_bits(number << 8 | at);
         let value = if *key == "content" {
@@ -65,25 +65,33 @@ fn mixture(number: u64) -> Vec<String> {
         };
         (!value.is_empty()).then(|| format!("parts.{key}={value}"))
     };
-    (0..).zip(&PARTS).filter_map(part).collect()
+    (0..).zip(&PART_VALUES).filter_map(part).collect()
 }
 
 /// Replays the workload with a loss of power after `cut` requests.
-fn run(design: &str, parts: &[String], cut: u64, content: &str) -> Result<RunRecord, ReplayError> {
+fn run_with_power_loss(
+    design: &str,
+    parts: &[String],
+    cut: u64,
+    content: &str,
+) -> Result<RunRecord, ReplayError> {
     let cut = format!("recovery.after_requests={cut}");
     let settings: Vec<&str> =
         DRIVE.into_iter().chain(parts.iter().map(String::as_str)).chain([&*cut]).collect();
     let spec = format!("zipf:pages={PAGES},requests={REQUESTS},write=0.8,read=0.15,trim=0.05{content}");
-    let (config, input) = (config_of(&settings), generated(&spec));
+    let (config, input) = (config_of_settings(&settings), generated_input(&spec));
     Plan::new(&config, &input)?.run(design, &mut |_| Continue(()))
 }
 
-/// Checks that a design finishes its run after a loss of power at each of the [`CUTS`], with and without a content
+/// Checks that a design finishes its run after a loss of power at each of the [`CUT_AFTER_REQUESTS`], with and without a content
 /// model.
-fn survives(design: &str, parts: &[String]) {
-    for (cut, content) in CUTS.into_iter().flat_map(|cut| CONTENTS.map(|content| (cut, content))) {
+fn assert_survives_power_loss(design: &str, parts: &[String]) {
+    for (cut, content) in
+        CUT_AFTER_REQUESTS.into_iter().flat_map(|cut| CONTENT_MODELS.map(|content| (cut, content)))
+    {
         let what = format!("{design} {parts:?}, cut after {cut} requests of {content:?}");
-        let record = run(design, parts, cut, content).unwrap_or_else(|error| panic!("{what}: {error}"));
+        let record = run_with_power_loss(design, parts, cut, content)
+            .unwrap_or_else(|error| panic!("{what}: {error}"));
         assert!(!record.partial, "{what}: {:?}", record.partial_reason);
         assert!(record.recovery.is_some() && record.erases > 0, "{what}");
     }
@@ -93,21 +101,21 @@ fn survives(design: &str, parts: &[String]) {
 #[test]
 fn every_design_recovers_in_the_middle_of_a_run() {
     for design in wearwell::design::ALL {
-        survives(design.name, &[]);
-        survives(design.name, &["precondition.mode=constructed".to_owned()]);
+        assert_survives_power_loss(design.name, &[]);
+        assert_survives_power_loss(design.name, &["precondition.mode=constructed".to_owned()]);
     }
 }
 
 #[test]
 fn mixtures_of_any_parts_recover_in_the_middle_of_a_run() {
-    let wanted = MIXTURES[usize::from(std::env::var_os("WEARWELL_SOAK").is_some())];
+    let wanted = MIXTURE_COUNTS[usize::from(std::env::var_os("WEARWELL_SOAK").is_some())];
     let mut accepted = 0;
-    for parts in (0..).map(mixture) {
-        match run("page-map", &parts, 0, "") {
+    for parts in (0..).map(random_mixture) {
+        match run_with_power_loss("page-map", &parts, 0, "") {
             Err(ReplayError::Config(_)) => continue,
             outcome => drop(outcome.unwrap_or_else(|error| panic!("{parts:?}: {error}"))),
         }
-        survives("page-map", &parts);
+        assert_survives_power_loss("page-map", &parts);
         accepted += 1;
         if accepted == wanted {
             return;
@@ -116,13 +124,18 @@ fn mixtures_of_any_parts_recover_in_the_middle_of_a_run() {
 }
 
 /// Builds the drive on which a run with a recovery executes `design`.
-fn drive(design: &str, parts: &[String]) -> Device<SimNand> {
+fn new_drive(design: &str, parts: &[String]) -> Device<SimNand> {
     let settings: Vec<&str> = DRIVE.into_iter().chain(parts.iter().map(String::as_str)).collect();
-    let config = config_of(&settings);
+    let config = config_of_settings(&settings);
     let resolved = config.resolve_device(u64::from(PAGES)).unwrap();
     let parts = config.design_parts(design, &resolved).unwrap();
     let (generation, packed) = (parts.content.delta.is_some(), parts.recovers_packed_pages());
-    let retain = RetainedFields { sequence: true, generation, packed, ..parts.needed_sim_fields() };
+    let retain = RetainedFields {
+        sequence_numbers: true,
+        generations: generation,
+        packed_bytes: packed,
+        ..parts.needed_retained_fields()
+    };
     let nvram_bytes = parts.nvram_bytes_with_map(&resolved.geometry, resolved.logical_pages);
     let nand = SimNand::new(resolved.geometry, retain).with_nvram(nvram_bytes);
     Device::new(nand, resolved.logical_pages, &parts, DeviceOptions::default()).unwrap()
@@ -135,7 +148,7 @@ fn a_drive_constructed_in_steady_state_recovers_its_map() {
     for (design, seed) in
         wearwell::design::ALL.iter().flat_map(|design| (0..6).map(move |seed| (design, seed)))
     {
-        let mut device = drive(design.name, &[]);
+        let mut device = new_drive(design.name, &[]);
         let step = &mut |_, _| Continue(());
         let _ = wearwell_replay::precondition::construct_steady_state(&mut device, seed, step).unwrap();
         for number in 0..40 {

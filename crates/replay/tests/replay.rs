@@ -3,7 +3,10 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use common::{SMALL, config, generated, measure, measure_generated, requests_of, run};
+use common::{
+    SMALL_DEVICE, generated_input, requests_of, run_input, run_on_small_device, run_workload,
+    small_device_config,
+};
 use wearwell::address::RemapMode;
 use wearwell::data::{Descriptor, Fingerprint};
 use wearwell_replay::input::Input;
@@ -17,16 +20,16 @@ use crate::common;
 const DESIGNS: [&str; 3] = ["page-map", "recyclable", "dftl"];
 
 /// Returns the record without the fields that depend on the machine, such as CPU time.
-fn without_machine(mut record: RunRecord) -> RunRecord {
+fn without_machine_figures(mut record: RunRecord) -> RunRecord {
     (record.cpu_seconds, record.precondition_cpu_seconds, record.peak_rss_bytes) = (0.0, 0.0, 0);
     record
 }
 
-fn total(counts: &std::collections::BTreeMap<String, u64>) -> u64 {
+fn sum_of_counts(counts: &std::collections::BTreeMap<String, u64>) -> u64 {
     counts.values().sum()
 }
 
-fn count(counts: &std::collections::BTreeMap<String, u64>, cause: &str) -> u64 {
+fn count_of_cause(counts: &std::collections::BTreeMap<String, u64>, cause: &str) -> u64 {
     counts.get(cause).copied().unwrap_or(0)
 }
 
@@ -38,12 +41,19 @@ fn assert_close(measured: f64, expected: f64, tolerance: f64) {
 
 /// Checks sums that hold for every run without a write buffer, complete or partial.
 #[track_caller]
-fn assert_conserved(record: &RunRecord) {
-    assert_eq!(record.programs, total(&record.programs_by_cause));
-    assert_eq!(record.reads, total(&record.reads_by_cause));
-    assert_eq!(record.erases, total(&record.erases_by_cause));
-    assert_eq!(record.host_page_writes, count(&record.programs_by_cause, "host") + record.recycled_writes);
-    assert_eq!(count(&record.programs_by_cause, "gc"), count(&record.reads_by_cause, "gc"), "copies");
+fn assert_counts_add_up(record: &RunRecord) {
+    assert_eq!(record.programs, sum_of_counts(&record.programs_by_cause));
+    assert_eq!(record.reads, sum_of_counts(&record.reads_by_cause));
+    assert_eq!(record.erases, sum_of_counts(&record.erases_by_cause));
+    assert_eq!(
+        record.host_page_writes,
+        count_of_cause(&record.programs_by_cause, "host") + record.recycled_writes
+    );
+    assert_eq!(
+        count_of_cause(&record.programs_by_cause, "gc"),
+        count_of_cause(&record.reads_by_cause, "gc"),
+        "copies"
+    );
     let amplification = record.programs as f64 / record.host_page_writes.max(1) as f64;
     assert!((record.write_amplification - amplification).abs() < 1e-12);
     let rising = |a: &u64, b: &u64| a <= b;
@@ -59,22 +69,22 @@ fn assert_conserved(record: &RunRecord) {
 }
 
 /// Returns the number of pages that the requests with the operation `op` touch, each request counted by itself.
-fn pages_of(requests: &[Request], op: Op) -> u64 {
+fn count_pages(requests: &[Request], op: Op) -> u64 {
     let pages = |request: &Request| request.pages().end - request.pages().start;
     requests.iter().filter(|request| request.op == op).map(pages).sum()
 }
 
-const MIXED: &str = "zipf:theta=0.9,read=0.3,trim=0.05,size=1:3/4:1,partial=0.2,pages=12000,requests=40000,rate=20000,dup=0.3";
+const MIXED_WORKLOAD: &str = "zipf:theta=0.9,read=0.3,trim=0.05,size=1:3/4:1,partial=0.2,pages=12000,requests=40000,rate=20000,dup=0.3";
 
 #[test]
 fn the_same_run_twice_gives_the_same_record() {
     for design in DESIGNS {
         let settings =
             ["timing.mode=event", "replay.arrival=closed", "precondition.mode=steady", "gc.policy=d-choices"];
-        let once = measure_generated(&settings, MIXED, design);
-        let twice = measure_generated(&settings, MIXED, design);
+        let once = run_on_small_device(&settings, MIXED_WORKLOAD, design);
+        let twice = run_on_small_device(&settings, MIXED_WORKLOAD, design);
         assert!(once.erases > 0, "nothing was collected");
-        assert_eq!(without_machine(once), without_machine(twice), "{design}");
+        assert_eq!(without_machine_figures(once), without_machine_figures(twice), "{design}");
     }
 }
 
@@ -82,22 +92,22 @@ fn the_same_run_twice_gives_the_same_record() {
 fn another_seed_gives_another_record() {
     let programs = |seed: &str| {
         let settings = ["precondition.mode=steady", "gc.policy=d-choices", seed];
-        measure_generated(&settings, MIXED, "page-map").programs
+        run_on_small_device(&settings, MIXED_WORKLOAD, "page-map").programs
     };
     assert_ne!(programs("replay.seed=1"), programs("replay.seed=2"));
 }
 
 #[test]
 fn recorded_page_counts_add_up_and_match_the_requests() {
-    let requests = requests_of(MIXED);
+    let requests = requests_of(MIXED_WORKLOAD);
     for design in DESIGNS {
-        let record = measure_generated(&["precondition.mode=fill"], MIXED, design);
-        assert_conserved(&record);
+        let record = run_on_small_device(&["precondition.mode=fill"], MIXED_WORKLOAD, design);
+        assert_counts_add_up(&record);
         assert!(!record.partial);
         assert_eq!(record.trace.requests, 40_000);
-        assert_eq!(record.host_page_writes, pages_of(&requests, Op::Write), "{design}");
-        assert_eq!(record.host_page_reads, pages_of(&requests, Op::Read), "{design}");
-        assert!(record.host_page_trims > 0 && record.host_page_trims <= pages_of(&requests, Op::Trim));
+        assert_eq!(record.host_page_writes, count_pages(&requests, Op::Write), "{design}");
+        assert_eq!(record.host_page_reads, count_pages(&requests, Op::Read), "{design}");
+        assert!(record.host_page_trims > 0 && record.host_page_trims <= count_pages(&requests, Op::Trim));
         assert_eq!(record.recycled_writes > 0, design == "recyclable");
         assert_eq!(record.programs_by_cause.contains_key("translation"), design == "dftl");
     }
@@ -107,7 +117,7 @@ fn recorded_page_counts_add_up_and_match_the_requests() {
 #[test]
 fn the_series_of_a_record_has_at_most_two_hundred_points() {
     for requests in [1, 199, 200, 201, 399, 40_001] {
-        let record = measure_generated(&[], &format!("uniform:pages=1000,requests={requests}"), "page-map");
+        let record = run_on_small_device(&[], &format!("uniform:pages=1000,requests={requests}"), "page-map");
         assert!(record.series.len() <= 200, "{} points of {requests} requests", record.series.len());
         assert!(record.series.len() as u64 >= requests.min(100));
     }
@@ -117,11 +127,11 @@ fn the_series_of_a_record_has_at_most_two_hundred_points() {
 
 /// Time of a read on the idle small device: flash read (tR) and transfer of a page, microseconds.
 const IDLE_READ_US: f64 = 45.0 + 10.24;
-const READS: &str = "uniform:write=0,read=1,pages=10000,requests=5000,rate=1000";
+const READ_WORKLOAD: &str = "uniform:write=0,read=1,pages=10000,requests=5000,rate=1000";
 
 /// Checks that all latencies are in one bucket of the histogram.
 #[expect(clippy::float_cmp, reason = "one bucket has one value")]
-fn assert_all_alike(latency: &Latency) {
+fn assert_equal_latencies(latency: &Latency) {
     assert_eq!(latency.p50, latency.max);
 }
 
@@ -129,10 +139,10 @@ fn assert_all_alike(latency: &Latency) {
 fn a_read_of_an_idle_device_takes_tr_and_the_transfer() {
     for arrival in ["open", "think"] {
         let settings = ["timing.mode=event", "precondition.mode=fill", &format!("replay.arrival={arrival}")];
-        let read = measure_generated(&settings, READS, "page-map").latency_us.read;
+        let read = run_on_small_device(&settings, READ_WORKLOAD, "page-map").latency_us.read;
         assert_eq!(read.count, 5000);
         // The histogram keeps three digits of a latency.
-        assert_all_alike(&read);
+        assert_equal_latencies(&read);
         assert_close(read.p50, IDLE_READ_US, 1e-3);
         assert_close(read.mean, IDLE_READ_US, 1e-3);
     }
@@ -147,8 +157,8 @@ fn one_read_at_a_time_keeps_the_device_busy_without_a_gap() {
             "replay.arrival=closed",
             "replay.queue_depth=1",
         ];
-        let record = measure_generated(&settings, READS, "page-map");
-        assert_all_alike(&record.latency_us.read);
+        let record = run_on_small_device(&settings, READ_WORKLOAD, "page-map");
+        assert_equal_latencies(&record.latency_us.read);
         assert_close(record.timing.device_s, 5000.0 * IDLE_READ_US / 1e6, 1e-9);
         // At any time exactly one of the four dies senses a page or holds its data.
         assert_close(record.timing.array_utilisation, 0.25, 1e-6);
@@ -158,15 +168,15 @@ fn one_read_at_a_time_keeps_the_device_busy_without_a_gap() {
 #[test]
 fn controller_overhead_is_added_to_every_read() {
     let settings = ["timing.mode=event", "precondition.mode=fill", "timing.controller_overhead_us=7.5"];
-    let read = measure_generated(&settings, READS, "page-map").latency_us.read;
+    let read = run_on_small_device(&settings, READ_WORKLOAD, "page-map").latency_us.read;
     assert_close(read.max, IDLE_READ_US + 7.5, 1e-3);
 }
 
 #[test]
-fn open_loop_follows_the_trace_and_closed_loop_the_device() {
+fn open_loop_runs_at_the_times_of_the_trace_and_closed_loop_at_the_rate_of_the_device() {
     let of = |arrival: &[&str]| {
         let settings = [&["timing.mode=event", "precondition.mode=fill"], arrival].concat();
-        measure_generated(&settings, READS, "page-map")
+        run_on_small_device(&settings, READ_WORKLOAD, "page-map")
     };
     let open = of(&[]);
     let last_arrival = open.trace.duration_s;
@@ -192,7 +202,7 @@ fn open_loop_follows_the_trace_and_closed_loop_the_device() {
 #[test]
 fn think_time_is_kept_after_every_completion() {
     let settings = ["timing.mode=event", "precondition.mode=fill", "replay.arrival=think"];
-    let record = measure_generated(&settings, READS, "page-map");
+    let record = run_on_small_device(&settings, READ_WORKLOAD, "page-map");
     assert_close(record.timing.device_s, 4999.0 * 1e-3 + 5000.0 * IDLE_READ_US / 1e6, 1e-9);
 }
 
@@ -203,7 +213,7 @@ fn think_time_is_kept_after_requests_without_flash_operations() {
     for mode in ["event", "timeline"] {
         let settings = [&format!("timing.mode={mode}"), "replay.arrival=think"];
         let trims = "uniform:write=0,trim=1,pages=10000,requests=1000,rate=1000";
-        let record = measure_generated(&settings, trims, "page-map");
+        let record = run_on_small_device(&settings, trims, "page-map");
         assert_close(record.timing.device_s, 0.999, 1e-9);
     }
 }
@@ -214,18 +224,18 @@ fn think_time_starts_with_the_measured_part() {
     let settings =
         ["timing.mode=event", "precondition.mode=aged", "precondition.share=0.5", "replay.arrival=think"];
     let trims = "uniform:write=0,trim=1,pages=10000,requests=1000,rate=1000";
-    assert_close(measure_generated(&settings, trims, "page-map").timing.device_s, 0.499, 1e-9);
+    assert_close(run_on_small_device(&settings, trims, "page-map").timing.device_s, 0.499, 1e-9);
 }
 
 #[test]
 fn unsorted_arrival_times_do_not_end_a_run() {
     let folder = tempfile::tempdir().unwrap();
     let times = [5_000_000, 1_000_000, 9_000_000, 2_000_000];
-    let requests = times.map(|time_ns| Request { time_ns, ..write_at(0, 1) });
+    let requests = times.map(|time_ns| Request { time_ns, ..page_write(0, 1) });
     let trace = csv_trace(folder.path(), "back.csv", &requests);
     for arrival in ["open", "closed", "think"] {
         let settings = ["timing.mode=event", &format!("replay.arrival={arrival}")];
-        let record = measure(&config(&settings), &trace, "page-map");
+        let record = run_input(&small_device_config(&settings), &trace, "page-map");
         assert!(!record.partial);
         assert_eq!(record.latency_us.write.count, 4, "{arrival}");
     }
@@ -244,8 +254,8 @@ fn background_gc_in_idle_time_lowers_write_latency() {
             "precondition.mode=steady",
             &background,
         ];
-        let record = measure_generated(&settings, bursts, "page-map");
-        assert_conserved(&record);
+        let record = run_on_small_device(&settings, bursts, "page-map");
+        assert_counts_add_up(&record);
         record
     };
     let (without, with) = (of("0"), of("0.12"));
@@ -268,7 +278,7 @@ fn a_device_that_is_never_idle_collects_nothing_in_background() {
         let settings =
             ["device.over_provisioning=0.28", "timing.mode=event", "precondition.mode=steady", &background];
         let load = format!("uniform:pages=12000,requests=20000,rate={rate},arrival=bursty,on_ms=1,off_ms=9");
-        let record = measure_generated(&settings, &load, "page-map");
+        let record = run_on_small_device(&settings, &load, "page-map");
         (record.erases, record.programs)
     };
     assert_eq!(of("0", 100_000), of("0.12", 100_000), "more arrives than the device can do");
@@ -279,8 +289,8 @@ fn a_device_that_is_never_idle_collects_nothing_in_background() {
 
 #[test]
 fn an_interrupted_run_is_partial_and_consistent() {
-    let input = generated("uniform:pages=10000,requests=300000");
-    let config = config(&["precondition.mode=fill"]);
+    let input = generated_input("uniform:pages=10000,requests=300000");
+    let config = small_device_config(&["precondition.mode=fill"]);
     let plan = Plan::new(&config, &input).unwrap();
     let stop = |progress: wearwell_replay::replay::Progress| {
         if progress.phase == RunPhase::Replay && progress.done_requests > 0 {
@@ -294,14 +304,14 @@ fn an_interrupted_run_is_partial_and_consistent() {
     assert_eq!(record.partial_reason.as_deref(), Some("interrupted"));
     assert!(record.trace.requests > 0 && record.trace.requests < 300_000);
     assert_eq!(record.host_page_writes, record.trace.requests);
-    assert_conserved(&record);
+    assert_counts_add_up(&record);
 }
 
 /// Counts of a whole and of a partial run differ because of their length, so their ratio would mislead.
 #[test]
 fn the_ratio_to_a_partial_run_is_blank_in_a_comparison() {
     let spec = "uniform:pages=4000,requests=9000,write=1.0";
-    let whole = measure_generated(&["precondition.mode=fill"], spec, "page-map");
+    let whole = run_on_small_device(&["precondition.mode=fill"], spec, "page-map");
     let table = |second: RunRecord| Comparison::of_runs(vec![whole.clone(), second]).to_table();
     let row_of = |table: &str| {
         let row =
@@ -316,9 +326,9 @@ fn the_ratio_to_a_partial_run_is_blank_in_a_comparison() {
 
 #[test]
 fn preconditioning_can_be_interrupted() {
-    let input = generated("uniform:pages=10000,requests=1000");
+    let input = generated_input("uniform:pages=10000,requests=1000");
     for mode in ["fill", "steady", "constructed"] {
-        let config = config(&[&format!("precondition.mode={mode}")]);
+        let config = small_device_config(&[&format!("precondition.mode={mode}")]);
         let plan = Plan::new(&config, &input).unwrap();
         let record = plan.run("page-map", &mut |_| ControlFlow::Break(())).unwrap();
         assert!(record.partial, "{mode}");
@@ -329,15 +339,15 @@ fn preconditioning_can_be_interrupted() {
 
 #[test]
 fn aging_with_a_part_of_the_input_can_be_interrupted() {
-    let input = generated("uniform:pages=10000,requests=300000");
-    let config = config(&["precondition.mode=aged", "precondition.share=0.9"]);
+    let input = generated_input("uniform:pages=10000,requests=300000");
+    let config = small_device_config(&["precondition.mode=aged", "precondition.share=0.9"]);
     let record =
         Plan::new(&config, &input).unwrap().run("page-map", &mut |_| ControlFlow::Break(())).unwrap();
     assert!(record.partial && record.trace.aging_requests > 0);
     assert_eq!((record.trace.requests, record.host_page_writes), (0, 0));
 }
 
-fn write_at(page: u64, pages: u64) -> Request {
+fn page_write(page: u64, pages: u64) -> Request {
     Request { op: Op::Write, offset_bytes: page * 4096, len_bytes: pages * 4096, ..Request::default() }
 }
 
@@ -362,7 +372,7 @@ fn native_trace(folder: &Path, name: &str, requests: &[Request]) -> Input {
     Input::Trace { path, options: OpenOptions::default() }
 }
 
-fn compressed(bytes: &[u8], ending: &str) -> Vec<u8> {
+fn compress_bytes(bytes: &[u8], ending: &str) -> Vec<u8> {
     use std::io::Write;
     match ending {
         "zst" => zstd::encode_all(bytes, 1).unwrap(),
@@ -389,17 +399,17 @@ fn a_truncated_trace_gives_a_partial_record_with_the_reason() {
     let whole = std::fs::read(folder.path().join("whole.csv")).unwrap();
     for ending in ["zst", "gz", "xz"] {
         let path = folder.path().join(format!("cut.csv.{ending}"));
-        let bytes = compressed(&whole, ending);
+        let bytes = compress_bytes(&whole, ending);
         std::fs::write(&path, &bytes[..bytes.len() * 6 / 10]).unwrap();
         let input = Input::Trace { path, options: OpenOptions::default() };
-        let record = measure(&config(&[]), &input, "page-map");
+        let record = run_input(&small_device_config(&[]), &input, "page-map");
         assert!(record.partial, "{ending}");
         let reason = record.partial_reason.clone().unwrap();
         let done = record.trace.requests;
         assert!(reason.contains(&format!("truncated or corrupt after {done} requests")), "{reason}");
         assert!(done > 10_000 && done < 100_000, "{ending}: {done}");
         assert_eq!(record.host_page_writes, done);
-        assert_conserved(&record);
+        assert_counts_add_up(&record);
     }
 }
 
@@ -407,11 +417,11 @@ fn a_truncated_trace_gives_a_partial_record_with_the_reason() {
 fn a_request_limit_before_the_damage_of_a_trace_gives_a_complete_record() {
     let folder = tempfile::tempdir().unwrap();
     csv_trace(folder.path(), "whole.csv", &requests_of("uniform:pages=10000,requests=100000"));
-    let bytes = compressed(&std::fs::read(folder.path().join("whole.csv")).unwrap(), "zst");
+    let bytes = compress_bytes(&std::fs::read(folder.path().join("whole.csv")).unwrap(), "zst");
     let path = folder.path().join("cut.csv.zst");
     std::fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
     let input = Input::Trace { path, options: OpenOptions::default() };
-    let record = measure(&config(&["replay.requests=1000"]), &input, "page-map");
+    let record = run_input(&small_device_config(&["replay.requests=1000"]), &input, "page-map");
     assert_eq!((record.partial, record.trace.requests), (false, 1000));
 }
 
@@ -423,18 +433,18 @@ fn skipped_trace_lines_are_counted_in_the_record() {
     let mut text = std::fs::read_to_string(path).unwrap();
     text.push_str("1,W,nonsense,4096,0,\n2,W,0,4096\n3,X,0,4096,0,\n4,W,0,4096,0,\n");
     std::fs::write(path, text).unwrap();
-    let refused = Plan::new(&config(&[]), &input).unwrap_err().to_string();
+    let refused = Plan::new(&small_device_config(&[]), &input).unwrap_err().to_string();
     assert!(refused.contains("lines.csv: line 102, column 5"), "{refused}");
     let options = OpenOptions { skip_bad_lines: true, ..OpenOptions::default() };
     let input = Input::Trace { path: path.clone(), options };
-    let record = measure(&config(&[]), &input, "page-map");
+    let record = run_input(&small_device_config(&[]), &input, "page-map");
     assert_eq!((record.trace.rejected, record.trace.requests, record.partial), (3, 101, false));
 }
 
 #[test]
 fn a_worn_out_device_ends_the_run_with_a_partial_record() {
     let settings = ["device.wear_out=true", "device.endurance_cycles=30"];
-    let record = measure_generated(&settings, "uniform:pages=13000,requests=5000000", "page-map");
+    let record = run_on_small_device(&settings, "uniform:pages=13000,requests=5000000", "page-map");
     assert!(record.partial);
     let reason = record.partial_reason.clone().unwrap();
     assert!(reason.contains("the device is full"), "{reason}");
@@ -444,20 +454,21 @@ fn a_worn_out_device_ends_the_run_with_a_partial_record() {
         record.trace.requests
     );
     assert_eq!(record.lifetime.max_erase_count, 30);
-    assert_conserved(&record);
+    assert_counts_add_up(&record);
 }
 
 // Which requests are measured.
 
 #[test]
-fn aging_with_the_first_part_measures_the_second() {
+fn a_run_aged_with_the_first_part_of_the_input_measures_the_rest() {
     let spec = "uniform:pages=12000,requests=80000,size=1:1/2:1";
     let requests = requests_of(spec);
-    let record = measure_generated(&["precondition.mode=aged", "precondition.share=0.25"], spec, "page-map");
+    let record =
+        run_on_small_device(&["precondition.mode=aged", "precondition.share=0.25"], spec, "page-map");
     assert_eq!((record.trace.aging_requests, record.trace.requests), (20_000, 60_000));
-    assert_eq!(record.host_page_writes, pages_of(&requests[20_000..], Op::Write));
+    assert_eq!(record.host_page_writes, count_pages(&requests[20_000..], Op::Write));
     assert_eq!(record.series.last().unwrap().requests, 60_000);
-    assert_conserved(&record);
+    assert_counts_add_up(&record);
     // The largest erase count includes the aging part; the mean counts the measured part only.
     assert!(record.lifetime.mean_erases_per_block < record.lifetime.max_erase_count as f64);
 }
@@ -475,7 +486,7 @@ fn aging_with_another_trace_measures_the_whole_input() {
     let input = csv_trace(folder.path(), "new.csv", &new);
     let aging = format!("precondition.trace={}", folder.path().join("old.csv").display());
     let settings = ["device.preset=auto", "precondition.mode=aged", &aging];
-    let record = measure(&config(&settings), &input, "page-map");
+    let record = run_input(&small_device_config(&settings), &input, "page-map");
     assert_eq!((record.trace.aging_requests, record.trace.requests, record.partial), (30_000, 20_000, false));
     assert_eq!(record.host_page_writes, 20_000);
     let distinct: std::collections::HashSet<u64> =
@@ -487,9 +498,9 @@ fn aging_with_another_trace_measures_the_whole_input() {
 fn a_run_with_a_request_limit_is_complete() {
     for (limit, expected) in [(1, 1), (31, 31), (1000, 1000), (50_000, 40_000)] {
         let limit = format!("replay.requests={limit}");
-        let record = measure_generated(&[&limit], MIXED, "page-map");
+        let record = run_on_small_device(&[&limit], MIXED_WORKLOAD, "page-map");
         assert_eq!((record.trace.requests, record.partial), (expected, false));
-        assert_conserved(&record);
+        assert_counts_add_up(&record);
     }
 }
 
@@ -498,12 +509,12 @@ fn a_run_with_a_request_limit_is_complete() {
 #[test]
 fn addresses_beyond_the_device_are_compacted_and_noted() {
     let folder = tempfile::tempdir().unwrap();
-    let requests: Vec<Request> = (0..2000).map(|k| write_at(k % 1000 * 1_000_000, 1)).collect();
+    let requests: Vec<Request> = (0..2000).map(|k| page_write(k % 1000 * 1_000_000, 1)).collect();
     let input = csv_trace(folder.path(), "far.csv", &requests);
-    let record = measure(&config(&["device.preset=auto"]), &input, "page-map");
+    let record = run_input(&small_device_config(&["device.preset=auto"]), &input, "page-map");
     assert_eq!((record.trace.footprint_pages, record.host_page_writes), (1000, 2000));
     assert!(record.notes.iter().any(|note| note.contains("compacted")), "{:?}", record.notes);
-    let exact = config(&["replay.addresses=exact"]);
+    let exact = small_device_config(&["replay.addresses=exact"]);
     let refused = Plan::new(&exact, &input).unwrap_err();
     assert!(matches!(refused, ReplayError::Config(_)), "{refused}");
     assert!(refused.to_string().contains("at its addresses"), "{refused}");
@@ -513,7 +524,7 @@ fn addresses_beyond_the_device_are_compacted_and_noted() {
 fn addresses_within_the_device_are_not_compacted() {
     let folder = tempfile::tempdir().unwrap();
     let input = csv_trace(folder.path(), "near.csv", &requests_of("uniform:pages=10000,requests=1000"));
-    let record = measure(&config(&[]), &input, "page-map");
+    let record = run_input(&small_device_config(&[]), &input, "page-map");
     assert!(record.notes.is_empty(), "{:?}", record.notes);
 }
 
@@ -522,18 +533,18 @@ fn addresses_within_the_device_are_not_compacted() {
 fn a_trim_beyond_the_device_does_not_end_the_run() {
     let folder = tempfile::tempdir().unwrap();
     let whole_disk = Request { op: Op::Trim, len_bytes: 1 << 42, ..Request::default() };
-    let input = csv_trace(folder.path(), "mkfs.csv", &[write_at(0, 8), whole_disk, write_at(4, 8)]);
-    let record = measure(&config(&[]), &input, "page-map");
+    let input = csv_trace(folder.path(), "mkfs.csv", &[page_write(0, 8), whole_disk, page_write(4, 8)]);
+    let record = run_input(&small_device_config(&[]), &input, "page-map");
     assert_eq!((record.partial, record.trace.requests), (false, 3));
     assert_eq!((record.host_page_writes, record.host_page_trims), (16, 12));
 }
 
 #[test]
 fn an_input_larger_than_the_device_is_refused_before_it_runs() {
-    let input = generated("uniform:pages=1000000,requests=10");
-    let refused = Plan::new(&config(&[]), &input).unwrap_err().to_string();
+    let input = generated_input("uniform:pages=1000000,requests=10");
+    let refused = Plan::new(&small_device_config(&[]), &input).unwrap_err().to_string();
     assert!(refused.contains("needs 3,906.2 MiB") && refused.contains("device.fit"), "{refused}");
-    let fitted = measure(&config(&["device.fit=1"]), &input, "page-map");
+    let fitted = run_input(&small_device_config(&["device.fit=1"]), &input, "page-map");
     assert!(!fitted.partial);
     assert!(fitted.notes.is_empty(), "generated addresses are never compacted");
 }
@@ -543,23 +554,23 @@ fn an_input_larger_than_the_device_is_refused_before_it_runs() {
 #[test]
 fn the_write_buffer_absorbs_overwrites() {
     let hot = "uniform:pages=10,requests=10000";
-    let record = measure_generated(&["buffer.pages=100"], hot, "page-map");
+    let record = run_on_small_device(&["buffer.pages=100"], hot, "page-map");
     assert_eq!((record.buffer_absorbed_writes, record.host_page_writes), (9990, 10));
     assert_eq!(
         (record.programs, record.bytes.buffered),
         (10, 0),
         "what is left at the end is written out and counted"
     );
-    let record = measure_generated(&["buffer.pages=100", "buffer.keep_at_end=true"], hot, "page-map");
+    let record = run_on_small_device(&["buffer.pages=100", "buffer.keep_at_end=true"], hot, "page-map");
     assert_eq!((record.host_page_writes, record.bytes.buffered), (0, 10 * 4096));
     let mixed = "zipf:theta=0.9,pages=12000,requests=50000";
     for policy in ["fifo", "slru"] {
         let policy = format!("buffer.policy={policy}");
-        let record = measure_generated(&["buffer.pages=500", &policy], mixed, "page-map");
+        let record = run_on_small_device(&["buffer.pages=500", &policy], mixed, "page-map");
         assert!(record.buffer_absorbed_writes > 5000);
         assert_eq!(record.buffer_absorbed_writes + record.host_page_writes, 50_000);
         let kept = ["buffer.pages=500", "buffer.keep_at_end=true", &policy];
-        let kept = measure_generated(&kept, mixed, "page-map");
+        let kept = run_on_small_device(&kept, mixed, "page-map");
         // Written pages that were neither absorbed nor passed on to the FTL are still in the buffer.
         assert_eq!(kept.buffer_absorbed_writes + kept.host_page_writes + 500, 50_000);
     }
@@ -569,7 +580,7 @@ fn the_write_buffer_absorbs_overwrites() {
 #[test]
 fn absorbed_writes_are_counted_in_the_measured_part_only() {
     let settings = ["buffer.pages=100", "precondition.mode=aged", "precondition.share=0.5"];
-    let record = measure_generated(&settings, "uniform:pages=10,requests=10000", "page-map");
+    let record = run_on_small_device(&settings, "uniform:pages=10,requests=10000", "page-map");
     // The buffer is written out before the measured part, so the first write to each of the ten pages is not
     // absorbed.
     assert_eq!((record.buffer_absorbed_writes, record.host_page_writes), (4990, 10));
@@ -579,8 +590,8 @@ fn absorbed_writes_are_counted_in_the_measured_part_only() {
 #[test]
 fn steady_preconditioning_is_refused_if_the_write_buffer_absorbs_everything() {
     let settings = ["buffer.pages=100000", "precondition.mode=steady", "device.blocks_per_plane=16"];
-    let input = generated("uniform:pages=100,requests=10");
-    let config = config(&settings);
+    let input = generated_input("uniform:pages=100,requests=10");
+    let config = small_device_config(&settings);
     let plan = Plan::new(&config, &input).unwrap();
     let refused = plan.run("page-map", &mut |_| ControlFlow::Continue(())).unwrap_err().to_string();
     assert!(refused.contains("buffer.pages"), "{refused}");
@@ -602,17 +613,17 @@ fn small_writes_to_large_pages_cause_read_modify_write() {
     let small = "uniform:pages=25600,requests=20000";
     let settings = [&SMALL_TLC[..], &["precondition.mode=fill", "buffer.pages=0"]].concat();
     for design in DESIGNS {
-        let record = run(&settings, small, design);
+        let record = run_workload(&settings, small, design);
         let partial = (record.bytes.partial_page_writes, record.bytes.completed_page_writes);
         assert_eq!(partial, (20_000, 20_000), "the record says what small writes cost");
         assert_eq!((record.device.page_bytes, record.host_page_writes), (16_384, 20_000));
-        assert_eq!(count(&record.reads_by_cause, "host"), 20_000, "each write completes its page");
+        assert_eq!(count_of_cause(&record.reads_by_cause, "host"), 20_000, "each write completes its page");
         assert_eq!(record.host_page_reads, 0, "and the host did not ask for it");
-        assert_conserved(&record);
+        assert_counts_add_up(&record);
     }
     let whole = "sequential:pages=25600,size=4,requests=6400";
-    let record = run(&settings, whole, "page-map");
-    assert_eq!((record.host_page_writes, count(&record.reads_by_cause, "host")), (6400, 0));
+    let record = run_workload(&settings, whole, "page-map");
+    assert_eq!((record.host_page_writes, count_of_cause(&record.reads_by_cause, "host")), (6400, 0));
     assert_eq!(record.bytes.partial_page_writes, 0);
 }
 
@@ -621,17 +632,17 @@ fn small_writes_to_large_pages_cause_read_modify_write() {
 fn the_write_buffer_merges_successive_small_writes_to_a_large_page() {
     let row = "sequential:pages=25600,requests=25600";
     let settings = [&SMALL_TLC[..], &["precondition.mode=fill"]].concat();
-    let joined = run(&settings, row, "page-map");
+    let joined = run_workload(&settings, row, "page-map");
     assert_eq!(joined.config.buffer.pages, Some(4 * 8), "four pages for each of eight planes");
     assert_eq!((joined.host_page_writes, joined.bytes.partial_page_writes), (6_400, 0));
     assert_eq!(joined.buffer_absorbed_writes, 25_600 - 6_400);
-    let apart = run(&[&settings[..], &["buffer.pages=0"]].concat(), row, "page-map");
+    let apart = run_workload(&[&settings[..], &["buffer.pages=0"]].concat(), row, "page-map");
     assert_eq!((apart.host_page_writes, apart.bytes.partial_page_writes), (25_600, 25_600));
     // With units of 4 KiB, the map and the page validity bitmap have four times as many entries; the block table
     // keeps its size.
     let maps = ["l2p table", "page validity bitmap"].map(|name| apart.ram_bytes_by_structure[name]);
     assert_eq!(apart.bytes.ram_of_4k_map, Some(apart.ram_bytes + 3 * maps.iter().sum::<u64>()));
-    let small_pages = run(&[], "sequential:pages=3000,requests=100", "page-map");
+    let small_pages = run_workload(&[], "sequential:pages=3000,requests=100", "page-map");
     assert_eq!((small_pages.config.buffer.pages, small_pages.bytes.ram_of_4k_map), (Some(0), None));
 }
 
@@ -640,27 +651,27 @@ fn equal_content_of_large_pages_is_deduplicated() {
     let folder = tempfile::tempdir().unwrap();
     let write = |page: u64, ids: std::ops::Range<u64>| Request {
         content: ids.map(|id| Descriptor::of_fingerprint(Fingerprint(id))).collect(),
-        ..write_at(page, 4)
+        ..page_write(page, 4)
     };
     // The first content dies and is written again elsewhere, which revives it. A page with the same parts in another
     // order has another content.
     let requests = [write(0, 1..5), write(0, 11..15), write(8, 2..6), write(16, 1..5)];
     let input = native_trace(folder.path(), "large.wwt", &requests);
     let settings = [&SMALL_TLC[..], &["buffer.pages=0"]].concat();
-    let record = measure(&common::config_of(&settings), &input, "recyclable");
+    let record = run_input(&common::config_of_settings(&settings), &input, "recyclable");
     assert_eq!((record.host_page_writes, record.recycled_writes), (4, 1));
 }
 
 #[test]
-fn compaction_fills_large_pages_with_neighbours() {
+fn address_compaction_packs_neighbours_into_large_pages() {
     let folder = tempfile::tempdir().unwrap();
-    let requests: Vec<Request> = (0..1000).map(|k| write_at(k * 1_000_000, 1)).collect();
+    let requests: Vec<Request> = (0..1000).map(|k| page_write(k * 1_000_000, 1)).collect();
     let input = csv_trace(folder.path(), "far.csv", &requests);
     let settings = [&SMALL_TLC[..], &["buffer.pages=0"]].concat();
-    let record = measure(&common::config_of(&settings), &input, "page-map");
+    let record = run_input(&common::config_of_settings(&settings), &input, "page-map");
     assert_eq!((record.partial, record.host_page_writes), (false, 1000));
     // Four neighbours share a page, so that three of four writes read the page and program it again.
-    assert_eq!(count(&record.reads_by_cause, "host"), 750);
+    assert_eq!(count_of_cause(&record.reads_by_cause, "host"), 750);
 }
 
 #[test]
@@ -668,13 +679,13 @@ fn superblocks_are_erased_whole() {
     let spec = "uniform:pages=12000,requests=60000";
     for design in DESIGNS {
         let record =
-            measure_generated(&["device.superblock_planes=4", "precondition.mode=fill"], spec, design);
+            run_on_small_device(&["device.superblock_planes=4", "precondition.mode=fill"], spec, design);
         assert_eq!(record.device.superblock_planes, 4);
         assert!(record.erases > 0 && record.erases.is_multiple_of(4), "{}", record.erases);
-        assert_conserved(&record);
+        assert_counts_add_up(&record);
     }
     let settings = ["device.superblock_planes=4", "precondition.mode=constructed"];
-    assert!(!measure_generated(&settings, spec, "page-map").partial);
+    assert!(!run_on_small_device(&settings, spec, "page-map").partial);
 }
 
 #[test]
@@ -682,12 +693,12 @@ fn factory_bad_blocks_cost_spare_space() {
     let spec = "uniform:pages=11700,requests=60000";
     let of = |share: &str, mode: &str| {
         let share = format!("device.factory_bad_share={share}");
-        let record = measure_generated(
+        let record = run_on_small_device(
             &["device.over_provisioning=0.4", &share, &format!("precondition.mode={mode}")],
             spec,
             "page-map",
         );
-        assert_conserved(&record);
+        assert_counts_add_up(&record);
         assert!(!record.partial);
         record.write_amplification
     };
@@ -700,9 +711,11 @@ fn factory_bad_blocks_cost_spare_space() {
 #[test]
 fn write_zeroes_requests_are_executed_as_trim_or_write_as_configured() {
     let folder = tempfile::tempdir().unwrap();
-    let zero = Request { op: Op::Zero, ..write_at(2, 4) };
-    let input = csv_trace(folder.path(), "zero.csv", &[write_at(0, 8), zero]);
-    let of = |zeroes: &str| measure(&config(&[&format!("replay.zeroes={zeroes}")]), &input, "page-map");
+    let zero = Request { op: Op::Zero, ..page_write(2, 4) };
+    let input = csv_trace(folder.path(), "zero.csv", &[page_write(0, 8), zero]);
+    let of = |zeroes: &str| {
+        run_input(&small_device_config(&[&format!("replay.zeroes={zeroes}")]), &input, "page-map")
+    };
     let (trim, write) = (of("trim"), of("write"));
     assert_eq!((trim.host_page_writes, trim.host_page_trims), (8, 4));
     assert_eq!((write.host_page_writes, write.host_page_trims), (12, 0));
@@ -711,12 +724,12 @@ fn write_zeroes_requests_are_executed_as_trim_or_write_as_configured() {
 #[test]
 fn results_based_on_a_content_model_carry_a_note() {
     let spec = "uniform:pages=10000,requests=20000";
-    let plain = measure_generated(&[], spec, "page-map");
+    let plain = run_on_small_device(&[], spec, "page-map");
     assert!(plain.notes.is_empty(), "nothing depends on content");
-    let modelled = measure_generated(&["content.model=dup:share=0.5"], spec, "recyclable");
+    let modelled = run_on_small_device(&["content.model=dup:share=0.5"], spec, "recyclable");
     assert!(modelled.notes.iter().any(|note| note.contains("rest on a model")), "{:?}", modelled.notes);
     assert!(modelled.recycled_writes > 0);
-    let own = measure_generated(&["content.model=dup:share=0.5"], &format!("{spec},dup=0.3"), "recyclable");
+    let own = run_on_small_device(&["content.model=dup:share=0.5"], &format!("{spec},dup=0.3"), "recyclable");
     assert!(own.notes.is_empty(), "the workload brings its content: {:?}", own.notes);
 }
 
@@ -724,16 +737,16 @@ fn results_based_on_a_content_model_carry_a_note() {
 fn timeline_and_event_engine_agree_while_no_operation_queues() {
     let of = |mode: &str| {
         let settings = [&format!("timing.mode={mode}"), "precondition.mode=fill"];
-        measure_generated(&settings, READS, "page-map").latency_us
+        run_on_small_device(&settings, READ_WORKLOAD, "page-map").latency_us
     };
     assert_eq!(of("timeline"), of("event"));
 }
 
 #[test]
 fn the_small_test_device_has_few_blocks() {
-    let resolved = config(&[]).resolve_device(1).unwrap();
+    let resolved = small_device_config(&[]).resolve_device(1).unwrap();
     assert_eq!((resolved.geometry.pages(), resolved.geometry.pools()), (16_384, 4));
-    assert_eq!(SMALL.len(), 5);
+    assert_eq!(SMALL_DEVICE.len(), 5);
 }
 
 #[test]
@@ -742,12 +755,12 @@ fn remaps_are_counted_and_demoted_where_the_design_has_none() {
     let remap = |mode, target: u64, source: u64, pages: u64| Request {
         op: Op::Remap(mode),
         source_offset_bytes: source * 4096,
-        ..write_at(target, pages)
+        ..page_write(target, pages)
     };
     let requests = [
         Request {
             content: (1..5).map(|id| Descriptor::of_fingerprint(Fingerprint(id))).collect(),
-            ..write_at(0, 4)
+            ..page_write(0, 4)
         },
         remap(RemapMode::Copy, 8, 0, 4),
         remap(RemapMode::Relocate, 16, 0, 2),
@@ -756,20 +769,20 @@ fn remaps_are_counted_and_demoted_where_the_design_has_none() {
     ];
     let input = native_trace(folder.path(), "remaps.wwt", &requests);
     for design in DESIGNS {
-        let record = measure(&config(&[]), &input, design);
+        let record = run_input(&small_device_config(&[]), &input, design);
         assert_eq!((record.partial, record.host_page_remaps), (false, 7), "{design}");
         assert_eq!((record.host_page_writes, record.host_page_reads), (10, 7), "{design}");
         assert_eq!(record.host_page_trims, 3, "{design}: two sources and a target");
-        assert_conserved(&record);
+        assert_counts_add_up(&record);
     }
 }
 
 #[test]
 fn a_remap_of_parts_of_device_pages_ends_the_run_with_a_reason() {
     let folder = tempfile::tempdir().unwrap();
-    let remap = Request { op: Op::Remap(RemapMode::Copy), source_offset_bytes: 0, ..write_at(4, 1) };
-    let input = csv_trace(folder.path(), "part.csv", &[write_at(0, 8), remap]);
-    let record = measure(&common::config_of(&SMALL_TLC), &input, "page-map");
+    let remap = Request { op: Op::Remap(RemapMode::Copy), source_offset_bytes: 0, ..page_write(4, 1) };
+    let input = csv_trace(folder.path(), "part.csv", &[page_write(0, 8), remap]);
+    let record = run_input(&common::config_of_settings(&SMALL_TLC), &input, "page-map");
     assert!(record.partial_reason.unwrap().contains("whole pages of 16384 bytes"));
 }
 
@@ -777,9 +790,10 @@ fn a_remap_of_parts_of_device_pages_ends_the_run_with_a_reason() {
 fn trace_phases_have_separate_records_and_cause_no_requests() {
     let folder = tempfile::tempdir().unwrap();
     let phase = Request { op: Op::Phase, ..Request::default() };
-    let requests = [write_at(0, 3), phase.clone(), write_at(0, 4), write_at(8, 4), phase, write_at(0, 1)];
+    let requests =
+        [page_write(0, 3), phase.clone(), page_write(0, 4), page_write(8, 4), phase, page_write(0, 1)];
     let input = native_trace(folder.path(), "phases.wwt", &requests);
-    let record = measure(&config(&["timing.mode=event"]), &input, "page-map");
+    let record = run_input(&small_device_config(&["timing.mode=event"]), &input, "page-map");
     let written: Vec<u64> = record.phases.iter().map(|phase| phase.host_page_writes).collect();
     assert!(
         record.phases.iter().map(|phase| phase.requests).eq([1, 4, 6]),
@@ -788,7 +802,11 @@ fn trace_phases_have_separate_records_and_cause_no_requests() {
     assert_eq!(written, [3, 11, 12]);
     assert!(record.phases.is_sorted_by(|a, b| a.device_s <= b.device_s) && record.phases[2].device_s > 0.0);
     assert_eq!(record.latency_us.write.count, 4);
-    let without = measure(&config(&[]), &csv_trace(folder.path(), "none.csv", &[write_at(0, 3)]), "page-map");
+    let without = run_input(
+        &small_device_config(&[]),
+        &csv_trace(folder.path(), "none.csv", &[page_write(0, 3)]),
+        "page-map",
+    );
     assert!(without.phases.is_empty());
 }
 
@@ -796,9 +814,9 @@ fn trace_phases_have_separate_records_and_cause_no_requests() {
 #[test]
 fn an_input_without_times_runs_in_closed_loop() {
     let spec = "uniform:pages=10000,requests=1000";
-    let record = measure_generated(&["timing.mode=event"], spec, "page-map");
+    let record = run_on_small_device(&["timing.mode=event"], spec, "page-map");
     let asked = ["timing.mode=event", "replay.arrival=closed", "replay.queue_depth=32"];
-    let closed = measure_generated(&asked, spec, "page-map");
+    let closed = run_on_small_device(&asked, spec, "page-map");
     assert_eq!(record.service.queue_depth, Some(32));
     assert_eq!(record.latency_us, closed.latency_us);
     assert!(record.service.requests_per_s.is_some_and(|rate| rate > 0.0) && !record.service.is_overloaded);
@@ -810,7 +828,7 @@ fn an_overloaded_run_is_recognised_by_its_queue_at_the_end() {
     let of = |mode: &str, rate: u32| {
         let settings = [&format!("timing.mode={mode}"), "precondition.mode=fill"];
         let spec = format!("uniform:write=0,read=1,pages=10000,requests=20000,rate={rate}");
-        measure_generated(&settings.map(|text| text as &str), &spec, "page-map")
+        run_on_small_device(&settings.map(|text| text as &str), &spec, "page-map")
     };
     for mode in ["event", "timeline"] {
         let (calm, overloaded) = (of(mode, 1000), of(mode, 500_000));
@@ -823,11 +841,12 @@ fn an_overloaded_run_is_recognised_by_its_queue_at_the_end() {
 #[test]
 fn reads_of_pages_never_written_are_counted() {
     let settings = ["timing.mode=event", "precondition.mode=none"];
-    let record = measure_generated(&settings, READS, "page-map");
+    let record = run_on_small_device(&settings, READ_WORKLOAD, "page-map");
     assert_eq!(record.service.unwritten_page_reads, 5000);
     assert!(record.notes.iter().any(|note| note.contains("never written")));
     assert_eq!(record.latency_us.read.count, 0, "no latency is made of reads that nothing was read for");
-    let filled = measure_generated(&["timing.mode=event", "precondition.mode=fill"], READS, "page-map");
+    let filled =
+        run_on_small_device(&["timing.mode=event", "precondition.mode=fill"], READ_WORKLOAD, "page-map");
     assert_eq!(filled.latency_us.read.count, 5000);
     assert_eq!(filled.service.unwritten_page_reads, 0);
 }
@@ -844,7 +863,7 @@ fn reads_never_wait_for_a_whole_garbage_collection() {
         "precondition.mode=constructed",
     ];
     let spec = "uniform:pages=700000,requests=100000,read=0.7,arrival=poisson,rate=10000";
-    let record = measure_generated(&settings, spec, "page-map");
+    let record = run_on_small_device(&settings, spec, "page-map");
     assert!(record.erases > 100, "{} blocks were collected", record.erases);
     let (read, write) = (record.latency_us.read, record.latency_us.write);
     println!("reads {} us at p99, {} at most; writes {} and {} us", read.p99, read.max, write.p99, write.max);
@@ -866,7 +885,7 @@ fn successive_writes_go_to_different_dies() {
             striping,
         ];
         let spec = "sequential:pages=20000,requests=2000,size=4";
-        measure_generated(&settings, spec, "page-map").service.requests_per_s.expect("there is time")
+        run_on_small_device(&settings, spec, "page-map").service.requests_per_s.expect("there is time")
     };
     let (default, planes) = (of("replay.seed=1"), of("device.striping=plane-first"));
     assert!(default > 1.2 * planes, "{default} and {planes} writes a second");

@@ -16,7 +16,7 @@ const OVER_PROVISIONING: [f64; 4] = [0.07, 0.15, 0.28, 3.0 / 7.0];
 
 /// Returns the utilisation of a device of `blocks` blocks if the free pool and the frontiers together take `reserved`
 /// blocks.
-fn reserved_utilisation(over_provisioning: f64, blocks: u64, reserved: u64, pages_per_block: u64) -> f64 {
+fn utilisation_with_reserve(over_provisioning: f64, blocks: u64, reserved: u64, pages_per_block: u64) -> f64 {
     let physical = blocks * pages_per_block;
     #[expect(clippy::cast_sign_loss, reason = "page counts are positive")]
     let logical = (physical as f64 * utilisation_at(over_provisioning)).round() as u64;
@@ -118,7 +118,7 @@ fn greedy_theory_at_effective_utilisation_predicts_simulated_write_amplification
         (3.0 / 7.0, 256, 1 << 13, 4, "1.867", 1.867),
     ];
     for (op, b, blocks, reserved, printed, measured) in rows {
-        let u = reserved_utilisation(op, blocks, reserved, b);
+        let u = utilisation_with_reserve(op, blocks, reserved, b);
         let predicted = greedy_steady_state(u, b as usize).write_amplification;
         assert_prints(predicted, printed);
         let error: f64 = measured / predicted - 1.0;
@@ -153,7 +153,7 @@ fn a_small_block_reserve_raises_greedy_write_amplification() {
         [(128, 1 << 14, 8, "0.6"), (256, 1024, 4, "5.6"), (128, 1024, 4, "5.5")]
     {
         let bare = greedy_steady_state(utilisation_at(0.07), b as usize).write_amplification;
-        let moved = greedy_steady_state(reserved_utilisation(0.07, blocks, reserved, b), b as usize)
+        let moved = greedy_steady_state(utilisation_with_reserve(0.07, blocks, reserved, b), b as usize)
             .write_amplification;
         assert_prints((moved / bare - 1.0) * 100.0, printed);
     }
@@ -167,14 +167,15 @@ fn greedy_valid_count_shares_are_a_distribution_with_the_right_mean() {
             let sum: f64 = state.valid_count_shares.iter().sum();
             assert!((sum - 1.0).abs() < 1e-12, "u {u} b {b}: shares sum to {sum}");
             assert!(
-                (state.mean_valid() - u * b as f64).abs() < 1e-9,
+                (state.mean_valid_pages() - u * b as f64).abs() < 1e-9,
                 "u {u} b {b}: mean {}",
-                state.mean_valid()
+                state.mean_valid_pages()
             );
             assert!(
-                state.wait_at_min >= -1e-12 && state.wait_at_min * state.min_valid_pages as f64 <= 1.0 + 1e-9,
+                state.wait_at_min_valid >= -1e-12
+                    && state.wait_at_min_valid * state.min_valid_pages as f64 <= 1.0 + 1e-9,
                 "u {u} b {b}: {}",
-                state.wait_at_min
+                state.wait_at_min_valid
             );
             assert!(state.valid_count_shares[..state.min_valid_pages].iter().all(|&share| share == 0.0));
         }
@@ -196,7 +197,7 @@ fn greedy_write_amplification_approaches_its_limits() {
 }
 
 #[test]
-fn random_and_d_choices_theory_predicts_a_two_gigabyte_device() {
+fn random_and_d_choices_theory_predicts_write_amplification_of_a_2_gib_device() {
     // Pages per block: 64; 8192 blocks, of which 4 are out of collection. Columns: random, d = 2, d = 5, d = 10.
     let rows = [
         (0.07, ["15.39", "10.35", "7.925", "7.369"]),
@@ -204,8 +205,8 @@ fn random_and_d_choices_theory_predicts_a_two_gigabyte_device() {
         (0.28, ["4.58", "3.25", "2.616", "2.475"]),
     ];
     for (op, [random, two, five, ten]) in rows {
-        let u = reserved_utilisation(op, 8192, 4, 64);
-        assert_prints(random_write_amplification(u), random);
+        let u = utilisation_with_reserve(op, 8192, 4, 64);
+        assert_prints(random_victim_write_amplification(u), random);
         for (choices, printed) in [(2, two), (5, five), (10, ten)] {
             assert_prints(d_choices_write_amplification(u, 64, choices), printed);
         }
@@ -213,10 +214,10 @@ fn random_and_d_choices_theory_predicts_a_two_gigabyte_device() {
 }
 
 #[test]
-fn fifo_theory_predicts_a_two_gigabyte_device() {
+fn fifo_theory_predicts_write_amplification_of_a_2_gib_device() {
     // At 15 % the value is 4.0284986 here and 4.029 in the notes: they differ by one unit of the last digit.
     for (op, paper) in [(0.07, 7.871), (0.15, 4.029), (0.28, 2.485)] {
-        let value = large_block_write_amplification(reserved_utilisation(op, 8192, 4, 64));
+        let value = large_block_write_amplification(utilisation_with_reserve(op, 8192, 4, 64));
         assert!((value - paper).abs() < 0.001, "{value} against {paper}");
     }
 }
@@ -224,7 +225,7 @@ fn fifo_theory_predicts_a_two_gigabyte_device() {
 #[test]
 fn d_choices_with_one_choice_equals_random_collection() {
     for u in [0.2, 0.7, 0.9] {
-        let error = d_choices_write_amplification(u, 64, 1) - random_write_amplification(u);
+        let error = d_choices_write_amplification(u, 64, 1) - random_victim_write_amplification(u);
         assert!(error.abs() < 1e-9, "u {u}: off by {error}");
     }
 }
@@ -254,11 +255,11 @@ fn write_amplification_of_a_flash_validity_bitmap_has_its_closed_form() {
 #[test]
 fn zipf_contents_have_the_simulated_miss_and_distinct_shares() {
     for (n, miss, distinct) in [(0.9, "0.3229", "0.5946"), (0.7, "0.2368", "0.5241")] {
-        let content = zipf_content(0.2, n);
+        let content = zipf_dedup_steady_state(0.2, n);
         assert_prints(content.miss_probability, miss);
         assert_prints(content.distinct_share, distinct);
     }
-    let [wide, narrow] = [zipf_content(0.2, 0.9), zipf_content(0.2, 0.7)];
+    let [wide, narrow] = [zipf_dedup_steady_state(0.2, 0.9), zipf_dedup_steady_state(0.2, 0.7)];
     assert_prints(1.0 - wide.miss_probability, "0.677");
     assert_prints(1.0 - narrow.miss_probability, "0.763");
     assert_prints(1.0 - wide.distinct_share, "0.405");
@@ -267,13 +268,13 @@ fn zipf_contents_have_the_simulated_miss_and_distinct_shares() {
 
 #[test]
 fn zipf_content_with_exponent_zero_is_uniform() {
-    let content = zipf_content(0.0, 1.0);
+    let content = zipf_dedup_steady_state(0.0, 1.0);
     assert!((content.miss_probability - (-1f64).exp()).abs() < 1e-9);
     assert!((content.distinct_share - (1.0 - (-1f64).exp())).abs() < 1e-9);
 }
 
 #[test]
-fn deduplication_lowers_utilisation_and_skips_hits() {
+fn dedup_write_amplification_counts_misses_at_the_lowered_utilisation() {
     let content = ZipfContentSteadyState { miss_probability: 0.25, distinct_share: 0.5 };
     let expected = 0.25 * large_block_write_amplification(0.45);
     assert!((dedup_write_amplification(0.9, content) - expected).abs() < 1e-15);
@@ -281,8 +282,8 @@ fn deduplication_lowers_utilisation_and_skips_hits() {
 
 #[test]
 fn delta_foreground_writes_have_their_closed_form() {
-    assert_prints(delta_foreground_writes(0.4, 0.35), "0.74");
-    assert_prints(delta_foreground_writes(0.4, 0.44), "0.776");
+    assert_prints(delta_programs_per_host_write(0.4, 0.35), "0.74");
+    assert_prints(delta_programs_per_host_write(0.4, 0.44), "0.776");
 }
 
 #[test]

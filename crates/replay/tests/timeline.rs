@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use common::{config, config_of, generated, measure, measure_generated};
+use common::{config_of_settings, generated_input, run_input, run_on_small_device, small_device_config};
 use wearwell::design;
 use wearwell_config::Config;
 use wearwell_replay::life::{Endurance, Leveling, Life};
@@ -14,21 +14,21 @@ use wearwell_replay::timeline::{MAX_FRAMES, MAX_WINDOWS, Timeline, TimelineFrame
 use crate::common;
 
 const LOAD: &str = "zipf:pages=9000,requests=20000,read=0.3,rate=3000";
-const DIGITS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+const BASE64URL_DIGITS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-fn recorded(settings: &[&str], design: &str) -> RunRecord {
+fn record_with_timeline(settings: &[&str], design: &str) -> RunRecord {
     let all = ["precondition.mode=fill", "timing.mode=event", "replay.timeline_cells=4096"];
-    measure_generated(&[&all[..], settings].concat(), LOAD, design)
+    run_on_small_device(&[&all[..], settings].concat(), LOAD, design)
 }
 
-fn timeline(record: &RunRecord) -> &Timeline {
+fn timeline_of(record: &RunRecord) -> &Timeline {
     record.timeline.as_ref().expect("it was asked for")
 }
 
 /// Returns, for each cell of a block map, its valid and its invalid pages in fifteenths and its kind, decoded as
 /// docs/reports.md defines.
-fn cells(frame: &TimelineFrame) -> Vec<[usize; 3]> {
-    let digits: Vec<usize> = frame.cells.chars().map(|digit| DIGITS.find(digit).unwrap()).collect();
+fn decode_cells(frame: &TimelineFrame) -> Vec<[usize; 3]> {
+    let digits: Vec<usize> = frame.cells.chars().map(|digit| BASE64URL_DIGITS.find(digit).unwrap()).collect();
     let numbers = digits.chunks(2).map(|pair| pair[0] << 6 | pair[1]);
     numbers.map(|number| [number >> 8, number >> 4 & 15, number & 15]).collect()
 }
@@ -36,8 +36,8 @@ fn cells(frame: &TimelineFrame) -> Vec<[usize; 3]> {
 #[test]
 fn timeline_windows_add_up_to_the_record() {
     for design in ["page-map", "recyclable", "geckoftl"] {
-        let record = recorded(&[], design);
-        let windows = &timeline(&record).windows;
+        let record = record_with_timeline(&[], design);
+        let windows = &timeline_of(&record).windows;
         assert!((150..=MAX_WINDOWS).contains(&windows.len()), "{design}: {}", windows.len());
         let last = windows.last().unwrap();
         assert_eq!(last.programs_by_cause, record.programs_by_cause, "{design}");
@@ -56,12 +56,12 @@ fn timeline_windows_add_up_to_the_record() {
 
 #[test]
 fn a_timeline_block_map_has_every_block_and_its_pages() {
-    let record = recorded(&[], "geckoftl");
-    let Timeline { blocks, blocks_per_cell, frames, .. } = timeline(&record);
+    let record = record_with_timeline(&[], "geckoftl");
+    let Timeline { blocks, blocks_per_cell, frames, .. } = timeline_of(&record);
     assert_eq!((*blocks_per_cell, frames[0].requests), (1, 0));
     assert_eq!(frames.last().unwrap().requests, record.trace.requests);
     for frame in frames {
-        let cells = cells(frame);
+        let cells = decode_cells(frame);
         assert_eq!((cells.len(), frame.wear.blocks.iter().sum::<u32>()), (*blocks as usize, *blocks));
         assert!(cells.iter().all(|&[valid, invalid, kind]| valid + invalid <= 15 && kind <= 6));
         assert!(cells.iter().any(|&[_, _, kind]| kind == 2), "translation pages are on flash");
@@ -75,20 +75,20 @@ fn a_timeline_block_map_has_every_block_and_its_pages() {
 /// The least and the largest erase count of the last histogram are those of the record.
 #[test]
 fn the_last_wear_histogram_of_a_timeline_is_that_of_the_record() {
-    let record = recorded(&["replay.timeline_cells=3"], "page-map");
-    let wear = &timeline(&record).frames.last().unwrap().wear;
+    let record = record_with_timeline(&["replay.timeline_cells=3"], "page-map");
+    let wear = &timeline_of(&record).frames.last().unwrap().wear;
     let last = wear.first_erases + wear.erases_per_bin * wear.blocks.len() as u32;
     assert_eq!(wear.first_erases, record.lifetime.min_erase_count);
     assert!((last - wear.erases_per_bin..last).contains(&record.lifetime.max_erase_count));
-    assert!(timeline(&record).frames.iter().all(|frame| cells(frame).len() == 3));
+    assert!(timeline_of(&record).frames.iter().all(|frame| decode_cells(frame).len() == 3));
 }
 
 #[test]
 fn a_timeline_changes_no_other_figure_of_any_design() {
     let figures = |design: &str, settings: &[&str]| {
         let shape = ["device.preset=lab-8g", "device.blocks_per_plane=128", "precondition.mode=steady"];
-        let load = generated("zipf:pages=10000,requests=8000,read=0.2+dup:share=0.3,compress=0.5");
-        let record = measure(&config(&[&shape[..], settings].concat()), &load, design);
+        let load = generated_input("zipf:pages=10000,requests=8000,read=0.2+dup:share=0.3,compress=0.5");
+        let record = run_input(&small_device_config(&[&shape[..], settings].concat()), &load, design);
         assert_eq!(record.timeline.is_some(), !settings.is_empty(), "{design}");
         let mut figures: BTreeMap<String, serde_json::Value> =
             serde_json::from_value(serde_json::to_value(&record).unwrap()).unwrap();
@@ -107,12 +107,12 @@ fn a_timeline_changes_no_other_figure_of_any_design() {
 
 #[test]
 fn a_record_without_a_timeline_does_not_name_it() {
-    let record = measure_generated(&[], "uniform:pages=2000,requests=3000", "page-map");
+    let record = run_on_small_device(&[], "uniform:pages=2000,requests=3000", "page-map");
     assert!(!serde_json::to_string(&record).unwrap().contains("timeline"));
 }
 
-fn life(config: &Config, load: &str) -> Life {
-    let input = generated(load);
+fn run_life(config: &Config, load: &str) -> Life {
+    let input = generated_input(load);
     let plan = Plan::new(config, &input).unwrap();
     let mut record = plan.life_record("page-map", Leveling::Configured, Endurance::default());
     plan.run_life(&mut record, &mut |_| ControlFlow::Continue(())).unwrap();
@@ -121,15 +121,15 @@ fn life(config: &Config, load: &str) -> Life {
 
 /// The length of a life is not known in advance, so it is sampled thousands of times and samples are dropped.
 #[test]
-fn the_timeline_of_a_long_life_is_bounded_and_even() {
-    let config = config_of(&[
+fn the_timeline_of_a_long_life_is_bounded_and_evenly_spaced() {
+    let config = config_of_settings(&[
         "device.preset=lab-8g",
         "device.blocks_per_plane=128",
         "device.over_provisioning=0.15",
         "device.endurance_cycles=1500",
         "replay.timeline_cells=50",
     ]);
-    let life = life(&config, "uniform:write=1.0,pages=14246,requests=200000");
+    let life = run_life(&config, "uniform:write=1.0,pages=14246,requests=200000");
     let Timeline { windows, frames, blocks_per_cell, .. } = life.timeline.expect("it was asked for");
     assert!((MAX_FRAMES / 2 - 1..=MAX_FRAMES).contains(&frames.len()), "{}", frames.len());
     assert!((MAX_WINDOWS / 2 - 1..=MAX_WINDOWS).contains(&windows.len()), "{}", windows.len());
@@ -139,6 +139,6 @@ fn the_timeline_of_a_long_life_is_bounded_and_even() {
     let inner = &gaps[1..gaps.len() - 1];
     let (least, most) = (inner.iter().min().unwrap(), inner.iter().max().unwrap());
     assert!((*most as f64) < 1.2 * *least as f64, "{gaps:?}");
-    let retired = cells(frames.last().unwrap()).iter().filter(|cell| cell[2] == 15).count();
+    let retired = decode_cells(frames.last().unwrap()).iter().filter(|cell| cell[2] == 15).count();
     assert!(retired <= life.failed_blocks as usize);
 }

@@ -11,12 +11,12 @@ use wearwell_replay::input::Input;
 use wearwell_replay::replay::Plan;
 use wearwell_replay::watch::{
     DriveState, EventRow, Mark, REQUESTS_MAX, Step, Walkthrough, WatchedExtent, default_workload,
-    walkthrough, walkthrough_with,
+    walkthrough, walkthrough_with_step_callback,
 };
 
-fn config(settings: &[&str]) -> Config {
+fn config_of_settings(settings: &[&str]) -> Config {
     let settings: Vec<String> = settings.iter().map(|&setting| setting.to_owned()).collect();
-    Config::from_parts(None, &settings).unwrap()
+    Config::from_text_and_settings(None, &settings).unwrap()
 }
 
 /// Settings of a mixture of parts that is no named design.
@@ -24,17 +24,17 @@ const MIXTURE: [&str; 4] =
     ["parts.content=dedup,recycle", "parts.map=cached", "parts.validity=log", "parts.survives=nvram-map"];
 
 /// Returns name and configuration of every named design and of a mixture, for a walk each.
-fn walked() -> impl Iterator<Item = (&'static str, Config)> {
-    let named = design::ALL.iter().map(|design| (design.name, config(&[])));
-    named.chain(std::iter::once(("page-map", config(&MIXTURE))))
+fn designs_to_walk() -> impl Iterator<Item = (&'static str, Config)> {
+    let named = design::ALL.iter().map(|design| (design.name, config_of_settings(&[])));
+    named.chain(std::iter::once(("page-map", config_of_settings(&MIXTURE))))
 }
 
 /// Programs, reads and erases by cause, as the engine counts them or as the events of a walk add up.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-struct Counts([BTreeMap<&'static str, u64>; 3]);
+struct CountsByCause([BTreeMap<&'static str, u64>; 3]);
 
-impl Counts {
-    fn of(device: &wearwell::Device<wearwell::nand::PowerCut<wearwell::nand::SimNand>>) -> Self {
+impl CountsByCause {
+    fn of_device(device: &wearwell::Device<wearwell::nand::PowerCut<wearwell::nand::SimNand>>) -> Self {
         let stats = device.ftl().stats();
         let named = |counts: &[u64; Cause::COUNT]| {
             let all = Cause::ALL.iter().map(|&cause| (cause.name(), counts[cause as usize]));
@@ -43,7 +43,7 @@ impl Counts {
         Self([named(&stats.programs), named(&stats.reads), named(&stats.erases)])
     }
 
-    fn add(&mut self, events: &[EventRow]) {
+    fn add_events(&mut self, events: &[EventRow]) {
         let [programs, reads, erases] = &mut self.0;
         for event in events {
             match event {
@@ -61,7 +61,7 @@ impl Counts {
 }
 
 /// Applies the programs and erases of a step to the flags that say which flash pages are programmed.
-fn program_and_erase(programmed: &mut [bool], events: &[EventRow], block_pages: u32) {
+fn apply_to_programmed(programmed: &mut [bool], events: &[EventRow], block_pages: u32) {
     for event in events {
         match *event {
             EventRow::Program { page, .. } | EventRow::Copy { to: page, .. } => {
@@ -76,27 +76,27 @@ fn program_and_erase(programmed: &mut [bool], events: &[EventRow], block_pages: 
     }
 }
 
-fn free(picture: &DriveState) -> Vec<bool> {
+fn free_pages(picture: &DriveState) -> Vec<bool> {
     picture.pages.iter().map(|row| row.1 == FlashPageState::Free as u8).collect()
 }
 
 /// Records a walk, and compares its record with the state and the counters of the engine after every step.
-fn compared(name: &str, config: &Config, extent: WatchedExtent) -> Walkthrough {
+fn walk_compared_with_engine(name: &str, config: &Config, extent: WatchedExtent) -> Walkthrough {
     let input = Input::generated(&default_workload(config, name).unwrap()).unwrap();
-    let (mut counts, mut views, mut counted) = (Counts::default(), Vec::new(), Vec::new());
+    let (mut counts, mut views, mut counted) = (CountsByCause::default(), Vec::new(), Vec::new());
     let mut on_step = |step: &Step, device: &mut _| {
-        counts.add(&step.events);
-        counted.push((counts.clone(), Counts::of(device)));
-        views.push(DriveState::of(&device.flash_view().unwrap()));
+        counts.add_events(&step.events);
+        counted.push((counts.clone(), CountsByCause::of_device(device)));
+        views.push(DriveState::of_flash_view(&device.flash_view().unwrap()));
     };
-    let walk = walkthrough_with(config, name, &input, extent, &mut on_step).unwrap();
+    let walk = walkthrough_with_step_callback(config, name, &input, extent, &mut on_step).unwrap();
     let mut rebuilt = DriveState::blank(&walk.drive);
     let mut programmed = vec![false; rebuilt.pages.len()];
     for (number, (step, view)) in walk.steps.iter().zip(&views).enumerate() {
         rebuilt.apply_step(step);
         assert_eq!(rebuilt, *view, "{name}: state after step {number}");
-        program_and_erase(&mut programmed, &step.events, walk.drive.block_pages);
-        let found: Vec<bool> = free(view).iter().map(|free| !free).collect();
+        apply_to_programmed(&mut programmed, &step.events, walk.drive.block_pages);
+        let found: Vec<bool> = free_pages(view).iter().map(|free| !free).collect();
         assert_eq!(found, programmed, "{name}: programmed pages after step {number}: {:?}", step.events);
         let (recorded, of_engine) = &counted[number];
         assert_eq!(recorded, of_engine, "{name}: operations by cause up to step {number}");
@@ -104,25 +104,29 @@ fn compared(name: &str, config: &Config, extent: WatchedExtent) -> Walkthrough {
     walk
 }
 
-fn has(walk: &Walkthrough, mark: Mark) -> bool {
+fn has_mark(walk: &Walkthrough, mark: Mark) -> bool {
     walk.steps.iter().any(|step| step.marks.contains(&mark))
 }
 
 #[test]
 fn a_watch_record_rebuilds_the_state_of_the_drive_at_every_step() {
-    for (name, config) in walked() {
-        let walk = compared(name, &config, WatchedExtent { requests: 260, cut_after: None });
-        assert!(has(&walk, Mark::Collection), "{name} collects soon");
-        assert!(!has(&walk, Mark::Cut));
+    for (name, config) in designs_to_walk() {
+        let walk = walk_compared_with_engine(name, &config, WatchedExtent { requests: 260, cut_after: None });
+        assert!(has_mark(&walk, Mark::Collection), "{name} collects soon");
+        assert!(!has_mark(&walk, Mark::Cut));
         assert!(walk.steps.iter().all(|step| !step.title.is_empty() && !step.sentences.is_empty()), "{name}");
     }
 }
 
 #[test]
 fn a_watch_record_rebuilds_the_state_of_the_drive_over_a_power_loss() {
-    for (name, config) in walked() {
+    for (name, config) in designs_to_walk() {
         for cut_after in [30, 121, 150] {
-            let walk = compared(name, &config, WatchedExtent { requests: 160, cut_after: Some(cut_after) });
+            let walk = walk_compared_with_engine(
+                name,
+                &config,
+                WatchedExtent { requests: 160, cut_after: Some(cut_after) },
+            );
             let cut = walk.steps.iter().position(|step| step.marks.contains(&Mark::Cut));
             let cut = cut.unwrap_or_else(|| panic!("{name} loses power"));
             assert!(cut > cut_after as usize, "{name}: {cut}");
@@ -145,12 +149,12 @@ fn a_watch_record_shows_the_mechanism_of_each_design() {
         ("geckoftl", &[Mark::Metadata]),
         ("wearwell", &[Mark::Bind, Mark::Chunk, Mark::Delta, Mark::Metadata]),
     ] {
-        let config = config(&[]);
+        let config = config_of_settings(&[]);
         let input = Input::generated(&default_workload(&config, name).unwrap()).unwrap();
         let walk =
             walkthrough(&config, name, &input, WatchedExtent { requests: 200, cut_after: None }).unwrap();
         for &mark in marks {
-            assert!(has(&walk, mark), "{name} has {mark:?}");
+            assert!(has_mark(&walk, mark), "{name} has {mark:?}");
         }
     }
 }
@@ -168,7 +172,7 @@ fn a_recorded_gc_victim_has_the_best_figure_of_its_candidates() {
         ("rc-gc", false),
     ] {
         for name in ["page-map", "recyclable", "delta"] {
-            let config = config(&[&format!("gc.policy={policy}")]);
+            let config = config_of_settings(&[&format!("gc.policy={policy}")]);
             let input =
                 Input::generated("zipf:theta=0.8,pages=40,trim=0.04+revert:share=0.3,depth=3,delta=0.4")
                     .unwrap();
@@ -202,7 +206,7 @@ fn a_watch_record_that_is_too_large_is_refused() {
     let small = WatchedExtent { requests: 10, cut_after: None };
     let of = |settings: &[&str], workload: &str, extent: WatchedExtent| {
         let input = Input::generated(workload).unwrap();
-        walkthrough(&config(settings), "page-map", &input, extent).unwrap_err().to_string()
+        walkthrough(&config_of_settings(settings), "page-map", &input, extent).unwrap_err().to_string()
     };
     let too_many = WatchedExtent { requests: REQUESTS_MAX + 1, ..small };
     assert!(of(&[], "uniform:pages=40", too_many).contains("a page shows from 1 to 2000"));
@@ -223,8 +227,13 @@ fn a_watch_record_has_the_counters_of_a_replay() {
     for name in ["page-map", "recyclable", "remap", "delta"] {
         let spec = "zipf:theta=0.8,pages=40,read=0.08,trim=0.04+dup:share=0.3,pool=12,delta=0.25";
         let input = Input::generated(spec).unwrap();
-        let walk = walkthrough(&config(&[]), name, &input, WatchedExtent { requests: 160, cut_after: None })
-            .unwrap();
+        let walk = walkthrough(
+            &config_of_settings(&[]),
+            name,
+            &input,
+            WatchedExtent { requests: 160, cut_after: None },
+        )
+        .unwrap();
         let settings = [
             "device.channels=1".to_owned(),
             "device.dies_per_channel=2".to_owned(),
@@ -235,7 +244,7 @@ fn a_watch_record_has_the_counters_of_a_replay() {
             "precondition.mode=none".to_owned(),
             "replay.requests=160".to_owned(),
         ];
-        let replayed = Config::from_parts(None, &settings).unwrap();
+        let replayed = Config::from_text_and_settings(None, &settings).unwrap();
         let record = Plan::new(&replayed, &input).unwrap().run(name, &mut |_| Continue(())).unwrap();
         let last = walk.steps.last().unwrap().counters;
         let of_replay = (record.host_page_writes, record.programs, record.reads, record.erases);
@@ -254,7 +263,7 @@ fn watch_replays_a_trace_on_the_pages_that_it_touches() {
     std::fs::write(&path, head.to_owned() + &lines.join("\n") + "\n").unwrap();
     let input = Input::Trace { path, options: wearwell_trace::OpenOptions::default() };
     let extent = WatchedExtent { requests: 60, cut_after: Some(50) };
-    let walk = walkthrough(&config(&[]), "recyclable", &input, extent).unwrap();
+    let walk = walkthrough(&config_of_settings(&[]), "recyclable", &input, extent).unwrap();
     assert_eq!(walk.steps.len(), 62);
     assert_eq!(walk.drive.logical_pages, 12, "the squares modulo 23 have twelve values");
     assert!(walk.notes.iter().any(|note| note.starts_with("Only pages that the requests touch")));

@@ -19,7 +19,7 @@ use wearwell_replay::workload::{
 };
 use wearwell_trace::{Op, Request};
 
-fn requests(text: &str) -> Vec<Request> {
+fn requests_of_text(text: &str) -> Vec<Request> {
     requests_of(&text.parse().expect(text))
 }
 
@@ -42,7 +42,7 @@ fn requests_of(spec: &WorkloadSpec) -> Vec<Request> {
     all
 }
 
-fn pages_of(requests: &[Request]) -> Vec<u64> {
+fn first_pages(requests: &[Request]) -> Vec<u64> {
     requests.iter().map(|request| request.offset_bytes / PAGE_BYTES).collect()
 }
 
@@ -195,7 +195,7 @@ const GOLDEN_IMAGES: [u64; 4] = [225_030, 157_932, 422_925, 258_644];
 
 #[test]
 fn the_sequential_workload_covers_every_page_once_per_round() {
-    let all = requests("sequential:pages=10,size=4,requests=6");
+    let all = requests_of_text("sequential:pages=10,size=4,requests=6");
     let ranges: Vec<_> =
         all.iter().map(|r| (r.offset_bytes / PAGE_BYTES, r.len_bytes / PAGE_BYTES)).collect();
     assert_eq!(ranges, [(0, 4), (4, 4), (8, 2), (0, 4), (4, 4), (8, 2)]);
@@ -203,7 +203,7 @@ fn the_sequential_workload_covers_every_page_once_per_round() {
 
 #[test]
 fn the_uniform_workload_is_uniform() {
-    let counts = histogram(pages_of(&requests("uniform:pages=100,requests=200000")), 100);
+    let counts = histogram(first_pages(&requests_of_text("uniform:pages=100,requests=200000")), 100);
     assert_chi_square(&counts, &[0.01; 100], "uniform pages");
 }
 
@@ -211,9 +211,11 @@ fn the_uniform_workload_is_uniform() {
 fn scrambled_and_unscrambled_zipf_workloads_have_the_same_popularity() {
     let n = 50;
     let exact = zipf_probabilities(n, 0.9);
-    let in_order = histogram(pages_of(&requests("zipf:theta=0.9,scramble=no,pages=50,requests=200000")), 50);
+    let in_order =
+        histogram(first_pages(&requests_of_text("zipf:theta=0.9,scramble=no,pages=50,requests=200000")), 50);
     assert_chi_square(&in_order, &exact, "in order");
-    let mut scattered = histogram(pages_of(&requests("zipf:theta=0.9,pages=50,requests=200000")), 50);
+    let mut scattered =
+        histogram(first_pages(&requests_of_text("zipf:theta=0.9,pages=50,requests=200000")), 50);
     assert_ne!(scattered, in_order, "scrambling moves pages");
     scattered.sort_unstable();
     let mut sorted = in_order;
@@ -223,7 +225,7 @@ fn scrambled_and_unscrambled_zipf_workloads_have_the_same_popularity() {
 
 #[test]
 fn hot_and_cold_zones_get_their_shares_of_accesses() {
-    let all = pages_of(&requests("hotcold:zones=0.1:0.6/0.2:0.3,pages=1000,requests=100000"));
+    let all = first_pages(&requests_of_text("hotcold:zones=0.1:0.6/0.2:0.3,pages=1000,requests=100000"));
     let within = |range: std::ops::Range<u64>| all.iter().filter(|page| range.contains(page)).count();
     assert_share(within(0..100), all.len(), 0.6, "hottest");
     assert_share(within(100..300), all.len(), 0.3, "warm");
@@ -234,7 +236,8 @@ fn hot_and_cold_zones_get_their_shares_of_accesses() {
 
 #[test]
 fn operations_and_request_sizes_have_their_specified_shares() {
-    let all = requests("uniform:read=0.3,trim=0.05,size=1:0.5/4:0.3/16:0.2,pages=1000,requests=100000");
+    let all =
+        requests_of_text("uniform:read=0.3,trim=0.05,size=1:0.5/4:0.3/16:0.2,pages=1000,requests=100000");
     let count = |wanted: &dyn Fn(&Request) -> bool| all.iter().filter(|request| wanted(request)).count();
     for (op, share) in [(Op::Read, 0.3), (Op::Trim, 0.05), (Op::Write, 0.65)] {
         assert_share(count(&|request| request.op == op), all.len(), share, &format!("{op:?}"));
@@ -248,7 +251,7 @@ fn operations_and_request_sizes_have_their_specified_shares() {
 #[test]
 fn a_workload_of_one_operation_has_no_other() {
     for (text, op) in [("write=1", Op::Write), ("read=1", Op::Read), ("trim=1", Op::Trim)] {
-        let all = requests(&format!("uniform:{text},requests=10000"));
+        let all = requests_of_text(&format!("uniform:{text},requests=10000"));
         assert!(all.iter().all(|request| request.op == op), "{text}");
     }
 }
@@ -257,7 +260,7 @@ fn a_workload_of_one_operation_has_no_other() {
 fn requests_stay_inside_the_working_set() {
     let common = "pages=20,size=1/7/20,partial=0.5,read=0.2,trim=0.2,requests=20000,dup=0.3";
     for generator in ["sequential", "uniform", "zipf", "hotcold"] {
-        for request in requests(&format!("{generator}:{common}")) {
+        for request in requests_of_text(&format!("{generator}:{common}")) {
             let end = request.offset_bytes + request.len_bytes;
             assert!(request.len_bytes > 0 && end <= 20 * PAGE_BYTES, "{generator}: {request:?}");
             assert_eq!((request.device, request.payload.len()), (0, 0), "stale fields are reset");
@@ -270,7 +273,7 @@ fn requests_stay_inside_the_working_set() {
 
 #[test]
 #[should_panic(expected = "fit the working set of 4 pages")]
-fn workload_specs_built_in_code_are_checked_too() {
+fn a_workload_spec_built_in_code_is_checked() {
     WorkloadGenerator::new(&WorkloadSpec {
         request_size: RequestSize::Fixed(5),
         ..WorkloadSpec::new(Pattern::Uniform, 4, 1)
@@ -281,25 +284,26 @@ fn workload_specs_built_in_code_are_checked_too() {
 fn partial_requests_are_never_whole_pages() {
     let whole = |request: &Request| (request.offset_bytes | request.len_bytes).is_multiple_of(PAGE_BYTES);
     for size in [1, 3] {
-        let all = requests(&format!("uniform:partial=1,pages=1000,size={size},requests=50000"));
+        let all = requests_of_text(&format!("uniform:partial=1,pages=1000,size={size},requests=50000"));
         assert!(!all.iter().any(whole));
         assert!(all.iter().all(|request| request.offset_bytes % 512 == 0 && request.len_bytes % 512 == 0));
     }
-    let some = requests("uniform:partial=0.25,pages=1000,size=2,requests=50000");
+    let some = requests_of_text("uniform:partial=0.25,pages=1000,size=2,requests=50000");
     assert_share(some.len() - some.iter().filter(|r| whole(r)).count(), some.len(), 0.25, "partial");
 }
 
 #[test]
 fn untimed_and_fixed_arrivals_have_the_specified_times() {
-    assert!(requests("uniform:requests=100").iter().all(|request| request.time_ns == 0));
-    let times: Vec<u64> = requests("uniform:rate=8000,requests=4").iter().map(|r| r.time_ns).collect();
+    assert!(requests_of_text("uniform:requests=100").iter().all(|request| request.time_ns == 0));
+    let times: Vec<u64> =
+        requests_of_text("uniform:rate=8000,requests=4").iter().map(|r| r.time_ns).collect();
     assert_eq!(times, [0, 125_000, 250_000, 375_000]);
 }
 
 #[test]
 fn poisson_arrivals_have_exponential_gaps() {
     let n = 100_000;
-    let all = requests(&format!("uniform:rate=50000,arrival=poisson,requests={n}"));
+    let all = requests_of_text(&format!("uniform:rate=50000,arrival=poisson,requests={n}"));
     let gaps: Vec<f64> = all.windows(2).map(|w| (w[1].time_ns - w[0].time_ns) as f64 / 20_000.0).collect();
     let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
     assert!((mean - 1.0).abs() < 4.0 / (n as f64).sqrt(), "mean gap {mean}");
@@ -310,7 +314,7 @@ fn poisson_arrivals_have_exponential_gaps() {
 #[test]
 fn bursty_arrivals_pause_between_bursts_and_keep_the_average_rate() {
     let n = 200_000;
-    let all = requests(&format!("uniform:arrival=bursty,rate=10000,on_ms=10,off_ms=30,requests={n}"));
+    let all = requests_of_text(&format!("uniform:arrival=bursty,rate=10000,on_ms=10,off_ms=30,requests={n}"));
     assert!(
         all.iter().all(|request| request.time_ns % 40_000_000 < 10_000_000),
         "nothing arrives in the silence"
@@ -324,12 +328,12 @@ fn bursty_arrivals_pause_between_bursts_and_keep_the_average_rate() {
 #[test]
 fn equal_seeds_give_equal_requests_with_independent_random_streams() {
     let text = "zipf:theta=0.9,read=0.3,trim=0.05,size=1/4,pages=5000,requests=5000,rate=1000,arrival=poisson,seed=3";
-    let one = requests(&format!("{text}+dup:share=0.2,compress=0.5"));
-    assert_eq!(one, requests(&format!("{text}+dup:share=0.2,compress=0.5")));
-    let other_seed = requests(&text.replace("seed=3", "seed=4"));
-    assert_ne!(pages_of(&one), pages_of(&other_seed));
-    let slower = requests(&text.replace("rate=1000,arrival=poisson", "rate=7"));
-    assert_eq!(pages_of(&one), pages_of(&slower), "arrival and content draw from streams of their own");
+    let one = requests_of_text(&format!("{text}+dup:share=0.2,compress=0.5"));
+    assert_eq!(one, requests_of_text(&format!("{text}+dup:share=0.2,compress=0.5")));
+    let other_seed = requests_of_text(&text.replace("seed=3", "seed=4"));
+    assert_ne!(first_pages(&one), first_pages(&other_seed));
+    let slower = requests_of_text(&text.replace("rate=1000,arrival=poisson", "rate=7"));
+    assert_eq!(first_pages(&one), first_pages(&slower), "arrival and content draw from streams of their own");
     assert!(one.iter().zip(&slower).all(|(a, b)| a.op == b.op && a.len_bytes == b.len_bytes));
 }
 
@@ -467,32 +471,32 @@ fn workload_help_names_every_key() {
 
 // ---- content
 
-fn model(text: &str) -> ContentModel {
+fn content_model(text: &str) -> ContentModel {
     ContentModel::new(&text.parse().expect(text), 5)
 }
 
-fn write(model: &mut ContentModel, page: u64) -> Descriptor {
+fn write_page(model: &mut ContentModel, page: u64) -> Descriptor {
     let mut one = Vec::new();
     model.describe_pages(page..page + 1, &mut one);
     one[0]
 }
 
-fn fill(text: &str, pages: u64) -> Vec<Descriptor> {
+fn contents_of_pages(text: &str, pages: u64) -> Vec<Descriptor> {
     let mut all = Vec::new();
-    model(text).describe_pages(0..pages, &mut all);
+    content_model(text).describe_pages(0..pages, &mut all);
     all
 }
 
-fn distinct(descriptors: &[Descriptor]) -> usize {
+fn distinct_contents(descriptors: &[Descriptor]) -> usize {
     descriptors.iter().map(|d| d.fingerprint).collect::<HashSet<_>>().len()
 }
 
 #[test]
 fn unique_content_never_repeats_and_same_content_always_does() {
-    assert_eq!(distinct(&fill("unique", 300_000)), 300_000);
-    assert_eq!(distinct(&fill("unique:chunk=8", 300_000)), 300_000);
-    let same = fill("same", 1000);
-    assert_eq!(distinct(&same), 1);
+    assert_eq!(distinct_contents(&contents_of_pages("unique", 300_000)), 300_000);
+    assert_eq!(distinct_contents(&contents_of_pages("unique:chunk=8", 300_000)), 300_000);
+    let same = contents_of_pages("same", 1000);
+    assert_eq!(distinct_contents(&same), 1);
     assert_ne!(same[0].fingerprint, Fingerprint::ZERO_PAGE);
     assert_eq!(
         same[0],
@@ -503,7 +507,7 @@ fn unique_content_never_repeats_and_same_content_always_does() {
 
 #[test]
 fn duplicate_writes_repeat_earlier_content_at_the_specified_share() {
-    let all = fill("dup:share=0.2,theta=0.9,pool=1000", 200_000);
+    let all = contents_of_pages("dup:share=0.2,theta=0.9,pool=1000", 200_000);
     let mut seen = HashSet::new();
     let repeats = all.iter().filter(|d| !seen.insert(d.fingerprint)).count();
     // The first write cannot repeat an earlier content.
@@ -513,15 +517,15 @@ fn duplicate_writes_repeat_earlier_content_at_the_specified_share() {
 #[test]
 fn duplicate_writes_follow_the_popularity_of_the_content_pool() {
     let pool = 64;
-    let mut model = model("dup:share=0.5,theta=0.9,pool=64");
+    let mut model = content_model("dup:share=0.5,theta=0.9,pool=64");
     let mut oldest = Vec::new();
     while oldest.len() < pool {
-        let new = write(&mut model, 0).fingerprint;
+        let new = write_page(&mut model, 0).fingerprint;
         if !oldest.contains(&new) {
             oldest.push(new);
         }
     }
-    let later: Vec<_> = (0..200_000).map(|_| write(&mut model, 0).fingerprint).collect();
+    let later: Vec<_> = (0..200_000).map(|_| write_page(&mut model, 0).fingerprint).collect();
     let ranks = later.iter().filter_map(|f| oldest.iter().position(|old| old == f)).map(|rank| rank as u64);
     assert_chi_square(&histogram(ranks, pool), &zipf_probabilities(pool as u64, 0.9), "ranks of the pool");
 }
@@ -532,9 +536,9 @@ fn zipf_content_draws_new_contents_as_often_as_the_closed_form_says() {
     // array.
     let pages = 50_000;
     for share in [0.9, 0.7] {
-        let mut model = model(&format!("zipf:a=0.2,contents={}", share * pages as f64));
+        let mut model = content_model(&format!("zipf:a=0.2,contents={}", share * pages as f64));
         let (miss, distinct) = simulate_sharing(&mut model, pages, 20 * pages);
-        let theory = theory::zipf_content(0.2, share);
+        let theory = theory::zipf_dedup_steady_state(0.2, share);
         // Sum and integral differ by O(N^-(1-a)), here less than 2e-4. The rest is sampling error: misses are 10^6
         // events of p = 0.3 with a standard deviation of 4.6e-4, and the number of distinct contents on 50,000 pages
         // has one of less than sqrt(M)/2 / M = 2.2e-3.
@@ -556,14 +560,14 @@ fn zipf_content_draws_new_contents_as_often_as_the_closed_form_says() {
 fn simulate_sharing(model: &mut ContentModel, pages: u64, overwrites: u64) -> (f64, f64) {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(8);
     let mut references = std::collections::HashMap::new();
-    let mut holds: Vec<_> = (0..pages).map(|page| write(model, page).fingerprint).collect();
+    let mut holds: Vec<_> = (0..pages).map(|page| write_page(model, page).fingerprint).collect();
     for content in &holds {
         *references.entry(*content).or_insert(0_u32) += 1;
     }
     let mut misses = 0;
     for _ in 0..overwrites {
         let page = uniform_below(&mut rng, pages);
-        let new = write(model, page).fingerprint;
+        let new = write_page(model, page).fingerprint;
         misses += u64::from(!references.contains_key(&new));
         *references.entry(new).or_insert(0) += 1;
         let old = std::mem::replace(&mut holds[page as usize], new);
@@ -578,7 +582,7 @@ fn simulate_sharing(model: &mut ContentModel, pages: u64, overwrites: u64) -> (f
 
 #[test]
 fn compressed_sizes_are_gaussian_and_follow_the_fingerprint() {
-    let all = fill("dup:share=0.3,pool=5000,compress=0.5", 200_000);
+    let all = contents_of_pages("dup:share=0.3,pool=5000,compress=0.5", 200_000);
     let sizes: Vec<f64> = all.iter().map(|d| f64::from(d.compressed_bytes) / PAGE_BYTES as f64).collect();
     let by_content: std::collections::HashMap<_, _> =
         all.iter().map(|d| (d.fingerprint, d.compressed_bytes)).collect();
@@ -586,8 +590,9 @@ fn compressed_sizes_are_gaussian_and_follow_the_fingerprint() {
         all.iter().all(|d| by_content[&d.fingerprint] == d.compressed_bytes),
         "equal content, equal size"
     );
-    let unique = fill("unique:compress=0.5", 200_000);
-    let (mean, sigma) = moments(unique.iter().map(|d| f64::from(d.compressed_bytes) / PAGE_BYTES as f64));
+    let unique = contents_of_pages("unique:compress=0.5", 200_000);
+    let (mean, sigma) =
+        mean_and_deviation(unique.iter().map(|d| f64::from(d.compressed_bytes) / PAGE_BYTES as f64));
     let n = sizes.len() as f64;
     // The standard deviation is 0.125: the mean must be within 4 sigma/sqrt(n), the deviation within 4
     // sigma/sqrt(2n). Clipping at 4 sigma and the 4096 quantiles change both by less than 2e-4.
@@ -595,7 +600,7 @@ fn compressed_sizes_are_gaussian_and_follow_the_fingerprint() {
     assert!((sigma - 0.125).abs() < 4.0 * 0.125 / (2.0 * n).sqrt() + 2e-4, "sigma {sigma}");
 }
 
-fn moments(values: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
+fn mean_and_deviation(values: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
     let n = values.clone().count() as f64;
     let mean = values.clone().sum::<f64>() / n;
     (mean, (values.map(|value| (value - mean).powi(2)).sum::<f64>() / n).sqrt())
@@ -603,11 +608,11 @@ fn moments(values: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
 
 #[test]
 fn pages_of_a_content_chunk_have_equal_compressed_sizes() {
-    let all = fill("unique:compress=0.5,chunk=4", 4000);
+    let all = contents_of_pages("unique:compress=0.5,chunk=4", 4000);
     assert!(all.chunks(4).all(|chunk| chunk.iter().all(|d| d.compressed_bytes == chunk[0].compressed_bytes)));
     let chunks: HashSet<_> = all.chunks(4).map(|chunk| chunk[0].compressed_bytes).collect();
     assert!(chunks.len() > 500, "chunks differ: {} sizes", chunks.len());
-    let pages = fill("unique:compress=0.5", 4000);
+    let pages = contents_of_pages("unique:compress=0.5", 4000);
     assert!(
         !pages.chunks(4).all(|chunk| chunk.iter().all(|d| d.compressed_bytes == chunk[0].compressed_bytes))
     );
@@ -615,7 +620,9 @@ fn pages_of_a_content_chunk_have_equal_compressed_sizes() {
 
 #[test]
 fn compressed_size_ratios_are_clipped() {
-    let sizes = |text: &str| fill(text, 20_000).into_iter().map(|d| d.compressed_bytes).collect::<Vec<_>>();
+    let sizes = |text: &str| {
+        contents_of_pages(text, 20_000).into_iter().map(|d| d.compressed_bytes).collect::<Vec<_>>()
+    };
     let wide = sizes("unique:compress=0.5,compress_sigma=1");
     assert_eq!((wide.iter().min(), wide.iter().max()), (Some(&41), Some(&4096)), "1 % and 100 % of a page");
     assert!(sizes("unique:compress=0.25,compress_sigma=0").iter().all(|size| *size == 1024));
@@ -623,23 +630,23 @@ fn compressed_size_ratios_are_clipped() {
 
 #[test]
 fn delta_sizes_exist_for_overwrites_only() {
-    let mut model = model("unique:delta=0.35");
-    assert_eq!(write(&mut model, 3).delta_bytes, Descriptor::UNKNOWN_SIZE);
-    assert_ne!(write(&mut model, 3).delta_bytes, Descriptor::UNKNOWN_SIZE);
+    let mut model = content_model("unique:delta=0.35");
+    assert_eq!(write_page(&mut model, 3).delta_bytes, Descriptor::UNKNOWN_SIZE);
+    assert_ne!(write_page(&mut model, 3).delta_bytes, Descriptor::UNKNOWN_SIZE);
     assert_eq!(
-        write(&mut model, 4_000_000_000).delta_bytes,
+        write_page(&mut model, 4_000_000_000).delta_bytes,
         Descriptor::UNKNOWN_SIZE,
         "sparse addresses are fine"
     );
-    model.trim(3..4);
+    model.record_trim(3..4);
     assert_eq!(
-        write(&mut model, 3).delta_bytes,
+        write_page(&mut model, 3).delta_bytes,
         Descriptor::UNKNOWN_SIZE,
         "a trimmed page has no previous content"
     );
-    let mut same = self::model("same:delta=0.35");
-    write(&mut same, 0);
-    assert_eq!(write(&mut same, 0).delta_bytes, 0, "equal content does not differ");
+    let mut same = content_model("same:delta=0.35");
+    write_page(&mut same, 0);
+    assert_eq!(write_page(&mut same, 0).delta_bytes, 0, "equal content does not differ");
 }
 
 #[test]
@@ -651,9 +658,10 @@ fn delta_sizes_pack_as_an_independent_simulation_says() {
     for (ratio, next_fit, four_open) in
         [(0.50, 0.7081, 0.5882), (0.35, 0.4338, 0.3844), (0.20, 0.2253, 0.2092)]
     {
-        let mut model = model(&format!("unique:delta={ratio}"));
-        write(&mut model, 0);
-        let sizes: Vec<u64> = (0..400_000).map(|_| 6 + u64::from(write(&mut model, 0).delta_bytes)).collect();
+        let mut model = content_model(&format!("unique:delta={ratio}"));
+        write_page(&mut model, 0);
+        let sizes: Vec<u64> =
+            (0..400_000).map(|_| 6 + u64::from(write_page(&mut model, 0).delta_bytes)).collect();
         for (open, oracle) in [(1, next_fit), (4, four_open)] {
             let measured = pages_per_delta(&sizes, open);
             assert!(
@@ -685,12 +693,12 @@ fn pages_per_delta(sizes: &[u64], open: usize) -> f64 {
 
 #[test]
 fn silent_writes_repeat_what_the_page_holds() {
-    let mut model = model("unique:silent=0.1,delta=0.35");
+    let mut model = content_model("unique:silent=0.1,delta=0.35");
     let mut holds = vec![None; 1000];
     let (mut silent, mut overwrites) = (0, 0);
     for i in 0..100_000 {
         let page = (i * 7) % 1000;
-        let new = write(&mut model, page as u64);
+        let new = write_page(&mut model, page as u64);
         overwrites += usize::from(holds[page].is_some());
         if holds[page] == Some(new.fingerprint) {
             silent += 1;
@@ -718,7 +726,7 @@ fn content_is_determined_by_seed_and_write_number() {
 
 #[test]
 fn reports_state_that_content_is_synthetic() {
-    let text = model("dup:share=0.2,compress=0.5,chunk=4,delta=0.35,silent=0.05").describe();
+    let text = content_model("dup:share=0.2,compress=0.5,chunk=4,delta=0.35,silent=0.05").describe();
     assert_eq!(
         text,
         "content is synthetic: 20 % of written pages repeat one of the first 100000 distinct contents (zipf 0.9); \
@@ -752,11 +760,11 @@ fn modelled_contents_follow_a_remap() {
     // With `silent=1` every overwrite repeats the content of its page, so that a write reveals that content.
     let mut model = ContentModel::new(&"unique:silent=1".parse().unwrap(), 3);
     let (first, second) = (fill(&mut model, 0), fill(&mut model, 1));
-    model.remap(1..3, 0..2, RemapMode::Copy);
+    model.record_remap(1..3, 0..2, RemapMode::Copy);
     assert_eq!([0, 1, 2].map(|page| fill(&mut model, page)), [first, first, second]);
-    model.remap(10..11, 2..3, RemapMode::Relocate);
+    model.record_remap(10..11, 2..3, RemapMode::Relocate);
     assert_eq!(fill(&mut model, 10), second);
     assert_ne!(fill(&mut model, 2), second, "the source holds nothing: its next write is new");
-    model.remap(10..11, 10..11, RemapMode::Relocate);
+    model.record_remap(10..11, 10..11, RemapMode::Relocate);
     assert_eq!(fill(&mut model, 10), second, "a page that is its own source keeps what it holds");
 }

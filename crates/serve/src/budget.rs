@@ -10,9 +10,9 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Default of the memory budget, bytes: as much may large requests of all connections hold together.
-pub const BUDGET_BYTES: usize = 256 << 20;
+pub const DEFAULT_MEMORY_BUDGET_BYTES: usize = 256 << 20;
 /// Bytes that one connection may hold without a claim on the shared memory budget.
-pub(crate) const ALLOWANCE_BYTES: usize = 1 << 20;
+pub(crate) const UNCLAIMED_MAX_BYTES: usize = 1 << 20;
 /// Longest time for which a client that holds a memory claim may delay the server: for the rest of a payload to arrive,
 /// or for a reply to be accepted. After that its connection is closed.
 pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
@@ -20,38 +20,38 @@ pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Memory budget, in bytes, that all connections of a server share: each claims part of it before it holds a large
 /// request.
 #[derive(Debug)]
-pub(crate) struct Budget {
-    most_bytes: usize,
+pub(crate) struct MemoryBudget {
+    max_bytes: usize,
     used_bytes: Mutex<usize>,
     released: Condvar,
 }
 
-impl Budget {
-    pub(crate) fn of(most_bytes: usize) -> Self {
-        Self { most_bytes, used_bytes: Mutex::new(0), released: Condvar::new() }
+impl MemoryBudget {
+    pub(crate) fn of(max_bytes: usize) -> Self {
+        Self { max_bytes, used_bytes: Mutex::new(0), released: Condvar::new() }
     }
 
     /// Waits until `bytes` of the memory budget are free, and takes them. A claim larger than the whole budget is
     /// granted when no other claim is held.
-    pub(crate) fn claim(self: &Arc<Self>, bytes: usize) -> Claim {
+    pub(crate) fn claim(self: &Arc<Self>, bytes: usize) -> MemoryClaim {
         let used = self.used_bytes.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_too_much = |used: &mut usize| *used > 0 && *used + bytes > self.most_bytes;
+        let is_too_much = |used: &mut usize| *used > 0 && *used + bytes > self.max_bytes;
         let waited = self.released.wait_while(used, is_too_much);
         *waited.unwrap_or_else(PoisonError::into_inner) += bytes;
-        Claim { budget: Arc::clone(self), bytes }
+        MemoryClaim { budget: Arc::clone(self), claimed_bytes: bytes }
     }
 }
 
 /// Bytes claimed from the shared memory budget; they become free when the claim is dropped.
 #[derive(Debug)]
-pub(crate) struct Claim {
-    budget: Arc<Budget>,
-    bytes: usize,
+pub(crate) struct MemoryClaim {
+    budget: Arc<MemoryBudget>,
+    claimed_bytes: usize,
 }
 
-impl Drop for Claim {
+impl Drop for MemoryClaim {
     fn drop(&mut self) {
-        *self.budget.used_bytes.lock().unwrap_or_else(PoisonError::into_inner) -= self.bytes;
+        *self.budget.used_bytes.lock().unwrap_or_else(PoisonError::into_inner) -= self.claimed_bytes;
         self.budget.released.notify_all();
     }
 }
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn a_memory_claim_beyond_the_free_budget_waits_for_others_to_release() {
-        let budget = Arc::new(Budget::of(1000));
+        let budget = Arc::new(MemoryBudget::of(1000));
         let first = budget.claim(999);
         let (sender, granted) = std::sync::mpsc::channel();
         let waiter = {

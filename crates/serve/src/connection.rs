@@ -23,11 +23,11 @@ use std::time::{Duration, Instant};
 
 use tracing::{Span, debug, info, warn};
 
-use crate::budget::{ALLOWANCE_BYTES, ANSWER_TIMEOUT, Budget, Claim};
+use crate::budget::{ANSWER_TIMEOUT, MemoryBudget, MemoryClaim, UNCLAIMED_MAX_BYTES};
 use crate::device::{BlockDevice, DeviceError};
 use crate::engine::{Engine, Progress, Work};
 use crate::nbd::{
-    Decoded, Decoder, Execution, Export, Negotiated, Negotiation, Outcome, Reply, Step, TlsPolicy,
+    Decoded, Decoder, Execution, Export, Negotiated, Negotiation, Outcome, Reply, StepOutcome, TlsPolicy,
 };
 use crate::rate::RateLimit;
 use crate::socket::Socket;
@@ -36,23 +36,23 @@ use crate::tls::Tls;
 /// Most bytes of requests and replies that one connection may have in flight.
 pub const IN_FLIGHT_MAX_BYTES: usize = 64 << 20;
 /// Longest time that an NBD client may take for the negotiation. After that its connection is closed.
-const NEGOTIATION_LIMIT: Duration = Duration::from_secs(30);
+const NEGOTIATION_TIMEOUT: Duration = Duration::from_secs(30);
 /// Size of the receive buffer of a connection, bytes: the most that one read from the socket returns. Two writes of 128
 /// KiB fit with their headers.
-const CHUNK_BYTES: usize = 260 << 10;
+const RECEIVE_BUFFER_BYTES: usize = 260 << 10;
 /// Fewest bytes of one read from which the payloads of writes stay in the receive buffer. Payloads of a smaller read
 /// are copied, so that the buffer is free for the next read.
-const SHARED_LEAST_BYTES: usize = 64 << 10;
+const SHARED_PAYLOADS_LEAST_BYTES: usize = 64 << 10;
 /// Most bytes of requests and their replies that one connection queues to the engine as one batch.
 const BATCH_MAX_BYTES: usize = 8 << 20;
 /// Most bytes of a request and its reply for which the receiving thread of a connection executes the request itself.
 /// The thread receives nothing meanwhile; for larger requests it is faster to receive and execute at the same time.
-const SHORT_MAX_BYTES: usize = 32 << 10;
+const SHORT_REQUEST_MAX_BYTES: usize = 32 << 10;
 /// Most bytes of replies that the thread which executed the requests sends itself, without waking the writer thread.
-const SENT_AT_ONCE_MAX_BYTES: usize = 64 << 10;
+const DIRECTLY_SENT_MAX_BYTES: usize = 64 << 10;
 /// Most bytes of requests of one connection that the engine executes in one step, before it executes requests of other
 /// connections.
-const TURN_BYTES: u64 = 2 << 20;
+const STEP_MAX_BYTES: u64 = 2 << 20;
 /// Number of the next connection. The engine executes requests with the same number in their order.
 static NEXT_SOURCE: AtomicU64 = AtomicU64::new(0);
 /// Stack size, in bytes, of threads that never use a device and have their buffers on the heap.
@@ -60,15 +60,15 @@ pub(crate) const STACK_BYTES: usize = 256 << 10;
 
 /// An export with the engine that executes its requests and the rate limit of its clients.
 #[derive(Debug)]
-pub(crate) struct Target<D> {
+pub(crate) struct ExportTarget<D> {
     pub(crate) export: Export,
     pub(crate) engine: Engine<D>,
-    pub(crate) rate: RateLimit,
+    pub(crate) rate_limit: RateLimit,
 }
 
 /// Whether the NBD connections of a listening socket are encrypted by TLS.
 #[derive(Clone, Debug)]
-pub(crate) enum Security {
+pub(crate) enum TlsMode {
     /// NBD connections are never encrypted.
     None,
     /// An NBD connection is encrypted if the client asks for it.
@@ -77,7 +77,7 @@ pub(crate) enum Security {
     Required(Tls),
 }
 
-impl Security {
+impl TlsMode {
     fn tls(&self) -> Option<&Tls> {
         match self {
             Self::None => None,
@@ -86,7 +86,7 @@ impl Security {
     }
 
     /// Returns the policy by which the negotiation answers `NBD_OPT_STARTTLS`.
-    fn policy(&self) -> TlsPolicy {
+    fn negotiation_policy(&self) -> TlsPolicy {
         match self {
             Self::None => TlsPolicy::Refused,
             Self::Offered(_) => TlsPolicy::Offered,
@@ -97,7 +97,7 @@ impl Security {
 
 /// How an NBD connection ended, apart from errors of its socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum End {
+enum ConnectionEnd {
     /// The client sent `NBD_CMD_DISC`.
     Disconnected,
     /// The client closed its socket without `NBD_CMD_DISC`, or accepts no replies.
@@ -109,22 +109,22 @@ enum End {
 }
 
 /// Serves one NBD client until it disconnects: negotiates, then executes its requests on the export that it chose.
-pub(crate) fn serve<D: BlockDevice>(
+pub(crate) fn serve_nbd_client<D: BlockDevice>(
     socket: &Arc<Socket>,
-    targets: &[Target<D>],
-    budget: &Arc<Budget>,
-    security: &Security,
+    targets: &[ExportTarget<D>],
+    budget: &Arc<MemoryBudget>,
+    security: &TlsMode,
 ) {
-    let mut buffer = vec![0; CHUNK_BYTES];
+    let mut buffer = vec![0; RECEIVE_BUFFER_BYTES];
     // An export whose engine has stopped is not offered.
     let offered: Vec<_> = targets.iter().filter(|target| target.engine.is_alive()).collect();
     let exports = offered.iter().map(|target| &target.export).collect();
     match negotiate(socket, exports, security, &mut buffer) {
         Ok(Some((negotiated, early))) => {
-            let target = offered[negotiated.export];
+            let target = offered[negotiated.export_index];
             Span::current().record("export", &target.export.name);
             info!("the client attached");
-            log_end(&transmit(socket, target, budget, negotiated, early, buffer));
+            log_connection_end(&run_transmission(socket, target, budget, negotiated, early, buffer));
         }
         Ok(None) => debug!("the client left before it chose an export"),
         Err(error) => debug!("the client left before it chose an export: {error}"),
@@ -132,12 +132,12 @@ pub(crate) fn serve<D: BlockDevice>(
     socket.send_tls_close();
 }
 
-fn log_end(end: &io::Result<End>) {
+fn log_connection_end(end: &io::Result<ConnectionEnd>) {
     match end {
-        Ok(End::Disconnected) => info!("the client disconnected"),
-        Ok(End::Vanished) => info!("the connection ended without a goodbye of the client"),
-        Ok(End::Garbage) => warn!("the client sent what is no request: hung up on it"),
-        Ok(End::EngineStopped) => warn!("the device has stopped: hung up on the client"),
+        Ok(ConnectionEnd::Disconnected) => info!("the client disconnected"),
+        Ok(ConnectionEnd::Vanished) => info!("the connection ended without a goodbye of the client"),
+        Ok(ConnectionEnd::Garbage) => warn!("the client sent what is no request: hung up on it"),
+        Ok(ConnectionEnd::EngineStopped) => warn!("the device has stopped: hung up on the client"),
         Err(error) if matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock) => {
             warn!("the client did not send the rest of a request in time: hung up on it");
         }
@@ -149,23 +149,23 @@ fn log_end(end: &io::Result<End>) {
 ///
 /// # Errors
 /// Errors of the socket; the client is gone then.
-fn transmit<D: BlockDevice>(
+fn run_transmission<D: BlockDevice>(
     socket: &Arc<Socket>,
-    target: &Target<D>,
-    budget: &Arc<Budget>,
+    target: &ExportTarget<D>,
+    budget: &Arc<MemoryBudget>,
     negotiated: Negotiated,
     early: Vec<u8>,
     buffer: Vec<u8>,
-) -> io::Result<End> {
+) -> io::Result<ConnectionEnd> {
     let (replies, to_send) = mpsc::channel();
-    let shared = Arc::new(Shared {
-        source: NEXT_SOURCE.fetch_add(1, Ordering::Relaxed),
-        span: Span::current(),
+    let shared = Arc::new(SharedConnection {
+        source_number: NEXT_SOURCE.fetch_add(1, Ordering::Relaxed),
+        log_span: Span::current(),
         socket: Arc::clone(socket),
         in_flight: InFlight::default(),
-        buffers: ReplyBuffers::default(),
-        replies,
-        queued: AtomicUsize::new(0),
+        reply_buffers: ReplyBuffers::default(),
+        reply_sender: replies,
+        queued_reply_batches: AtomicUsize::new(0),
     });
     let writer = {
         // The writer ends when the last request of this client has been answered, so it must not hold the sending end
@@ -174,8 +174,8 @@ fn transmit<D: BlockDevice>(
         let thread = thread::Builder::new().name("replies".into()).stack_size(STACK_BYTES);
         thread.spawn(move || send_replies(&shared, &socket, &to_send))?
     };
-    let session = Session { budget, target, negotiated, shared };
-    let received = session.receive(early, buffer);
+    let session = RequestReceiver { budget, target, negotiated, shared };
+    let received = session.receive_requests(early, buffer);
     drop(session);
     let _ = writer.join();
     received
@@ -186,13 +186,13 @@ fn transmit<D: BlockDevice>(
 fn negotiate(
     socket: &Socket,
     exports: Vec<&Export>,
-    security: &Security,
+    security: &TlsMode,
     buffer: &mut [u8],
 ) -> io::Result<Option<(Negotiated, Vec<u8>)>> {
-    let deadline = Instant::now() + NEGOTIATION_LIMIT;
+    let deadline = Instant::now() + NEGOTIATION_TIMEOUT;
     let (mut input, mut reply) = (Vec::new(), Vec::new());
-    let mut negotiation = Negotiation::new(exports, &mut reply).with_tls(security.policy());
-    socket.set_write_timeout(Some(NEGOTIATION_LIMIT))?;
+    let mut negotiation = Negotiation::new(exports, &mut reply).with_tls(security.negotiation_policy());
+    socket.set_write_timeout(Some(NEGOTIATION_TIMEOUT))?;
     loop {
         { socket }.write_all(&reply)?;
         reply.clear();
@@ -235,12 +235,12 @@ fn negotiate(
 /// Replies of one connection that are sent together, and the bytes in flight that are released when they are sent.
 #[derive(Default)]
 struct ReplyBatch {
-    batch: Vec<Reply>,
+    batch_replies: Vec<Reply>,
     footprint_bytes: usize,
     /// Number of bytes at the beginning of the batch of replies that were sent already.
     sent_bytes: usize,
     /// Claims of the batch on the shared memory budget, held until the last of its replies is sent.
-    claims: Arc<Vec<Claim>>,
+    claims: Arc<Vec<MemoryClaim>>,
 }
 
 /// Buffers of sent replies, kept for later replies of the connection.
@@ -249,19 +249,19 @@ struct ReplyBuffers(Mutex<Vec<Vec<u8>>>);
 
 impl ReplyBuffers {
     /// Most bytes of reply buffers that a connection keeps.
-    const MAX_BYTES: usize = 4 << 20;
+    const KEPT_MAX_BYTES: usize = 4 << 20;
 
-    fn take(&self) -> Vec<u8> {
+    fn take_buffer(&self) -> Vec<u8> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
     }
 
-    /// Keeps the buffers of large replies for later replies, up to [`Self::MAX_BYTES`].
-    fn give_back(&self, replies: Vec<Reply>) {
-        const LEAST_BYTES: usize = 4096;
+    /// Keeps the buffers of large replies for later replies, up to [`Self::KEPT_MAX_BYTES`].
+    fn keep_buffers(&self, replies: Vec<Reply>) {
+        const KEPT_BUFFER_LEAST_BYTES: usize = 4096;
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut bytes: usize = kept.iter().map(Vec::len).sum();
         for buffer in replies.into_iter().map(Reply::into_buffer) {
-            if buffer.len() >= LEAST_BYTES && bytes + buffer.len() <= Self::MAX_BYTES {
+            if buffer.len() >= KEPT_BUFFER_LEAST_BYTES && bytes + buffer.len() <= Self::KEPT_MAX_BYTES {
                 bytes += buffer.len();
                 kept.push(buffer);
             }
@@ -270,39 +270,39 @@ impl ReplyBuffers {
 }
 
 /// State of one connection that its requests, its receiving thread and its writer thread share.
-struct Shared {
-    source: u64,
+struct SharedConnection {
+    source_number: u64,
     /// Span of the connection, for log events.
-    span: Span,
+    log_span: Span,
     socket: Arc<Socket>,
     in_flight: InFlight,
-    buffers: ReplyBuffers,
-    replies: Sender<ReplyBatch>,
+    reply_buffers: ReplyBuffers,
+    reply_sender: Sender<ReplyBatch>,
     /// Number of reply batches that were handed to the writer thread and are not sent yet.
-    queued: AtomicUsize,
+    queued_reply_batches: AtomicUsize,
 }
 
-impl Shared {
+impl SharedConnection {
     /// Sends replies, or hands them to the writer thread. If the replies are small and the socket accepts them at once,
     /// the writer thread need not be woken. Only the thread that uses the device calls this, so no other thread sends
     /// while the writer's queue is empty.
-    fn send(&self, mut sent: ReplyBatch) {
-        let bytes: usize = sent.batch.iter().map(|reply| reply.bytes().len()).sum();
-        if bytes <= SENT_AT_ONCE_MAX_BYTES && self.queued.load(Ordering::Acquire) == 0 {
+    fn send_batch(&self, mut sent: ReplyBatch) {
+        let bytes: usize = sent.batch_replies.iter().map(|reply| reply.bytes().len()).sum();
+        if bytes <= DIRECTLY_SENT_MAX_BYTES && self.queued_reply_batches.load(Ordering::Acquire) == 0 {
             // An error of the socket is also met by the writer, which handles it.
-            sent.sent_bytes = self.socket.try_write_replies(&sent.batch).unwrap_or(0);
+            sent.sent_bytes = self.socket.try_write_replies(&sent.batch_replies).unwrap_or(0);
             if sent.sent_bytes == bytes {
-                return self.are_sent(sent);
+                return self.note_sent(sent);
             }
         }
-        self.queued.fetch_add(1, Ordering::AcqRel);
+        self.queued_reply_batches.fetch_add(1, Ordering::AcqRel);
         // If the writer has ended, the client is gone.
-        let _ = self.replies.send(sent);
+        let _ = self.reply_sender.send(sent);
     }
 
-    fn are_sent(&self, sent: ReplyBatch) {
-        self.buffers.give_back(sent.batch);
-        self.in_flight.release(sent.footprint_bytes);
+    fn note_sent(&self, sent: ReplyBatch) {
+        self.reply_buffers.keep_buffers(sent.batch_replies);
+        self.in_flight.remove_in_flight(sent.footprint_bytes);
     }
 }
 
@@ -312,18 +312,18 @@ struct PendingRequest {
     is_read: bool,
     footprint_bytes: usize,
     /// Outcome of the last step; `None` while the request has steps left.
-    step: Option<Step>,
+    last_step: Option<StepOutcome>,
 }
 
 /// Requests of one connection that arrived together, as one piece of work for the engine. If the batch is dropped
 /// before all its requests are answered, because the engine has failed, the connection is closed.
 struct RequestBatch {
-    shared: Arc<Shared>,
-    claims: Arc<Vec<Claim>>,
+    shared: Arc<SharedConnection>,
+    claims: Arc<Vec<MemoryClaim>>,
     requests: VecDeque<PendingRequest>,
     /// Size of the receive buffer, bytes, if payloads of these requests are parts of it; 0 if each payload has a buffer
     /// of its own.
-    shared_bytes: usize,
+    shared_buffer_bytes: usize,
 }
 
 impl Drop for RequestBatch {
@@ -336,19 +336,19 @@ impl Drop for RequestBatch {
 
 impl<D: BlockDevice> Work<D> for RequestBatch {
     fn source(&self) -> Option<u64> {
-        Some(self.shared.source)
+        Some(self.shared.source_number)
     }
 
     fn is_short(&self) -> bool {
-        self.requests.iter().all(|request| request.footprint_bytes <= SHORT_MAX_BYTES)
+        self.requests.iter().all(|request| request.footprint_bytes <= SHORT_REQUEST_MAX_BYTES)
     }
 
-    /// Executes requests of the batch in order, up to [`TURN_BYTES`] of data, so that requests of other connections are
+    /// Executes requests of the batch in order, up to [`STEP_MAX_BYTES`] of data, so that requests of other connections are
     /// not delayed for long.
     fn step(&mut self, device: &mut D) -> Progress {
-        let _logged_as = self.shared.span.enter();
+        let _logged_as = self.shared.log_span.enter();
         let mut progress = Progress::default();
-        let mut left_bytes = TURN_BYTES;
+        let mut left_bytes = STEP_MAX_BYTES;
         let is_gone = self.shared.in_flight.is_client_gone();
         for pending in &mut self.requests {
             if left_bytes == 0 {
@@ -358,73 +358,80 @@ impl<D: BlockDevice> Work<D> for RequestBatch {
             left_bytes = left_bytes.saturating_sub(pending.execution.step_bytes());
             // The data of a read would be received by nobody; writes that were sent are executed.
             let step = if pending.is_read && is_gone {
-                Step::Replied(Reply::default())
+                StepOutcome::Replied(Reply::default())
             } else {
-                pending.execution.step(device, || self.shared.buffers.take())
+                pending.execution.step(device, || self.shared.reply_buffers.take_buffer())
             };
-            progress.wants_flush |= matches!(step, Step::Flushes);
-            if matches!(step, Step::More) {
+            progress.wants_flush |= matches!(step, StepOutcome::Flushes);
+            if matches!(step, StepOutcome::More) {
                 progress.has_more = true;
                 break;
             }
-            pending.step = Some(step);
+            pending.last_step = Some(step);
         }
         progress
     }
 
     fn answer(&mut self, settled: &Result<(), DeviceError>) {
         let batch = Vec::with_capacity(self.requests.len());
-        let mut sent = ReplyBatch { claims: Arc::clone(&self.claims), batch, ..ReplyBatch::default() };
-        while let Some(step) = self.requests.front_mut().and_then(|pending| pending.step.take()) {
+        let mut sent =
+            ReplyBatch { claims: Arc::clone(&self.claims), batch_replies: batch, ..ReplyBatch::default() };
+        while let Some(step) = self.requests.front_mut().and_then(|pending| pending.last_step.take()) {
             let pending = self.requests.pop_front().expect("it was looked at above");
             sent.footprint_bytes += pending.footprint_bytes;
-            sent.batch.push(match step {
-                Step::Replied(reply) => reply,
-                Step::More | Step::Settles | Step::Flushes => pending.execution.settled(settled),
+            sent.batch_replies.push(match step {
+                StepOutcome::Replied(reply) => reply,
+                StepOutcome::More | StepOutcome::Settles | StepOutcome::Flushes => {
+                    pending.execution.final_reply(settled)
+                }
             });
         }
         if self.requests.is_empty() {
-            sent.footprint_bytes += std::mem::take(&mut self.shared_bytes);
+            sent.footprint_bytes += std::mem::take(&mut self.shared_buffer_bytes);
         }
-        if !sent.batch.is_empty() {
-            self.shared.send(sent);
+        if !sent.batch_replies.is_empty() {
+            self.shared.send_batch(sent);
         }
     }
 }
 
-struct Session<'a, D> {
-    budget: &'a Arc<Budget>,
-    target: &'a Target<D>,
+struct RequestReceiver<'a, D> {
+    budget: &'a Arc<MemoryBudget>,
+    target: &'a ExportTarget<D>,
     negotiated: Negotiated,
-    shared: Arc<Shared>,
+    shared: Arc<SharedConnection>,
 }
 
-impl<D: BlockDevice> Session<'_, D> {
+impl<D: BlockDevice> RequestReceiver<'_, D> {
     /// Reads requests from the socket and queues them for the engine, until the client disconnects or sends bytes that
     /// are no request.
-    fn receive(&self, early: Vec<u8>, buffer: Vec<u8>) -> io::Result<End> {
+    fn receive_requests(&self, early: Vec<u8>, buffer: Vec<u8>) -> io::Result<ConnectionEnd> {
         let mut decoder = Decoder::default();
-        let mut buffers = ReceiveBuffers { current: Arc::new(buffer), earlier: VecDeque::new() };
+        let mut buffers =
+            ReceiveBuffers { current_buffer: Arc::new(buffer), earlier_buffers: VecDeque::new() };
         // Claim on the memory budget for the payload that is arriving, and the deadline by which all of it has to
         // arrive.
         let (mut claim, mut deadline) = (None, Instant::now());
         let count = early.len();
-        if let Some(end) = self.take_all(&mut decoder, &Arc::new(early), count, &mut claim) {
+        if let Some(end) = self.decode_and_queue(&mut decoder, &Arc::new(early), count, &mut claim) {
             return Ok(end);
         }
         loop {
-            if let Some((payload, to_come)) = decoder.payload_in_arrival()
+            if let Some((payload, to_come)) = decoder.arriving_payload()
                 && claim.is_none()
-                && *to_come > CHUNK_BYTES
+                && *to_come > RECEIVE_BUFFER_BYTES
             {
                 // Read directly into the payload; its last bytes are read through the buffer, with the next request.
-                let most = ALLOWANCE_BYTES.saturating_sub(payload.len());
-                let count = self.shared.socket.read_into(payload, most.min(*to_come - CHUNK_BYTES))?;
+                let most = UNCLAIMED_MAX_BYTES.saturating_sub(payload.len());
+                let count = self
+                    .shared
+                    .socket
+                    .append_from_socket(payload, most.min(*to_come - RECEIVE_BUFFER_BYTES))?;
                 *to_come -= count;
                 if count == 0 && most > 0 {
-                    return Ok(End::Vanished);
+                    return Ok(ConnectionEnd::Vanished);
                 }
-                if payload.len() >= ALLOWANCE_BYTES {
+                if payload.len() >= UNCLAIMED_MAX_BYTES {
                     claim = Some(self.budget.claim(payload.len() + *to_come));
                     deadline = Instant::now() + ANSWER_TIMEOUT;
                 }
@@ -436,13 +443,14 @@ impl<D: BlockDevice> Session<'_, D> {
                 }
                 self.shared.socket.set_read_timeout(Some(left))?;
             }
-            let into = &mut buffers.unshared()[..decoder.read_bytes(CHUNK_BYTES)];
+            let into = &mut buffers.unshared_buffer()[..decoder.next_read_bytes(RECEIVE_BUFFER_BYTES)];
             let count = { &*self.shared.socket }.read(into)?;
             let held_claim = claim.is_some();
             if count == 0 {
-                return Ok(End::Vanished);
+                return Ok(ConnectionEnd::Vanished);
             }
-            if let Some(end) = self.take_all(&mut decoder, &buffers.current, count, &mut claim) {
+            if let Some(end) = self.decode_and_queue(&mut decoder, &buffers.current_buffer, count, &mut claim)
+            {
                 return Ok(end);
             }
             if held_claim && claim.is_none() {
@@ -454,36 +462,36 @@ impl<D: BlockDevice> Session<'_, D> {
     /// Decodes the first `count` bytes of `buffer` and queues the complete requests for the engine. `claim` is memory
     /// claimed from the budget for a payload; it is passed on with that payload. Returns how the connection ended, or
     /// `None` if it continues.
-    fn take_all(
+    fn decode_and_queue(
         &self,
         decoder: &mut Decoder,
         buffer: &Arc<Vec<u8>>,
         count: usize,
-        claim: &mut Option<Claim>,
-    ) -> Option<End> {
+        claim: &mut Option<MemoryClaim>,
+    ) -> Option<ConnectionEnd> {
         let mut requests = VecDeque::new();
         let mut footprint_bytes = 0;
         let mut end = None;
         let mut at = 0;
         while end.is_none() && at < count {
-            let (taken, found) = if count < SHARED_LEAST_BYTES {
-                decoder.take(&buffer[at..count])
+            let (taken, found) = if count < SHARED_PAYLOADS_LEAST_BYTES {
+                decoder.decode_next(&buffer[at..count])
             } else {
-                decoder.take_part(buffer, at..count)
+                decoder.decode_next_shared(buffer, at..count)
             };
             at += taken;
             match found {
                 Decoded::Incomplete => {}
                 Decoded::Request(request) => {
-                    if let Some(moment) = self.target.rate.book(request.moved_bytes()) {
+                    if let Some(moment) = self.target.rate_limit.book(request.transferred_bytes()) {
                         // Requests that may be executed already are queued before the wait for the rate limit.
-                        end = self.submit(&mut requests, footprint_bytes, claim);
+                        end = self.queue_requests(&mut requests, footprint_bytes, claim);
                         footprint_bytes = 0;
-                        self.target.rate.wait_until(moment);
+                        self.target.rate_limit.wait_until(moment);
                     }
                     let bytes = request.footprint_bytes();
                     if footprint_bytes + bytes > BATCH_MAX_BYTES {
-                        end = end.or(self.submit(&mut requests, footprint_bytes, claim));
+                        end = end.or(self.queue_requests(&mut requests, footprint_bytes, claim));
                         footprint_bytes = 0;
                     }
                     footprint_bytes += bytes;
@@ -491,41 +499,48 @@ impl<D: BlockDevice> Session<'_, D> {
                         is_read: request.is_read(),
                         execution: Execution::of(request, &self.target.export, self.negotiated),
                         footprint_bytes: bytes,
-                        step: None,
+                        last_step: None,
                     });
                 }
-                Decoded::Disconnect => end = Some(End::Disconnected),
-                Decoded::Garbage => end = Some(End::Garbage),
+                Decoded::Disconnect => end = Some(ConnectionEnd::Disconnected),
+                Decoded::Garbage => end = Some(ConnectionEnd::Garbage),
             }
         }
-        self.submit(&mut requests, footprint_bytes, claim).or(end)
+        self.queue_requests(&mut requests, footprint_bytes, claim).or(end)
     }
 
     /// Queues requests for the engine, once the limit of bytes in flight allows it. Returns how the connection ended,
     /// if the engine has stopped or the client is gone.
-    fn submit(
+    fn queue_requests(
         &self,
         requests: &mut VecDeque<PendingRequest>,
         footprint_bytes: usize,
-        claim: &mut Option<Claim>,
-    ) -> Option<End> {
+        claim: &mut Option<MemoryClaim>,
+    ) -> Option<ConnectionEnd> {
         if requests.is_empty() {
             return None;
         }
         let is_shared = requests.iter().any(|pending| pending.execution.shares_buffer());
-        let shared_bytes = if is_shared { CHUNK_BYTES } else { 0 };
+        let shared_bytes = if is_shared { RECEIVE_BUFFER_BYTES } else { 0 };
         let footprint_bytes = footprint_bytes + shared_bytes;
         // A connection that holds a claim makes no other one: two that wait for each other would wait forever.
         let mut claims: Vec<_> = claim.take().into_iter().collect();
-        if claims.is_empty() && self.shared.in_flight.bytes() + footprint_bytes > ALLOWANCE_BYTES {
+        if claims.is_empty()
+            && self.shared.in_flight.in_flight_bytes() + footprint_bytes > UNCLAIMED_MAX_BYTES
+        {
             claims.push(self.budget.claim(footprint_bytes));
         }
-        self.shared.in_flight.acquire(footprint_bytes);
+        self.shared.in_flight.add_in_flight(footprint_bytes);
         let (shared, claims) = (Arc::clone(&self.shared), Arc::new(claims));
-        let batch = RequestBatch { shared, claims, requests: std::mem::take(requests), shared_bytes };
+        let batch = RequestBatch {
+            shared,
+            claims,
+            requests: std::mem::take(requests),
+            shared_buffer_bytes: shared_bytes,
+        };
         match self.target.engine.submit(batch) {
-            Err(_) => Some(End::EngineStopped),
-            Ok(()) => self.shared.in_flight.is_client_gone().then_some(End::Vanished),
+            Err(_) => Some(ConnectionEnd::EngineStopped),
+            Ok(()) => self.shared.in_flight.is_client_gone().then_some(ConnectionEnd::Vanished),
         }
     }
 }
@@ -533,82 +548,83 @@ impl<D: BlockDevice> Session<'_, D> {
 /// Receive buffers of one connection. Requests that are not executed yet may still refer to a buffer, so the connection
 /// receives into another one meanwhile.
 struct ReceiveBuffers {
-    current: Arc<Vec<u8>>,
+    current_buffer: Arc<Vec<u8>>,
     /// Buffers that were used before and to which requests may still refer, oldest first.
-    earlier: VecDeque<Arc<Vec<u8>>>,
+    earlier_buffers: VecDeque<Arc<Vec<u8>>>,
 }
 
 impl ReceiveBuffers {
     /// Number of earlier buffers that are kept for reuse: clearing a new buffer takes as long as receiving into it.
-    const KEPT_MAX: usize = 3;
+    const KEPT_BUFFERS_MAX: usize = 3;
 
     /// Replaces the current buffer by another one if requests still refer to it, and returns a buffer to which none
     /// refers.
-    fn unshared(&mut self) -> &mut Vec<u8> {
-        if Arc::get_mut(&mut self.current).is_none() {
-            let is_free = self.earlier.front_mut().is_some_and(|oldest| Arc::get_mut(oldest).is_some());
-            let reused = if is_free { self.earlier.pop_front() } else { None };
-            let next = reused.unwrap_or_else(|| Arc::new(vec![0; CHUNK_BYTES]));
-            self.earlier.push_back(std::mem::replace(&mut self.current, next));
-            if self.earlier.len() > Self::KEPT_MAX {
-                self.earlier.pop_front();
+    fn unshared_buffer(&mut self) -> &mut Vec<u8> {
+        if Arc::get_mut(&mut self.current_buffer).is_none() {
+            let is_free =
+                self.earlier_buffers.front_mut().is_some_and(|oldest| Arc::get_mut(oldest).is_some());
+            let reused = if is_free { self.earlier_buffers.pop_front() } else { None };
+            let next = reused.unwrap_or_else(|| Arc::new(vec![0; RECEIVE_BUFFER_BYTES]));
+            self.earlier_buffers.push_back(std::mem::replace(&mut self.current_buffer, next));
+            if self.earlier_buffers.len() > Self::KEPT_BUFFERS_MAX {
+                self.earlier_buffers.pop_front();
             }
         }
-        Arc::get_mut(&mut self.current).expect("nothing else has it")
+        Arc::get_mut(&mut self.current_buffer).expect("nothing else has it")
     }
 }
 
 /// Runs the writer thread of a connection: sends batches of replies in order. Once the client is gone, replies are
 /// dropped.
-fn send_replies(shared: &Weak<Shared>, socket: &Socket, replies: &Receiver<ReplyBatch>) {
+fn send_replies(shared: &Weak<SharedConnection>, socket: &Socket, replies: &Receiver<ReplyBatch>) {
     let mut is_gone = false;
     while let Ok(sent) = replies.recv() {
         let patience = (!sent.claims.is_empty()).then_some(ANSWER_TIMEOUT);
         is_gone = is_gone
             || socket.set_write_timeout(patience).is_err()
-            || socket.write_replies(&sent.batch, sent.sent_bytes).is_err();
+            || socket.write_replies(&sent.batch_replies, sent.sent_bytes).is_err();
         if is_gone {
             // A client that accepts no replies may send no more requests.
             socket.shutdown(Shutdown::Both);
         }
         let Some(shared) = shared.upgrade() else { continue };
         if is_gone {
-            shared.in_flight.client_is_gone.store(true, Ordering::Relaxed);
+            shared.in_flight.has_client_gone.store(true, Ordering::Relaxed);
         }
-        shared.queued.fetch_sub(1, Ordering::AcqRel);
-        shared.are_sent(sent);
+        shared.queued_reply_batches.fetch_sub(1, Ordering::AcqRel);
+        shared.note_sent(sent);
     }
 }
 
 /// Bytes of requests and replies in flight of one connection, and the limit on them.
 #[derive(Debug, Default)]
 struct InFlight {
-    bytes: Mutex<usize>,
+    in_flight_bytes: Mutex<usize>,
     released: Condvar,
     /// Whether a reply could not be sent. If so, further replies of this connection are not needed.
-    client_is_gone: AtomicBool,
+    has_client_gone: AtomicBool,
 }
 
 impl InFlight {
     /// Waits until `bytes` more fit below [`IN_FLIGHT_MAX_BYTES`], and counts them as in flight. If nothing else is in
     /// flight, any number is accepted.
-    fn acquire(&self, bytes: usize) {
-        let in_use = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+    fn add_in_flight(&self, bytes: usize) {
+        let in_use = self.in_flight_bytes.lock().unwrap_or_else(PoisonError::into_inner);
         let is_too_much = |in_use: &mut usize| *in_use > 0 && *in_use + bytes > IN_FLIGHT_MAX_BYTES;
         let waited = self.released.wait_while(in_use, is_too_much);
         *waited.unwrap_or_else(PoisonError::into_inner) += bytes;
     }
 
-    fn bytes(&self) -> usize {
-        *self.bytes.lock().unwrap_or_else(PoisonError::into_inner)
+    fn in_flight_bytes(&self) -> usize {
+        *self.in_flight_bytes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn is_client_gone(&self) -> bool {
-        self.client_is_gone.load(Ordering::Relaxed)
+        self.has_client_gone.load(Ordering::Relaxed)
     }
 
-    fn release(&self, bytes: usize) {
-        *self.bytes.lock().unwrap_or_else(PoisonError::into_inner) -= bytes;
+    fn remove_in_flight(&self, bytes: usize) {
+        *self.in_flight_bytes.lock().unwrap_or_else(PoisonError::into_inner) -= bytes;
         self.released.notify_one();
     }
 }

@@ -20,7 +20,7 @@ use wearwell::page_state::PageState;
 use wearwell::{Device, ScrubProgress};
 use wearwell_trace::Op;
 
-use crate::record::{Recorded, Recorder};
+use crate::record::{OperationDetails, Recorder};
 
 /// Why a device refuses or fails a request.
 #[derive(Debug, thiserror::Error)]
@@ -53,7 +53,7 @@ pub enum DeviceError {
 
 /// A refusal of the operating system: a read, write or sync of the files that store a device failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Refused {
+pub struct OsRefusal {
     /// Error message: which operation failed on which file, why, and what the server does now.
     pub sentence: String,
     /// Whether the only reason is that the disk is full, or that a quota or size limit is reached.
@@ -62,8 +62,8 @@ pub struct Refused {
     pub is_final: bool,
 }
 
-impl From<Refused> for DeviceError {
-    fn from(refused: Refused) -> Self {
+impl From<OsRefusal> for DeviceError {
+    fn from(refused: OsRefusal) -> Self {
         if refused.is_full { Self::Full(refused.sentence) } else { Self::Failed(refused.sentence) }
     }
 }
@@ -76,13 +76,13 @@ pub trait Medium: Nand + Send + 'static {
     ///
     /// # Errors
     /// The reason for which the operating system refused a write. No operation is lost; the call may be repeated.
-    fn write_deferred(&mut self) -> Result<(), Refused> {
+    fn write_deferred(&mut self) -> Result<(), OsRefusal> {
         Ok(())
     }
 
     /// Sets whether the space of blocks that are erased from now on is returned to the file system (by punching holes)
     /// until they are programmed again.
-    fn give_back_erased(&mut self, _: bool) {}
+    fn set_punch_erased_blocks(&mut self, _: bool) {}
 
     /// Copies the medium in its present state to a new directory, as an image that was closed cleanly.
     ///
@@ -94,7 +94,7 @@ pub trait Medium: Nand + Send + 'static {
 
     /// Returns the last refusal of a write by the operating system; `None` if a write succeeded since, or none was
     /// refused. Reads return correct data in either case.
-    fn refused(&self) -> Option<&Refused> {
+    fn last_refusal(&self) -> Option<&OsRefusal> {
         None
     }
 }
@@ -220,7 +220,7 @@ pub struct Identity {
 }
 
 /// Returns the sentence which reports that a logical page is lost because flash page `ppn` cannot be read.
-pub(crate) fn sentence_of_loss(lpn: Lpn, ppn: Ppn, page_bytes: u64) -> String {
+pub(crate) fn lost_page_sentence(lpn: Lpn, ppn: Ppn, page_bytes: u64) -> String {
     let first = u64::from(lpn.0) * page_bytes;
     format!(
         "logical page {lpn} ({page_bytes} bytes from byte {first}) is lost: flash page {ppn} cannot be read"
@@ -232,21 +232,21 @@ pub(crate) fn sentence_of_loss(lpn: Lpn, ppn: Ppn, page_bytes: u64) -> String {
 pub struct FlashDevice<N> {
     device: Device<N>,
     identity: Identity,
-    page: Box<[u8]>,
-    commands: HostCommands,
+    page_buffer: Box<[u8]>,
+    host_commands: HostCommands,
     recorder: Option<Recorder>,
     /// Whether the device refuses all requests that would change it.
     is_read_only: bool,
     /// Logical pages of a rescued image whose newest version cannot be proven; reads of these pages are refused.
-    unproven: BTreeSet<Lpn>,
+    unproven_lpns: BTreeSet<Lpn>,
     /// The refusal of the operating system that was logged last; `None` if there was none, or its end was logged.
-    refused: Option<Refused>,
-    damage: LoggedDamage,
+    logged_refusal: Option<OsRefusal>,
+    logged_damage: LoggedDamage,
     idle_scrub: IdleScrub,
 }
 
 /// Most lost logical pages that are logged at once; `scrub` of the control socket lists more.
-const LOSS_LINES_MAX: usize = 100;
+const LOGGED_LOSSES_MAX: usize = 100;
 
 /// Damage of a device that was logged already, so that it is not logged again.
 #[derive(Debug, Default)]
@@ -254,20 +254,20 @@ struct LoggedDamage {
     /// Value of [`Stats::media_errors`](wearwell::stats::Stats::media_errors) when damage was logged last.
     media_errors: u64,
     /// Logical pages that were known to be lost when damage was logged last.
-    lost: BTreeSet<Lpn>,
+    lost_lpns: BTreeSet<Lpn>,
 }
 
 /// Progress of the scrub that reads pages of flash in idle time.
 #[derive(Debug)]
 struct IdleScrub {
-    next: Ppn,
+    next_page: Ppn,
     /// Counts of client commands at the last step: if they changed, the device is not idle.
-    commands: HostCommands,
+    commands_at_last_step: HostCommands,
 }
 
 /// Most bytes of zeros that are written to the engine in one write.
-const ZEROS_BYTES: usize = 1 << 18;
-static ZEROS: [u8; ZEROS_BYTES] = [0; ZEROS_BYTES];
+const ZERO_WRITE_MAX_BYTES: usize = 1 << 18;
+static ZERO_BYTES: [u8; ZERO_WRITE_MAX_BYTES] = [0; ZERO_WRITE_MAX_BYTES];
 
 impl<N: Medium> FlashDevice<N> {
     /// Makes a block device of `device`, whose medium must keep the bytes of pages.
@@ -280,14 +280,14 @@ impl<N: Medium> FlashDevice<N> {
         }
         let page_bytes = device.ftl().store().geometry().page_bytes as usize;
         Ok(Self {
-            page: vec![0; page_bytes].into(),
-            commands: HostCommands::default(),
+            page_buffer: vec![0; page_bytes].into(),
+            host_commands: HostCommands::default(),
             recorder: None,
             is_read_only: false,
-            unproven: BTreeSet::new(),
-            refused: None,
-            damage: LoggedDamage::default(),
-            idle_scrub: IdleScrub { next: Ppn(0), commands: HostCommands::default() },
+            unproven_lpns: BTreeSet::new(),
+            logged_refusal: None,
+            logged_damage: LoggedDamage::default(),
+            idle_scrub: IdleScrub { next_page: Ppn(0), commands_at_last_step: HostCommands::default() },
             device,
             identity,
         })
@@ -295,7 +295,7 @@ impl<N: Medium> FlashDevice<N> {
 
     /// Makes the device read-only: it refuses all requests that would change it. A flush succeeds and does nothing.
     #[must_use]
-    pub fn for_reading(self) -> Self {
+    pub fn into_read_only(self) -> Self {
         Self { is_read_only: true, ..self }
     }
 
@@ -303,12 +303,12 @@ impl<N: Medium> FlashDevice<N> {
     /// ([`OpenReport::unproven`](crate::image::OpenReport::unproven)).
     #[must_use]
     pub fn refuse_unproven(self, unproven: BTreeSet<Lpn>) -> Self {
-        Self { unproven, ..self }
+        Self { unproven_lpns: unproven, ..self }
     }
 
     /// Returns the number of logical pages whose reads are refused because their newest version cannot be proven.
     pub fn unproven_logical_pages(&self) -> usize {
-        self.unproven.len()
+        self.unproven_lpns.len()
     }
 
     /// Refuses to read a range that contains an unproven logical page (of a rescued image, with unknown newest
@@ -316,11 +316,11 @@ impl<N: Medium> FlashDevice<N> {
     ///
     /// # Errors
     /// [`DeviceError::Failed`] with the first page of the range whose newest version cannot be proven.
-    fn require_proven(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
+    fn refuse_unproven_range(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
         let page_bytes = self.page_bytes();
         let first = Lpn((offset / page_bytes) as u32);
         let end = Lpn((offset + len).div_ceil(page_bytes) as u32);
-        match self.unproven.range(first..end).next() {
+        match self.unproven_lpns.range(first..end).next() {
             Some(lpn) => Err(DeviceError::Failed(format!(
                 "logical page {lpn} ({page_bytes} bytes from byte {}) cannot be proven: the image is damaged, and what was \
                  written there last is not known",
@@ -332,10 +332,10 @@ impl<N: Medium> FlashDevice<N> {
 
     /// Logs the logical pages that are known to be lost. Later losses are logged when a page is found unreadable.
     pub fn log_known_damage(&mut self) {
-        self.damage = LoggedDamage::default();
+        self.logged_damage = LoggedDamage::default();
         // Pages found unreadable while the device was opened are reported by their logical pages.
         let _ = self.device.ftl_mut().store_mut().take_found_unreadable();
-        self.report_damage();
+        self.log_new_damage();
     }
 
     /// Returns the logical pages that are known to be lost, each with the flash page that cannot be read. Takes
@@ -351,7 +351,7 @@ impl<N: Medium> FlashDevice<N> {
     /// [`DeviceError::Failed`] if the medium stopped. A page that cannot be read is no error.
     pub fn scrub(&mut self, first: Ppn, most_pages: u32) -> Result<ScrubProgress, DeviceError> {
         let mut scrubbed = ScrubProgress { next_page: None, read_pages: 0 };
-        self.ask(|device| {
+        self.run_engine_operation(|device| {
             scrubbed = device.ftl_mut().scrub(first, most_pages)?;
             Ok(())
         })?;
@@ -364,37 +364,38 @@ impl<N: Medium> FlashDevice<N> {
     /// # Errors
     /// As [`FlashDevice::scrub`].
     pub fn scrub_if_idle(&mut self, most_pages: u32) -> Result<(), DeviceError> {
-        let commands = std::mem::replace(&mut self.idle_scrub.commands, self.commands);
-        if commands == self.commands {
-            let next = self.scrub(self.idle_scrub.next, most_pages)?.next_page;
-            self.idle_scrub.next = next.unwrap_or(Ppn(0));
+        let commands = std::mem::replace(&mut self.idle_scrub.commands_at_last_step, self.host_commands);
+        if commands == self.host_commands {
+            let next = self.scrub(self.idle_scrub.next_page, most_pages)?.next_page;
+            self.idle_scrub.next_page = next.unwrap_or(Ppn(0));
         }
         Ok(())
     }
 
     /// Logs every logical page that was lost since the last call. Called after a flash page could not be read.
     #[cold]
-    fn report_damage(&mut self) {
+    fn log_new_damage(&mut self) {
         let ftl = self.device.ftl_mut();
-        self.damage.media_errors = ftl.stats().media_errors;
+        self.logged_damage.media_errors = ftl.stats().media_errors;
         let found = ftl.store_mut().take_found_unreadable();
         let lost = ftl.lost_logical_pages();
         let page_bytes = self.page_bytes();
-        let new: Vec<_> = lost.iter().filter(|(lpn, _)| !self.damage.lost.contains(lpn)).collect();
-        for &&(lpn, ppn) in new.iter().take(LOSS_LINES_MAX) {
+        let new: Vec<_> =
+            lost.iter().filter(|(lpn, _)| !self.logged_damage.lost_lpns.contains(lpn)).collect();
+        for &&(lpn, ppn) in new.iter().take(LOGGED_LOSSES_MAX) {
             // GC may have moved the lost page already.
             let ppn = if let [only] = found[..] { only } else { ppn };
-            error!("media error: {}", sentence_of_loss(lpn, ppn, page_bytes));
+            error!("media error: {}", lost_page_sentence(lpn, ppn, page_bytes));
         }
-        if new.len() > LOSS_LINES_MAX {
-            error!("media error: {} more logical pages are lost", new.len() - LOSS_LINES_MAX);
+        if new.len() > LOGGED_LOSSES_MAX {
+            error!("media error: {} more logical pages are lost", new.len() - LOGGED_LOSSES_MAX);
         }
         if new.is_empty() {
             for ppn in found {
                 error!("media error: flash page {ppn} cannot be read; no logical page is lost with it");
             }
         }
-        self.damage.lost = lost.into_iter().map(|(lpn, _)| lpn).collect();
+        self.logged_damage.lost_lpns = lost.into_iter().map(|(lpn, _)| lpn).collect();
     }
 
     /// Begins to record all operations of the device in a new trace file; see [`Recorder`].
@@ -403,10 +404,10 @@ impl<N: Medium> FlashDevice<N> {
     /// [`DeviceError::Invalid`] if the device has other pages than traces have (4 KiB); [`DeviceError::Failed`] if the
     /// file cannot be written.
     pub fn record_to(&mut self, path: &Path, provenance: &str) -> Result<(), DeviceError> {
-        if self.page.len() as u64 != wearwell_trace::PAGE_BYTES {
+        if self.page_buffer.len() as u64 != wearwell_trace::PAGE_BYTES {
             return Err(DeviceError::Invalid(format!(
                 "a recording holds pages of 4096 bytes and the device has pages of {}: set device.page_bytes=4096",
-                self.page.len()
+                self.page_buffer.len()
             )));
         }
         self.recorder = Some(Recorder::create(path, provenance)?);
@@ -447,7 +448,7 @@ impl<N: Medium> FlashDevice<N> {
 
     /// Returns the message of the last write that the operating system refused; `None` if writes succeed again.
     pub fn failure(&self) -> Option<&str> {
-        self.medium().refused().map(|refused| refused.sentence.as_str())
+        self.medium().last_refusal().map(|refused| refused.sentence.as_str())
     }
 
     /// Returns the design, the rated endurance, and the numbers of starts and ends of the device.
@@ -457,7 +458,7 @@ impl<N: Medium> FlashDevice<N> {
 
     /// Returns the counts of client commands since the server started.
     pub fn commands(&self) -> HostCommands {
-        self.commands
+        self.host_commands
     }
 
     /// Maps `len` bytes at `target` to the content of those at `source`; see [`Device::remap`].
@@ -468,40 +469,45 @@ impl<N: Medium> FlashDevice<N> {
         if len > wearwell_trace::REQUEST_MAX_BYTES {
             return Err(DeviceError::Invalid(format!("remap of {len} bytes: at most 1 GiB at once")));
         }
-        self.commands.remaps += 1;
-        self.note(Op::Remap(mode), target, len, Recorded { source, bytes: &[] });
-        self.change(|device| device.remap(target, source, len, mode))
+        self.host_commands.remaps += 1;
+        self.record_operation(
+            Op::Remap(mode),
+            target,
+            len,
+            OperationDetails { source_offset_bytes: source, written_bytes: &[] },
+        );
+        self.run_changing_operation(|device| device.remap(target, source, len, mode))
     }
 
     /// Runs an operation of the engine that changes the device. If the operating system refused a write before,
     /// deferred operations are written again first.
-    fn change(
+    fn run_changing_operation(
         &mut self,
         operation: impl FnOnce(&mut Device<N>) -> wearwell::Result<()>,
     ) -> Result<(), DeviceError> {
         if self.is_read_only {
             return Err(DeviceError::ReadOnly);
         }
-        if self.medium().refused().is_some() {
+        if self.medium().last_refusal().is_some() {
             self.write_deferred()?;
         }
-        let outcome = self.ask(operation);
-        self.tell_refusal()?;
+        let outcome = self.run_engine_operation(operation);
+        self.log_refusal_change()?;
         outcome
     }
 
     /// Runs an operation of the engine, and logs pages that became unreadable or lost during it.
-    fn ask(
+    fn run_engine_operation(
         &mut self,
         operation: impl FnOnce(&mut Device<N>) -> wearwell::Result<()>,
     ) -> Result<(), DeviceError> {
         let outcome = operation(&mut self.device);
-        if self.device.ftl().stats().media_errors != self.damage.media_errors {
-            self.report_damage();
+        if self.device.ftl().stats().media_errors != self.logged_damage.media_errors {
+            self.log_new_damage();
         }
         match outcome {
             Err(error) if error.is_power_loss() => {
-                self.tell_refusal()?;
+                self.log_refusal_change()?;
                 Err(error.into())
             }
             outcome => Ok(outcome?),
@@ -510,15 +516,15 @@ impl<N: Medium> FlashDevice<N> {
 
     /// Logs a new refusal of the operating system, or the end of one, once each. Returns the present refusal as an
     /// error.
-    fn tell_refusal(&mut self) -> Result<(), DeviceError> {
-        let refused = self.medium().refused().cloned();
-        if refused != self.refused {
+    fn log_refusal_change(&mut self) -> Result<(), DeviceError> {
+        let refused = self.medium().last_refusal().cloned();
+        if refused != self.logged_refusal {
             if let Some(refused) = &refused {
                 error!("{}", refused.sentence);
             } else {
                 info!("the host takes writes again; nothing was lost");
             }
-            self.refused.clone_from(&refused);
+            self.logged_refusal.clone_from(&refused);
         }
         refused.map_or(Ok(()), |refused| Err(refused.into()))
     }
@@ -528,20 +534,20 @@ impl<N: Medium> FlashDevice<N> {
     }
 
     fn page_bytes(&self) -> u64 {
-        self.page.len() as u64
+        self.page_buffer.len() as u64
     }
 
     /// Adds an operation of the engine to the recording, if one runs. If the recording cannot be written, it ends, and
     /// the device continues.
-    fn note(&mut self, op: Op, offset: u64, len: u64, more: Recorded<'_>) {
+    fn record_operation(&mut self, op: Op, offset: u64, len: u64, more: OperationDetails<'_>) {
         if let Some(recorder) = &mut self.recorder {
             recorder.record(op, offset, len, more);
         }
     }
 
     fn read_pages(&mut self, offset: u64, into: &mut [u8]) -> Result<(), DeviceError> {
-        self.note(Op::Read, offset, into.len() as u64, Recorded::default());
-        self.ask(|device| device.read(offset, into.len() as u64, into))
+        self.record_operation(Op::Read, offset, into.len() as u64, OperationDetails::default());
+        self.run_engine_operation(|device| device.read(offset, into.len() as u64, into))
     }
 
     /// Reads a part of one logical page, through a buffer for the whole page.
@@ -551,77 +557,82 @@ impl<N: Medium> FlashDevice<N> {
         }
         let start = offset / self.page_bytes() * self.page_bytes();
         let from = (offset - start) as usize;
-        let mut page = std::mem::take(&mut self.page);
+        let mut page = std::mem::take(&mut self.page_buffer);
         let read = self.read_pages(start, &mut page);
         into.copy_from_slice(&page[from..from + into.len()]);
-        self.page = page;
+        self.page_buffer = page;
         read
     }
 
     fn write_pages(&mut self, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
-        self.note(Op::Write, offset, bytes.len() as u64, Recorded { source: 0, bytes });
-        self.change(|device| device.write(offset, bytes.len() as u64, HostData::Bytes(bytes)))
+        self.record_operation(
+            Op::Write,
+            offset,
+            bytes.len() as u64,
+            OperationDetails { source_offset_bytes: 0, written_bytes: bytes },
+        );
+        self.run_changing_operation(|device| device.write(offset, bytes.len() as u64, HostData::Bytes(bytes)))
     }
 
     fn trim_pages(&mut self, offset: u64, len: u64) -> Result<(), DeviceError> {
-        self.note(Op::Trim, offset, len, Recorded::default());
-        self.change(|device| device.trim(offset, len))?;
+        self.record_operation(Op::Trim, offset, len, OperationDetails::default());
+        self.run_changing_operation(|device| device.trim(offset, len))?;
         // The replay of a recording would not do these erases.
-        if self.recorder.is_none() { self.give_back_dead_blocks() } else { Ok(()) }
+        if self.recorder.is_none() { self.punch_dead_blocks() } else { Ok(()) }
     }
 
-    /// Erases some of the blocks that hold no valid page (at most `SLICE_BLOCKS`), and returns their space to the file
+    /// Erases some of the blocks that hold no valid page (at most `BLOCKS_PER_SLICE`), and returns their space to the file
     /// system.
-    fn give_back_dead_blocks(&mut self) -> Result<(), DeviceError> {
-        const SLICE_BLOCKS: u32 = 128;
-        self.change(|device| {
-            device.ftl_mut().store_mut().nand_mut().give_back_erased(true);
-            let erased = device.ftl_mut().erase_dead_blocks(SLICE_BLOCKS);
-            device.ftl_mut().store_mut().nand_mut().give_back_erased(false);
+    fn punch_dead_blocks(&mut self) -> Result<(), DeviceError> {
+        const BLOCKS_PER_SLICE: u32 = 128;
+        self.run_changing_operation(|device| {
+            device.ftl_mut().store_mut().nand_mut().set_punch_erased_blocks(true);
+            let erased = device.ftl_mut().erase_dead_blocks(BLOCKS_PER_SLICE);
+            device.ftl_mut().store_mut().nand_mut().set_punch_erased_blocks(false);
             erased.map(drop)
         })
     }
 
     /// Changes a part of one logical page: reads the page, overwrites the part, and writes the page.
-    fn change_page(&mut self, offset: u64, part: &[u8]) -> Result<(), DeviceError> {
+    fn overwrite_page_part(&mut self, offset: u64, part: &[u8]) -> Result<(), DeviceError> {
         let start = offset / self.page_bytes() * self.page_bytes();
         let from = (offset - start) as usize;
-        let mut page = std::mem::take(&mut self.page);
+        let mut page = std::mem::take(&mut self.page_buffer);
         let changed = self.read_pages(start, &mut page).and_then(|()| {
             page[from..from + part.len()].copy_from_slice(part);
             self.write_pages(start, &page)
         });
-        self.page = page;
+        self.page_buffer = page;
         changed
     }
 
     /// Makes a part of one logical page zeros. Does nothing if the page is a hole, which reads as zeros already.
-    fn clear_page_part(&mut self, offset: u64, len: u64) -> Result<(), DeviceError> {
+    fn zero_page_part(&mut self, offset: u64, len: u64) -> Result<(), DeviceError> {
         if len == 0 || self.page_state_at(offset) == PageState::Hole {
             return Ok(());
         }
-        self.change_page(offset, &ZEROS[..len as usize])
+        self.overwrite_page_part(offset, &ZERO_BYTES[..len as usize])
     }
 
-    fn deallocate(&mut self, offset: u64, len: u64) -> Result<(), DeviceError> {
-        let [before, whole, after] = self.split(offset, len);
-        self.clear_page_part(offset, before)?;
+    fn deallocate_range(&mut self, offset: u64, len: u64) -> Result<(), DeviceError> {
+        let [before, whole, after] = self.split_at_whole_pages(offset, len);
+        self.zero_page_part(offset, before)?;
         if whole > 0 {
             self.trim_pages(offset + before, whole)?;
         }
-        self.clear_page_part(offset + before + whole, after)
+        self.zero_page_part(offset + before + whole, after)
     }
 
     /// Returns how the logical page that contains byte `offset` is stored. An unproven page (of a rescued image) is not
     /// reported as a hole, so that a client that skips holes reads the page and receives the error.
     fn page_state_at(&self, offset: u64) -> PageState {
         let lpn = Lpn((offset / self.page_bytes()) as u32);
-        if self.unproven.contains(&lpn) { PageState::Stored } else { self.device.page_state(lpn) }
+        if self.unproven_lpns.contains(&lpn) { PageState::Stored } else { self.device.page_state(lpn) }
     }
 
     /// Splits a range into three lengths in bytes: before its first whole page, of its whole pages, and after its last
     /// whole page. A range inside one page counts as before.
-    fn split(&self, offset: u64, len: u64) -> [u64; 3] {
+    fn split_at_whole_pages(&self, offset: u64, len: u64) -> [u64; 3] {
         let page_bytes = self.page_bytes();
         let before = (offset.next_multiple_of(page_bytes) - offset).min(len);
         let whole = (len - before) / page_bytes * page_bytes;
@@ -631,8 +642,8 @@ impl<N: Medium> FlashDevice<N> {
     fn write_zeros(&mut self, offset: u64, len: u64) -> Result<(), DeviceError> {
         let mut done = 0;
         while done < len {
-            let bytes = (len - done).min(ZEROS_BYTES as u64);
-            self.write_pages(offset + done, &ZEROS[..bytes as usize])?;
+            let bytes = (len - done).min(ZERO_WRITE_MAX_BYTES as u64);
+            self.write_pages(offset + done, &ZERO_BYTES[..bytes as usize])?;
             done += bytes;
         }
         Ok(())
@@ -645,7 +656,7 @@ impl<N: Medium> BlockDevice for FlashDevice<N> {
     }
 
     fn block_bytes(&self) -> u32 {
-        self.page.len() as u32
+        self.page_buffer.len() as u32
     }
 
     fn is_read_only(&self) -> bool {
@@ -653,10 +664,10 @@ impl<N: Medium> BlockDevice for FlashDevice<N> {
     }
 
     fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<(), DeviceError> {
-        self.commands.reads += 1;
-        self.commands.bytes_read += into.len() as u64;
-        self.require_proven(offset, into.len() as u64)?;
-        let [before, whole, after] = self.split(offset, into.len() as u64);
+        self.host_commands.reads += 1;
+        self.host_commands.bytes_read += into.len() as u64;
+        self.refuse_unproven_range(offset, into.len() as u64)?;
+        let [before, whole, after] = self.split_at_whole_pages(offset, into.len() as u64);
         let (head, rest) = into.split_at_mut(before as usize);
         let (body, tail) = rest.split_at_mut(whole as usize);
         self.read_page_part(offset, head)?;
@@ -668,54 +679,54 @@ impl<N: Medium> BlockDevice for FlashDevice<N> {
     }
 
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
-        self.commands.writes += 1;
-        self.commands.bytes_written += bytes.len() as u64;
-        let [before, whole, after] = self.split(offset, bytes.len() as u64);
+        self.host_commands.writes += 1;
+        self.host_commands.bytes_written += bytes.len() as u64;
+        let [before, whole, after] = self.split_at_whole_pages(offset, bytes.len() as u64);
         let (head, rest) = bytes.split_at(before as usize);
         let (body, tail) = rest.split_at(whole as usize);
         if before > 0 {
-            self.change_page(offset, head)?;
+            self.overwrite_page_part(offset, head)?;
         }
         if whole > 0 {
             self.write_pages(offset + before, body)?;
         }
-        if after > 0 { self.change_page(offset + before + whole, tail) } else { Ok(()) }
+        if after > 0 { self.overwrite_page_part(offset + before + whole, tail) } else { Ok(()) }
     }
 
     fn trim(&mut self, offset: u64, len: u64) -> Result<(), DeviceError> {
-        self.commands.trims += 1;
-        self.deallocate(offset, len)
+        self.host_commands.trims += 1;
+        self.deallocate_range(offset, len)
     }
 
     fn zero(&mut self, offset: u64, len: u64, allocate: bool) -> Result<(), DeviceError> {
-        self.commands.writes += 1;
+        self.host_commands.writes += 1;
         if !allocate {
-            return self.deallocate(offset, len);
+            return self.deallocate_range(offset, len);
         }
-        let [before, whole, after] = self.split(offset, len);
+        let [before, whole, after] = self.split_at_whole_pages(offset, len);
         if before > 0 {
-            self.change_page(offset, &ZEROS[..before as usize])?;
+            self.overwrite_page_part(offset, &ZERO_BYTES[..before as usize])?;
         }
         self.write_zeros(offset + before, whole)?;
         if after > 0 {
-            self.change_page(offset + before + whole, &ZEROS[..after as usize])?;
+            self.overwrite_page_part(offset + before + whole, &ZERO_BYTES[..after as usize])?;
         }
         Ok(())
     }
 
     fn write_deferred(&mut self) -> Result<(), DeviceError> {
-        // `tell_refusal` reports the refusal.
+        // `log_refusal_change` reports the refusal.
         let _ = self.device.ftl_mut().store_mut().nand_mut().write_deferred();
-        self.tell_refusal()
+        self.log_refusal_change()
     }
 
     fn flush(&mut self) -> Result<(), DeviceError> {
-        self.commands.flushes += 1;
+        self.host_commands.flushes += 1;
         if self.is_read_only {
             return Ok(());
         }
-        self.note(Op::Flush, 0, 0, Recorded::default());
-        self.change(Device::flush)
+        self.record_operation(Op::Flush, 0, 0, OperationDetails::default());
+        self.run_changing_operation(Device::flush)
     }
 
     fn extent(&mut self, offset: u64, len: u64) -> Extent {

@@ -67,7 +67,7 @@ pub struct Stopped;
 /// A handle to the engine of a device, with which threads queue work for the device.
 #[derive(Debug)]
 pub struct Engine<D> {
-    shared: Arc<Shared<D>>,
+    shared: Arc<SharedEngine<D>>,
 }
 
 impl<D> Clone for Engine<D> {
@@ -80,9 +80,18 @@ impl<D: BlockDevice> Engine<D> {
     /// Starts the engine thread of `device`. Log events of the device belong to the `tracing` span that is current at
     /// this call.
     pub fn start(device: D) -> (Self, EngineThread<D>) {
-        let rounds = Rounds { device, span: Span::current(), waiting: VecDeque::new(), stepped: Vec::new() };
-        let state = State { arrived: VecDeque::new(), idle: Some(Box::new(rounds)), phase: Phase::Serving };
-        let shared = Arc::new(Shared { state: Mutex::new(state), wake: Condvar::new() });
+        let rounds = RoundExecutor {
+            device,
+            log_span: Span::current(),
+            waiting_work: VecDeque::new(),
+            stepped_work: Vec::new(),
+        };
+        let state = State {
+            arrived_work: VecDeque::new(),
+            idle_device: Some(Box::new(rounds)),
+            phase: Phase::Serving,
+        };
+        let shared = Arc::new(SharedEngine { state: Mutex::new(state), wake: Condvar::new() });
         let engine = Self { shared: Arc::clone(&shared) };
         let of_thread = Arc::clone(&shared);
         let thread = thread::Builder::new().name("engine".into()).spawn(move || of_thread.run());
@@ -107,14 +116,14 @@ impl<D: BlockDevice> Engine<D> {
             drop(state);
             return Err(Stopped);
         }
-        state.arrived.push_back(Box::new(work));
-        if !is_short && state.idle.is_some() {
+        state.arrived_work.push_back(Box::new(work));
+        if !is_short && state.idle_device.is_some() {
             self.shared.wake.notify_one();
             return Ok(());
         }
         let Some(rounds) = state.take_device() else { return Ok(()) };
         drop(state);
-        if self.shared.execute(rounds)? {
+        if self.shared.execute_round(rounds)? {
             self.shared.wake.notify_one();
         }
         Ok(())
@@ -124,24 +133,24 @@ impl<D: BlockDevice> Engine<D> {
     ///
     /// # Errors
     /// [`Stopped`] if the engine has ended, or ends by a panic of the device at this job.
-    pub fn ask<T: Send + 'static>(
+    pub fn run_and_wait<T: Send + 'static>(
         &self,
         job: impl FnOnce(&mut D) -> T + Send + 'static,
     ) -> Result<T, Stopped> {
         let (answer, result) = mpsc::channel();
-        self.submit(Question { job: Some(job), result: None, answer })?;
+        self.submit(AwaitedJob { job: Some(job), result: None, result_sender: answer })?;
         result.recv().map_err(|_| Stopped)
     }
 }
 
 /// A job for the engine whose result another thread waits for.
-struct Question<F, T> {
+struct AwaitedJob<F, T> {
     job: Option<F>,
     result: Option<T>,
-    answer: Sender<T>,
+    result_sender: Sender<T>,
 }
 
-impl<D, T: Send, F: FnOnce(&mut D) -> T + Send> Work<D> for Question<F, T> {
+impl<D, T: Send, F: FnOnce(&mut D) -> T + Send> Work<D> for AwaitedJob<F, T> {
     fn step(&mut self, device: &mut D) -> Progress {
         self.result = self.job.take().map(|job| job(device));
         Progress::default()
@@ -150,7 +159,7 @@ impl<D, T: Send, F: FnOnce(&mut D) -> T + Send> Work<D> for Question<F, T> {
     fn answer(&mut self, _: &Result<(), DeviceError>) {
         if let Some(result) = self.result.take() {
             // The thread that waited for the result may have ended.
-            let _ = self.answer.send(result);
+            let _ = self.result_sender.send(result);
         }
     }
 }
@@ -159,13 +168,13 @@ impl<D, T: Send, F: FnOnce(&mut D) -> T + Send> Work<D> for Question<F, T> {
 /// too, after it has executed the queued work and flushed the device; the outcome of that flush is not reported.
 #[derive(Debug)]
 pub struct EngineThread<D> {
-    shared: Arc<Shared<D>>,
+    shared: Arc<SharedEngine<D>>,
     /// The engine thread; `None` once it is joined.
-    thread: Option<JoinHandle<Result<Ended<D>, Stopped>>>,
+    thread: Option<JoinHandle<Result<EndedDevice<D>, Stopped>>>,
 }
 
 /// A device whose engine has ended, and the outcome of the last flush.
-type Ended<D> = (D, Result<(), DeviceError>);
+type EndedDevice<D> = (D, Result<(), DeviceError>);
 
 impl<D: BlockDevice> EngineThread<D> {
     /// Executes the queued work, flushes the device, ends the engine thread, and returns the device with the outcome of
@@ -173,7 +182,7 @@ impl<D: BlockDevice> EngineThread<D> {
     ///
     /// # Errors
     /// [`Stopped`] if the device panicked; it is lost then.
-    pub fn join(mut self) -> Result<Ended<D>, Stopped> {
+    pub fn join(mut self) -> Result<EndedDevice<D>, Stopped> {
         let thread = self.thread.take().expect("only this function takes it");
         drop(self);
         thread.join().map_err(|_| Stopped)?
@@ -189,7 +198,7 @@ impl<D> Drop for EngineThread<D> {
 
 /// State that all handles to an engine share with its thread.
 #[derive(Debug)]
-struct Shared<D> {
+struct SharedEngine<D> {
     state: Mutex<State<D>>,
     /// Wakes the engine thread when work may wait for it, or the engine stops.
     wake: Condvar,
@@ -206,9 +215,9 @@ enum Phase {
 
 /// Queue of new work, and the device while no thread uses it.
 struct State<D> {
-    arrived: VecDeque<Box<dyn Work<D>>>,
+    arrived_work: VecDeque<Box<dyn Work<D>>>,
     /// The device, while no thread uses it; `None` while a thread executes a round, and after the end.
-    idle: Option<Box<Rounds<D>>>,
+    idle_device: Option<Box<RoundExecutor<D>>>,
     phase: Phase,
 }
 
@@ -220,15 +229,17 @@ impl<D> std::fmt::Debug for State<D> {
 
 impl<D> State<D> {
     /// Takes the device, together with all work that waits for it; `None` if a thread uses the device.
-    fn take_device(&mut self) -> Option<Box<Rounds<D>>> {
-        let mut rounds = self.idle.take()?;
-        rounds.waiting.append(&mut self.arrived);
+    fn take_device(&mut self) -> Option<Box<RoundExecutor<D>>> {
+        let mut rounds = self.idle_device.take()?;
+        rounds.waiting_work.append(&mut self.arrived_work);
         Some(rounds)
     }
 
     /// Whether work waits for the device while no thread uses the device.
-    fn has_work(&self) -> bool {
-        self.idle.as_ref().is_some_and(|rounds| !rounds.waiting.is_empty() || !self.arrived.is_empty())
+    fn has_work_while_idle(&self) -> bool {
+        self.idle_device
+            .as_ref()
+            .is_some_and(|rounds| !rounds.waiting_work.is_empty() || !self.arrived_work.is_empty())
     }
 
     fn stop(&mut self) {
@@ -238,28 +249,28 @@ impl<D> State<D> {
     }
 }
 
-impl<D> Shared<D> {
+impl<D> SharedEngine<D> {
     fn state(&self) -> MutexGuard<'_, State<D>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<D: BlockDevice> Shared<D> {
+impl<D: BlockDevice> SharedEngine<D> {
     /// Executes one round and gives the device back to the shared state. Returns whether the engine thread has to be
     /// woken, because work is left or the engine stops.
     ///
     /// # Errors
     /// [`Stopped`] if the device panicked. It is dropped with all work that was not answered.
-    fn execute(&self, mut rounds: Box<Rounds<D>>) -> Result<bool, Stopped> {
+    fn execute_round(&self, mut rounds: Box<RoundExecutor<D>>) -> Result<bool, Stopped> {
         // What a panic leaves behind is dropped unseen.
-        let outcome = panic::catch_unwind(AssertUnwindSafe(|| rounds.round()));
+        let outcome = panic::catch_unwind(AssertUnwindSafe(|| rounds.run_round()));
         let mut state = self.state();
         if outcome.is_ok() {
-            state.idle = Some(rounds);
-            return Ok(state.has_work() || state.phase != Phase::Serving);
+            state.idle_device = Some(rounds);
+            return Ok(state.has_work_while_idle() || state.phase != Phase::Serving);
         }
         state.phase = Phase::Ended;
-        let unanswered = std::mem::take(&mut state.arrived);
+        let unanswered = std::mem::take(&mut state.arrived_work);
         drop(state);
         self.wake.notify_one();
         drop((unanswered, rounds));
@@ -268,57 +279,57 @@ impl<D: BlockDevice> Shared<D> {
 
     /// Runs the engine thread: executes the work that other threads leave, until the engine is stopped. Returns the
     /// device and the outcome of a last flush.
-    fn run(&self) -> Result<Ended<D>, Stopped> {
+    fn run(&self) -> Result<EndedDevice<D>, Stopped> {
         loop {
             let is_idle = |state: &mut State<D>| match state.phase {
-                Phase::Serving => !state.has_work(),
-                Phase::Stopping => state.idle.is_none(),
+                Phase::Serving => !state.has_work_while_idle(),
+                Phase::Stopping => state.idle_device.is_none(),
                 Phase::Ended => false,
             };
             let waited = self.wake.wait_while(self.state(), is_idle);
             let mut state = waited.unwrap_or_else(PoisonError::into_inner);
             let rounds = state.take_device().ok_or(Stopped)?;
             drop(state);
-            if rounds.waiting.is_empty() {
-                return Ok(rounds.end());
+            if rounds.waiting_work.is_empty() {
+                return Ok(rounds.into_flushed_device());
             }
-            self.execute(rounds)?;
+            self.execute_round(rounds)?;
         }
     }
 }
 
 /// The device and the work of the current round.
-struct Rounds<D> {
+struct RoundExecutor<D> {
     device: D,
     /// Log span of the device. Work that has a source enters the span of its source instead.
-    span: Span,
-    waiting: VecDeque<Box<dyn Work<D>>>,
+    log_span: Span,
+    waiting_work: VecDeque<Box<dyn Work<D>>>,
     /// Work that has done a step in this round, each piece with whether it has another step.
-    stepped: Vec<(Box<dyn Work<D>>, bool)>,
+    stepped_work: Vec<(Box<dyn Work<D>>, bool)>,
 }
 
-impl<D: BlockDevice> Rounds<D> {
+impl<D: BlockDevice> RoundExecutor<D> {
     /// Flushes the device and returns it with the outcome.
-    fn end(mut self) -> Ended<D> {
-        let flushed = self.span.in_scope(|| self.device.flush());
+    fn into_flushed_device(mut self) -> EndedDevice<D> {
+        let flushed = self.log_span.in_scope(|| self.device.flush());
         (self.device, flushed)
     }
 
     /// Executes one round: one step of each piece of waiting work, then a flush or a write of deferred operations, then
     /// the answers. After a panic, work that was not answered is in `self` and is dropped with it.
-    fn round(&mut self) {
+    fn run_round(&mut self) {
         let mut wants_flush = false;
         let mut unfinished = Vec::new();
-        for _ in 0..self.waiting.len() {
-            let work = self.waiting.pop_front().expect("so many wait");
+        for _ in 0..self.waiting_work.len() {
+            let work = self.waiting_work.pop_front().expect("so many wait");
             let source = work.source();
             if source.is_some() && unfinished.contains(&source) {
-                self.waiting.push_back(work);
+                self.waiting_work.push_back(work);
                 continue;
             }
-            self.stepped.push((work, false));
-            let (work, has_more) = self.stepped.last_mut().expect("it was pushed above");
-            let _logged_as = source.is_none().then(|| self.span.enter());
+            self.stepped_work.push((work, false));
+            let (work, has_more) = self.stepped_work.last_mut().expect("it was pushed above");
+            let _logged_as = source.is_none().then(|| self.log_span.enter());
             let progress = work.step(&mut self.device);
             *has_more = progress.has_more;
             if progress.has_more {
@@ -326,12 +337,12 @@ impl<D: BlockDevice> Rounds<D> {
             }
             wants_flush |= progress.wants_flush;
         }
-        let Self { device, span, .. } = self;
+        let Self { device, log_span: span, .. } = self;
         let settled = span.in_scope(|| if wants_flush { device.flush() } else { device.write_deferred() });
-        self.stepped.iter_mut().for_each(|(work, _)| work.answer(&settled));
-        for (work, has_more) in self.stepped.drain(..).rev() {
+        self.stepped_work.iter_mut().for_each(|(work, _)| work.answer(&settled));
+        for (work, has_more) in self.stepped_work.drain(..).rev() {
             if has_more {
-                self.waiting.push_front(work);
+                self.waiting_work.push_front(work);
             }
         }
     }
@@ -349,11 +360,11 @@ mod tests {
 
     /// A device that stores no data and records the calls that it receives.
     #[derive(Debug, Default)]
-    struct Notebook {
-        lines: Vec<String>,
+    struct RecordingDevice {
+        recorded_calls: Vec<String>,
     }
 
-    impl BlockDevice for Notebook {
+    impl BlockDevice for RecordingDevice {
         fn capacity_bytes(&self) -> u64 {
             0
         }
@@ -373,7 +384,7 @@ mod tests {
             Ok(())
         }
         fn flush(&mut self) -> Result<(), DeviceError> {
-            self.lines.push("flush".into());
+            self.recorded_calls.push("flush".into());
             Ok(())
         }
         fn extent(&mut self, _: u64, len: u64) -> Extent {
@@ -383,18 +394,18 @@ mod tests {
 
     /// Work of one or more steps that records its name on the device at each step, and reports the thread that executed
     /// it.
-    struct Noted {
+    struct RecordedWork {
         name: &'static str,
         source: Option<u64>,
-        steps: u32,
+        steps_left: u32,
         is_short: bool,
         wants_flush: bool,
         /// Function that is called within the first step, while the device is in use.
-        meanwhile: Option<Box<dyn FnOnce() + Send>>,
+        during_first_step: Option<Box<dyn FnOnce() + Send>>,
         executed_by: Sender<(&'static str, ThreadId)>,
     }
 
-    impl Work<Notebook> for Noted {
+    impl Work<RecordingDevice> for RecordedWork {
         fn source(&self) -> Option<u64> {
             self.source
         }
@@ -403,145 +414,162 @@ mod tests {
             self.is_short
         }
 
-        fn step(&mut self, device: &mut Notebook) -> Progress {
-            device.lines.push(self.name.into());
-            if let Some(meanwhile) = self.meanwhile.take() {
+        fn step(&mut self, device: &mut RecordingDevice) -> Progress {
+            device.recorded_calls.push(self.name.into());
+            if let Some(meanwhile) = self.during_first_step.take() {
                 meanwhile();
             }
-            self.steps -= 1;
-            Progress { has_more: self.steps > 0, wants_flush: self.wants_flush }
+            self.steps_left -= 1;
+            Progress { has_more: self.steps_left > 0, wants_flush: self.wants_flush }
         }
 
         fn answer(&mut self, settled: &Result<(), DeviceError>) {
             assert!(settled.is_ok());
-            if self.steps == 0 {
+            if self.steps_left == 0 {
                 self.executed_by.send((self.name, thread::current().id())).expect("the test listens");
             }
         }
     }
 
     /// An engine with its thread, and a channel that reports which thread executed which work.
-    struct Rig {
-        engine: Engine<Notebook>,
-        thread: EngineThread<Notebook>,
-        tell: Sender<(&'static str, ThreadId)>,
-        told: Receiver<(&'static str, ThreadId)>,
+    struct EngineUnderTest {
+        engine: Engine<RecordingDevice>,
+        thread: EngineThread<RecordingDevice>,
+        execution_sender: Sender<(&'static str, ThreadId)>,
+        execution_receiver: Receiver<(&'static str, ThreadId)>,
     }
 
-    impl Rig {
+    impl EngineUnderTest {
         fn new() -> Self {
-            let (engine, thread) = Engine::start(Notebook::default());
-            let (tell, told) = mpsc::channel();
-            Self { engine, thread, tell, told }
+            let (engine, thread) = Engine::start(RecordingDevice::default());
+            let (execution_sender, execution_receiver) = mpsc::channel();
+            Self { engine, thread, execution_sender, execution_receiver }
         }
 
         /// Makes short work of one step.
-        fn work(&self, name: &'static str) -> Noted {
-            let executed_by = self.tell.clone();
-            Noted {
+        fn short_work(&self, name: &'static str) -> RecordedWork {
+            let executed_by = self.execution_sender.clone();
+            RecordedWork {
                 name,
                 source: None,
-                steps: 1,
+                steps_left: 1,
                 is_short: true,
                 wants_flush: false,
-                meanwhile: None,
+                during_first_step: None,
                 executed_by,
             }
         }
 
-        fn engine_thread(&self) -> ThreadId {
+        fn engine_thread_id(&self) -> ThreadId {
             self.thread.thread.as_ref().expect("it is not joined").thread().id()
         }
 
         /// Ends the engine and returns the calls that the device received, in order, without the last flush of the
         /// engine.
-        fn end(self) -> Vec<String> {
+        fn end_and_return_calls(self) -> Vec<String> {
             let (mut device, flushed) = self.thread.join().expect("nothing panicked");
             flushed.expect("a notebook can be flushed");
-            assert_eq!(device.lines.pop().as_deref(), Some("flush"));
-            device.lines
+            assert_eq!(device.recorded_calls.pop().as_deref(), Some("flush"));
+            device.recorded_calls
         }
     }
 
     #[test]
     fn short_work_for_a_free_device_is_done_by_the_thread_that_queues_it() {
-        let rig = Rig::new();
+        let rig = EngineUnderTest::new();
         for name in ["first", "second"] {
-            rig.engine.submit(rig.work(name)).unwrap();
-            assert_eq!(rig.told.try_recv(), Ok((name, thread::current().id())), "before submit returns");
+            rig.engine.submit(rig.short_work(name)).unwrap();
+            assert_eq!(
+                rig.execution_receiver.try_recv(),
+                Ok((name, thread::current().id())),
+                "before submit returns"
+            );
         }
-        assert_eq!(rig.end(), ["first", "second"]);
+        assert_eq!(rig.end_and_return_calls(), ["first", "second"]);
     }
 
     #[test]
     fn long_work_is_done_by_the_engine_thread() {
-        let rig = Rig::new();
-        rig.engine.submit(Noted { is_short: false, ..rig.work("long") }).unwrap();
-        assert_eq!(rig.told.recv(), Ok(("long", rig.engine_thread())));
-        assert_eq!(rig.end(), ["long"]);
+        let rig = EngineUnderTest::new();
+        rig.engine.submit(RecordedWork { is_short: false, ..rig.short_work("long") }).unwrap();
+        assert_eq!(rig.execution_receiver.recv(), Ok(("long", rig.engine_thread_id())));
+        assert_eq!(rig.end_and_return_calls(), ["long"]);
     }
 
     #[test]
     fn work_that_is_queued_while_the_device_is_in_use_is_done_by_the_engine_thread_in_order() {
-        let rig = Rig::new();
-        let (engine, queued) = (rig.engine.clone(), ["second", "third"].map(|name| rig.work(name)));
+        let rig = EngineUnderTest::new();
+        let (engine, queued) = (rig.engine.clone(), ["second", "third"].map(|name| rig.short_work(name)));
         // From another thread: the one that uses the device would have to wait for itself.
         let queue = move || queued.into_iter().for_each(|work| engine.submit(work).unwrap());
         let meanwhile = move || thread::spawn(queue).join().expect("queueing never waits for the device");
-        rig.engine.submit(Noted { meanwhile: Some(Box::new(meanwhile)), ..rig.work("first") }).unwrap();
-        assert_eq!(rig.told.recv(), Ok(("first", thread::current().id())));
-        assert_eq!(rig.told.recv(), Ok(("second", rig.engine_thread())));
-        assert_eq!(rig.told.recv(), Ok(("third", rig.engine_thread())));
-        assert_eq!(rig.end(), ["first", "second", "third"]);
+        rig.engine
+            .submit(RecordedWork { during_first_step: Some(Box::new(meanwhile)), ..rig.short_work("first") })
+            .unwrap();
+        assert_eq!(rig.execution_receiver.recv(), Ok(("first", thread::current().id())));
+        assert_eq!(rig.execution_receiver.recv(), Ok(("second", rig.engine_thread_id())));
+        assert_eq!(rig.execution_receiver.recv(), Ok(("third", rig.engine_thread_id())));
+        assert_eq!(rig.end_and_return_calls(), ["first", "second", "third"]);
     }
 
     #[test]
-    fn only_one_step_of_long_work_delays_other_work_and_its_source_keeps_its_order() {
-        let rig = Rig::new();
-        let (engine, of_other) = (rig.engine.clone(), rig.work("other"));
-        let of_same = Noted { source: Some(7), ..rig.work("same") };
+    fn only_one_step_of_long_work_delays_other_sources_and_each_source_keeps_its_order() {
+        let rig = EngineUnderTest::new();
+        let (engine, of_other) = (rig.engine.clone(), rig.short_work("other"));
+        let of_same = RecordedWork { source: Some(7), ..rig.short_work("same") };
         let meanwhile = move || [of_same, of_other].into_iter().for_each(|work| engine.submit(work).unwrap());
         let meanwhile = Some(Box::new(meanwhile) as Box<dyn FnOnce() + Send>);
-        rig.engine.submit(Noted { source: Some(7), steps: 3, meanwhile, ..rig.work("slices") }).unwrap();
-        let order: Vec<_> = rig.told.iter().take(3).map(|(name, _)| name).collect();
+        rig.engine
+            .submit(RecordedWork {
+                source: Some(7),
+                steps_left: 3,
+                during_first_step: meanwhile,
+                ..rig.short_work("slices")
+            })
+            .unwrap();
+        let order: Vec<_> = rig.execution_receiver.iter().take(3).map(|(name, _)| name).collect();
         assert_eq!(order, ["other", "slices", "same"]);
-        assert_eq!(rig.end(), ["slices", "slices", "other", "slices", "same"]);
+        assert_eq!(rig.end_and_return_calls(), ["slices", "slices", "other", "slices", "same"]);
     }
 
     #[test]
-    fn one_flush_is_made_for_all_that_wait_for_it() {
-        let rig = Rig::new();
-        let flushing = ["second", "third"].map(|name| Noted { wants_flush: true, ..rig.work(name) });
+    fn one_flush_serves_all_waiting_work() {
+        let rig = EngineUnderTest::new();
+        let flushing =
+            ["second", "third"].map(|name| RecordedWork { wants_flush: true, ..rig.short_work(name) });
         let engine = rig.engine.clone();
         let meanwhile = move || flushing.into_iter().for_each(|work| engine.submit(work).unwrap());
-        rig.engine.submit(Noted { meanwhile: Some(Box::new(meanwhile)), ..rig.work("first") }).unwrap();
-        assert_eq!(rig.told.iter().take(3).count(), 3);
-        assert_eq!(rig.end(), ["first", "second", "third", "flush"]);
+        rig.engine
+            .submit(RecordedWork { during_first_step: Some(Box::new(meanwhile)), ..rig.short_work("first") })
+            .unwrap();
+        assert_eq!(rig.execution_receiver.iter().take(3).count(), 3);
+        assert_eq!(rig.end_and_return_calls(), ["first", "second", "third", "flush"]);
     }
 
     #[test]
     fn a_panic_of_the_device_on_a_clients_thread_ends_the_engine_and_not_that_thread() {
-        let rig = Rig::new();
-        let (engine, lost) = (rig.engine.clone(), rig.work("never answered"));
+        let rig = EngineUnderTest::new();
+        let (engine, lost) = (rig.engine.clone(), rig.short_work("never answered"));
         let meanwhile = move || {
             engine.submit(lost).unwrap();
             panic!("a test breaks an invariant");
         };
-        let broken = Noted { meanwhile: Some(Box::new(meanwhile)), ..rig.work("broken") };
+        let broken =
+            RecordedWork { during_first_step: Some(Box::new(meanwhile)), ..rig.short_work("broken") };
         assert_eq!(rig.engine.submit(broken), Err(Stopped));
         assert!(!rig.engine.is_alive());
-        assert_eq!(rig.engine.ask(|_| ()), Err(Stopped));
+        assert_eq!(rig.engine.run_and_wait(|_| ()), Err(Stopped));
         assert_eq!(rig.thread.join().map(|_| ()), Err(Stopped));
-        drop(rig.tell);
-        assert_eq!(rig.told.iter().count(), 0, "the work that waited is dropped");
+        drop(rig.execution_sender);
+        assert_eq!(rig.execution_receiver.iter().count(), 0, "the work that waited is dropped");
     }
 
     #[test]
-    fn what_was_queued_before_the_end_is_executed_and_nothing_after_it() {
-        let rig = Rig::new();
+    fn work_queued_before_the_engine_ends_is_executed_and_later_work_is_refused() {
+        let rig = EngineUnderTest::new();
         let engine = rig.engine.clone();
-        rig.engine.submit(Noted { is_short: false, ..rig.work("queued") }).unwrap();
-        assert_eq!(rig.end(), ["queued"]);
-        assert_eq!(engine.ask(|_| ()), Err(Stopped));
+        rig.engine.submit(RecordedWork { is_short: false, ..rig.short_work("queued") }).unwrap();
+        assert_eq!(rig.end_and_return_calls(), ["queued"]);
+        assert_eq!(engine.run_and_wait(|_| ()), Err(Stopped));
     }
 }

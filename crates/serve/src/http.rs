@@ -1,6 +1,6 @@
 //! HTTP for the metrics and the dashboard: one GET or HEAD request per connection, and no request body.
 //!
-//! A request is at most [`HEAD_MAX_BYTES`] and must arrive within [`ANSWER_TIMEOUT`]. The client has the same time to
+//! A request is at most [`REQUEST_HEADER_MAX_BYTES`] and must arrive within [`ANSWER_TIMEOUT`]. The client has the same time to
 //! accept the answer. So a client that is silent or slow occupies the thread of its connection for that time, and
 //! nothing else waits for it. Requests that are malformed or not GET or HEAD are refused here.
 //!
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use crate::socket::Socket;
 
 /// Longest header of an HTTP request, bytes.
-pub const HEAD_MAX_BYTES: usize = 8 << 10;
+pub const REQUEST_HEADER_MAX_BYTES: usize = 8 << 10;
 /// Longest time for an HTTP request to arrive, and for the client to accept the answer.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -29,7 +29,7 @@ const SECURITY_HEADERS: &str = "Content-Security-Policy: default-src 'none'; scr
      Connection: close\r\n";
 
 /// Content type of an answer that is a sentence for people.
-const PLAIN: &str = "text/plain; charset=utf-8";
+const PLAIN_TEXT: &str = "text/plain; charset=utf-8";
 
 /// A valid GET or HEAD request.
 #[derive(PartialEq, Eq, Debug)]
@@ -51,7 +51,7 @@ impl Request {
     }
 
     /// Returns all values of a header.
-    pub(crate) fn header<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+    pub(crate) fn header_values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         let named = self.headers.iter().filter(move |(known, _)| known.eq_ignore_ascii_case(name));
         named.map(|(_, value)| value.as_str())
     }
@@ -60,12 +60,12 @@ impl Request {
     ///
     /// # Errors
     /// The refusal to send.
-    fn parse(head: &[u8]) -> Result<Self, Answer> {
+    fn parse_header(head: &[u8]) -> Result<Self, Answer> {
         let malformed = || Answer::refusal("400 Bad Request", "this is not a request in HTTP/1.1");
-        if head.len() > HEAD_MAX_BYTES {
+        if head.len() > REQUEST_HEADER_MAX_BYTES {
             return Err(Answer::refusal(
                 "431 Request Header Fields Too Large",
-                &format!("the header of a request is at most {HEAD_MAX_BYTES} bytes"),
+                &format!("the header of a request is at most {REQUEST_HEADER_MAX_BYTES} bytes"),
             ));
         }
         let head = str::from_utf8(head).map_err(|_| malformed())?;
@@ -81,14 +81,14 @@ impl Request {
                 "there is only GET and HEAD: nothing can be changed here",
             ));
         }
-        let headers: Option<Vec<_>> = lines.map(header_of).collect();
+        let headers: Option<Vec<_>> = lines.map(parse_header_line).collect();
         let path = target.split('?').next().unwrap_or_default().to_owned();
         Ok(Self { is_head: method == "HEAD", path, headers: headers.ok_or_else(malformed)? })
     }
 }
 
 /// Splits a line into the name and the value of a header; `None` if it is no header.
-fn header_of(line: &str) -> Option<(String, String)> {
+fn parse_header_line(line: &str) -> Option<(String, String)> {
     let (name, value) = line.split_once(':')?;
     let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic());
     is_name.then(|| (name.to_owned(), value.trim().to_owned()))
@@ -109,7 +109,7 @@ impl Answer {
 
     /// Returns an answer with an error status and a sentence that says why and what to do.
     pub(crate) fn refusal(status: &'static str, sentence: &str) -> Self {
-        Self { status, content_type: PLAIN, body: format!("{sentence}\n") }
+        Self { status, content_type: PLAIN_TEXT, body: format!("{sentence}\n") }
     }
 
     /// Encodes the answer: its header, and its body unless the request was HEAD.
@@ -118,12 +118,12 @@ impl Answer {
         let allow = if self.status.starts_with("405") { "Allow: GET, HEAD\r\n" } else { "" };
         let body = if has_body { self.body.as_str() } else { "" };
         let length = format!("{allow}Content-Length: {length}\r\n");
-        format!("{}{length}\r\n{body}", head_of(self.status, self.content_type))
+        format!("{}{length}\r\n{body}", response_header(self.status, self.content_type))
     }
 }
 
 /// Returns the status line and the headers that every answer has, without the empty line that ends a header.
-fn head_of(status: &str, content_type: &str) -> String {
+fn response_header(status: &str, content_type: &str) -> String {
     format!("HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\n{SECURITY_HEADERS}")
 }
 
@@ -133,11 +133,11 @@ fn head_of(status: &str, content_type: &str) -> String {
 /// # Errors
 /// Errors of the socket.
 pub(crate) fn read_request(socket: &Socket) -> io::Result<Option<Request>> {
-    let Some(head) = read_head(socket)? else { return Ok(None) };
-    match Request::parse(&head) {
+    let Some(head) = read_request_header(socket)? else { return Ok(None) };
+    match Request::parse_header(&head) {
         Ok(request) => Ok(Some(request)),
         Err(refusal) => {
-            write_all(socket, refusal.encode(true).as_bytes())?;
+            write_within_timeout(socket, refusal.encode(true).as_bytes())?;
             Ok(None)
         }
     }
@@ -145,10 +145,10 @@ pub(crate) fn read_request(socket: &Socket) -> io::Result<Option<Request>> {
 
 /// Reads up to the empty line that ends the header of a request, or until the header is too long. `None` if the client
 /// disconnects or the time is over.
-fn read_head(socket: &Socket) -> io::Result<Option<Vec<u8>>> {
+fn read_request_header(socket: &Socket) -> io::Result<Option<Vec<u8>>> {
     let deadline = Instant::now() + ANSWER_TIMEOUT;
     let mut head = Vec::new();
-    while head.len() <= HEAD_MAX_BYTES {
+    while head.len() <= REQUEST_HEADER_MAX_BYTES {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Ok(None);
@@ -174,20 +174,20 @@ fn read_head(socket: &Socket) -> io::Result<Option<Vec<u8>>> {
 ///
 /// # Errors
 /// Errors of the socket; the client did not accept the answer in time.
-pub(crate) fn send(socket: &Socket, request: &Request, answer: &Answer) -> io::Result<()> {
-    write_all(socket, answer.encode(!request.is_head).as_bytes())
+pub(crate) fn send_answer(socket: &Socket, request: &Request, answer: &Answer) -> io::Result<()> {
+    write_within_timeout(socket, answer.encode(!request.is_head).as_bytes())
 }
 
 /// Sends the header of an answer whose length is not known. The caller sends the body, which ends with the connection.
 ///
 /// # Errors
-/// As [`send`].
-pub(crate) fn begin(socket: &Socket, content_type: &str) -> io::Result<()> {
-    write_all(socket, format!("{}\r\n", head_of("200 OK", content_type)).as_bytes())
+/// As [`send_answer`].
+pub(crate) fn begin_unbounded_answer(socket: &Socket, content_type: &str) -> io::Result<()> {
+    write_within_timeout(socket, format!("{}\r\n", response_header("200 OK", content_type)).as_bytes())
 }
 
 /// Sends bytes, all of which the client has to accept within [`ANSWER_TIMEOUT`].
-fn write_all(socket: &Socket, mut bytes: &[u8]) -> io::Result<()> {
+fn write_within_timeout(socket: &Socket, mut bytes: &[u8]) -> io::Result<()> {
     let deadline = Instant::now() + ANSWER_TIMEOUT;
     while !bytes.is_empty() {
         let left = deadline.saturating_duration_since(Instant::now());
@@ -210,15 +210,16 @@ mod tests {
 
     #[test]
     fn an_http_request_is_parsed_into_its_path_and_headers() {
-        let request = Request::parse(b"HEAD /a?b HTTP/1.1\r\nHost: x\r\nhOST:y \r\n\r\n").expect("it is one");
+        let request =
+            Request::parse_header(b"HEAD /a?b HTTP/1.1\r\nHost: x\r\nhOST:y \r\n\r\n").expect("it is one");
         assert_eq!((request.path(), request.is_head()), ("/a", true));
-        assert_eq!(request.header("host").collect::<Vec<_>>(), ["x", "y"]);
+        assert_eq!(request.header_values("host").collect::<Vec<_>>(), ["x", "y"]);
     }
 
     #[test]
     fn an_http_request_with_a_malformed_header_is_refused() {
         for line in ["Host", ": x", "Ho st: x", " Host: x"] {
-            let refusal = Request::parse(format!("GET / HTTP/1.1\r\n{line}\r\n\r\n").as_bytes());
+            let refusal = Request::parse_header(format!("GET / HTTP/1.1\r\n{line}\r\n\r\n").as_bytes());
             assert_eq!(refusal.map_err(|answer| answer.status), Err("400 Bad Request"), "{line}");
         }
     }

@@ -30,11 +30,11 @@ mod socket;
 mod specification;
 mod tls;
 
-pub use budget::BUDGET_BYTES;
+pub use budget::DEFAULT_MEMORY_BUDGET_BYTES;
 pub use connection::IN_FLIGHT_MAX_BYTES;
-pub use device::{BlockDevice, DeviceError, FlashDevice, Medium, Refused};
+pub use device::{BlockDevice, DeviceError, FlashDevice, Medium, OsRefusal};
 pub use limits::Limits;
-pub use server::{Bound, NamedDevice, ServeError, Server};
-pub use socket::{Address, Reach, SocketMode};
-pub use specification::size_bytes;
+pub use server::{BoundListener, NamedDevice, ServeError, Server};
+pub use socket::{Address, NetworkReach, SocketMode};
+pub use specification::parse_size_bytes;
 pub use tls::{Tls, TlsError};

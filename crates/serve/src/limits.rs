@@ -1,15 +1,15 @@
 //! Limits of what the clients of a server may use: connections, memory, bytes and requests per second.
 
-use crate::budget::BUDGET_BYTES;
+use crate::budget::DEFAULT_MEMORY_BUDGET_BYTES;
 use crate::server::CONNECTIONS_MAX;
 
 /// Limits of what the clients of a server may use. Rates are unlimited by default.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
     /// Most simultaneous connections on one listening socket. A client beyond the limit is disconnected at once.
-    pub connections: usize,
+    pub max_connections: usize,
     /// Most bytes of memory that large requests of all connections hold together.
-    pub memory_bytes: usize,
+    pub request_memory_bytes: usize,
     /// Rate of each export: bytes that all its clients together read and write per second. `None`: no limit.
     pub bytes_per_second: Option<u64>,
     /// Rate of each export: requests of all its clients together per second. `None`: no limit.
@@ -19,8 +19,8 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            connections: CONNECTIONS_MAX,
-            memory_bytes: BUDGET_BYTES,
+            max_connections: CONNECTIONS_MAX,
+            request_memory_bytes: DEFAULT_MEMORY_BUDGET_BYTES,
             bytes_per_second: None,
             requests_per_second: None,
         }

@@ -5,7 +5,7 @@ use wearwell::{Device, DeviceOptions};
 use wearwell_config::{Config, ConfigError};
 
 use crate::device::{DeviceError, FlashDevice, Identity};
-use crate::specification::pin;
+use crate::specification::make_config_explicit;
 
 /// Design and configuration of a live device in memory.
 #[derive(Clone, PartialEq, Debug)]
@@ -25,7 +25,7 @@ impl Specification {
     /// [`ConfigError`]: there is neither a size nor a preset, the size is not a whole number of pages, or an error of
     /// [`Config::resolve_device`].
     pub fn new(design: &str, mut config: Config, size_bytes: Option<u64>) -> Result<Self, ConfigError> {
-        let resolved = pin(&mut config, size_bytes)?;
+        let resolved = make_config_explicit(&mut config, size_bytes)?;
         config.design_parts(design, &resolved)?;
         Ok(Self { design: design.to_owned(), config })
     }

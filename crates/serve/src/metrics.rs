@@ -16,17 +16,17 @@ use prometheus_client::registry::Registry;
 use serde_json::{Map, Value};
 use wearwell::operation::Cause;
 
-use crate::connection::Target;
+use crate::connection::ExportTarget;
 use crate::control::report;
 use crate::device::{FlashDevice, Medium};
 use crate::http::{self, Answer};
-use crate::server::{Bound, ServeError, Server};
+use crate::server::{BoundListener, ServeError, Server};
 use crate::socket::{Address, Socket};
 
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Way in which a metric is divided into time series: by no label, or by the label named here.
-enum Series {
+enum SeriesLabel {
     /// The metric has one series.
     Single,
     /// The metric has a series for each cause of flash operations, also for causes with a count of zero.
@@ -37,12 +37,12 @@ enum Series {
 
 /// Description of a metric: its field in `stats` or `health`, its name for Prometheus (without the prefix and without
 /// the `_total` of counters), its type, its series, and its help text.
-type Metric = (&'static str, &'static str, MetricType, Series, &'static str);
+type MetricDescription = (&'static str, &'static str, MetricType, SeriesLabel, &'static str);
 
 use MetricType::{Counter, Gauge};
-use Series::{Causes, Single, Structures};
+use SeriesLabel::{Causes, Single, Structures};
 
-const METRICS: &[Metric] = &[
+const METRICS: &[MetricDescription] = &[
     ("capacity_bytes", "capacity_bytes", Gauge, Single, "Bytes the host sees"),
     ("page_bytes", "page_bytes", Gauge, Single, "Bytes of a page"),
     ("host_reads", "host_reads", Counter, Single, "Reads of hosts"),
@@ -106,17 +106,17 @@ const METRICS: &[Metric] = &[
 
 /// The fields of the answers to `stats` and `health` of one device.
 #[derive(Debug)]
-struct Answers {
+struct DeviceFigures {
     /// Name of the device's export, if the server names its exports.
     export: Option<String>,
-    fields: Map<String, Value>,
+    figures: Map<String, Value>,
 }
 
-impl Answers {
+impl DeviceFigures {
     fn of<N: Medium>(device: &mut FlashDevice<N>, export: Option<String>) -> Self {
-        let answers = [report::stats(device), report::health(device)];
+        let answers = [report::stats_answer(device), report::health(device)];
         let fields = answers.into_iter().filter_map(|answer| answer.as_object().cloned()).flatten();
-        Self { export, fields: fields.collect() }
+        Self { export, figures: fields.collect() }
     }
 
     /// Encodes one value of a metric, with the label of the device's export and, if given, one more label.
@@ -131,9 +131,9 @@ impl Answers {
         let labels: Vec<(&str, &str)> = export.into_iter().chain(label).collect();
         // An empty list of labels would be encoded as a pair of braces.
         if labels.is_empty() {
-            return encode_value(metric, kind, value);
+            return encode_number(metric, kind, value);
         }
-        encode_value(&mut metric.encode_family(&labels)?, kind, value)
+        encode_number(&mut metric.encode_family(&labels)?, kind, value)
     }
 
     /// Encodes all series of a metric for one device.
@@ -141,7 +141,7 @@ impl Answers {
         &self,
         metric: &mut MetricEncoder<'_>,
         kind: MetricType,
-        series: &Series,
+        series: &SeriesLabel,
         found: &Value,
     ) -> fmt::Result {
         match series {
@@ -159,9 +159,9 @@ impl Answers {
 
 /// The fields of the answers to `stats` and `health` of all devices of a server.
 #[derive(Debug)]
-struct Report(Vec<Answers>);
+struct ServerFigures(Vec<DeviceFigures>);
 
-impl Report {
+impl ServerFigures {
     fn encode_text(self) -> Result<String, fmt::Error> {
         let mut registry = Registry::with_prefix("wearwell");
         registry.register_collector(Box::new(self));
@@ -171,22 +171,22 @@ impl Report {
     }
 }
 
-impl Collector for Report {
+impl Collector for ServerFigures {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         for &(key, name, kind, ref series, help) in METRICS {
-            if self.0.iter().all(|answers| !answers.fields.contains_key(key)) {
+            if self.0.iter().all(|answers| !answers.figures.contains_key(key)) {
                 continue;
             }
             let mut metric = encoder.encode_descriptor(name, help, None, kind)?;
             for answers in &self.0 {
-                if let Some(found) = answers.fields.get(key) {
+                if let Some(found) = answers.figures.get(key) {
                     answers.encode_series(&mut metric, kind, series, found)?;
                 }
             }
         }
         let mut info = encoder.encode_descriptor("device", "What is served", None, MetricType::Info)?;
         for answers in &self.0 {
-            let design = answers.fields.get("design").and_then(Value::as_str).unwrap_or_default();
+            let design = answers.figures.get("design").and_then(Value::as_str).unwrap_or_default();
             let export = answers.export.as_ref().map(|name| ("export", name.as_str()));
             let labels: Vec<_> = export.into_iter().chain([("design", design)]).collect();
             info.encode_info(&labels)?;
@@ -196,7 +196,7 @@ impl Collector for Report {
 }
 
 /// Encodes a number as a counter or gauge; a value that is missing or no number is encoded as 0.
-fn encode_value(encoder: &mut MetricEncoder<'_>, kind: MetricType, value: &Value) -> fmt::Result {
+fn encode_number(encoder: &mut MetricEncoder<'_>, kind: MetricType, value: &Value) -> fmt::Result {
     match (kind, value.as_u64()) {
         (Counter, count) => encoder.encode_counter::<NoLabelSet, _, u64>(&count.unwrap_or(0), None),
         (_, Some(number)) => encoder.encode_gauge(&number),
@@ -210,42 +210,46 @@ impl<N: Medium> Server<FlashDevice<N>> {
     /// # Errors
     /// [`ServeError::Listen`].
     pub fn open_metrics(&mut self, address: &Address) -> Result<Address, ServeError> {
-        self.open_metrics_on(Bound::at(address)?)
+        self.open_metrics_on(BoundListener::listen_at(address)?)
     }
 
     /// As [`Server::open_metrics`], on a socket that listens already.
     ///
     /// # Errors
     /// [`ServeError::Listen`].
-    pub fn open_metrics_on(&mut self, bound: Bound) -> Result<Address, ServeError> {
+    pub fn open_metrics_on(&mut self, bound: BoundListener) -> Result<Address, ServeError> {
         let (targets, has_names) = (Arc::clone(self.targets()), self.has_names());
-        self.open(bound, move |socket: &Arc<Socket>| {
+        self.accept_clients(bound, move |socket: &Arc<Socket>| {
             // A client that disconnects or takes too long is not logged.
-            let _ = serve(socket, &targets, has_names);
+            let _ = serve_scrape(socket, &targets, has_names);
         })
     }
 }
 
 /// Reads one HTTP request from a client and answers it with the metrics, or with an error status.
-fn serve<N: Medium>(socket: &Socket, targets: &[Target<FlashDevice<N>>], has_names: bool) -> io::Result<()> {
+fn serve_scrape<N: Medium>(
+    socket: &Socket,
+    targets: &[ExportTarget<FlashDevice<N>>],
+    has_names: bool,
+) -> io::Result<()> {
     let Some(request) = http::read_request(socket)? else { return Ok(()) };
     if request.path() != "/metrics" {
         let refusal = Answer::refusal("404 Not Found", "GET /metrics is what there is");
-        return http::send(socket, &request, &refusal);
+        return http::send_answer(socket, &request, &refusal);
     }
-    let report = report_of(targets, has_names);
+    let report = gather_figures(targets, has_names);
     if report.0.is_empty() {
         return Ok(());
     }
     let answer = Answer::ok(CONTENT_TYPE, report.encode_text().map_err(io::Error::other)?);
-    http::send(socket, &request, &answer)
+    http::send_answer(socket, &request, &answer)
 }
 
 /// Gathers the answers of `stats` and `health` of all devices whose engine has not stopped.
-fn report_of<N: Medium>(targets: &[Target<FlashDevice<N>>], has_names: bool) -> Report {
-    let answers = |target: &Target<FlashDevice<N>>| {
+fn gather_figures<N: Medium>(targets: &[ExportTarget<FlashDevice<N>>], has_names: bool) -> ServerFigures {
+    let answers = |target: &ExportTarget<FlashDevice<N>>| {
         let export = has_names.then(|| target.export.name.clone());
-        target.engine.ask(|device| Answers::of(device, export)).ok()
+        target.engine.run_and_wait(|device| DeviceFigures::of(device, export)).ok()
     };
-    Report(targets.iter().filter_map(answers).collect())
+    ServerFigures(targets.iter().filter_map(answers).collect())
 }

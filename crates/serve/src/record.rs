@@ -22,30 +22,30 @@ use crate::device::DeviceError;
 
 /// What a recorded operation has besides its range of target bytes: the source of a remap, or the data of a write.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Recorded<'a> {
+pub(crate) struct OperationDetails<'a> {
     /// First byte of the source range of a remap.
-    pub(crate) source: u64,
+    pub(crate) source_offset_bytes: u64,
     /// Data of a write: whole pages.
-    pub(crate) bytes: &'a [u8],
+    pub(crate) written_bytes: &'a [u8],
 }
 
 /// Writes the operations of a device to a trace file.
 pub struct Recorder {
-    form: Form,
+    trace_writer: RecordingWriter,
     started: Instant,
-    request: Request,
-    requests: u64,
+    request_buffer: Request,
+    request_count: u64,
     /// Reason for which the recording ended early; `None` while the file can be written.
-    broken: Option<String>,
+    failure: Option<String>,
 }
 
 impl std::fmt::Debug for Recorder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Recorder of {} requests", self.requests)
+        write!(f, "Recorder of {} requests", self.request_count)
     }
 }
 
-enum Form {
+enum RecordingWriter {
     Native(Box<NativeWriter<BufWriter<File>>>),
     Capture(Capture),
 }
@@ -62,36 +62,46 @@ impl Recorder {
         };
         let is_capture = path.extension().is_some_and(|ending| ending == "ops");
         let form = if is_capture {
-            Form::Capture(Capture::create(path).map_err(|error| failed(&error))?)
+            RecordingWriter::Capture(Capture::create(path).map_err(|error| failed(&error))?)
         } else {
             let file = File::create(path).map_err(|error| failed(&error))?;
             let writer =
                 NativeWriter::new(BufWriter::new(file), provenance).map_err(|error| failed(&error))?;
-            Form::Native(Box::new(writer))
+            RecordingWriter::Native(Box::new(writer))
         };
-        Ok(Self { form, started: Instant::now(), request: Request::default(), requests: 0, broken: None })
+        Ok(Self {
+            trace_writer: form,
+            started: Instant::now(),
+            request_buffer: Request::default(),
+            request_count: 0,
+            failure: None,
+        })
     }
 
     /// Appends an operation to the recording. If the file cannot be written, the recording ends with this operation,
     /// and [`Recorder::finish`] returns the error.
-    pub(crate) fn record(&mut self, op: Op, offset: u64, len: u64, more: Recorded<'_>) {
-        if self.broken.is_some() {
+    pub(crate) fn record(&mut self, op: Op, offset: u64, len: u64, more: OperationDetails<'_>) {
+        if self.failure.is_some() {
             return;
         }
-        let request = &mut self.request;
+        let request = &mut self.request_buffer;
         request.time_ns = self.started.elapsed().as_nanos() as u64;
         (request.op, request.offset_bytes, request.len_bytes) = (op, offset, len);
-        request.source_offset_bytes = more.source;
-        let written = match &mut self.form {
-            Form::Native(writer) => {
+        request.source_offset_bytes = more.source_offset_bytes;
+        let written = match &mut self.trace_writer {
+            RecordingWriter::Native(writer) => {
                 request.content.clear();
-                request.content.extend(more.bytes.chunks_exact(PAGE_BYTES as usize).map(describe));
+                request
+                    .content
+                    .extend(more.written_bytes.chunks_exact(PAGE_BYTES as usize).map(descriptor_of_page));
                 writer.write(request).map_err(|error| error.to_string())
             }
-            Form::Capture(capture) => capture.write(request, more.bytes).map_err(|error| error.to_string()),
+            RecordingWriter::Capture(capture) => {
+                capture.write(request, more.written_bytes).map_err(|error| error.to_string())
+            }
         };
-        self.requests += 1;
-        self.broken = written.err();
+        self.request_count += 1;
+        self.failure = written.err();
     }
 
     /// Completes the trace file and returns the number of requests in it.
@@ -99,20 +109,20 @@ impl Recorder {
     /// # Errors
     /// [`DeviceError::Failed`] if the file could not be written, now or before; the recording ends at that request.
     pub fn finish(mut self) -> Result<u64, DeviceError> {
-        let finished = match (self.broken.take(), &mut self.form) {
+        let finished = match (self.failure.take(), &mut self.trace_writer) {
             (Some(reason), _) => Err(reason),
-            (None, Form::Native(writer)) => writer.finish().map_err(|error| error.to_string()),
-            (None, Form::Capture(capture)) => {
-                capture.finish().map(|()| self.requests).map_err(|error| error.to_string())
+            (None, RecordingWriter::Native(writer)) => writer.finish().map_err(|error| error.to_string()),
+            (None, RecordingWriter::Capture(capture)) => {
+                capture.finish().map(|()| self.request_count).map_err(|error| error.to_string())
             }
         };
         finished.map_err(|reason| {
-            DeviceError::Failed(format!("the recording ends at request {}: {reason}", self.requests))
+            DeviceError::Failed(format!("the recording ends at request {}: {reason}", self.request_count))
         })
     }
 }
 
-fn describe(page: &[u8]) -> Descriptor {
+fn descriptor_of_page(page: &[u8]) -> Descriptor {
     Descriptor {
         compressed_bytes: compressed_len(page) as u16,
         ..Descriptor::of_fingerprint(fingerprint_of(page))
@@ -124,7 +134,7 @@ fn describe(page: &[u8]) -> Descriptor {
 struct Capture {
     ops: BufWriter<File>,
     pages: BufWriter<File>,
-    numbers: HashMap<[u8; 16], u32>,
+    page_numbers: HashMap<[u8; 16], u32>,
 }
 
 impl Capture {
@@ -134,7 +144,7 @@ impl Capture {
         ops.write_all(b"# blkcap v1 page=4096 bytes in .pages\n")?;
         // Page number 0 is the page of zeros.
         pages.write_all(&[0; PAGE_BYTES as usize])?;
-        Ok(Self { ops, pages, numbers: HashMap::new() })
+        Ok(Self { ops, pages, page_numbers: HashMap::new() })
     }
 
     fn write(&mut self, request: &Request, bytes: &[u8]) -> io::Result<()> {
@@ -153,18 +163,18 @@ impl Capture {
         let (first, pages) = (request.offset_bytes / PAGE_BYTES, request.len_bytes / PAGE_BYTES);
         write!(self.ops, "{letter} {} {first} {pages}", request.time_ns / 1000)?;
         for page in bytes.chunks_exact(PAGE_BYTES as usize) {
-            let number = self.number(page)?;
+            let number = self.store_page_once(page)?;
             write!(self.ops, " {number}")?;
         }
         writeln!(self.ops)
     }
 
-    fn number(&mut self, page: &[u8]) -> io::Result<u32> {
+    fn store_page_once(&mut self, page: &[u8]) -> io::Result<u32> {
         if fingerprint_of(page) == Fingerprint::ZERO_PAGE {
             return Ok(0);
         }
-        let next = self.numbers.len() as u32 + 1;
-        let number = *self.numbers.entry(digest(page)).or_insert(next);
+        let next = self.page_numbers.len() as u32 + 1;
+        let number = *self.page_numbers.entry(page_digest(page)).or_insert(next);
         if number == next {
             self.pages.write_all(page)?;
         }
@@ -179,7 +189,7 @@ impl Capture {
 
 /// Returns 128 bits that identify a page's content: the 64-bit fingerprint of the page, and the fingerprint of the byte
 /// 1 followed by the page.
-fn digest(page: &[u8]) -> [u8; 16] {
+fn page_digest(page: &[u8]) -> [u8; 16] {
     let marked: Vec<u8> = [&[1], page].concat();
     let halves = [fingerprint_of(page).0, fingerprint_of(&marked).0].map(u64::to_le_bytes);
     halves.concat().try_into().expect("two words of eight bytes")

@@ -15,14 +15,14 @@ use std::time::Duration;
 
 use tracing::{debug, error_span, field, warn};
 
-use crate::budget::Budget;
-use crate::connection::{self, STACK_BYTES, Security, Target};
+use crate::budget::MemoryBudget;
+use crate::connection::{self, ExportTarget, STACK_BYTES, TlsMode};
 use crate::device::{BlockDevice, DeviceError};
 use crate::engine::{Engine, EngineThread, Stopped};
 use crate::limits::Limits;
 use crate::nbd::Export;
 use crate::rate::RateLimit;
-use crate::socket::{Address, Listener, Reach, Socket, SocketMode};
+use crate::socket::{Address, Listener, NetworkReach, Socket, SocketMode};
 use crate::tls::Tls;
 
 /// Default limit of simultaneous connections on one listening socket. A client beyond the limit is disconnected at
@@ -31,7 +31,7 @@ pub const CONNECTIONS_MAX: usize = 1024;
 /// Number that the next connection gets in log events.
 static NEXT_CONNECTION: AtomicU64 = AtomicU64::new(1);
 /// Time for which a stopping server waits until clients have received the replies to their requests.
-const GRACE: Duration = Duration::from_secs(5);
+const STOP_GRACE_TIME: Duration = Duration::from_secs(5);
 
 /// Why a server cannot start or did not end cleanly.
 #[derive(Debug, thiserror::Error)]
@@ -60,27 +60,27 @@ pub enum ServeError {
 
 /// A listening socket for a server that has not started yet. Clients that connect wait until the server accepts them.
 #[derive(Debug)]
-pub struct Bound {
+pub struct BoundListener {
     listener: Listener,
     address: Address,
 }
 
-impl Bound {
+impl BoundListener {
     /// Listens on an address. Only the owner of a socket file may connect, by the file mode of the socket file.
     ///
     /// # Errors
     /// [`ServeError::Listen`].
-    pub fn at(address: &Address) -> Result<Self, ServeError> {
-        Self::with_mode(address, SocketMode::default())
+    pub fn listen_at(address: &Address) -> Result<Self, ServeError> {
+        Self::listen_with_mode(address, SocketMode::default())
     }
 
     /// Listens on an address; `mode` sets who may connect to a socket file.
     ///
     /// # Errors
     /// [`ServeError::Listen`].
-    pub fn with_mode(address: &Address, mode: SocketMode) -> Result<Self, ServeError> {
+    pub fn listen_with_mode(address: &Address, mode: SocketMode) -> Result<Self, ServeError> {
         let failed = |source| ServeError::Listen { address: address.clone(), source };
-        let listener = Listener::bind(address, mode, Reach::Loopback).map_err(failed)?;
+        let listener = Listener::bind(address, mode, NetworkReach::Loopback).map_err(failed)?;
         let address = listener.address().map_err(failed)?;
         Ok(Self { listener, address })
     }
@@ -89,10 +89,11 @@ impl Bound {
     ///
     /// # Errors
     /// [`ServeError::Listen`].
-    pub fn everywhere(address: SocketAddr) -> Result<Self, ServeError> {
+    pub fn listen_on_any_address(address: SocketAddr) -> Result<Self, ServeError> {
         let address = Address::Tcp(address);
         let failed = |source| ServeError::Listen { address: address.clone(), source };
-        let listener = Listener::bind(&address, SocketMode::default(), Reach::Everywhere).map_err(failed)?;
+        let listener =
+            Listener::bind(&address, SocketMode::default(), NetworkReach::Everywhere).map_err(failed)?;
         let address = listener.address().map_err(failed)?;
         Ok(Self { listener, address })
     }
@@ -103,18 +104,18 @@ impl Bound {
     /// # Errors
     /// [`ServeError::Inherit`].
     pub fn inherited_unix(listener: UnixListener) -> Result<Self, ServeError> {
-        Self::inherited(Listener::inherit_unix(listener))
+        Self::from_inherited(Listener::inherit_unix(listener))
     }
 
     /// Takes over a TCP socket that listens already. When the server ends, the socket stays open.
     ///
     /// # Errors
     /// [`ServeError::Inherit`], also for an address with a wider reach than `reach`.
-    pub fn inherited_tcp(listener: TcpListener, reach: Reach) -> Result<Self, ServeError> {
-        Self::inherited(Listener::inherit_tcp(listener, reach))
+    pub fn inherited_tcp(listener: TcpListener, reach: NetworkReach) -> Result<Self, ServeError> {
+        Self::from_inherited(Listener::inherit_tcp(listener, reach))
     }
 
-    fn inherited(listener: io::Result<Listener>) -> Result<Self, ServeError> {
+    fn from_inherited(listener: io::Result<Listener>) -> Result<Self, ServeError> {
         let listener = listener.map_err(ServeError::Inherit)?;
         let address = listener.address().map_err(ServeError::Inherit)?;
         Ok(Self { listener, address })
@@ -135,16 +136,16 @@ pub struct NamedDevice<D> {
 /// A running server: engines of its devices, and its listening sockets with their connections.
 #[derive(Debug)]
 pub struct Server<D> {
-    targets: Arc<[Target<D>]>,
+    export_targets: Arc<[ExportTarget<D>]>,
     /// Engine threads, in the order of `targets`.
-    threads: Vec<EngineThread<D>>,
+    engine_threads: Vec<EngineThread<D>>,
     /// Whether reports (metrics) name the export of each device; false if the server has a single device without a name
     /// of its own.
-    has_names: bool,
+    reports_export_names: bool,
     connections_max: usize,
-    budget: Arc<Budget>,
+    budget: Arc<MemoryBudget>,
     tls: Option<Tls>,
-    doors: Vec<OpenSocket>,
+    open_sockets: Vec<OpenSocket>,
 }
 
 /// A listening socket with its clients and the thread that accepts them.
@@ -152,7 +153,7 @@ pub struct Server<D> {
 struct OpenSocket {
     listener: Arc<Listener>,
     clients: Arc<Clients>,
-    acceptor: JoinHandle<()>,
+    accepting_thread: JoinHandle<()>,
 }
 
 impl<D: BlockDevice> Server<D> {
@@ -160,21 +161,21 @@ impl<D: BlockDevice> Server<D> {
     /// [`Self::open_nbd`].
     pub fn start(device: D, name: &str, description: &str) -> Self {
         let only = NamedDevice { name: name.to_owned(), description: description.to_owned(), device };
-        Self::start_all(vec![only], Limits::default()).without_names()
+        Self::start_all(vec![only], Limits::default()).without_export_names()
     }
 
     /// Starts an engine for each of several devices. A failure of one device does not affect the others.
     pub fn start_all(devices: Vec<NamedDevice<D>>, limits: Limits) -> Self {
         let start = |device| start_engine(device, &limits);
-        let (targets, threads): (Vec<_>, Vec<_>) = devices.into_iter().map(start).unzip();
+        let (targets, engine_threads): (Vec<_>, Vec<_>) = devices.into_iter().map(start).unzip();
         Self {
-            targets: targets.into(),
-            threads,
-            has_names: true,
-            connections_max: limits.connections,
-            budget: Arc::new(Budget::of(limits.memory_bytes)),
+            export_targets: targets.into(),
+            engine_threads,
+            reports_export_names: true,
+            connections_max: limits.max_connections,
+            budget: Arc::new(MemoryBudget::of(limits.request_memory_bytes)),
             tls: None,
-            doors: Vec::new(),
+            open_sockets: Vec::new(),
         }
     }
 
@@ -185,17 +186,17 @@ impl<D: BlockDevice> Server<D> {
 
     /// Makes reports (metrics) omit the name of the export, for a server that has only one.
     #[must_use]
-    pub fn without_names(self) -> Self {
-        Self { has_names: false, ..self }
+    pub fn without_export_names(self) -> Self {
+        Self { reports_export_names: false, ..self }
     }
 
     /// Returns the engine of the device, or of the first one of several.
     pub fn engine(&self) -> &Engine<D> {
-        &self.targets[0].engine
+        &self.export_targets[0].engine
     }
 
-    pub(crate) fn targets(&self) -> &Arc<[Target<D>]> {
-        &self.targets
+    pub(crate) fn targets(&self) -> &Arc<[ExportTarget<D>]> {
+        &self.export_targets
     }
 
     pub(crate) fn connections_max(&self) -> usize {
@@ -203,7 +204,7 @@ impl<D: BlockDevice> Server<D> {
     }
 
     pub(crate) fn has_names(&self) -> bool {
-        self.has_names
+        self.reports_export_names
     }
 
     /// Serves NBD at an address. Returns the address with the port that the system chose if it was 0.
@@ -211,48 +212,50 @@ impl<D: BlockDevice> Server<D> {
     /// # Errors
     /// [`ServeError::Listen`].
     pub fn open_nbd(&mut self, address: &Address) -> Result<Address, ServeError> {
-        self.open_nbd_on(Bound::at(address)?)
+        self.open_nbd_on(BoundListener::listen_at(address)?)
     }
 
     /// As [`Server::open_nbd`], on a socket that listens already.
     ///
     /// # Errors
     /// [`ServeError::Listen`].
-    pub fn open_nbd_on(&mut self, bound: Bound) -> Result<Address, ServeError> {
-        let (targets, budget) = (Arc::clone(&self.targets), Arc::clone(&self.budget));
+    pub fn open_nbd_on(&mut self, bound: BoundListener) -> Result<Address, ServeError> {
+        let (targets, budget) = (Arc::clone(&self.export_targets), Arc::clone(&self.budget));
         let security = match (self.tls.clone(), &bound.address) {
-            (None, _) => Security::None,
-            (Some(tls), Address::Unix(_)) => Security::Offered(tls),
-            (Some(tls), Address::Tcp(_)) => Security::Required(tls),
+            (None, _) => TlsMode::None,
+            (Some(tls), Address::Unix(_)) => TlsMode::Offered(tls),
+            (Some(tls), Address::Tcp(_)) => TlsMode::Required(tls),
         };
-        self.open(bound, move |socket| connection::serve(socket, &targets, &budget, &security))
+        self.accept_clients(bound, move |socket| {
+            connection::serve_nbd_client(socket, &targets, &budget, &security);
+        })
     }
 
     /// Accepts clients on a listening socket: `serve` is called with the socket of each client, on a thread of its own.
     ///
     /// # Errors
     /// [`ServeError::Listen`].
-    pub(crate) fn open(
+    pub(crate) fn accept_clients(
         &mut self,
-        bound: Bound,
+        bound: BoundListener,
         serve: impl Fn(&Arc<Socket>) + Clone + Send + 'static,
     ) -> Result<Address, ServeError> {
-        self.open_up_to(self.connections_max, bound, serve)
+        self.accept_clients_up_to(self.connections_max, bound, serve)
     }
 
-    /// As [`Self::open`], for at most `most` simultaneous clients.
+    /// As [`Self::accept_clients`], for at most `most` simultaneous clients.
     ///
     /// # Errors
     /// [`ServeError::Listen`].
-    pub(crate) fn open_up_to(
+    pub(crate) fn accept_clients_up_to(
         &mut self,
-        most: usize,
-        Bound { listener, address }: Bound,
+        max_clients: usize,
+        BoundListener { listener, address }: BoundListener,
         serve: impl Fn(&Arc<Socket>) + Clone + Send + 'static,
     ) -> Result<Address, ServeError> {
         let listener = Arc::new(listener);
         let failed = |source| ServeError::Listen { address: address.clone(), source };
-        let clients = Arc::new(Clients::up_to(most));
+        let clients = Arc::new(Clients::with_limit(max_clients));
         let acceptor = {
             let (listener, clients) = (Arc::clone(&listener), Arc::clone(&clients));
             let at = address.clone();
@@ -260,18 +263,18 @@ impl<D: BlockDevice> Server<D> {
             let turned_away = move |why: &str| warn!("{at}: a client was turned away: {why}");
             thread.spawn(move || accept_all(&listener, &clients, &serve, &turned_away)).map_err(failed)?
         };
-        self.doors.push(OpenSocket { listener, clients, acceptor });
+        self.open_sockets.push(OpenSocket { listener, clients, accepting_thread: acceptor });
         Ok(address)
     }
 
     /// Whether the engines of all devices have failed, so that nothing is served any more.
     pub fn has_failed(&self) -> bool {
-        self.failed_exports().count() == self.targets.len()
+        self.failed_exports().count() == self.export_targets.len()
     }
 
     /// Returns the names of the exports whose engines have failed.
     pub fn failed_exports(&self) -> impl Iterator<Item = &str> {
-        let failed = self.targets.iter().filter(|target| !target.engine.is_alive());
+        let failed = self.export_targets.iter().filter(|target| !target.engine.is_alive());
         failed.map(|target| target.export.name.as_str())
     }
 
@@ -290,26 +293,29 @@ impl<D: BlockDevice> Server<D> {
     /// Ends the server: answers the requests that have arrived, flushes, and returns all devices with the names of
     /// their exports.
     pub fn stop_all(self) -> Vec<(String, Result<D, ServeError>)> {
-        for door in &self.doors {
+        for door in &self.open_sockets {
             door.listener.close();
         }
-        self.targets.iter().for_each(|target| target.rate.lift());
-        for door in self.doors {
+        self.export_targets.iter().for_each(|target| target.rate_limit.lift_limit());
+        for door in self.open_sockets {
             // An accepting thread only ends; there is no panic to report.
-            let _ = door.acceptor.join();
-            door.clients.drain();
+            let _ = door.accepting_thread.join();
+            door.clients.disconnect_all();
         }
-        let names = self.targets.iter().map(|target| target.export.name.clone());
-        names.zip(self.threads.into_iter().map(stop_engine)).collect()
+        let names = self.export_targets.iter().map(|target| target.export.name.clone());
+        names.zip(self.engine_threads.into_iter().map(stop_engine)).collect()
     }
 }
 
-fn start_engine<D: BlockDevice>(named: NamedDevice<D>, limits: &Limits) -> (Target<D>, EngineThread<D>) {
+fn start_engine<D: BlockDevice>(
+    named: NamedDevice<D>,
+    limits: &Limits,
+) -> (ExportTarget<D>, EngineThread<D>) {
     let NamedDevice { name, description, device } = named;
     let export = Export::of(&device, &name, &description);
     let span = error_span!("engine", export = name);
     let (engine, thread) = span.in_scope(|| Engine::start(device));
-    (Target { export, engine, rate: RateLimit::of(limits) }, thread)
+    (ExportTarget { export, engine, rate_limit: RateLimit::of(limits) }, thread)
 }
 
 fn stop_engine<D: BlockDevice>(thread: EngineThread<D>) -> Result<D, ServeError> {
@@ -330,8 +336,8 @@ fn accept_all(
     let mut is_full = false;
     loop {
         let admitted = match listener.accept() {
-            Ok(socket) => clients.admit(socket, serve.clone()),
-            Err(error) if is_passing(&error) => {
+            Ok(socket) => clients.serve_on_new_thread(socket, serve.clone()),
+            Err(error) if is_temporary_accept_error(&error) => {
                 thread::sleep(Duration::from_millis(10));
                 continue;
             }
@@ -348,7 +354,7 @@ fn accept_all(
 
 /// Whether an error of `accept` is temporary, so that the socket still listens: the client has disconnected already, or
 /// the process has no free file descriptor.
-fn is_passing(error: &io::Error) -> bool {
+fn is_temporary_accept_error(error: &io::Error) -> bool {
     const OUT_OF_DESCRIPTORS: [i32; 2] = [23, 24];
     let of_client =
         [io::ErrorKind::ConnectionAborted, io::ErrorKind::ConnectionReset, io::ErrorKind::Interrupted];
@@ -360,22 +366,22 @@ fn is_passing(error: &io::Error) -> bool {
 #[derive(Debug)]
 struct Clients {
     most: usize,
-    sockets: Mutex<Sockets>,
-    left: Condvar,
+    sockets: Mutex<OpenClients>,
+    client_left: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Sockets {
-    next: u64,
-    open: HashMap<u64, Arc<Socket>>,
+struct OpenClients {
+    last_client_number: u64,
+    open_sockets: HashMap<u64, Arc<Socket>>,
 }
 
 impl Clients {
-    fn up_to(most: usize) -> Self {
-        Self { most, sockets: Mutex::default(), left: Condvar::new() }
+    fn with_limit(most: usize) -> Self {
+        Self { most, sockets: Mutex::default(), client_left: Condvar::new() }
     }
 
-    fn sockets(&self) -> MutexGuard<'_, Sockets> {
+    fn sockets(&self) -> MutexGuard<'_, OpenClients> {
         self.sockets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -383,7 +389,7 @@ impl Clients {
     ///
     /// # Errors
     /// There are too many clients, or a thread cannot be started; the client is disconnected then.
-    fn admit(
+    fn serve_on_new_thread(
         self: &Arc<Self>,
         socket: Socket,
         serve: impl Fn(&Arc<Socket>) + Send + 'static,
@@ -391,16 +397,16 @@ impl Clients {
         let socket = Arc::new(socket);
         let number = {
             let mut sockets = self.sockets();
-            if sockets.open.len() >= self.most {
+            if sockets.open_sockets.len() >= self.most {
                 return Err(io::Error::other(format!("{} are connected", self.most)));
             }
-            sockets.next += 1;
-            let number = sockets.next;
-            sockets.open.insert(number, Arc::clone(&socket));
+            sockets.last_client_number += 1;
+            let number = sockets.last_client_number;
+            sockets.open_sockets.insert(number, Arc::clone(&socket));
             number
         };
         // Removes the client when its thread ends, however it ends, and also if the thread never starts.
-        let leave = Leave { clients: Arc::clone(self), number };
+        let leave = RemoveClientOnDrop { clients: Arc::clone(self), client_number: number };
         let thread = thread::Builder::new().name("client".into());
         thread.spawn(move || {
             let _leave = leave;
@@ -419,26 +425,26 @@ impl Clients {
 
     /// Ends all connections: receives no more requests and waits for the replies to be sent, then disconnects the
     /// clients that are left.
-    fn drain(&self) {
-        for (how, patience) in [(Shutdown::Read, GRACE), (Shutdown::Both, GRACE)] {
+    fn disconnect_all(&self) {
+        for (how, patience) in [(Shutdown::Read, STOP_GRACE_TIME), (Shutdown::Both, STOP_GRACE_TIME)] {
             let sockets = self.sockets();
-            sockets.open.values().for_each(|socket| socket.shutdown(how));
-            let some_left = |sockets: &mut Sockets| !sockets.open.is_empty();
-            let waited = self.left.wait_timeout_while(sockets, patience, some_left);
+            sockets.open_sockets.values().for_each(|socket| socket.shutdown(how));
+            let some_left = |sockets: &mut OpenClients| !sockets.open_sockets.is_empty();
+            let waited = self.client_left.wait_timeout_while(sockets, patience, some_left);
             drop(waited.unwrap_or_else(PoisonError::into_inner));
         }
     }
 }
 
-struct Leave {
+struct RemoveClientOnDrop {
     clients: Arc<Clients>,
-    number: u64,
+    client_number: u64,
 }
 
-impl Drop for Leave {
+impl Drop for RemoveClientOnDrop {
     fn drop(&mut self) {
-        self.clients.sockets().open.remove(&self.number);
-        self.clients.left.notify_all();
+        self.clients.sockets().open_sockets.remove(&self.client_number);
+        self.clients.client_left.notify_all();
     }
 }
 
@@ -453,22 +459,23 @@ mod tests {
     use crate::socket::Stream;
 
     /// Registers as many open connections as one listening socket may have.
-    fn fill(clients: &Clients) {
+    fn fill_all_connections(clients: &Clients) {
         let (one, _) = UnixStream::pair().expect("the system has sockets");
         let one = Arc::new(Socket::from(Stream::Unix(one)));
         let taken = (1_000_000..).take(CONNECTIONS_MAX).map(|number| (number, Arc::clone(&one)));
-        clients.sockets().open.extend(taken);
+        clients.sockets().open_sockets.extend(taken);
     }
 
     /// Regression: 1,024 idle connections kept all other clients out without a log line.
     #[test]
-    fn the_first_client_beyond_the_connection_limit_is_logged_once_per_shortage() {
+    fn only_the_first_client_beyond_the_connection_limit_is_logged_per_shortage() {
         let any_port = Address::Tcp((Ipv4Addr::LOCALHOST, 0).into());
         let listener = Arc::new(
-            Listener::bind(&any_port, SocketMode::default(), Reach::Loopback).expect("there is a port"),
+            Listener::bind(&any_port, SocketMode::default(), NetworkReach::Loopback)
+                .expect("there is a port"),
         );
         let Ok(Address::Tcp(address)) = listener.address() else { panic!("it was bound") };
-        let clients = Arc::new(Clients::up_to(CONNECTIONS_MAX));
+        let clients = Arc::new(Clients::with_limit(CONNECTIONS_MAX));
         let (tell, told) = mpsc::channel();
         let acceptor = {
             let (listener, clients) = (Arc::clone(&listener), Arc::clone(&clients));
@@ -479,11 +486,11 @@ mod tests {
             let mut client = TcpStream::connect(address).expect("the listener listens");
             assert_eq!(client.read(&mut [0]).expect("the other end hangs up"), 0);
         };
-        fill(&clients);
+        fill_all_connections(&clients);
         (0..3).for_each(|_| is_hung_up_on());
-        clients.sockets().open.clear();
+        clients.sockets().open_sockets.clear();
         is_hung_up_on();
-        fill(&clients);
+        fill_all_connections(&clients);
         (0..2).for_each(|_| is_hung_up_on());
         listener.close();
         acceptor.join().expect("it only ends");

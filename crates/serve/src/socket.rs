@@ -19,7 +19,7 @@ use crate::nbd::Reply;
 use crate::tls::{Session, Tls};
 
 /// Most buffers that one call of `sendmsg` accepts.
-const SLICES_MAX: usize = 1024;
+const SENDMSG_BUFFERS_MAX: usize = 1024;
 
 /// Address on which a server listens.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -53,7 +53,7 @@ impl Default for SocketMode {
 /// Binds a Unix socket whose file has the permissions `mode` from the beginning: a client that connects before
 /// permissions are changed would be connected already. Linux gives the file the permissions of the socket, without
 /// those that the umask of the process removes. The umask is left alone, because other threads create files.
-fn bind_with_mode(path: &Path, SocketMode(mode): SocketMode) -> io::Result<UnixListener> {
+fn bind_unix_with_mode(path: &Path, SocketMode(mode): SocketMode) -> io::Result<UnixListener> {
     const BACKLOG: i32 = 128;
     let socket =
         rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
@@ -75,10 +75,10 @@ fn bind_with_mode(path: &Path, SocketMode(mode): SocketMode) -> io::Result<UnixL
 pub(crate) struct Listener {
     socket: ListeningSocket,
     is_inherited: bool,
-    own_file: Option<PathBuf>,
+    own_socket_file: Option<PathBuf>,
     /// Read end of a pipe that [`Listener::accept`] waits on; it is readable once the listener is closed.
-    closed: PipeReader,
-    closing: PipeWriter,
+    close_receiver: PipeReader,
+    close_sender: PipeWriter,
 }
 
 #[derive(Debug)]
@@ -126,50 +126,56 @@ impl ListeningSocket {
 impl Listener {
     /// Listens on an address. A socket file on which no process listens any more is replaced. A TCP address must not
     /// have a wider reach than `reach`: loopback only, where clients are not authenticated.
-    pub(crate) fn bind(address: &Address, mode: SocketMode, reach: Reach) -> io::Result<Self> {
+    pub(crate) fn bind(address: &Address, mode: SocketMode, reach: NetworkReach) -> io::Result<Self> {
         match address {
             Address::Unix(path) => {
-                remove_stale(path)?;
-                let socket = ListeningSocket::Unix(bind_with_mode(path, mode)?);
-                let mut listener = Self::over(socket)?;
-                listener.own_file = Some(path.clone());
+                remove_stale_socket_file(path)?;
+                let socket = ListeningSocket::Unix(bind_unix_with_mode(path, mode)?);
+                let mut listener = Self::from_listening_socket(socket)?;
+                listener.own_socket_file = Some(path.clone());
                 Ok(listener)
             }
             Address::Tcp(address) => {
-                reach.require(*address)?;
-                Self::over(ListeningSocket::Tcp(TcpListener::bind(address)?))
+                reach.require_allowed(*address)?;
+                Self::from_listening_socket(ListeningSocket::Tcp(TcpListener::bind(address)?))
             }
         }
     }
 
     /// Takes over a listening Unix socket that another process opened.
     pub(crate) fn inherit_unix(listener: UnixListener) -> io::Result<Self> {
-        Self::inherit(ListeningSocket::Unix(listener))
+        Self::from_inherited(ListeningSocket::Unix(listener))
     }
 
     /// Takes over a listening TCP socket that another process opened, if its address has no wider reach than `reach`.
-    pub(crate) fn inherit_tcp(listener: TcpListener, reach: Reach) -> io::Result<Self> {
-        reach.require(listener.local_addr()?)?;
-        Self::inherit(ListeningSocket::Tcp(listener))
+    pub(crate) fn inherit_tcp(listener: TcpListener, reach: NetworkReach) -> io::Result<Self> {
+        reach.require_allowed(listener.local_addr()?)?;
+        Self::from_inherited(ListeningSocket::Tcp(listener))
     }
 
-    fn inherit(socket: ListeningSocket) -> io::Result<Self> {
+    fn from_inherited(socket: ListeningSocket) -> io::Result<Self> {
         if !rustix::net::sockopt::socket_acceptconn(&socket)? {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
                 "the socket does not listen: a .socket unit needs Accept=no",
             ));
         }
-        let mut listener = Self::over(socket)?;
+        let mut listener = Self::from_listening_socket(socket)?;
         listener.is_inherited = true;
         Ok(listener)
     }
 
-    fn over(socket: ListeningSocket) -> io::Result<Self> {
+    fn from_listening_socket(socket: ListeningSocket) -> io::Result<Self> {
         // A client may disconnect between the poll and the accept, which must not block then.
         rustix::io::ioctl_fionbio(&socket, true)?;
         let (closed, closing) = io::pipe()?;
-        Ok(Self { socket, is_inherited: false, own_file: None, closed, closing })
+        Ok(Self {
+            socket,
+            is_inherited: false,
+            own_socket_file: None,
+            close_receiver: closed,
+            close_sender: closing,
+        })
     }
 
     /// Waits for the next client and returns its socket.
@@ -179,7 +185,7 @@ impl Listener {
     pub(crate) fn accept(&self) -> io::Result<Socket> {
         loop {
             let mut events =
-                [PollFd::new(&self.closed, PollFlags::IN), PollFd::new(&self.socket, PollFlags::IN)];
+                [PollFd::new(&self.close_receiver, PollFlags::IN), PollFd::new(&self.socket, PollFlags::IN)];
             rustix::event::poll(&mut events, None)?;
             if !events[0].revents().is_empty() {
                 return Err(io::Error::other("the listener is closed"));
@@ -199,7 +205,7 @@ impl Listener {
     /// Closes the listener: calls of [`Listener::accept`] fail, those that wait now and all later ones.
     pub(crate) fn close(&self) {
         // The write to the pipe succeeds, because its read end is a field and still open.
-        let _ = { &self.closing }.write_all(&[0]);
+        let _ = { &self.close_sender }.write_all(&[0]);
         if !self.is_inherited {
             // Clients that connect from now on are refused. An error means that the socket does not listen.
             let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
@@ -209,7 +215,7 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        if let Some(path) = &self.own_file {
+        if let Some(path) = &self.own_socket_file {
             // The file may have been removed already.
             let _ = std::fs::remove_file(path);
         }
@@ -218,7 +224,7 @@ impl Drop for Listener {
 
 /// Which machines can reach a TCP socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Reach {
+pub enum NetworkReach {
     /// Only programs on this machine.
     #[default]
     Loopback,
@@ -226,8 +232,8 @@ pub enum Reach {
     Everywhere,
 }
 
-impl Reach {
-    fn require(self, address: SocketAddr) -> io::Result<()> {
+impl NetworkReach {
+    fn require_allowed(self, address: SocketAddr) -> io::Result<()> {
         if self == Self::Everywhere || address.ip().is_loopback() {
             return Ok(());
         }
@@ -240,7 +246,7 @@ impl Reach {
 
 /// Removes the socket file that an earlier server left. An error if another server listens on it, or if the file is no
 /// socket.
-fn remove_stale(path: &Path) -> io::Result<()> {
+fn remove_stale_socket_file(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::FileTypeExt as _;
     let Ok(metadata) = std::fs::symlink_metadata(path) else { return Ok(()) };
     let refuse = |reason: &str| Err(io::Error::new(io::ErrorKind::AddrInUse, reason.to_owned()));
@@ -318,12 +324,12 @@ impl Write for &Stream {
 #[derive(Debug)]
 pub(crate) struct Socket {
     stream: Stream,
-    session: OnceLock<Session>,
+    tls_session: OnceLock<Session>,
 }
 
 impl From<Stream> for Socket {
     fn from(stream: Stream) -> Self {
-        Self { stream, session: OnceLock::new() }
+        Self { stream, tls_session: OnceLock::new() }
     }
 }
 
@@ -331,7 +337,7 @@ impl Socket {
     /// Encrypts all later traffic on the socket by TLS, after a handshake that must end before `deadline`.
     pub(crate) fn encrypt(&self, tls: &Tls, deadline: Instant) -> io::Result<()> {
         let session = tls.accept(&self.stream, deadline)?;
-        self.session.set(session).map_err(|_| io::Error::other("the socket is encrypted already"))
+        self.tls_session.set(session).map_err(|_| io::Error::other("the socket is encrypted already"))
     }
 
     pub(crate) fn shutdown(&self, how: Shutdown) {
@@ -344,15 +350,15 @@ impl Socket {
 
     /// Sends an encrypted client the end of the data (TLS `close_notify`).
     pub(crate) fn send_tls_close(&self) {
-        if let Some(session) = self.session.get() {
+        if let Some(session) = self.tls_session.get() {
             session.send_tls_close(&self.stream);
         }
     }
 
     /// Reads `count` bytes, or fewer if the client disconnects, appends them to `into`, and returns their number. The
     /// memory for them is not cleared first, unless the connection is encrypted.
-    pub(crate) fn read_into(&self, into: &mut Vec<u8>, count: usize) -> io::Result<usize> {
-        if self.session.get().is_some() {
+    pub(crate) fn append_from_socket(&self, into: &mut Vec<u8>, count: usize) -> io::Result<usize> {
+        if self.tls_session.get().is_some() {
             return { self }.take(count as u64).read_to_end(into);
         }
         match &self.stream {
@@ -364,12 +370,12 @@ impl Socket {
     /// Sends as many bytes of the replies as the socket accepts without blocking, and returns their number; 0 on an
     /// encrypted socket, which can only send replies whole.
     pub(crate) fn try_write_replies(&self, replies: &[Reply]) -> io::Result<usize> {
-        if self.session.get().is_some() {
+        if self.tls_session.get().is_some() {
             // What is encrypted has to be sent whole.
             return Ok(0);
         }
         let slices: Vec<_> =
-            replies.iter().take(SLICES_MAX).map(|reply| IoSlice::new(reply.bytes())).collect();
+            replies.iter().take(SENDMSG_BUFFERS_MAX).map(|reply| IoSlice::new(reply.bytes())).collect();
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         Ok(rustix::net::sendmsg(&self.stream, &slices, &mut SendAncillaryBuffer::default(), flags)?)
     }
@@ -382,13 +388,13 @@ impl Socket {
 
     /// Sets the size, in bytes, of the operating system's send buffer: about as many bytes are kept that the client has
     /// not received yet.
-    pub(crate) fn limit_unsent(&self, bytes: usize) -> io::Result<()> {
+    pub(crate) fn set_send_buffer_bytes(&self, bytes: usize) -> io::Result<()> {
         Ok(rustix::net::sockopt::set_socket_send_buffer_size(&self.stream, bytes)?)
     }
 
     /// Sends all bytes of the replies except the first `sent_bytes`, and blocks until they are sent.
     pub(crate) fn write_replies(&self, replies: &[Reply], sent_bytes: usize) -> io::Result<()> {
-        if self.session.get().is_some() {
+        if self.tls_session.get().is_some() {
             debug_assert_eq!(sent_bytes, 0, "nothing is sent in parts");
             return { self }.write_all(&replies.iter().map(Reply::bytes).collect::<Vec<_>>().concat());
         }
@@ -420,7 +426,7 @@ impl Socket {
 
 impl Read for &Socket {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        match self.session.get() {
+        match self.tls_session.get() {
             Some(session) => session.read(&self.stream, into),
             None => { &self.stream }.read(into),
         }
@@ -429,7 +435,7 @@ impl Read for &Socket {
 
 impl Write for &Socket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self.session.get() {
+        match self.tls_session.get() {
             Some(session) => session.write_all(&self.stream, bytes).map(|()| bytes.len()),
             None => { &self.stream }.write(bytes),
         }

@@ -12,8 +12,11 @@ use wearwell_config::{Config, ConfigError, Precondition, ResolvedDevice, Stripin
 /// # Errors
 /// [`ConfigError`]: there is neither a size nor a preset, the size is not a whole number of pages, or an error of
 /// [`Config::resolve_device`].
-pub(crate) fn pin(config: &mut Config, size_bytes: Option<u64>) -> Result<ResolvedDevice, ConfigError> {
-    require_meaning(config)?;
+pub(crate) fn make_config_explicit(
+    config: &mut Config,
+    size_bytes: Option<u64>,
+) -> Result<ResolvedDevice, ConfigError> {
+    refuse_replay_only_settings(config)?;
     // Equal 64-bit fingerprints are no proof that the bytes are equal.
     config.remap.verify_on_hit = true;
     config.recycle.verify_on_hit = true;
@@ -24,8 +27,8 @@ pub(crate) fn pin(config: &mut Config, size_bytes: Option<u64>) -> Result<Resolv
     config.device.striping = Some(StripingName::PlaneFirst);
     let resolved = match size_bytes {
         Some(bytes) => {
-            on_one_plane(config);
-            sized(config, bytes)?
+            lay_out_on_one_plane(config);
+            resolve_for_size(config, bytes)?
         }
         None if config.device.preset.is_none() && config.device.logical_pages.is_none() => {
             return Err(ConfigError::InvalidValue(
@@ -50,7 +53,7 @@ pub(crate) fn pin(config: &mut Config, size_bytes: Option<u64>) -> Result<Resolv
     Ok(resolved)
 }
 
-fn require_meaning(config: &Config) -> Result<(), ConfigError> {
+fn refuse_replay_only_settings(config: &Config) -> Result<(), ConfigError> {
     let defaults = Config::default();
     let settings = [
         ("device.factory_bad_share", config.device.factory_bad_share.is_some_and(|share| share > 0.0)),
@@ -75,7 +78,7 @@ fn require_meaning(config: &Config) -> Result<(), ConfigError> {
 /// Gives the device a geometry of one plane, so that consecutive pages of a block can be written at once: several
 /// planes would separate them, and neither files nor memory have dies that work in parallel. A configuration that names
 /// a preset, or a number of channels, dies or planes, keeps its own geometry.
-fn on_one_plane(config: &mut Config) {
+fn lay_out_on_one_plane(config: &mut Config) {
     let device = &mut config.device;
     let is_auto = device.preset.as_deref().is_none_or(|name| name == "auto");
     let counts = [device.channels, device.dies_per_channel, device.planes_per_die];
@@ -85,7 +88,7 @@ fn on_one_plane(config: &mut Config) {
 }
 
 /// Derives a flash geometry with which the device exports `bytes`, and returns the resolved device.
-fn sized(config: &mut Config, bytes: u64) -> Result<ResolvedDevice, ConfigError> {
+fn resolve_for_size(config: &mut Config, bytes: u64) -> Result<ResolvedDevice, ConfigError> {
     // `resolve` takes a footprint in pages of 4 KiB.
     let footprint_pages = bytes.div_ceil(4096).max(1);
     config.device.fit = Some(1.0);
@@ -111,7 +114,7 @@ fn sized(config: &mut Config, bytes: u64) -> Result<ResolvedDevice, ConfigError>
 ///
 /// # Errors
 /// A sentence: what is wrong with `text`.
-pub fn size_bytes(text: &str) -> Result<u64, String> {
+pub fn parse_size_bytes(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let shift = match &text[digits.len()..] {
         "" | "B" => 0,

@@ -48,14 +48,14 @@ mod with_tls {
     use crate::socket::Stream;
 
     /// Bytes that are encrypted, and read from the network, at once.
-    const PIECE_BYTES: usize = 16 << 10;
+    const TLS_PIECE_BYTES: usize = 16 << 10;
 
     /// TLS configuration of the server: its own certificate, and the authority that clients' certificates have to come
     /// from, if any.
     #[derive(Clone, Debug)]
     pub struct Tls {
-        config: Arc<ServerConfig>,
-        asks_clients: bool,
+        server_config: Arc<ServerConfig>,
+        requires_client_certificate: bool,
     }
 
     impl Tls {
@@ -69,9 +69,9 @@ mod with_tls {
             key: &Path,
             client_ca: Option<&Path>,
         ) -> Result<Self, TlsError> {
-            let chain = certificates(certificate)?;
-            let key =
-                PrivateKeyDer::from_pem_file(key).map_err(|error| unreadable("a private key", key, error))?;
+            let chain = read_certificates(certificate)?;
+            let key = PrivateKeyDer::from_pem_file(key)
+                .map_err(|error| unreadable_file_error("a private key", key, error))?;
             let unusable = |error: &dyn std::fmt::Display| TlsError::Certificates(error.to_string());
             let provider = Arc::new(rustls::crypto::ring::default_provider());
             let builder = ServerConfig::builder_with_provider(Arc::clone(&provider));
@@ -80,7 +80,7 @@ mod with_tls {
                 None => builder.with_no_client_auth(),
                 Some(path) => {
                     let mut signers = RootCertStore::empty();
-                    for signer in certificates(path)? {
+                    for signer in read_certificates(path)? {
                         signers.add(signer).map_err(|error| unusable(&error))?;
                     }
                     let verifier =
@@ -89,12 +89,12 @@ mod with_tls {
                 }
             };
             let config = builder.with_single_cert(chain, key).map_err(|error| unusable(&error))?;
-            Ok(Self { config: Arc::new(config), asks_clients: client_ca.is_some() })
+            Ok(Self { server_config: Arc::new(config), requires_client_certificate: client_ca.is_some() })
         }
 
         /// Whether clients have to authenticate by a certificate.
         pub fn asks_clients(&self) -> bool {
-            self.asks_clients
+            self.requires_client_certificate
         }
 
         /// Performs the TLS handshake with a client, until `deadline`.
@@ -102,9 +102,12 @@ mod with_tls {
         /// # Errors
         /// The client goes, takes too long, speaks no TLS, or shows no certificate that is wanted.
         pub(crate) fn accept(&self, stream: &Stream, deadline: Instant) -> io::Result<Session> {
-            let state = ServerConnection::new(Arc::clone(&self.config)).map_err(io::Error::other)?;
-            let session =
-                Session { state: Mutex::new(state), received: Mutex::default(), sending: Mutex::new(()) };
+            let state = ServerConnection::new(Arc::clone(&self.server_config)).map_err(io::Error::other)?;
+            let session = Session {
+                state: Mutex::new(state),
+                encrypted_input: Mutex::default(),
+                send_lock: Mutex::new(()),
+            };
             while session.state().is_handshaking() {
                 let left = deadline.saturating_duration_since(Instant::now());
                 if left.is_zero() {
@@ -112,7 +115,7 @@ mod with_tls {
                 }
                 stream.set_read_timeout(Some(left))?;
                 session.send_pending(stream)?;
-                if session.state().is_handshaking() && session.receive(stream)? == 0 {
+                if session.state().is_handshaking() && session.receive_and_decrypt(stream)? == 0 {
                     return Err(io::ErrorKind::UnexpectedEof.into());
                 }
             }
@@ -121,17 +124,17 @@ mod with_tls {
         }
     }
 
-    fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
         let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
         match read {
             Ok(certificates) if certificates.is_empty() => {
-                Err(unreadable("a certificate", path, "there is none in it"))
+                Err(unreadable_file_error("a certificate", path, "there is none in it"))
             }
-            read => read.map_err(|error| unreadable("a certificate", path, error)),
+            read => read.map_err(|error| unreadable_file_error("a certificate", path, error)),
         }
     }
 
-    fn unreadable(what: &'static str, path: &Path, reason: impl std::fmt::Display) -> TlsError {
+    fn unreadable_file_error(what: &'static str, path: &Path, reason: impl std::fmt::Display) -> TlsError {
         TlsError::File { what, path: path.display().to_string(), reason: reason.to_string() }
     }
 
@@ -140,9 +143,9 @@ mod with_tls {
     pub(crate) struct Session {
         state: Mutex<ServerConnection>,
         /// Encrypted bytes that were received and not decrypted yet.
-        received: Mutex<Vec<u8>>,
+        encrypted_input: Mutex<Vec<u8>>,
         /// Lock that a thread holds while it sends bytes, so that encrypted bytes are sent in order.
-        sending: Mutex<()>,
+        send_lock: Mutex<()>,
     }
 
     impl Session {
@@ -159,21 +162,21 @@ mod with_tls {
                     Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
                     read => return read,
                 }
-                if self.receive(stream)? == 0 {
+                if self.receive_and_decrypt(stream)? == 0 {
                     return Ok(0);
                 }
-                self.answer(stream)?;
+                self.answer_if_idle(stream)?;
             }
         }
 
         /// Sends what the TLS protocol has to answer to received bytes, unless another thread is sending. That thread
         /// may wait for a client that first sends more itself, so waiting for it here could last forever; the bytes are
         /// then sent together with the next data.
-        fn answer(&self, stream: &Stream) -> io::Result<()> {
+        fn answer_if_idle(&self, stream: &Stream) -> io::Result<()> {
             if !self.state().wants_write() {
                 return Ok(());
             }
-            match self.sending.try_lock() {
+            match self.send_lock.try_lock() {
                 Ok(_sending) => self.send_encrypted(stream),
                 Err(_) => Ok(()),
             }
@@ -181,10 +184,10 @@ mod with_tls {
 
         /// Receives encrypted bytes, unless some are left, and decrypts a part of them. Returns the number of bytes
         /// processed; 0 when the connection has ended.
-        fn receive(&self, stream: &Stream) -> io::Result<usize> {
-            let mut received = self.received.lock().unwrap_or_else(PoisonError::into_inner);
+        fn receive_and_decrypt(&self, stream: &Stream) -> io::Result<usize> {
+            let mut received = self.encrypted_input.lock().unwrap_or_else(PoisonError::into_inner);
             if received.is_empty() {
-                let mut piece = [0; PIECE_BYTES];
+                let mut piece = [0; TLS_PIECE_BYTES];
                 let count = { stream }.read(&mut piece)?;
                 received.extend(&piece[..count]);
             }
@@ -202,8 +205,8 @@ mod with_tls {
 
         /// Encrypts and sends bytes.
         pub(crate) fn write_all(&self, stream: &Stream, bytes: &[u8]) -> io::Result<()> {
-            for piece in bytes.chunks(PIECE_BYTES) {
-                let _sending = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
+            for piece in bytes.chunks(TLS_PIECE_BYTES) {
+                let _sending = self.send_lock.lock().unwrap_or_else(PoisonError::into_inner);
                 self.state().writer().write_all(piece)?;
                 self.send_encrypted(stream)?;
             }
@@ -219,7 +222,7 @@ mod with_tls {
 
         /// Sends the bytes that the TLS protocol produced by itself, such as handshake messages.
         fn send_pending(&self, stream: &Stream) -> io::Result<()> {
-            let _sending = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
+            let _sending = self.send_lock.lock().unwrap_or_else(PoisonError::into_inner);
             self.send_encrypted(stream)
         }
 

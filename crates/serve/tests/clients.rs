@@ -111,7 +111,7 @@ fn agree<N: Medium>(served: &Served<N>, there: &Path, back: &Path) {
 
 /// The client has 32 requests in flight and flushes after every 64.
 #[test]
-fn qemu_img_bench_completes_with_32_requests_in_flight() {
+fn qemu_img_bench_completes_with_32_requests_in_flight_and_regular_flushes() {
     bench(Served::new("page-map", 48 * MIB));
     bench(Served::on_image("page-map", 48 * MIB));
 }

@@ -151,7 +151,7 @@ fn unfinished_payloads_share_a_memory_budget_and_delay_no_other_client() {
         stuck += u64::from((0..31).any(|_| hog.stream.write_all(&part).is_err()));
         hogs.push(hog);
     }
-    let fit = (wearwell_serve::BUDGET_BYTES / PAYLOAD_BYTES) as u64;
+    let fit = (wearwell_serve::DEFAULT_MEMORY_BUDGET_BYTES / PAYLOAD_BYTES) as u64;
     assert!(stuck >= HOGS - fit, "{fit} fit into the budget, and {stuck} of {HOGS} wait");
     served.client().write(0, &[1; 4096]);
     drop(hogs);

@@ -23,7 +23,7 @@ use crate::image_support;
 
 fn new_image(specification: &Specification) -> MemoryFiles {
     let mut files = MemoryFiles::default();
-    let superblock = specification.superblock(7).expect("the device fits");
+    let superblock = specification.build_superblock(7).expect("the device fits");
     create_on(&mut files, &superblock).expect("memory takes everything");
     files
 }
@@ -34,8 +34,9 @@ fn open(files: MemoryFiles, options: OpenOptions) -> Image<MemoryFiles> {
 
 /// Returns the device of `specification` over simulated flash, to be compared with the device of the image.
 fn simulated(specification: &Specification) -> Device<SimNand> {
-    let superblock: Superblock = specification.superblock(7).expect("the device fits");
-    let config = Config::from_parts(Some(("superblock", &superblock.config)), &[]).expect("it was pinned");
+    let superblock: Superblock = specification.build_superblock(7).expect("the device fits");
+    let config =
+        Config::from_text_and_settings(Some(("superblock", &superblock.config)), &[]).expect("it was pinned");
     let resolved = config.resolve_device(1).expect("it was resolved before");
     let parts: Parts = config.design_parts(&superblock.design, &resolved).expect("a known design");
     let parts = parts.without_battery().expect("it was served");
@@ -120,7 +121,7 @@ fn a_closed_image_reopens_clean_with_all_data() {
 
 /// After each power cut of the in-process model, the flash state read from the image's files equals that of the model.
 #[test]
-fn every_flash_state_after_a_power_cut_is_read_back_from_the_image_files() {
+fn every_flash_state_after_a_power_cut_equals_the_state_read_back_from_the_image_files() {
     let mut cuts = 0;
     for design in DESIGNS {
         for outcome in CutOutcome::ALL {
@@ -154,7 +155,8 @@ fn every_flash_state_after_a_power_cut_is_read_back_from_the_image_files() {
 }
 
 fn device_over<N: wearwell::nand::Nand>(nand: N, superblock: &Superblock) -> Device<N> {
-    let config = Config::from_parts(Some(("superblock", &superblock.config)), &[]).expect("it was pinned");
+    let config =
+        Config::from_text_and_settings(Some(("superblock", &superblock.config)), &[]).expect("it was pinned");
     let resolved = config.resolve_device(1).expect("it was resolved before");
     let parts = config.design_parts(&superblock.design, &resolved).expect("a known design");
     let parts = parts.without_battery().expect("it was served");
@@ -357,9 +359,9 @@ fn missing_metadata_of_an_image_is_restored_from_its_copy() {
             }
             let report = audit(&path).expect("an image");
             assert_eq!((report.verdict, report.findings), (Verdict::Unclean, vec![]), "{file:?}");
-            assert!(report.was_closed && report.repaired > 0, "{file:?}");
+            assert!(report.was_closed && report.repairable_records > 0, "{file:?}");
             let mut image = Image::open(&path, PROCESS).expect("there is a copy");
-            assert!(!image.report.was_unclean && image.report.repaired > 0, "{file:?}");
+            assert!(!image.report.was_unclean && image.report.repaired_records > 0, "{file:?}");
             assert_eq!(oracle.judge(&mut image.device), [], "{file:?}");
             image.close().expect("the disk takes it");
             assert_eq!(audit(&path).expect("an image").verdict, Verdict::Clean, "{file:?}");
@@ -436,9 +438,9 @@ fn trimmed_space_of_an_image_is_returned_to_the_file_system() {
 }
 
 #[test]
-fn designs_and_settings_that_an_image_cannot_have_are_refused() {
+fn designs_and_settings_that_need_hardware_an_image_lacks_are_refused() {
     let refused = |specification: Specification| {
-        specification.superblock(7).expect_err("it has no meaning for an image").to_string()
+        specification.build_superblock(7).expect_err("it has no meaning for an image").to_string()
     };
     let lazy = refused(specification("u-ftl", 4096));
     assert!(lazy.contains("choose parts.map=flat or cached"), "{lazy}");
@@ -477,7 +479,7 @@ fn the_size_of_an_image_is_its_exported_capacity() {
             size_bytes: Some(64 << 20),
             durability: Durability::Process,
         };
-        let superblock = specification.superblock(7).expect("the device fits");
+        let superblock = specification.build_superblock(7).expect("the device fits");
         assert_eq!(u64::from(superblock.logical_pages) * 4096, 64 << 20);
         assert!(superblock.geometry.physical_bytes() > 64 << 20, "there is spare space");
     }

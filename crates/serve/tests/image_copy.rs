@@ -11,7 +11,8 @@ use serde_json::Value as Json;
 use wearwell_serve::control::answer;
 use wearwell_serve::image::layout::{Layout, Superblock};
 use wearwell_serve::image::{
-    Access, Changes, CopyOnWrite, Files, Image, ImageError, ImageFile, Verdict, audit, copy, create, repair,
+    Access, CopyChanges, CopyOnWrite, Files, Image, ImageError, ImageFile, Verdict, audit, copy, create,
+    repair,
 };
 use wearwell_serve::{BlockDevice, DeviceError, FlashDevice};
 
@@ -108,9 +109,9 @@ fn a_snapshot_is_a_closed_copy_of_an_image_that_stays_in_use() {
 #[test]
 fn an_image_copied_to_another_size_or_design_holds_the_same_data() {
     for (design, changes) in [
-        ("page-map", Changes { size_bytes: Some(8 << 20), ..Changes::default() }),
-        ("remap", Changes { design: Some("wearwell".into()), ..Changes::default() }),
-        ("integrated", Changes { settings: vec!["gc.policy=fifo".into()], ..Changes::default() }),
+        ("page-map", CopyChanges { size_bytes: Some(8 << 20), ..CopyChanges::default() }),
+        ("remap", CopyChanges { design: Some("wearwell".into()), ..CopyChanges::default() }),
+        ("integrated", CopyChanges { settings: vec!["gc.policy=fifo".into()], ..CopyChanges::default() }),
     ] {
         let written = written(design);
         let to = written.path("copy");
@@ -118,7 +119,7 @@ fn an_image_copied_to_another_size_or_design_holds_the_same_data() {
         let held =
             written.bytes.chunks(PAGE_BYTES as usize).filter(|page| page.iter().any(|&byte| byte != 0));
         assert_eq!(
-            (report.pages as usize, report.lost_pages),
+            (report.copied_pages as usize, report.lost_pages),
             (held.count(), vec![]),
             "{design}: {changes:?}"
         );
@@ -133,7 +134,7 @@ fn an_image_copied_to_another_size_or_design_holds_the_same_data() {
         );
     }
     let written = written("page-map");
-    let small = Changes { size_bytes: Some(4096), ..Changes::default() };
+    let small = CopyChanges { size_bytes: Some(4096), ..CopyChanges::default() };
     let refused =
         copy(&written.image, &written.path("copy"), &small, &mut |_, _| {}).expect_err("it is smaller");
     assert!(refused.to_string().contains("and 4096 are fewer"), "{refused}");
@@ -168,18 +169,18 @@ fn an_image_repair_restores_metadata_and_lists_lost_pages() {
     let to = written.path("repaired");
     let report = repair(&written.image, Some(&to)).expect("there is a copy of it");
     let lost: Vec<u64> = report.lost_pages.iter().map(|(lpn, _)| u64::from(lpn.0)).collect();
-    assert!(report.repaired > 0 && report.read_pages > 50 && lost.contains(&page), "{report:?}");
+    assert!(report.repaired_records > 0 && report.read_pages > 50 && lost.contains(&page), "{report:?}");
     assert!(!written.image.join("nvram").exists(), "the original is as it was");
     let audited = audit(&to).expect("an image");
-    assert_eq!((audited.verdict, audited.repaired), (Verdict::Corrupt, 0));
+    assert_eq!((audited.verdict, audited.repairable_records), (Verdict::Corrupt, 0));
     let again = repair(&to, None).expect("it is whole");
-    assert_eq!((again.repaired, &again.lost_pages), (0, &report.lost_pages));
+    assert_eq!((again.repaired_records, &again.lost_pages), (0, &report.lost_pages));
     // A copy says what it would lose, or leaves it out.
-    let refused =
-        copy(&to, &written.path("copy"), &Changes::default(), &mut |_, _| {}).expect_err("a page is lost");
+    let refused = copy(&to, &written.path("copy"), &CopyChanges::default(), &mut |_, _| {})
+        .expect_err("a page is lost");
     assert!(refused.to_string().contains("is lost"), "{refused}");
     assert!(!written.path("copy").exists(), "what was begun is removed");
-    let changes = Changes { leaves_lost_out: true, ..Changes::default() };
+    let changes = CopyChanges { skips_lost_pages: true, ..CopyChanges::default() };
     let copied = copy(&to, &written.path("copy"), &changes, &mut |_, _| {}).expect("there is room");
     assert_eq!(copied.lost_pages.len(), lost.len());
     let mut expected = written.bytes.clone();
@@ -198,7 +199,7 @@ fn an_image_served_read_only_is_not_changed() {
         let files = Files::open(image, Access::Read).expect("nobody writes it");
         let image = Image::open_on(CopyOnWrite::new(files), PROCESS).expect("an image");
         let identity = image.identity();
-        FlashDevice::new(image.device, identity).expect("it keeps bytes").for_reading()
+        FlashDevice::new(image.device, identity).expect("it keeps bytes").into_read_only()
     };
     let (mut one, mut other) = (view(&written.image), view(&written.image));
     assert!(one.is_read_only());

@@ -37,7 +37,7 @@ pub enum End {
 
 pub fn worked_on(design: &str, options: OpenOptions, end: End) -> Worked {
     let mut files = MemoryFiles::default();
-    let superblock = specification(design, 1024).superblock(7).expect("the device fits");
+    let superblock = specification(design, 1024).build_superblock(7).expect("the device fits");
     create_on(&mut files, &superblock).expect("memory takes everything");
     let mut image = Image::open_on(files, options).expect("a new image");
     let mut oracle = Oracle::new(200);
@@ -111,7 +111,7 @@ fn judge(files: MemoryFiles, oracle: &Oracle, what: &str, tally: &mut Tally) {
     }
     // What one copy lacked has both again.
     let again = audit_of(image.into_backing()).expect("an image");
-    assert_eq!(again.repaired, 0, "{what}: opening repairs");
+    assert_eq!(again.repairable_records, 0, "{what}: opening repairs");
 }
 
 /// Damages the files of an image while it is served, and continues to work on it. Every read must return the right data
@@ -419,7 +419,7 @@ fn refusal_of_superblock(files: MemoryFiles) -> String {
 fn record_ends(worked: &Worked) -> Vec<u64> {
     let (layout, journal) = (&worked.layout, worked.files.bytes(ImageFile::Journal));
     let area = |number: u64| {
-        let mut at = number * layout.area_bytes();
+        let mut at = number * layout.journal_area_bytes();
         let mut ends = vec![at];
         let mut found: Vec<Record> = Vec::new();
         while let Some(record) = Record::decode(layout, at, &journal[at as usize..]) {
@@ -430,7 +430,7 @@ fn record_ends(worked: &Worked) -> Vec<u64> {
             ends.push(at);
             found.push(record);
         }
-        (found.last().map_or(0, |record| record.number), ends)
+        (found.last().map_or(0, |record| record.record_number), ends)
     };
     area(0).max(area(1)).1
 }
@@ -469,7 +469,11 @@ fn next_record(worked: &Worked, index: u64, at: u64) -> Vec<u8> {
     let ends = record_ends(worked);
     let begin = ends[ends.len() - 2];
     let last = Record::decode(layout, begin, &journal[begin as usize..]).expect("the last record");
-    let record = Record { number: last.number + 1, words: vec![(index, 3 << (index % 40))], ..last };
+    let record = Record {
+        record_number: last.record_number + 1,
+        word_changes: vec![(index, 3 << (index % 40))],
+        ..last
+    };
     record.encode(layout, at)
 }
 
@@ -477,7 +481,8 @@ fn next_record(worked: &Worked, index: u64, at: u64) -> Vec<u8> {
 fn files_of_another_image_are_detected_as_damage() {
     let worked = worked_on("page-map", PROCESS, End::Killed);
     let mut other = MemoryFiles::default();
-    create_on(&mut other, &specification("page-map", 1024).superblock(8).expect("it fits")).expect("memory");
+    create_on(&mut other, &specification("page-map", 1024).build_superblock(8).expect("it fits"))
+        .expect("memory");
     let mut tally = Tally::default();
     for file in ImageFile::ALL.into_iter().filter(|&file| file != ImageFile::Flash) {
         let mut mixed = worked.files.clone();

@@ -39,7 +39,7 @@ fn image_checksums_are_crc_32c() {
 #[test]
 fn image_files_have_the_layout_of_the_format_document() {
     let mut files = image_support::MemoryFiles::default();
-    let superblock = specification("page-map", 1024).superblock(SALT).expect("it fits");
+    let superblock = specification("page-map", 1024).build_superblock(SALT).expect("it fits");
     create_on(&mut files, &superblock).expect("memory takes everything");
     let mut image = Image::open_on(files, PROCESS).expect("a new image");
     let mut script = Script::new(2, 200);
@@ -203,7 +203,7 @@ fn read_records(area: &[u8], base: u64, salt: u64) -> Vec<Record> {
 #[test]
 fn journal_records_of_a_host_session_have_the_layout_of_the_format_document() {
     let mut files = image_support::MemoryFiles::default();
-    let superblock = specification("page-map", 1024).superblock(99).expect("it fits");
+    let superblock = specification("page-map", 1024).build_superblock(99).expect("it fits");
     create_on(&mut files, &superblock).expect("memory takes everything");
     let mut image = Image::open_on(files, image_support::HOST).expect("a new image");
     for page in 0..3 {

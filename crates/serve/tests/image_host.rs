@@ -16,7 +16,7 @@ use crate::image_support;
 fn survive(specification: &Specification, seed: u64, cycles: u64, flushes: bool) -> (u64, u64, u64) {
     let design = &specification.design;
     let mut files = MemoryFiles::default();
-    let superblock = specification.superblock(7).expect("the device fits");
+    let superblock = specification.build_superblock(7).expect("the device fits");
     create_on(&mut files, &superblock).expect("memory takes everything");
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut oracle = Oracle::new(200);
@@ -81,7 +81,7 @@ fn flushed_data_of_an_image_survives_a_crash_of_the_server_machine() {
 /// Pools keep several blocks free and the host flushes seldom, so many erases wait for one sync. Facts that the engine
 /// forgets at an erase (a page was trimmed, a newer version exists) must not become durable before the erase.
 #[test]
-fn erases_that_wait_for_a_sync_bring_no_old_data_back() {
+fn old_data_does_not_reappear_after_a_crash_while_erases_wait_for_a_sync() {
     for design in DESIGNS {
         let specification = grouped(design);
         let mut erases = 0;
@@ -99,7 +99,7 @@ fn grouped(design: &str) -> Specification {
 #[test]
 fn several_erases_of_an_image_share_a_sync() {
     let mut files = MemoryFiles::default();
-    create_on(&mut files, &grouped("page-map").superblock(7).expect("the device fits"))
+    create_on(&mut files, &grouped("page-map").build_superblock(7).expect("the device fits"))
         .expect("memory takes everything");
     let mut image = Image::open_on(files, HOST).expect("a new image");
     let mut script = Script::new(3, 200);
@@ -123,7 +123,7 @@ fn several_erases_of_an_image_share_a_sync() {
 #[test]
 fn a_process_session_loses_pages_in_a_crash_of_the_server_machine() {
     let mut files = MemoryFiles::default();
-    let superblock = specification("page-map", 1024).superblock(7).expect("the device fits");
+    let superblock = specification("page-map", 1024).build_superblock(7).expect("the device fits");
     create_on(&mut files, &superblock).expect("memory takes everything");
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
     let mut oracle = Oracle::new(200);

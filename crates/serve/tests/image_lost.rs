@@ -79,7 +79,7 @@ fn reopen(files: MemoryFiles, what: &str) -> Image<MemoryFiles> {
 /// Returns the files of an image after work that filled the device and left garbage, flushed but not closed.
 fn worked_on(design: &str, seed: u64) -> (MemoryFiles, Model) {
     let mut files = MemoryFiles::default();
-    let superblock = specification(design, PAGE_BYTES as u32).superblock(7).expect("the device fits");
+    let superblock = specification(design, PAGE_BYTES as u32).build_superblock(7).expect("the device fits");
     create_on(&mut files, &superblock).expect("memory takes everything");
     let mut image = reopen(files, design);
     let mut model = Model::new(seed);

@@ -26,7 +26,7 @@ fn rescue(files: MemoryFiles) -> Result<Rescued, ImageError> {
     let image = Image::rescue_on(files)?;
     let (identity, unproven) = (image.identity(), image.report.unproven.clone());
     let device = FlashDevice::new(image.device, identity).expect("it keeps bytes");
-    Ok(device.for_reading().refuse_unproven(unproven))
+    Ok(device.into_read_only().refuse_unproven(unproven))
 }
 
 /// Compares all readable pages with what was written last, and returns the pages that cannot be read.
@@ -58,7 +58,7 @@ impl Worked {
     /// Returns the ranges to be damaged: every sector of state words, a third of the OOB records, and a piece of the
     /// journal.
     fn places(&self) -> Vec<(ImageFile, u64, u64)> {
-        let sectors = (0..self.layout.sectors()).map(|index| (ImageFile::Nvram, index * SECTOR, SECTOR));
+        let sectors = (0..self.layout.sector_count()).map(|index| (ImageFile::Nvram, index * SECTOR, SECTOR));
         let pages = (0..self.layout.geometry.pages() as u32).step_by(3).map(Ppn);
         let oobs = pages.filter(|&ppn| self.is_programmed(ppn));
         let oobs = oobs.map(|ppn| (ImageFile::Flash, self.layout.oob_at(ppn), RECORD_BYTES as u64));
@@ -127,7 +127,7 @@ fn a_rescue_returns_only_newest_versions_whatever_metadata_is_damaged() {
 }
 
 #[test]
-fn a_rescue_with_several_damages_loses_more_pages_and_returns_no_wrong_one() {
+fn a_rescue_after_damage_in_several_places_returns_no_wrong_page() {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(5);
     for design in RESCUED {
         let worked = worked_on(design, PROCESS, End::Killed);

@@ -87,7 +87,7 @@ fn requests_beyond_a_rate_limit_wait_and_are_answered_when_the_server_stops() {
 }
 
 #[test]
-fn reads_of_holes_count_as_data_for_a_rate_limit_and_trims_do_not() {
+fn a_rate_limit_counts_reads_of_holes_as_data_and_trims_not() {
     let limited = Limited::start(Limits { bytes_per_second: Some(1), ..Limits::default() });
     let mut client = limited.client();
     // Each would take hours if it cost bytes.
@@ -116,7 +116,7 @@ fn no_request_waits_without_a_rate_limit() {
 /// When a connection ends, another client can connect.
 #[test]
 fn a_socket_accepts_connections_up_to_its_limit() {
-    let limited = Limited::start(Limits { connections: 2, ..Limits::default() });
+    let limited = Limited::start(Limits { max_connections: 2, ..Limits::default() });
     let turned_away = || {
         let mut stream = UnixStream::connect(limited.socket()).unwrap();
         std::io::Read::read(&mut stream, &mut [0]).unwrap() == 0
@@ -133,8 +133,8 @@ fn a_socket_accepts_connections_up_to_its_limit() {
 
 /// A claim of more memory than the whole limit is granted when no other claim is held.
 #[test]
-fn large_requests_are_executed_under_a_small_limit_of_memory() {
-    let limited = Limited::start(Limits { memory_bytes: 2 << 20, ..Limits::default() });
+fn requests_larger_than_the_memory_limit_are_executed_one_at_a_time() {
+    let limited = Limited::start(Limits { request_memory_bytes: 2 << 20, ..Limits::default() });
     let writers: Vec<_> = (0..4_u8)
         .map(|number| {
             let mut client = limited.client();

@@ -13,7 +13,7 @@ use common::client::FLUSH;
 use common::{DESIGNS, MIB, PAGE, Random, Served};
 use serde_json::Value;
 use wearwell_serve::Address;
-use wearwell_serve::http::{ANSWER_TIMEOUT, HEAD_MAX_BYTES};
+use wearwell_serve::http::{ANSWER_TIMEOUT, REQUEST_HEADER_MAX_BYTES};
 
 use crate::common;
 
@@ -185,7 +185,7 @@ fn every_figure_of_stats_and_health_is_exported_as_a_metric() {
 #[test]
 fn the_metrics_port_refuses_requests_other_than_scrapes() {
     let (served, address) = with_metrics("page-map");
-    let long = format!("GET /metrics HTTP/1.1\r\nX: {}", "x".repeat(2 * HEAD_MAX_BYTES));
+    let long = format!("GET /metrics HTTP/1.1\r\nX: {}", "x".repeat(2 * REQUEST_HEADER_MAX_BYTES));
     for (request, status) in [
         ("GET / HTTP/1.1\r\n\r\n", "404 Not Found"),
         ("GET /metrics2 HTTP/1.1\r\n\r\n", "404 Not Found"),

@@ -77,7 +77,7 @@ impl Drive {
         for (block, &value) in (request.first..).zip(&request.values) {
             self.cache.entry(block).or_default().push(value);
             if request.is_durable && self.defect != Defect::FuaIgnored {
-                self.write_partial_pages(block);
+                self.write_block_to_medium(block);
             }
         }
     }
@@ -96,12 +96,12 @@ impl Drive {
         for block in blocks {
             let is_forgotten = self.defect == Defect::FlushForgets && self.random.random_range(0..64) == 0;
             if !is_forgotten {
-                self.write_partial_pages(block);
+                self.write_block_to_medium(block);
             }
         }
     }
 
-    fn write_partial_pages(&mut self, block: u64) {
+    fn write_block_to_medium(&mut self, block: u64) {
         let Some(versions) = self.cache.remove(&block) else { return };
         let value = match self.defect {
             Defect::OlderVersionWins => versions[versions.len().saturating_sub(2)],
@@ -143,7 +143,7 @@ impl Drive {
 
 /// Runs cycles of work with requests in flight, a power cut and a comparison of all blocks, until the oracle finds
 /// violations. Returns the number of cycles before, the number of blocks compared, and the violations.
-fn first_violations(defect: Defect, seed: u64) -> (u64, u64, Vec<Violation>) {
+fn run_until_violation(defect: Defect, seed: u64) -> (u64, u64, Vec<Violation>) {
     let mut drive = Drive::new(defect, seed + 1);
     let mut oracle = Oracle::new(BLOCKS);
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
@@ -173,7 +173,7 @@ fn first_violations(defect: Defect, seed: u64) -> (u64, u64, Vec<Violation>) {
 
 #[test]
 fn the_oracle_reports_no_violation_for_a_correct_drive() {
-    let (cycles, checked, violations) = first_violations(Defect::None, 3);
+    let (cycles, checked, violations) = run_until_violation(Defect::None, 3);
     assert_eq!((cycles, violations), (CYCLES, vec![]));
     assert_eq!(checked, CYCLES * BLOCKS);
 }
@@ -182,7 +182,7 @@ fn the_oracle_reports_no_violation_for_a_correct_drive() {
 fn the_oracle_detects_every_planted_drive_defect() {
     for defect in DEFECTS {
         for seed in 0..5 {
-            let (cycle, checked, violations) = first_violations(defect, seed);
+            let (cycle, checked, violations) = run_until_violation(defect, seed);
             assert!(!violations.is_empty(), "{defect:?} seed {seed}: missed in {cycle} cycles");
             println!("{defect:?} seed {seed}: caught in cycle {cycle}, {checked} blocks compared");
         }

@@ -197,7 +197,7 @@ fn nbd_negotiation_does_not_depend_on_how_bytes_are_split() {
     let whole = run(input.len());
     assert_eq!(whole.2, b"first request");
     assert!(
-        matches!(whole.1, Outcome::Agreed(agreed) if agreed.is_structured && agreed.allocation && !agreed.state)
+        matches!(whole.1, Outcome::Agreed(agreed) if agreed.has_structured_replies && agreed.reports_allocation && !agreed.reports_page_state)
     );
     for step in [1, 7, 4096] {
         assert!(run(step) == whole, "in pieces of {step} bytes");

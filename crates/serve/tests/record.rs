@@ -108,19 +108,19 @@ fn assert_replays_alike(design: &str, settings: &[&str], file: &str, remaps: boo
 }
 
 #[test]
-fn a_recording_with_fingerprints_replays_exactly_on_designs_that_compare_contents() {
+fn a_recording_with_fingerprints_replays_with_equal_flash_counts_on_designs_that_compare_contents() {
     for design in ["page-map", "recyclable", "remap"] {
         assert_replays_alike(design, &[], "run.wwt", true);
     }
 }
 
 #[test]
-fn a_recording_of_a_device_with_a_write_buffer_replays_exactly() {
+fn a_recording_of_a_device_with_a_write_buffer_replays_with_equal_flash_counts() {
     assert_replays_alike("page-map", &["buffer.pages=32"], "run.wwt", false);
 }
 
 #[test]
-fn delta_and_chunk_designs_replay_exactly_from_a_capture_with_bytes() {
+fn delta_and_chunk_designs_replay_with_equal_flash_counts_from_a_capture_with_bytes() {
     assert_replays_alike("delta", &[], "run.ops", false);
     assert_replays_alike("integrated", &[], "run.ops", false);
     assert_replays_alike("integrated", &["lifetime.schemes=compression"], "run.ops", false);

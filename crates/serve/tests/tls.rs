@@ -15,7 +15,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use wearwell::nand::SimNand;
-use wearwell_serve::{Address, Bound, FlashDevice, Server, Tls};
+use wearwell_serve::{Address, BoundListener, FlashDevice, Server, Tls};
 
 const ERR_TLS_REQD: u32 = (1 << 31) + 5;
 
@@ -45,7 +45,7 @@ impl Secure {
         let mut server = Server::start(device, "drive", "");
         server.offer_tls(tls(asks_clients));
         server.open_nbd(&Address::Unix(folder.path().join("nbd"))).unwrap();
-        let any = Bound::everywhere("127.0.0.1:0".parse().unwrap()).unwrap();
+        let any = BoundListener::listen_on_any_address("127.0.0.1:0".parse().unwrap()).unwrap();
         let Ok(Address::Tcp(port)) = server.open_nbd_on(any) else { panic!("a port is free") };
         Self { server, port, folder }
     }
@@ -203,7 +203,7 @@ fn tls_clients_without_a_required_certificate_are_refused() {
 }
 
 #[test]
-fn files_that_are_no_certificates_are_refused_with_a_sentence() {
+fn files_without_valid_certificates_are_refused_with_a_sentence() {
     let folder = tempfile::tempdir().unwrap();
     let empty = folder.path().join("empty.pem");
     std::fs::write(&empty, "").unwrap();

@@ -92,7 +92,7 @@ fn nbd_block_status_reports_holes_and_how_pages_are_stored() {
 }
 
 #[test]
-fn a_block_status_reply_with_many_extents_is_cut_and_can_be_continued() {
+fn a_block_status_reply_ends_after_the_maximum_number_of_extents_and_can_be_continued() {
     let served = Served::new("page-map", 64 * MIB);
     let mut client = served.client();
     for page in (0..10_000).step_by(2) {
@@ -273,7 +273,7 @@ fn a_client_that_accepts_no_replies_delays_no_other_client() {
 }
 
 #[test]
-fn an_acknowledged_write_is_read_by_all_connections() {
+fn an_acknowledged_write_is_visible_to_all_connections() {
     let served = Served::new("page-map", SIZE);
     let mut clients: Vec<Client> = (0..8).map(|_| served.client()).collect();
     for k in 0..200_u64 {
@@ -305,7 +305,7 @@ fn a_flush_makes_acknowledged_writes_of_all_connections_durable() {
 }
 
 #[test]
-fn a_served_device_may_have_a_write_buffer() {
+fn a_device_with_a_write_buffer_can_be_served() {
     let settings = ["buffer.pages=64"];
     let specification = Specification::new("page-map", config(&settings), Some(SIZE)).unwrap();
     let served = Served::of(specification.build().unwrap());

@@ -26,8 +26,8 @@ pub(crate) const CHUNKS_MAX: u64 = 1024;
 /// smallest device page, so that the space of one database page in the log fits into a chunk.
 const CHUNK_PAGES_MIN: u64 = 16;
 const BLOCK_BYTES_MIN: u32 = 4096;
-const MAGIC: [u8; 8] = *b"WWSQLITE";
-const VERSION: u32 = 1;
+const DIRECTORY_MAGIC: [u8; 8] = *b"WWSQLITE";
+const DIRECTORY_VERSION: u32 = 1;
 const CRC_BYTES: usize = 4;
 
 /// The files of an `SQLite` database that are stored on a device: database, rollback journal, write-ahead log.
@@ -54,7 +54,7 @@ impl FileKind {
 /// Entry of one file in the directory of a device: whether it exists, its length, and its chunks (runs of device
 /// pages).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Entry {
+pub(crate) struct FileEntry {
     pub(crate) exists: bool,
     /// Length of the file, bytes. The length of a write-ahead log is rounded up to whole groups of frames (frames whose
     /// headers share a page).
@@ -68,8 +68,8 @@ pub(crate) struct Entry {
 pub(crate) struct Directory {
     block_bytes: u32,
     chunk_pages: u32,
-    entries: [Entry; FileKind::ALL.len()],
-    is_taken: Vec<bool>,
+    entries: [FileEntry; FileKind::ALL.len()],
+    taken_chunks: Vec<bool>,
     /// Page size of the database whose write-ahead log is stored, bytes; 0 if there has been no log.
     pub(crate) wal_page_bytes: u32,
 }
@@ -87,16 +87,16 @@ impl Directory {
             block_bytes,
             chunk_pages: chunk_pages as u32,
             entries: Default::default(),
-            is_taken: vec![false; chunks],
+            taken_chunks: vec![false; chunks],
             wal_page_bytes: 0,
         })
     }
 
-    pub(crate) fn entry(&self, kind: FileKind) -> &Entry {
+    pub(crate) fn entry(&self, kind: FileKind) -> &FileEntry {
         &self.entries[kind as usize]
     }
 
-    pub(crate) fn entry_mut(&mut self, kind: FileKind) -> &mut Entry {
+    pub(crate) fn entry_mut(&mut self, kind: FileKind) -> &mut FileEntry {
         &mut self.entries[kind as usize]
     }
 
@@ -106,12 +106,12 @@ impl Directory {
 
     /// Returns the device address of byte `at` of a file's stored pages; `None` if no chunk (run of device pages) has
     /// been assigned there.
-    pub(crate) fn place(&self, kind: FileKind, at: u64) -> Option<u64> {
+    pub(crate) fn device_address(&self, kind: FileKind, at: u64) -> Option<u64> {
         let chunk = *self.entry(kind).chunks.get((at / self.chunk_bytes()) as usize)?;
-        Some(self.start(chunk) + at % self.chunk_bytes())
+        Some(self.chunk_address(chunk) + at % self.chunk_bytes())
     }
 
-    fn start(&self, chunk: u16) -> u64 {
+    fn chunk_address(&self, chunk: u16) -> u64 {
         u64::from(self.block_bytes) + u64::from(chunk) * self.chunk_bytes()
     }
 
@@ -121,23 +121,23 @@ impl Directory {
     }
 
     /// Checks that at least `chunks` chunks (runs of device pages) are free; [`Error::Full`] if fewer are.
-    pub(crate) fn require_free(&self, chunks: usize) -> Result<(), Error> {
-        let free = self.is_taken.iter().filter(|&&is_taken| !is_taken).count();
-        if chunks > free { Err(Error::Full { chunks: self.is_taken.len() }) } else { Ok(()) }
+    pub(crate) fn require_free_chunks(&self, chunks: usize) -> Result<(), Error> {
+        let free = self.taken_chunks.iter().filter(|&&is_taken| !is_taken).count();
+        if chunks > free { Err(Error::Full { chunks: self.taken_chunks.len() }) } else { Ok(()) }
     }
 
     /// Assigns free chunks (runs of device pages) to a file until it can store its first `bytes` bytes. Returns whether
     /// the directory changed. An error if fewer than `kept` chunks would remain free.
-    pub(crate) fn make_room(&mut self, kind: FileKind, bytes: u64, kept: usize) -> Result<bool, Error> {
+    pub(crate) fn assign_chunks(&mut self, kind: FileKind, bytes: u64, kept: usize) -> Result<bool, Error> {
         let wanted = bytes.div_ceil(self.chunk_bytes()) as usize;
         let missing_chunks = self.missing_chunks(kind, bytes);
         if missing_chunks > 0 {
-            self.require_free(missing_chunks + kept)?;
+            self.require_free_chunks(missing_chunks + kept)?;
         }
         let mut has_changed = false;
         while self.entry(kind).chunks.len() < wanted {
-            let free = self.is_taken.iter().position(|&is_taken| !is_taken).expect("they were counted");
-            self.is_taken[free] = true;
+            let free = self.taken_chunks.iter().position(|&is_taken| !is_taken).expect("they were counted");
+            self.taken_chunks[free] = true;
             self.entry_mut(kind).chunks.push(free as u16);
             has_changed = true;
         }
@@ -145,7 +145,7 @@ impl Directory {
     }
 
     /// Removes the chunks (runs of device pages) that a file does not need for its first `bytes` bytes, and returns
-    /// them. They cannot be assigned to a file before [`Directory::release`].
+    /// them. They cannot be assigned to a file before [`Directory::release_chunk`].
     pub(crate) fn detach_chunks(&mut self, kind: FileKind, bytes: u64) -> Vec<u16> {
         let kept = bytes.div_ceil(self.chunk_bytes()) as usize;
         let chunks = &mut self.entry_mut(kind).chunks;
@@ -153,16 +153,21 @@ impl Directory {
     }
 
     /// Marks a chunk (run of device pages) that a file gave up as free, and returns its device address.
-    pub(crate) fn release(&mut self, chunk: u16) -> u64 {
-        self.is_taken[usize::from(chunk)] = false;
-        self.start(chunk)
+    pub(crate) fn release_chunk(&mut self, chunk: u16) -> u64 {
+        self.taken_chunks[usize::from(chunk)] = false;
+        self.chunk_address(chunk)
     }
 
     /// Encodes the directory (which files exist, and where they are stored) as one device page.
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut bytes = MAGIC.to_vec();
-        let head =
-            [VERSION, self.block_bytes, self.chunk_pages, self.is_taken.len() as u32, self.wal_page_bytes];
+        let mut bytes = DIRECTORY_MAGIC.to_vec();
+        let head = [
+            DIRECTORY_VERSION,
+            self.block_bytes,
+            self.chunk_pages,
+            self.taken_chunks.len() as u32,
+            self.wal_page_bytes,
+        ];
         bytes.extend(head.iter().flat_map(|number| number.to_le_bytes()));
         for entry in &self.entries {
             bytes.extend(u32::from(entry.exists).to_le_bytes());
@@ -181,28 +186,28 @@ impl Directory {
         if page.iter().all(|&byte| byte == 0) {
             return Ok(None);
         }
-        if !page.starts_with(&MAGIC) {
+        if !page.starts_with(&DIRECTORY_MAGIC) {
             return Err(Error::Foreign);
         }
         let (body, crc) = page.split_at(page.len() - CRC_BYTES);
         if crc32c(body).to_le_bytes() != crc {
             return Err(Error::Damaged("its checksum is wrong"));
         }
-        let mut numbers = IntegerReader(&body[MAGIC.len()..]);
-        if numbers.u32() != VERSION {
+        let mut numbers = IntegerReader(&body[DIRECTORY_MAGIC.len()..]);
+        if numbers.u32() != DIRECTORY_VERSION {
             return Err(Error::Damaged("it was written by another version"));
         }
         let mut directory = Self::new(capacity_bytes, page.len() as u32)?;
-        let geometry = [page.len() as u32, directory.chunk_pages, directory.is_taken.len() as u32];
+        let geometry = [page.len() as u32, directory.chunk_pages, directory.taken_chunks.len() as u32];
         if geometry != [numbers.u32(), numbers.u32(), numbers.u32()] {
             return Err(Error::Damaged("it belongs to a device of another size"));
         }
         directory.wal_page_bytes = numbers.u32();
-        directory.adopt(&mut numbers)?;
+        directory.decode_entries(&mut numbers)?;
         Ok(Some(directory))
     }
 
-    fn adopt(&mut self, numbers: &mut IntegerReader<'_>) -> Result<(), Error> {
+    fn decode_entries(&mut self, numbers: &mut IntegerReader<'_>) -> Result<(), Error> {
         let counts = FileKind::ALL.map(|kind| {
             let entry = self.entry_mut(kind);
             entry.exists = numbers.u32() != 0;
@@ -210,13 +215,13 @@ impl Directory {
             entry.len = numbers.u64();
             count
         });
-        if counts.iter().map(|&count| count as usize).sum::<usize>() > self.is_taken.len() {
+        if counts.iter().map(|&count| count as usize).sum::<usize>() > self.taken_chunks.len() {
             return Err(Error::Damaged("files have more chunks than the device"));
         }
         for (kind, count) in FileKind::ALL.into_iter().zip(counts) {
             for _ in 0..count {
                 let chunk = numbers.u16();
-                match self.is_taken.get_mut(usize::from(chunk)) {
+                match self.taken_chunks.get_mut(usize::from(chunk)) {
                     Some(is_taken) if !*is_taken => *is_taken = true,
                     _ => return Err(Error::Damaged("a chunk has two files, or does not exist")),
                 }
@@ -231,22 +236,22 @@ impl Directory {
 struct IntegerReader<'a>(&'a [u8]);
 
 impl IntegerReader<'_> {
-    fn take<const N: usize>(&mut self) -> [u8; N] {
+    fn take_bytes<const N: usize>(&mut self) -> [u8; N] {
         let Some((first, rest)) = self.0.split_first_chunk() else { return [0; N] };
         self.0 = rest;
         *first
     }
 
     fn u16(&mut self) -> u16 {
-        u16::from_le_bytes(self.take())
+        u16::from_le_bytes(self.take_bytes())
     }
 
     fn u32(&mut self) -> u32 {
-        u32::from_le_bytes(self.take())
+        u32::from_le_bytes(self.take_bytes())
     }
 
     fn u64(&mut self) -> u64 {
-        u64::from_le_bytes(self.take())
+        u64::from_le_bytes(self.take_bytes())
     }
 }
 
@@ -259,62 +264,63 @@ fn crc32c(bytes: &[u8]) -> u32 {
 mod tests {
     use super::*;
 
-    const CAPACITY: u64 = 4096 * 400;
+    const CAPACITY_BYTES: u64 = 4096 * 400;
 
-    fn used() -> Directory {
-        let mut directory = Directory::new(CAPACITY, 4096).expect("it is large enough");
-        assert!(directory.make_room(FileKind::Database, 3 << 16, 0).expect("there is room"));
-        assert!(directory.make_room(FileKind::Wal, 1, 0).expect("there is room"));
-        assert!(directory.make_room(FileKind::Database, (3 << 16) + 1, 0).expect("there is room"));
-        assert!(!directory.make_room(FileKind::Database, 4 << 16, 0).expect("it has it"));
+    fn directory_with_files() -> Directory {
+        let mut directory = Directory::new(CAPACITY_BYTES, 4096).expect("it is large enough");
+        assert!(directory.assign_chunks(FileKind::Database, 3 << 16, 0).expect("there is room"));
+        assert!(directory.assign_chunks(FileKind::Wal, 1, 0).expect("there is room"));
+        assert!(directory.assign_chunks(FileKind::Database, (3 << 16) + 1, 0).expect("there is room"));
+        assert!(!directory.assign_chunks(FileKind::Database, 4 << 16, 0).expect("it has it"));
         *directory.entry_mut(FileKind::Wal) =
-            Entry { exists: true, len: 77, ..directory.entry(FileKind::Wal).clone() };
+            FileEntry { exists: true, len: 77, ..directory.entry(FileKind::Wal).clone() };
         directory.wal_page_bytes = 8192;
         directory
     }
 
     #[test]
     fn a_file_directory_is_decoded_as_it_was_encoded() {
-        let directory = used();
+        let directory = directory_with_files();
         let page = directory.encode();
         assert_eq!(page.len(), 4096);
-        assert_eq!(Directory::decode(&page, CAPACITY).expect("it is whole"), Some(directory));
+        assert_eq!(Directory::decode(&page, CAPACITY_BYTES).expect("it is whole"), Some(directory));
     }
 
     #[test]
     fn files_of_the_sqlite_vfs_share_no_bytes_of_the_device() {
-        let mut directory = used();
-        assert_eq!(directory.place(FileKind::Database, 0), Some(4096));
-        assert_eq!(directory.place(FileKind::Wal, 5), Some(4096 + (3 << 16) + 5));
-        assert_eq!(directory.place(FileKind::Database, 3 << 16), Some(4096 + (4 << 16)));
-        assert_eq!(directory.place(FileKind::Wal, 1 << 16), None);
+        let mut directory = directory_with_files();
+        assert_eq!(directory.device_address(FileKind::Database, 0), Some(4096));
+        assert_eq!(directory.device_address(FileKind::Wal, 5), Some(4096 + (3 << 16) + 5));
+        assert_eq!(directory.device_address(FileKind::Database, 3 << 16), Some(4096 + (4 << 16)));
+        assert_eq!(directory.device_address(FileKind::Wal, 1 << 16), None);
         let given_up = directory.detach_chunks(FileKind::Database, 1);
         assert_eq!(given_up, [1, 2, 4]);
-        assert!(directory.make_room(FileKind::Journal, 1, 0).expect("there is room"));
-        assert_eq!(directory.place(FileKind::Journal, 0), Some(4096 + (5 << 16)), "not yet free");
-        assert_eq!(directory.release(1), 4096 + (1 << 16));
-        assert!(directory.make_room(FileKind::Journal, 1 << 17, 0).expect("there is room"));
-        assert_eq!(directory.place(FileKind::Journal, 1 << 16), Some(4096 + (1 << 16)));
+        assert!(directory.assign_chunks(FileKind::Journal, 1, 0).expect("there is room"));
+        assert_eq!(directory.device_address(FileKind::Journal, 0), Some(4096 + (5 << 16)), "not yet free");
+        assert_eq!(directory.release_chunk(1), 4096 + (1 << 16));
+        assert!(directory.assign_chunks(FileKind::Journal, 1 << 17, 0).expect("there is room"));
+        assert_eq!(directory.device_address(FileKind::Journal, 1 << 16), Some(4096 + (1 << 16)));
     }
 
     #[test]
     fn growing_a_file_on_a_full_device_is_refused() {
-        let mut directory = used();
-        let error = directory.make_room(FileKind::Journal, CAPACITY, 0).expect_err("there is no such room");
+        let mut directory = directory_with_files();
+        let error =
+            directory.assign_chunks(FileKind::Journal, CAPACITY_BYTES, 0).expect_err("there is no such room");
         assert!(matches!(error, Error::Full { chunks: 24 }), "{error}");
     }
 
     #[test]
     fn a_damaged_file_directory_is_detected() {
-        let page = used().encode();
+        let page = directory_with_files().encode();
         for byte in [8, 30, 60, 90, 4095] {
             let mut damaged = page.clone();
             damaged[byte] ^= 1;
-            let error = Directory::decode(&damaged, CAPACITY).expect_err("a bit is flipped");
+            let error = Directory::decode(&damaged, CAPACITY_BYTES).expect_err("a bit is flipped");
             assert!(matches!(error, Error::Damaged(_)), "byte {byte}: {error}");
         }
-        assert!(matches!(Directory::decode(&[7; 4096], CAPACITY), Err(Error::Foreign)));
-        assert!(matches!(Directory::decode(&page, 2 * CAPACITY), Err(Error::Damaged(_))));
-        assert_eq!(Directory::decode(&[0; 4096], CAPACITY).expect("it is empty"), None);
+        assert!(matches!(Directory::decode(&[7; 4096], CAPACITY_BYTES), Err(Error::Foreign)));
+        assert!(matches!(Directory::decode(&page, 2 * CAPACITY_BYTES), Err(Error::Damaged(_))));
+        assert_eq!(Directory::decode(&[0; 4096], CAPACITY_BYTES).expect("it is empty"), None);
     }
 }

@@ -71,10 +71,10 @@ pub trait Drive: Send {
 ///
 /// # Errors
 /// An [`Error`] that describes why the device cannot be opened.
-pub fn open(options: &Options) -> Result<Box<dyn Drive>, Error> {
+pub fn open_drive(options: &Options) -> Result<Box<dyn Drive>, Error> {
     Ok(match &options.backend {
         Backend::Memory(specification) => {
-            Box::new(LocalDrive { device: specification.build()?, close: |_| Ok(()) })
+            Box::new(LocalDrive { device: specification.build()?, close_device: |_| Ok(()) })
         }
         Backend::Image { directory, new } => {
             if let Some(specification) = new
@@ -85,7 +85,7 @@ pub fn open(options: &Options) -> Result<Box<dyn Drive>, Error> {
             let image = Image::open(directory, OpenOptions::default())?;
             let identity = image.identity();
             let close = |device: Device<FileNand>| Ok(image::close(device)?);
-            Box::new(LocalDrive { device: FlashDevice::new(image.device, identity)?, close })
+            Box::new(LocalDrive { device: FlashDevice::new(image.device, identity)?, close_device: close })
         }
         Backend::Server { nbd, control } => Box::new(RemoteDrive::connect(nbd, control)?),
     })
@@ -94,14 +94,14 @@ pub fn open(options: &Options) -> Result<Box<dyn Drive>, Error> {
 /// A drive whose device runs in this process, with the function that closes the device.
 struct LocalDrive<N> {
     device: FlashDevice<N>,
-    close: fn(Device<N>) -> Result<(), Error>,
+    close_device: fn(Device<N>) -> Result<(), Error>,
 }
 
 /// Makes the drive of a database from a device with simulated flash, for tests and measurements that construct the
 /// device themselves.
 impl From<FlashDevice<SimNand>> for Box<dyn Drive> {
     fn from(device: FlashDevice<SimNand>) -> Self {
-        Box::new(LocalDrive { device, close: |_| Ok(()) })
+        Box::new(LocalDrive { device, close_device: |_| Ok(()) })
     }
 }
 
@@ -143,6 +143,6 @@ impl<N: Medium> Drive for LocalDrive<N> {
     }
 
     fn close(self: Box<Self>) -> Result<(), Error> {
-        (self.close)(self.device.into_device())
+        (self.close_device)(self.device.into_device())
     }
 }

@@ -116,10 +116,10 @@ pub mod open {
 pub mod shm {
     use super::c_int;
 
-    pub const UNLOCK: c_int = 1;
-    pub const SHARED: c_int = 4;
+    pub const SHM_UNLOCK: c_int = 1;
+    pub const SHM_SHARED: c_int = 4;
     /// Number of locks that a wal-index (shared memory of the write-ahead log) has.
-    pub const LOCKS: usize = 8;
+    pub const SHM_LOCKS: usize = 8;
 }
 
 /// `SQLITE_FCNTL_PRAGMA`: code of the file control by which `SQLite` offers a pragma to the VFS.
@@ -149,7 +149,7 @@ impl Routines {
     ///
     /// # Safety
     /// `F` is the type of pointers to the function at that index.
-    unsafe fn at<F: Copy>(self, index: usize) -> F {
+    unsafe fn function_at<F: Copy>(self, index: usize) -> F {
         const { assert!(size_of::<F>() == size_of::<*const c_void>()) };
         // SAFETY: the table has this index in every version that has URI parameters; the caller guarantees the type.
         unsafe { std::mem::transmute_copy(&*self.0.add(index)) }
@@ -162,7 +162,7 @@ impl Routines {
     pub unsafe fn vfs_find(self, name: *const c_char) -> *mut Vfs {
         type Find = unsafe extern "C" fn(*const c_char) -> *mut Vfs;
         // SAFETY: this is the type of the routine; the caller fulfils the conditions of this function.
-        unsafe { self.at::<Find>(routine::VFS_FIND)(name) }
+        unsafe { self.function_at::<Find>(routine::VFS_FIND)(name) }
     }
 
     /// Calls `sqlite3_vfs_register`: registers a VFS.
@@ -172,7 +172,7 @@ impl Routines {
     pub unsafe fn vfs_register(self, vfs: *mut Vfs, is_default: bool) -> c_int {
         type Register = unsafe extern "C" fn(*mut Vfs, c_int) -> c_int;
         // SAFETY: as in `vfs_find`.
-        unsafe { self.at::<Register>(routine::VFS_REGISTER)(vfs, c_int::from(is_default)) }
+        unsafe { self.function_at::<Register>(routine::VFS_REGISTER)(vfs, c_int::from(is_default)) }
     }
 
     /// Calls `sqlite3_uri_parameter`: returns a parameter of the database's URI, or null if it has no such parameter.
@@ -182,7 +182,7 @@ impl Routines {
     pub unsafe fn uri_parameter(self, file: *const c_char, parameter: *const c_char) -> *const c_char {
         type Parameter = unsafe extern "C" fn(*const c_char, *const c_char) -> *const c_char;
         // SAFETY: as in `vfs_find`.
-        unsafe { self.at::<Parameter>(routine::URI_PARAMETER)(file, parameter) }
+        unsafe { self.function_at::<Parameter>(routine::URI_PARAMETER)(file, parameter) }
     }
 
     /// Calls `sqlite3_log`: writes a text to `SQLite`'s error log.
@@ -192,16 +192,16 @@ impl Routines {
     pub unsafe fn log(self, code: c_int, text: *const c_char) {
         type Log = unsafe extern "C" fn(c_int, *const c_char, ...);
         // SAFETY: as in `vfs_find`; the format takes one text.
-        unsafe { self.at::<Log>(routine::LOG)(code, c"%s".as_ptr(), text) }
+        unsafe { self.function_at::<Log>(routine::LOG)(code, c"%s".as_ptr(), text) }
     }
 
     /// Returns a copy of a text in memory that `SQLite` can free; null if there is no memory.
     ///
     /// # Safety
     /// `text` ends with a zero.
-    pub unsafe fn copy_of(self, text: *const c_char) -> *mut c_char {
+    pub unsafe fn copy_text(self, text: *const c_char) -> *mut c_char {
         type Print = unsafe extern "C" fn(*const c_char, ...) -> *mut c_char;
         // SAFETY: as in `vfs_find`; the format takes one text.
-        unsafe { self.at::<Print>(routine::MPRINTF)(c"%s".as_ptr(), text) }
+        unsafe { self.function_at::<Print>(routine::MPRINTF)(c"%s".as_ptr(), text) }
     }
 }

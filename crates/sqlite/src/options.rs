@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 use wearwell_config::Config;
 use wearwell_serve::image::{self, Durability};
-use wearwell_serve::{memory, size_bytes};
+use wearwell_serve::{memory, parse_size_bytes};
 
 use crate::error::Error;
 
@@ -21,7 +21,7 @@ use crate::error::Error;
 pub const DEFAULT_DESIGN: &str = "remap";
 
 /// Names of all URI parameters of this VFS.
-pub(crate) const NAMES: [&str; 9] =
+pub(crate) const URI_PARAMETERS: [&str; 9] =
     ["image", "memory", "nbd", "control", "design", "size", "durability", "set", "remap"];
 
 /// Place of the device that stores the database: memory, an image, or a server.
@@ -51,9 +51,9 @@ pub struct Options {
     /// Place of the database's device: in memory, in an image, or on a server.
     pub backend: Backend,
     /// Whether checkpoints remap the pages that they copy from the log to the database, instead of writing them.
-    pub remap: bool,
+    pub remaps_checkpoints: bool,
     /// Values of all URI parameters as one text. Two connections use the same device if their texts are equal.
-    pub identity: String,
+    pub device_identity: String,
 }
 
 impl Options {
@@ -61,20 +61,20 @@ impl Options {
     ///
     /// # Errors
     /// [`Error::Parameter`], [`Error::Config`].
-    pub fn read(parameter: impl Fn(&str) -> Option<String>) -> Result<Self, Error> {
+    pub fn from_uri_parameters(parameter: impl Fn(&str) -> Option<String>) -> Result<Self, Error> {
         let refuse = |sentence: &str| Err(Error::Parameter(sentence.to_owned()));
-        let remap = is_on("remap", parameter("remap").as_deref(), true)?;
-        let is_memory = is_on("memory", parameter("memory").as_deref(), false)?;
-        let size = parameter("size").map(|text| size_bytes(&text)).transpose();
+        let remap = parse_switch("remap", parameter("remap").as_deref(), true)?;
+        let is_memory = parse_switch("memory", parameter("memory").as_deref(), false)?;
+        let size = parameter("size").map(|text| parse_size_bytes(&text)).transpose();
         let size = size.map_err(|sentence| Error::Parameter(format!("size: {sentence}")))?;
         let design = parameter("design").unwrap_or_else(|| DEFAULT_DESIGN.to_owned());
         let settings: Vec<String> =
             parameter("set").iter().flat_map(|text| text.split(',')).map(str::to_owned).collect();
-        let config = Config::from_parts(None, &settings)?;
+        let config = Config::from_text_and_settings(None, &settings)?;
         let backend = match (is_memory, parameter("image"), parameter("nbd"), parameter("control")) {
             (true, None, None, None) => Backend::Memory(memory::Specification::new(&design, config, size)?),
             (false, Some(directory), None, None) => {
-                let durability = durability(parameter("durability").as_deref())?;
+                let durability = parse_durability(parameter("durability").as_deref())?;
                 let specification = image::Specification { design, config, size_bytes: size, durability };
                 Backend::Image { directory: directory.into(), new: size.map(|_| specification) }
             }
@@ -91,12 +91,13 @@ impl Options {
                 );
             }
         };
-        let identity: Vec<String> = NAMES.iter().map(|&name| parameter(name).unwrap_or_default()).collect();
-        Ok(Self { backend, remap, identity: identity.join("&") })
+        let identity: Vec<String> =
+            URI_PARAMETERS.iter().map(|&name| parameter(name).unwrap_or_default()).collect();
+        Ok(Self { backend, remaps_checkpoints: remap, device_identity: identity.join("&") })
     }
 }
 
-fn is_on(name: &str, value: Option<&str>, default: bool) -> Result<bool, Error> {
+fn parse_switch(name: &str, value: Option<&str>, default: bool) -> Result<bool, Error> {
     match value {
         None => Ok(default),
         Some("on" | "1" | "true" | "yes") => Ok(true),
@@ -105,7 +106,7 @@ fn is_on(name: &str, value: Option<&str>, default: bool) -> Result<bool, Error> 
     }
 }
 
-fn durability(value: Option<&str>) -> Result<Durability, Error> {
+fn parse_durability(value: Option<&str>) -> Result<Durability, Error> {
     match value {
         None | Some("process") => Ok(Durability::Process),
         Some("host") => Ok(Durability::Host),
@@ -117,8 +118,8 @@ fn durability(value: Option<&str>) -> Result<Durability, Error> {
 mod tests {
     use super::*;
 
-    fn read(parameters: &[(&str, &str)]) -> Result<Options, Error> {
-        Options::read(|name| {
+    fn parse_pairs(parameters: &[(&str, &str)]) -> Result<Options, Error> {
+        Options::from_uri_parameters(|name| {
             let found = parameters.iter().find(|&&(key, _)| key == name);
             found.map(|&(_, value)| value.to_owned())
         })
@@ -126,15 +127,15 @@ mod tests {
 
     #[test]
     fn every_sqlite_backend_is_selected_by_its_parameter() {
-        let image = read(&[("image", "x"), ("remap", "off")]).expect("it is complete");
-        assert!(matches!(image.backend, Backend::Image { new: None, .. }) && !image.remap);
-        let new = read(&[("image", "x"), ("size", "64MiB")]).expect("it is complete");
-        assert!(matches!(new.backend, Backend::Image { new: Some(_), .. }) && new.remap);
+        let image = parse_pairs(&[("image", "x"), ("remap", "off")]).expect("it is complete");
+        assert!(matches!(image.backend, Backend::Image { new: None, .. }) && !image.remaps_checkpoints);
+        let new = parse_pairs(&[("image", "x"), ("size", "64MiB")]).expect("it is complete");
+        assert!(matches!(new.backend, Backend::Image { new: Some(_), .. }) && new.remaps_checkpoints);
         let set = ("set", "remap.dedup=false,remap.sparse_counts=true");
-        let memory = read(&[("memory", "on"), ("size", "64MiB"), set]).expect("it is complete");
+        let memory = parse_pairs(&[("memory", "on"), ("size", "64MiB"), set]).expect("it is complete");
         let Backend::Memory(specification) = memory.backend else { panic!("it is another backend") };
         assert!(!specification.config.remap.dedup && specification.config.remap.sparse_counts);
-        let server = read(&[("nbd", "a"), ("control", "b")]).expect("it is complete");
+        let server = parse_pairs(&[("nbd", "a"), ("control", "b")]).expect("it is complete");
         assert!(matches!(server.backend, Backend::Server { .. }));
     }
 
@@ -151,7 +152,7 @@ mod tests {
             &[("memory", "on"), ("size", "64MiB"), ("set", "remap.dedupe=false")],
         ];
         for parameters in refused {
-            let error = read(parameters).expect_err("it is unclear");
+            let error = parse_pairs(parameters).expect_err("it is unclear");
             assert!(error.to_string().len() > 20, "{parameters:?}: {error}");
         }
     }

@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 use wearwell_serve::DeviceError;
 use wearwell_serve::nbd::OPTION_MAX_BYTES;
 use wearwell_serve::nbd::wire::{
-    FIXED_NEWSTYLE, GREETING_MAGIC, NO_ZEROES, OPTION_MAGIC, REQUEST_MAGIC, SIMPLE_MAGIC, answer, command,
-    errno, option,
+    FIXED_NEWSTYLE, GREETING_MAGIC, NO_ZEROES, OPTION_MAGIC, REQUEST_MAGIC, SIMPLE_REPLY_MAGIC, answer,
+    command, errno, option,
 };
 
 use crate::drive::Drive;
@@ -33,8 +33,8 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(crate) struct RemoteDrive {
     nbd: NbdClient,
-    control: BufReader<UnixStream>,
-    control_place: String,
+    control_socket: BufReader<UnixStream>,
+    control_path: String,
     capacity_bytes: u64,
     block_bytes: u32,
     _lock: DeviceLock,
@@ -42,31 +42,37 @@ pub(crate) struct RemoteDrive {
 
 impl RemoteDrive {
     pub(crate) fn connect(nbd: &Path, control: &Path) -> Result<Self, Error> {
-        let lock = lock_device_of(nbd)?;
+        let lock = lock_device_of_socket(nbd)?;
         let mut wire = NbdClient::connect(nbd)?;
         wire.negotiate()?;
         let control_place = control.display().to_string();
-        let stream =
-            connect(control).map_err(|source| Error::Server { place: control_place.clone(), source })?;
+        let stream = connect_with_timeout(control)
+            .map_err(|source| Error::Server { place: control_place.clone(), source })?;
         let control = BufReader::new(stream);
-        let mut remote =
-            Self { nbd: wire, control, control_place, capacity_bytes: 0, block_bytes: 0, _lock: lock };
+        let mut remote = Self {
+            nbd: wire,
+            control_socket: control,
+            control_path: control_place,
+            capacity_bytes: 0,
+            block_bytes: 0,
+            _lock: lock,
+        };
         let stats = remote.stats()?;
         let number = |name: &str| stats[name].as_u64();
         match (number("capacity_bytes"), number("page_bytes").and_then(|bytes| bytes.try_into().ok())) {
             (Some(capacity_bytes), Some(block_bytes)) => Ok(Self { capacity_bytes, block_bytes, ..remote }),
-            _ => Err(Error::Answer { place: remote.control_place, answer: "no size".into() }),
+            _ => Err(Error::Answer { place: remote.control_path, answer: "no size".into() }),
         }
     }
 
     /// Sends a command to the server's control socket and returns the answer; an error if the answer reports a failure.
     fn send_command(&mut self, command: &Value) -> Result<Value, Error> {
         let mut line = String::new();
-        let asked =
-            writeln!(self.control.get_mut(), "{command}").and_then(|()| self.control.read_line(&mut line));
-        asked.map_err(|source| Error::Server { place: self.control_place.clone(), source })?;
+        let asked = writeln!(self.control_socket.get_mut(), "{command}")
+            .and_then(|()| self.control_socket.read_line(&mut line));
+        asked.map_err(|source| Error::Server { place: self.control_path.clone(), source })?;
         let answer: Value = serde_json::from_str(&line)
-            .map_err(|_| Error::Answer { place: self.control_place.clone(), answer: format!("`{line}`") })?;
+            .map_err(|_| Error::Answer { place: self.control_path.clone(), answer: format!("`{line}`") })?;
         if answer["ok"] == true {
             return Ok(answer);
         }
@@ -85,7 +91,7 @@ impl Drive for RemoteDrive {
 
     fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<(), Error> {
         for (at, part) in (offset..).step_by(PAYLOAD_MAX_BYTES).zip(into.chunks_mut(PAYLOAD_MAX_BYTES)) {
-            self.nbd.call(command::READ, at, part.len(), &[])?;
+            self.nbd.send_and_await_reply(command::READ, at, part.len(), &[])?;
             self.nbd.receive(part)?;
         }
         Ok(())
@@ -93,21 +99,26 @@ impl Drive for RemoteDrive {
 
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
         for (at, part) in (offset..).step_by(PAYLOAD_MAX_BYTES).zip(bytes.chunks(PAYLOAD_MAX_BYTES)) {
-            self.nbd.call(command::WRITE, at, part.len(), part)?;
+            self.nbd.send_and_await_reply(command::WRITE, at, part.len(), part)?;
         }
         Ok(())
     }
 
     fn trim(&mut self, offset: u64, len: u64) -> Result<(), Error> {
-        const AT_ONCE: u64 = 1 << 30;
-        for at in (0..len).step_by(AT_ONCE as usize) {
-            self.nbd.call(command::TRIM, offset + at, (len - at).min(AT_ONCE) as usize, &[])?;
+        const TRIM_MAX_BYTES: u64 = 1 << 30;
+        for at in (0..len).step_by(TRIM_MAX_BYTES as usize) {
+            self.nbd.send_and_await_reply(
+                command::TRIM,
+                offset + at,
+                (len - at).min(TRIM_MAX_BYTES) as usize,
+                &[],
+            )?;
         }
         Ok(())
     }
 
     fn flush(&mut self) -> Result<(), Error> {
-        self.nbd.call(command::FLUSH, 0, 0, &[])
+        self.nbd.send_and_await_reply(command::FLUSH, 0, 0, &[])
     }
 
     fn remap(&mut self, target: u64, source: u64, len: u64) -> Result<(), Error> {
@@ -140,7 +151,7 @@ impl Drop for DeviceLock {
 }
 
 /// Locks the lock file next to the server's NBD socket, by which a process marks the device as used by its database.
-fn lock_device_of(socket: &Path) -> Result<DeviceLock, Error> {
+fn lock_device_of_socket(socket: &Path) -> Result<DeviceLock, Error> {
     let mut path = OsString::from(socket);
     path.push(".sqlite-lock");
     let place = Path::new(&path).display().to_string();
@@ -150,7 +161,7 @@ fn lock_device_of(socket: &Path) -> Result<DeviceLock, Error> {
     Ok(DeviceLock(file))
 }
 
-fn connect(path: &Path) -> io::Result<UnixStream> {
+fn connect_with_timeout(path: &Path) -> io::Result<UnixStream> {
     let stream = UnixStream::connect(path)?;
     stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
     stream.set_write_timeout(Some(ANSWER_TIMEOUT))?;
@@ -161,45 +172,46 @@ fn connect(path: &Path) -> io::Result<UnixStream> {
 #[derive(Debug)]
 struct NbdClient {
     stream: UnixStream,
-    place: String,
-    cookie: u64,
+    socket_path: String,
+    last_cookie: u64,
 }
 
 impl NbdClient {
     fn connect(path: &Path) -> Result<Self, Error> {
         let place = path.display().to_string();
-        let stream = connect(path).map_err(|source| Error::Server { place: place.clone(), source })?;
-        Ok(Self { stream, place, cookie: 0 })
+        let stream =
+            connect_with_timeout(path).map_err(|source| Error::Server { place: place.clone(), source })?;
+        Ok(Self { stream, socket_path: place, last_cookie: 0 })
     }
 
     fn send(&mut self, bytes: &[u8]) -> Result<(), Error> {
         let sent = self.stream.write_all(bytes);
-        sent.map_err(|source| Error::Server { place: self.place.clone(), source })
+        sent.map_err(|source| Error::Server { place: self.socket_path.clone(), source })
     }
 
     fn receive(&mut self, into: &mut [u8]) -> Result<(), Error> {
         let received = self.stream.read_exact(into);
-        received.map_err(|source| Error::Server { place: self.place.clone(), source })
+        received.map_err(|source| Error::Server { place: self.socket_path.clone(), source })
     }
 
-    fn take<const N: usize>(&mut self) -> Result<[u8; N], Error> {
+    fn receive_array<const N: usize>(&mut self) -> Result<[u8; N], Error> {
         let mut bytes = [0; N];
         self.receive(&mut bytes)?;
         Ok(bytes)
     }
 
     fn protocol_error(&self, answer: impl Into<String>) -> Error {
-        Error::Answer { place: self.place.clone(), answer: answer.into() }
+        Error::Answer { place: self.socket_path.clone(), answer: answer.into() }
     }
 
     /// Runs the NBD handshake for the default export. As the client requests no block sizes, it may address single
     /// bytes.
     fn negotiate(&mut self) -> Result<(), Error> {
-        let magics = [self.take()?, self.take()?].map(u64::from_be_bytes);
+        let magics = [self.receive_array()?, self.receive_array()?].map(u64::from_be_bytes);
         if magics != [GREETING_MAGIC, OPTION_MAGIC] {
             return Err(self.protocol_error("something else than NBD"));
         }
-        self.take::<2>()?;
+        self.receive_array::<2>()?;
         self.send(&(FIXED_NEWSTYLE | NO_ZEROES).to_be_bytes())?;
         // No export name and no information requests.
         let data = [0; 4 + 2];
@@ -207,16 +219,16 @@ impl NbdClient {
             [&OPTION_MAGIC.to_be_bytes()[..], &option::GO.to_be_bytes(), &(data.len() as u32).to_be_bytes()]
                 .concat();
         self.send(&[&head[..], &data].concat())?;
-        self.take_option_replies()
+        self.skip_option_replies()
     }
 
     /// Skips the replies to `NBD_OPT_GO` up to the acknowledgement. The information in them is not needed, because the
     /// control socket reports the same.
-    fn take_option_replies(&mut self) -> Result<(), Error> {
+    fn skip_option_replies(&mut self) -> Result<(), Error> {
         loop {
-            self.take::<12>()?;
-            let kind = u32::from_be_bytes(self.take()?);
-            let len = u32::from_be_bytes(self.take()?);
+            self.receive_array::<12>()?;
+            let kind = u32::from_be_bytes(self.receive_array()?);
+            let len = u32::from_be_bytes(self.receive_array()?);
             if len > OPTION_MAX_BYTES {
                 return Err(self.protocol_error("an option reply of more than 64 KiB"));
             }
@@ -230,12 +242,18 @@ impl NbdClient {
     }
 
     /// Sends an NBD request and receives the header of its reply.
-    fn call(&mut self, command: u16, offset: u64, len: usize, payload: &[u8]) -> Result<(), Error> {
-        self.request(command, offset, len as u32, payload)?;
-        let magic = u32::from_be_bytes(self.take()?);
-        let errno = u32::from_be_bytes(self.take()?);
-        let cookie = u64::from_be_bytes(self.take()?);
-        if magic != SIMPLE_MAGIC || cookie != self.cookie {
+    fn send_and_await_reply(
+        &mut self,
+        command: u16,
+        offset: u64,
+        len: usize,
+        payload: &[u8],
+    ) -> Result<(), Error> {
+        self.send_request(command, offset, len as u32, payload)?;
+        let magic = u32::from_be_bytes(self.receive_array()?);
+        let errno = u32::from_be_bytes(self.receive_array()?);
+        let cookie = u64::from_be_bytes(self.receive_array()?);
+        if magic != SIMPLE_REPLY_MAGIC || cookie != self.last_cookie {
             return Err(self.protocol_error("something else than the reply to the request"));
         }
         match errno {
@@ -249,13 +267,13 @@ impl NbdClient {
         }
     }
 
-    fn request(&mut self, command: u16, offset: u64, len: u32, payload: &[u8]) -> Result<(), Error> {
-        self.cookie += 1;
+    fn send_request(&mut self, command: u16, offset: u64, len: u32, payload: &[u8]) -> Result<(), Error> {
+        self.last_cookie += 1;
         let head = [
             &REQUEST_MAGIC.to_be_bytes()[..],
             &[0; 2],
             &command.to_be_bytes(),
-            &self.cookie.to_be_bytes(),
+            &self.last_cookie.to_be_bytes(),
             &offset.to_be_bytes(),
             &len.to_be_bytes(),
         ]
@@ -265,6 +283,6 @@ impl NbdClient {
 
     fn disconnect(&mut self) {
         // If this fails, the server still notices the end of the connection.
-        let _ = self.request(command::DISCONNECT, 0, 0, &[]);
+        let _ = self.send_request(command::DISCONNECT, 0, 0, &[]);
     }
 }

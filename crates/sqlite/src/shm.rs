@@ -12,15 +12,15 @@ const ALIGNMENT: usize = 16;
 
 /// One region of the wal-index (shared memory of the write-ahead log), initially all zeroes.
 #[derive(Debug)]
-pub(crate) struct Region {
+pub(crate) struct ShmRegion {
     start: NonNull<u8>,
     layout: Layout,
 }
 
 // SAFETY: a region owns its memory, and only hands out its address.
-unsafe impl Send for Region {}
+unsafe impl Send for ShmRegion {}
 
-impl Region {
+impl ShmRegion {
     /// Allocates a region of `bytes` bytes for the wal-index; `None` if there is no memory or `bytes` is 0.
     pub(crate) fn new(bytes: usize) -> Option<Self> {
         let layout = Layout::from_size_align(bytes, ALIGNMENT).ok().filter(|layout| layout.size() > 0)?;
@@ -30,12 +30,12 @@ impl Region {
     }
 
     /// Returns the address of the region's memory.
-    pub(crate) fn start(&self) -> NonNull<u8> {
+    pub(crate) fn start_address(&self) -> NonNull<u8> {
         self.start
     }
 }
 
-impl Drop for Region {
+impl Drop for ShmRegion {
     fn drop(&mut self) {
         // SAFETY: it was allocated with this layout and is freed once.
         unsafe { dealloc(self.start.as_ptr(), self.layout) }

@@ -18,9 +18,9 @@ use crate::database::Database;
 use crate::directory::FileKind;
 use crate::error::Error;
 use crate::ffi::{self, IoMethods, Routines, Vfs, code};
-use crate::locks::{Busy, ShmHeld, level};
+use crate::locks::{HeldShmLocks, LockBusy, level};
 use crate::options::Options;
-use crate::shm::Region;
+use crate::shm::ShmRegion;
 
 /// Name of the VFS, as URIs state it: `vfs=wearwell`.
 pub const VFS_NAME: &CStr = c"wearwell";
@@ -29,21 +29,21 @@ const STATS_PRAGMA: &CStr = c"wearwell_stats";
 const PATH_BYTES_MAX: c_int = 1024;
 
 /// Functions that `SQLite` passed when it loaded the extension.
-struct Host {
+struct SqliteHost {
     routines: Routines,
     /// The default VFS of `SQLite`, used for temporary files, randomness, time and loading of libraries.
-    default: *mut Vfs,
+    default_vfs: *mut Vfs,
 }
 
 // SAFETY: the default VFS lives as long as the process, and may be called by any thread.
-unsafe impl Send for Host {}
+unsafe impl Send for SqliteHost {}
 // SAFETY: as above.
-unsafe impl Sync for Host {}
+unsafe impl Sync for SqliteHost {}
 
-static HOST: OnceLock<Host> = OnceLock::new();
+static SQLITE_HOST: OnceLock<SqliteHost> = OnceLock::new();
 
-fn host() -> &'static Host {
-    HOST.get().expect("SQLite calls a VFS after it was registered")
+fn sqlite_host() -> &'static SqliteHost {
+    SQLITE_HOST.get().expect("SQLite calls a VFS after it was registered")
 }
 
 /// Initialises the extension when `SQLite` loads it: registers the VFS for the process. `SQLite` derives the name of
@@ -68,9 +68,9 @@ pub unsafe extern "C" fn sqlite3_wearwellsqlite_init(
     if default.is_null() {
         return code::ERROR;
     }
-    HOST.get_or_init(|| Host { routines, default });
+    SQLITE_HOST.get_or_init(|| SqliteHost { routines, default_vfs: default });
     // SAFETY: the default VFS was just found.
-    let vfs = Box::leak(Box::new(vfs_over(unsafe { &*default })));
+    let vfs = Box::leak(Box::new(vfs_with_fallback(unsafe { &*default })));
     // SAFETY: the VFS is leaked, so it lives as long as the process, and nobody else has its address.
     match unsafe { routines.vfs_register(vfs, false) } {
         code::OK => code::OK_LOAD_PERMANENTLY,
@@ -95,7 +95,7 @@ pub unsafe extern "C" fn auto_extension(
     }
 }
 
-fn vfs_over(default: &Vfs) -> Vfs {
+fn vfs_with_fallback(default: &Vfs) -> Vfs {
     const OPEN_FILE_BYTES: c_int = (size_of::<OpenFile>() as u32).cast_signed();
     Vfs {
         version: 2,
@@ -121,22 +121,22 @@ fn vfs_over(default: &Vfs) -> Vfs {
 }
 
 /// State of an open database file: its database, its kind, and the locks that its connection holds.
-struct Handle {
+struct OpenFileState {
     database: Arc<Database>,
     kind: FileKind,
-    level: c_int,
-    shm: ShmHeld,
-    has_shm: bool,
+    lock_level: c_int,
+    shm_locks: HeldShmLocks,
+    has_mapped_shm: bool,
 }
 
 /// Layout of an open file of this VFS; `SQLite` sees it as an `sqlite3_file`.
 #[repr(C)]
 struct OpenFile {
     base: ffi::File,
-    handle: *mut Handle,
+    handle: *mut OpenFileState,
 }
 
-static METHODS: IoMethods = IoMethods {
+static FILE_METHODS: IoMethods = IoMethods {
     version: 2,
     close,
     read,
@@ -158,24 +158,24 @@ static METHODS: IoMethods = IoMethods {
 
 /// Writes an error to `SQLite`'s log and returns its result code: `SQLITE_FULL` for a full device, otherwise the code
 /// of the operation.
-fn report(error: &Error, operation: c_int) -> c_int {
+fn log_error(error: &Error, operation: c_int) -> c_int {
     let code = match error {
         Error::Full { .. } | Error::Device(wearwell_serve::DeviceError::Full(_)) => code::FULL,
         _ => operation,
     };
     if let Ok(text) = CString::new(format!("wearwell: {error}")) {
         // SAFETY: the text ends with a zero.
-        unsafe { host().routines.log(code, text.as_ptr()) };
+        unsafe { sqlite_host().routines.log(code, text.as_ptr()) };
     }
     code
 }
 
 /// Runs the body of a VFS function and converts errors and panics into a result code of `SQLite`.
-fn guarded(operation: c_int, body: impl FnOnce() -> Result<c_int, Error>) -> c_int {
+fn run_guarded(operation: c_int, body: impl FnOnce() -> Result<c_int, Error>) -> c_int {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(code)) => code,
-        Ok(Err(error)) => report(&error, operation),
-        Err(_) => report(&Error::Broken, operation),
+        Ok(Err(error)) => log_error(&error, operation),
+        Err(_) => log_error(&Error::Broken, operation),
     }
 }
 
@@ -183,7 +183,7 @@ fn guarded(operation: c_int, body: impl FnOnce() -> Result<c_int, Error>) -> c_i
 ///
 /// # Safety
 /// `text` is null, or ends with a zero and does not change during `'a`.
-unsafe fn text<'a>(text: *const c_char) -> &'a str {
+unsafe fn text_of<'a>(text: *const c_char) -> &'a str {
     if text.is_null() {
         return "";
     }
@@ -195,7 +195,7 @@ unsafe fn text<'a>(text: *const c_char) -> &'a str {
 ///
 /// # Safety
 /// `file` was opened by [`open`] for a file on a device, is not closed, and is used by this thread alone.
-unsafe fn handle<'a>(file: *mut ffi::File) -> &'a mut Handle {
+unsafe fn file_state<'a>(file: *mut ffi::File) -> &'a mut OpenFileState {
     // SAFETY: such a file is the beginning of an `OpenFile` whose handle lives until `close`.
     unsafe { &mut *(*file.cast::<OpenFile>()).handle }
 }
@@ -211,30 +211,40 @@ unsafe extern "C" fn open(
         _ if flags & ffi::open::MAIN_DB != 0 => FileKind::Database,
         _ if flags & ffi::open::MAIN_JOURNAL != 0 => FileKind::Journal,
         _ if flags & ffi::open::WAL != 0 => FileKind::Wal,
-        _ if flags & ffi::open::SUPER_JOURNAL != 0 => return report(&Error::SuperJournal, code::CANTOPEN),
+        _ if flags & ffi::open::SUPER_JOURNAL != 0 => return log_error(&Error::SuperJournal, code::CANTOPEN),
         // Temporary files are not stored on the device: the default VFS opens them, with its own methods.
         // SAFETY: the file has room for one of the default VFS.
-        _ => return unsafe { ((*host().default).open)(host().default, name, file, flags, flags_out) },
+        _ => {
+            return unsafe {
+                ((*sqlite_host().default_vfs).open)(sqlite_host().default_vfs, name, file, flags, flags_out)
+            };
+        }
     };
     // SAFETY: `xOpen` may leave a file without methods; SQLite does not close such a file.
     unsafe { (*file).methods = ptr::null() };
     let opened = catch_unwind(|| {
         // SAFETY: the name of a database ends with a zero, and has the parameters of its URI.
-        let path = unsafe { text(name) };
+        let path = unsafe { text_of(name) };
         // SAFETY: as above.
-        open_kind(kind, path, |key| unsafe { parameter(name, key) }, flags & ffi::open::CREATE != 0)
+        open_database_file(
+            kind,
+            path,
+            |key| unsafe { uri_parameter(name, key) },
+            flags & ffi::open::CREATE != 0,
+        )
     });
     let handle = match opened.unwrap_or(Err(Error::Broken)) {
         Ok(Some(handle)) => Box::into_raw(Box::new(handle)),
         Ok(None) => return code::CANTOPEN,
         Err(error) => {
             eprintln!("wearwell: {error}");
-            return report(&error, code::CANTOPEN);
+            return log_error(&error, code::CANTOPEN);
         }
     };
     // SAFETY: the file has the bytes of an `OpenFile`; nobody else has it yet.
     unsafe {
-        file.cast::<OpenFile>().write(OpenFile { base: ffi::File { methods: &raw const METHODS }, handle });
+        file.cast::<OpenFile>()
+            .write(OpenFile { base: ffi::File { methods: &raw const FILE_METHODS }, handle });
     };
     if !flags_out.is_null() {
         // SAFETY: it points to a number if it is not null.
@@ -247,30 +257,30 @@ unsafe extern "C" fn open(
 ///
 /// # Safety
 /// `name` is a name that `xOpen` got.
-unsafe fn parameter(name: *const c_char, key: &str) -> Option<String> {
+unsafe fn uri_parameter(name: *const c_char, key: &str) -> Option<String> {
     let key = CString::new(key).ok()?;
     // SAFETY: the name is one of `xOpen`, the key ends with a zero.
-    let value = unsafe { host().routines.uri_parameter(name, key.as_ptr()) };
+    let value = unsafe { sqlite_host().routines.uri_parameter(name, key.as_ptr()) };
     // SAFETY: a parameter ends with a zero.
-    (!value.is_null()).then(|| unsafe { text(value) }.to_owned())
+    (!value.is_null()).then(|| unsafe { text_of(value) }.to_owned())
 }
 
 /// Opens a file of a database. `None` if the file does not exist and `creates` is false.
-fn open_kind(
+fn open_database_file(
     kind: FileKind,
     path: &str,
     parameter: impl Fn(&str) -> Option<String>,
     creates: bool,
-) -> Result<Option<Handle>, Error> {
+) -> Result<Option<OpenFileState>, Error> {
     let database = match kind {
-        FileKind::Database => Database::open(path, &Options::read(parameter)?)?,
+        FileKind::Database => Database::open(path, &Options::from_uri_parameters(parameter)?)?,
         FileKind::Journal | FileKind::Wal => {
             let base = path.strip_suffix(kind.suffix()).unwrap_or(path);
-            let Some(database) = Database::find(base) else { return Ok(None) };
+            let Some(database) = Database::find_open(base) else { return Ok(None) };
             database
         }
     };
-    let is_there = database.state().map(|mut state| {
+    let is_there = database.lock_state().map(|mut state| {
         if creates {
             state.volume.create(kind);
         }
@@ -280,16 +290,22 @@ fn open_kind(
         database.release()?;
         return is_there.map(|_| None);
     }
-    Ok(Some(Handle { database, kind, level: level::NONE, shm: ShmHeld::default(), has_shm: false }))
+    Ok(Some(OpenFileState {
+        database,
+        kind,
+        lock_level: level::NONE,
+        shm_locks: HeldShmLocks::default(),
+        has_mapped_shm: false,
+    }))
 }
 
 unsafe extern "C" fn close(file: *mut ffi::File) -> c_int {
-    guarded(code::IOERR, || {
+    run_guarded(code::IOERR, || {
         // SAFETY: the file is open, and nobody uses it after this.
         let mut handle = unsafe { Box::from_raw((*file.cast::<OpenFile>()).handle) };
-        unmap(&mut handle);
-        if let Ok(mut state) = handle.database.state() {
-            state.locks.lower(&mut handle.level, level::NONE);
+        unmap_shm(&mut handle);
+        if let Ok(mut state) = handle.database.lock_state() {
+            state.locks.lower_level(&mut handle.lock_level, level::NONE);
         }
         handle.database.release()?;
         Ok(code::OK)
@@ -297,79 +313,79 @@ unsafe extern "C" fn close(file: *mut ffi::File) -> c_int {
 }
 
 unsafe extern "C" fn read(file: *mut ffi::File, into: *mut c_void, len: c_int, offset: i64) -> c_int {
-    guarded(code::IOERR_READ, || {
+    run_guarded(code::IOERR_READ, || {
         // SAFETY: the file is open; SQLite gives a buffer of `len` bytes.
         let (handle, into) =
-            unsafe { (handle(file), std::slice::from_raw_parts_mut(into.cast::<u8>(), len as usize)) };
-        let is_whole = handle.database.state()?.volume.read(handle.kind, offset as u64, into)?;
+            unsafe { (file_state(file), std::slice::from_raw_parts_mut(into.cast::<u8>(), len as usize)) };
+        let is_whole = handle.database.lock_state()?.volume.read(handle.kind, offset as u64, into)?;
         Ok(if is_whole { code::OK } else { code::IOERR_SHORT_READ })
     })
 }
 
 unsafe extern "C" fn write(file: *mut ffi::File, from: *const c_void, len: c_int, offset: i64) -> c_int {
-    guarded(code::IOERR_WRITE, || {
+    run_guarded(code::IOERR_WRITE, || {
         // SAFETY: the file is open; SQLite gives `len` bytes.
         let (handle, from) =
-            unsafe { (handle(file), std::slice::from_raw_parts(from.cast::<u8>(), len as usize)) };
-        handle.database.state()?.volume.write(handle.kind, offset as u64, from)?;
+            unsafe { (file_state(file), std::slice::from_raw_parts(from.cast::<u8>(), len as usize)) };
+        handle.database.lock_state()?.volume.write(handle.kind, offset as u64, from)?;
         Ok(code::OK)
     })
 }
 
 unsafe extern "C" fn truncate(file: *mut ffi::File, len: i64) -> c_int {
-    guarded(code::IOERR_TRUNCATE, || {
+    run_guarded(code::IOERR_TRUNCATE, || {
         // SAFETY: the file is open.
-        let handle = unsafe { handle(file) };
-        handle.database.state()?.volume.truncate(handle.kind, len as u64)?;
+        let handle = unsafe { file_state(file) };
+        handle.database.lock_state()?.volume.truncate(handle.kind, len as u64)?;
         Ok(code::OK)
     })
 }
 
 unsafe extern "C" fn sync(file: *mut ffi::File, _flags: c_int) -> c_int {
-    guarded(code::IOERR_FSYNC, || {
+    run_guarded(code::IOERR_FSYNC, || {
         // SAFETY: the file is open.
-        let handle = unsafe { handle(file) };
-        handle.database.state()?.volume.sync()?;
+        let handle = unsafe { file_state(file) };
+        handle.database.lock_state()?.volume.sync()?;
         Ok(code::OK)
     })
 }
 
 unsafe extern "C" fn file_size(file: *mut ffi::File, len: *mut i64) -> c_int {
-    guarded(code::IOERR, || {
+    run_guarded(code::IOERR, || {
         // SAFETY: the file is open.
-        let handle = unsafe { handle(file) };
-        let found = handle.database.state()?.volume.len(handle.kind);
+        let handle = unsafe { file_state(file) };
+        let found = handle.database.lock_state()?.volume.len(handle.kind);
         // SAFETY: SQLite gives a number to write to.
         unsafe { *len = found.cast_signed() };
         Ok(code::OK)
     })
 }
 
-fn code_of(outcome: Result<(), Busy>) -> c_int {
+fn lock_result_code(outcome: Result<(), LockBusy>) -> c_int {
     if outcome.is_ok() { code::OK } else { code::BUSY }
 }
 
 unsafe extern "C" fn lock(file: *mut ffi::File, wanted: c_int) -> c_int {
-    guarded(code::IOERR, || {
+    run_guarded(code::IOERR, || {
         // SAFETY: the file is open.
-        let handle = unsafe { handle(file) };
-        Ok(code_of(handle.database.state()?.locks.raise(&mut handle.level, wanted)))
+        let handle = unsafe { file_state(file) };
+        Ok(lock_result_code(handle.database.lock_state()?.locks.raise_level(&mut handle.lock_level, wanted)))
     })
 }
 
 unsafe extern "C" fn unlock(file: *mut ffi::File, wanted: c_int) -> c_int {
-    guarded(code::IOERR, || {
+    run_guarded(code::IOERR, || {
         // SAFETY: the file is open.
-        let handle = unsafe { handle(file) };
-        handle.database.state()?.locks.lower(&mut handle.level, wanted);
+        let handle = unsafe { file_state(file) };
+        handle.database.lock_state()?.locks.lower_level(&mut handle.lock_level, wanted);
         Ok(code::OK)
     })
 }
 
 unsafe extern "C" fn check_reserved_lock(file: *mut ffi::File, is_reserved: *mut c_int) -> c_int {
-    guarded(code::IOERR, || {
+    run_guarded(code::IOERR, || {
         // SAFETY: the file is open.
-        let found = unsafe { handle(file) }.database.state()?.locks.is_reserved();
+        let found = unsafe { file_state(file) }.database.lock_state()?.locks.is_reserved();
         // SAFETY: SQLite gives a number to write to.
         unsafe { *is_reserved = c_int::from(found) };
         Ok(code::OK)
@@ -382,23 +398,23 @@ unsafe extern "C" fn file_control(file: *mut ffi::File, operation: c_int, argume
     }
     let texts = argument.cast::<*mut c_char>();
     // SAFETY: the argument of a pragma is an array of texts: answer, name, argument, ...
-    let name = unsafe { text(*texts.add(1)) };
+    let name = unsafe { text_of(*texts.add(1)) };
     if !name.eq_ignore_ascii_case(STATS_PRAGMA.to_str().unwrap_or_default()) {
         return code::NOTFOUND;
     }
-    guarded(code::ERROR, || {
+    run_guarded(code::ERROR, || {
         // SAFETY: the file is open.
-        let stats = unsafe { handle(file) }.database.state()?.volume.stats()?;
+        let stats = unsafe { file_state(file) }.database.lock_state()?.volume.stats()?;
         let answer = CString::new(stats.to_string()).unwrap_or_default();
         // SAFETY: the answer ends with a zero; SQLite frees the copy.
-        unsafe { *texts = host().routines.copy_of(answer.as_ptr()) };
+        unsafe { *texts = sqlite_host().routines.copy_text(answer.as_ptr()) };
         Ok(code::OK)
     })
 }
 
 unsafe extern "C" fn sector_size(file: *mut ffi::File) -> c_int {
     // SAFETY: the file is open.
-    let state = unsafe { handle(file) }.database.state();
+    let state = unsafe { file_state(file) }.database.lock_state();
     state.map_or(4096, |state| state.volume.block_bytes().cast_signed())
 }
 
@@ -414,20 +430,20 @@ unsafe extern "C" fn shm_map(
     extends: c_int,
     start: *mut *mut c_void,
 ) -> c_int {
-    guarded(code::IOERR, || {
+    run_guarded(code::IOERR, || {
         // SAFETY: the file is open.
-        let handle = unsafe { handle(file) };
-        let mut state = handle.database.state()?;
-        if !handle.has_shm {
-            handle.has_shm = true;
+        let handle = unsafe { file_state(file) };
+        let mut state = handle.database.lock_state()?;
+        if !handle.has_mapped_shm {
+            handle.has_mapped_shm = true;
             state.shm_users += 1;
         }
-        while state.regions.len() <= index as usize && extends != 0 {
-            let Some(region) = Region::new(bytes as usize) else { return Ok(code::NOMEM) };
-            state.regions.push(region);
+        while state.shm_regions.len() <= index as usize && extends != 0 {
+            let Some(region) = ShmRegion::new(bytes as usize) else { return Ok(code::NOMEM) };
+            state.shm_regions.push(region);
         }
-        let found = state.regions.get(index as usize);
-        let found = found.map_or(ptr::null_mut(), |region| region.start().as_ptr().cast());
+        let found = state.shm_regions.get(index as usize);
+        let found = found.map_or(ptr::null_mut(), |region| region.start_address().as_ptr().cast());
         // SAFETY: SQLite gives a pointer to write to.
         unsafe { *start = found };
         Ok(code::OK)
@@ -435,11 +451,16 @@ unsafe extern "C" fn shm_map(
 }
 
 unsafe extern "C" fn shm_lock(file: *mut ffi::File, first: c_int, count: c_int, flags: c_int) -> c_int {
-    guarded(code::IOERR, || {
+    run_guarded(code::IOERR, || {
         // SAFETY: the file is open.
-        let handle = unsafe { handle(file) };
-        let mut state = handle.database.state()?;
-        Ok(code_of(state.shm_locks.change(&mut handle.shm, first as usize, count as usize, flags)))
+        let handle = unsafe { file_state(file) };
+        let mut state = handle.database.lock_state()?;
+        Ok(lock_result_code(state.shm_locks.change_locks(
+            &mut handle.shm_locks,
+            first as usize,
+            count as usize,
+            flags,
+        )))
     })
 }
 
@@ -449,42 +470,42 @@ unsafe extern "C" fn shm_barrier(_file: *mut ffi::File) {
 
 unsafe extern "C" fn shm_unmap(file: *mut ffi::File, _deletes: c_int) -> c_int {
     // SAFETY: the file is open.
-    unmap(unsafe { handle(file) });
+    unmap_shm(unsafe { file_state(file) });
     code::OK
 }
 
 /// Unmaps the wal-index (shared memory of the write-ahead log) for a connection, and releases the connection's locks on
 /// it. The memory is freed when the last connection unmaps it.
-fn unmap(handle: &mut Handle) {
-    let Ok(mut state) = handle.database.state() else { return };
-    let _ = state.shm_locks.change(&mut handle.shm, 0, ffi::shm::LOCKS, ffi::shm::UNLOCK);
-    if std::mem::take(&mut handle.has_shm) {
+fn unmap_shm(handle: &mut OpenFileState) {
+    let Ok(mut state) = handle.database.lock_state() else { return };
+    let _ = state.shm_locks.change_locks(&mut handle.shm_locks, 0, ffi::shm::SHM_LOCKS, ffi::shm::SHM_UNLOCK);
+    if std::mem::take(&mut handle.has_mapped_shm) {
         state.shm_users -= 1;
         if state.shm_users == 0 {
-            state.regions.clear();
+            state.shm_regions.clear();
         }
     }
 }
 
 unsafe extern "C" fn delete(_vfs: *mut Vfs, name: *const c_char, _syncs_directory: c_int) -> c_int {
-    guarded(code::IOERR_DELETE, || {
+    run_guarded(code::IOERR_DELETE, || {
         // SAFETY: a name ends with a zero.
-        let Some((database, kind)) = Database::find_file(unsafe { text(name) }) else {
+        let Some((database, kind)) = Database::find_open_file(unsafe { text_of(name) }) else {
             return Ok(code::IOERR_DELETE_NOENT);
         };
-        let was_there = database.state().and_then(|mut state| state.volume.delete(kind));
+        let was_there = database.lock_state().and_then(|mut state| state.volume.delete(kind));
         database.release()?;
         Ok(if was_there? { code::OK } else { code::IOERR_DELETE_NOENT })
     })
 }
 
 unsafe extern "C" fn access(_vfs: *mut Vfs, name: *const c_char, _flags: c_int, found: *mut c_int) -> c_int {
-    guarded(code::IOERR, || {
+    run_guarded(code::IOERR, || {
         // SAFETY: a name ends with a zero.
-        let file = Database::find_file(unsafe { text(name) });
+        let file = Database::find_open_file(unsafe { text_of(name) });
         let is_there = match file {
             Some((database, kind)) => {
-                let is_there = database.state().map(|state| {
+                let is_there = database.lock_state().map(|state| {
                     // As in SQLite's own VFS, an empty file counts as missing.
                     state.volume.exists(kind) && state.volume.len(kind) > 0
                 });
@@ -518,14 +539,18 @@ unsafe extern "C" fn full_pathname(
 
 unsafe extern "C" fn dl_open(_vfs: *mut Vfs, name: *const c_char) -> *mut c_void {
     // SAFETY: the arguments are passed on; the function is set only if the default VFS has it. The same holds below.
-    unsafe { (*host().default).dl_open.map_or(ptr::null_mut(), |open| open(host().default, name)) }
+    unsafe {
+        (*sqlite_host().default_vfs)
+            .dl_open
+            .map_or(ptr::null_mut(), |open| open(sqlite_host().default_vfs, name))
+    }
 }
 
 unsafe extern "C" fn dl_error(_vfs: *mut Vfs, bytes: c_int, message: *mut c_char) {
     // SAFETY: as in `dl_open`.
     unsafe {
-        if let Some(error) = (*host().default).dl_error {
-            error(host().default, bytes, message);
+        if let Some(error) = (*sqlite_host().default_vfs).dl_error {
+            error(sqlite_host().default_vfs, bytes, message);
         }
     }
 }
@@ -533,37 +558,41 @@ unsafe extern "C" fn dl_error(_vfs: *mut Vfs, bytes: c_int, message: *mut c_char
 unsafe extern "C" fn dl_sym(_vfs: *mut Vfs, library: *mut c_void, name: *const c_char) -> *mut c_void {
     // SAFETY: as in `dl_open`.
     unsafe {
-        (*host().default).dl_sym.map_or(ptr::null_mut(), |symbol| symbol(host().default, library, name))
+        (*sqlite_host().default_vfs)
+            .dl_sym
+            .map_or(ptr::null_mut(), |symbol| symbol(sqlite_host().default_vfs, library, name))
     }
 }
 
 unsafe extern "C" fn dl_close(_vfs: *mut Vfs, library: *mut c_void) {
     // SAFETY: as in `dl_open`.
     unsafe {
-        if let Some(close) = (*host().default).dl_close {
-            close(host().default, library);
+        if let Some(close) = (*sqlite_host().default_vfs).dl_close {
+            close(sqlite_host().default_vfs, library);
         }
     }
 }
 
 unsafe extern "C" fn randomness(_vfs: *mut Vfs, bytes: c_int, into: *mut c_char) -> c_int {
     // SAFETY: the arguments are passed on. The same holds below.
-    unsafe { ((*host().default).randomness)(host().default, bytes, into) }
+    unsafe { ((*sqlite_host().default_vfs).randomness)(sqlite_host().default_vfs, bytes, into) }
 }
 
 unsafe extern "C" fn sleep(_vfs: *mut Vfs, microseconds: c_int) -> c_int {
     // SAFETY: as in `randomness`.
-    unsafe { ((*host().default).sleep)(host().default, microseconds) }
+    unsafe { ((*sqlite_host().default_vfs).sleep)(sqlite_host().default_vfs, microseconds) }
 }
 
 unsafe extern "C" fn current_time(_vfs: *mut Vfs, days: *mut f64) -> c_int {
     // SAFETY: as in `randomness`.
-    unsafe { ((*host().default).current_time)(host().default, days) }
+    unsafe { ((*sqlite_host().default_vfs).current_time)(sqlite_host().default_vfs, days) }
 }
 
 unsafe extern "C" fn current_time_i64(_vfs: *mut Vfs, milliseconds: *mut i64) -> c_int {
     // SAFETY: as in `dl_open`.
     unsafe {
-        (*host().default).current_time_i64.map_or(code::ERROR, |time| time(host().default, milliseconds))
+        (*sqlite_host().default_vfs)
+            .current_time_i64
+            .map_or(code::ERROR, |time| time(sqlite_host().default_vfs, milliseconds))
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! `SQLite` writes a log as one header of 32 bytes, then frames that consist of a 24-byte header and a database page.
 //! Stored like this, no database page would be aligned to device pages, so none could be remapped. Therefore the log is
-//! stored in *groups* of one slot of headers and [`FRAMES`] slots of payloads. A slot is the number of whole device
+//! stored in *groups* of one slot of headers and [`FRAMES_PER_GROUP`] slots of payloads. A slot is the number of whole device
 //! pages that hold one database page:
 //!
 //! ```text
@@ -21,16 +21,16 @@ pub(crate) const WAL_HEADER_BYTES: u64 = 32;
 pub(crate) const FRAME_HEADER_BYTES: u64 = 24;
 /// Number of frames of the write-ahead log in a group: their headers are stored together in one slot. These headers and
 /// the header of the log fill a page of 4 KiB except for 8 bytes.
-pub(crate) const FRAMES: u64 = 169;
+pub(crate) const FRAMES_PER_GROUP: u64 = 169;
 
 /// A range of a file's bytes that is also contiguous as stored on the device. In a write-ahead log, frame headers and
 /// database pages are separate ranges, because they are stored apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ContiguousRange {
     /// Offset, in bytes, of the contiguous range in the file's pages as they are stored on the device.
-    pub(crate) at: u64,
+    pub(crate) stored_offset: u64,
     /// Length of the contiguous range, bytes; at least one.
-    pub(crate) len: u64,
+    pub(crate) len_bytes: u64,
     /// Whether the contiguous range is smaller than device pages, so that it is collected in memory before it is
     /// written to the device.
     pub(crate) is_partial: bool,
@@ -58,26 +58,30 @@ impl WalLayout {
     }
 
     fn group_bytes(self) -> u64 {
-        (1 + FRAMES) * self.slot_bytes
+        (1 + FRAMES_PER_GROUP) * self.slot_bytes
     }
 
     /// Returns the contiguous range that begins at byte `offset` of the log and ends with the header or database page
     /// in which it begins.
-    pub(crate) fn piece(self, offset: u64) -> ContiguousRange {
+    pub(crate) fn contiguous_range_at(self, offset: u64) -> ContiguousRange {
         let Some(behind) = offset.checked_sub(WAL_HEADER_BYTES) else {
-            return ContiguousRange { at: offset, len: WAL_HEADER_BYTES - offset, is_partial: true };
+            return ContiguousRange {
+                stored_offset: offset,
+                len_bytes: WAL_HEADER_BYTES - offset,
+                is_partial: true,
+            };
         };
         let (frame, within) = (behind / self.frame_bytes(), behind % self.frame_bytes());
-        let (group, k) = (frame / FRAMES * self.group_bytes(), frame % FRAMES);
+        let (group, k) = (frame / FRAMES_PER_GROUP * self.group_bytes(), frame % FRAMES_PER_GROUP);
         match within.checked_sub(FRAME_HEADER_BYTES) {
             None => ContiguousRange {
-                at: group + WAL_HEADER_BYTES + k * FRAME_HEADER_BYTES + within,
-                len: FRAME_HEADER_BYTES - within,
+                stored_offset: group + WAL_HEADER_BYTES + k * FRAME_HEADER_BYTES + within,
+                len_bytes: FRAME_HEADER_BYTES - within,
                 is_partial: true,
             },
             Some(within) => ContiguousRange {
-                at: group + (1 + k) * self.slot_bytes + within,
-                len: self.page_bytes - within,
+                stored_offset: group + (1 + k) * self.slot_bytes + within,
+                len_bytes: self.page_bytes - within,
                 is_partial: false,
             },
         }
@@ -85,19 +89,21 @@ impl WalLayout {
 
     /// Returns the number of groups (frames whose headers share a slot) that a log of `len` bytes occupies, a partly
     /// filled one included.
-    pub(crate) fn groups(self, len: u64) -> u64 {
-        len.saturating_sub(WAL_HEADER_BYTES).div_ceil(self.frame_bytes() * FRAMES).max(u64::from(len > 0))
+    pub(crate) fn group_count(self, len: u64) -> u64 {
+        len.saturating_sub(WAL_HEADER_BYTES)
+            .div_ceil(self.frame_bytes() * FRAMES_PER_GROUP)
+            .max(u64::from(len > 0))
     }
 
     /// Returns the length of a log whose `groups` groups of frames (frames whose headers share a slot) are full, bytes.
-    pub(crate) fn len(self, groups: u64) -> u64 {
-        if groups == 0 { 0 } else { WAL_HEADER_BYTES + groups * FRAMES * self.frame_bytes() }
+    pub(crate) fn log_bytes_of_groups(self, groups: u64) -> u64 {
+        if groups == 0 { 0 } else { WAL_HEADER_BYTES + groups * FRAMES_PER_GROUP * self.frame_bytes() }
     }
 
     /// Returns the number of bytes of device pages that a log of `len` bytes occupies, with its separate pages for
     /// headers.
-    pub(crate) fn stored_bytes(self, len: u64) -> u64 {
-        self.groups(len) * self.group_bytes()
+    pub(crate) fn stored_log_bytes(self, len: u64) -> u64 {
+        self.group_count(len) * self.group_bytes()
     }
 }
 
@@ -113,21 +119,24 @@ mod tests {
     fn every_byte_of_a_write_ahead_log_has_one_device_address() {
         for (page_bytes, block_bytes) in [(512, 4096), (4096, 4096), (16384, 4096), (4096, 16384)] {
             let layout = WalLayout::new(page_bytes, block_bytes);
-            let len = layout.len(3);
+            let len = layout.log_bytes_of_groups(3);
             let (mut offset, mut ends, mut payloads) = (0, BTreeSet::new(), 0);
             while offset < len {
-                let piece = layout.piece(offset);
+                let piece = layout.contiguous_range_at(offset);
                 if !piece.is_partial {
-                    assert_eq!(piece.at % u64::from(block_bytes), 0);
+                    assert_eq!(piece.stored_offset % u64::from(block_bytes), 0);
                     payloads += 1;
                 }
-                assert!(ends.insert((piece.at + piece.len, piece.at)), "two runs end at one byte");
-                offset += piece.len;
+                assert!(
+                    ends.insert((piece.stored_offset + piece.len_bytes, piece.stored_offset)),
+                    "two runs end at one byte"
+                );
+                offset += piece.len_bytes;
             }
-            assert_eq!((offset, payloads), (len, 3 * FRAMES));
+            assert_eq!((offset, payloads), (len, 3 * FRAMES_PER_GROUP));
             let spans: Vec<_> = ends.into_iter().map(|(end, at)| (at, end)).collect();
             assert!(spans.windows(2).all(|pair| pair[0].1 <= pair[1].0), "two runs share a byte");
-            assert!(spans.last().expect("there are runs").1 <= layout.stored_bytes(len));
+            assert!(spans.last().expect("there are runs").1 <= layout.stored_log_bytes(len));
         }
     }
 
@@ -135,10 +144,14 @@ mod tests {
     fn a_range_of_the_write_ahead_log_may_begin_anywhere() {
         let layout = WalLayout::new(4096, 4096);
         for offset in [1, 31, 32, 40, 55, 56, 60, 4151, 4152, 32 + 169 * 4120, 32 + 169 * 4120 + 24] {
-            let (whole, part) = (layout.piece(offset - 1), layout.piece(offset));
-            assert!(part.len >= 1);
-            if whole.len > 1 {
-                assert_eq!((part.at, part.len), (whole.at + 1, whole.len - 1), "at byte {offset}");
+            let (whole, part) = (layout.contiguous_range_at(offset - 1), layout.contiguous_range_at(offset));
+            assert!(part.len_bytes >= 1);
+            if whole.len_bytes > 1 {
+                assert_eq!(
+                    (part.stored_offset, part.len_bytes),
+                    (whole.stored_offset + 1, whole.len_bytes - 1),
+                    "at byte {offset}"
+                );
             }
         }
     }
@@ -146,8 +159,8 @@ mod tests {
     #[test]
     fn write_ahead_log_lengths_are_rounded_up_to_frame_groups() {
         let layout = WalLayout::new(4096, 4096);
-        assert_eq!([0, 1, 32, 33].map(|len| layout.groups(len)), [0, 1, 1, 1]);
-        assert_eq!(layout.groups(layout.len(2)), 2);
-        assert_eq!(layout.groups(layout.len(2) + 1), 3);
+        assert_eq!([0, 1, 32, 33].map(|len| layout.group_count(len)), [0, 1, 1, 1]);
+        assert_eq!(layout.group_count(layout.log_bytes_of_groups(2)), 2);
+        assert_eq!(layout.group_count(layout.log_bytes_of_groups(2) + 1), 3);
     }
 }

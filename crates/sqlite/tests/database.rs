@@ -198,7 +198,7 @@ fn a_full_device_fails_a_transaction_and_keeps_the_database() {
 }
 
 #[test]
-fn sqlite_paths_that_cannot_be_opened_are_refused() {
+fn sqlite_databases_with_unusable_devices_or_parameters_are_refused() {
     let refused = |parameters: &str| {
         let error = try_open("refused", parameters).expect_err(parameters);
         assert_eq!(error.sqlite_error_code(), Some(ErrorCode::CannotOpen), "{parameters}: {error}");
@@ -236,7 +236,8 @@ fn a_device_with_foreign_data_is_refused_as_a_sqlite_volume() {
 #[test]
 fn sqlite_works_on_the_device_of_a_running_server() {
     let folder = tempfile::tempdir().expect("there is room for a folder");
-    let config = Config::from_parts(None, &["remap.dedup=false".to_owned()]).expect("it is valid");
+    let config =
+        Config::from_text_and_settings(None, &["remap.dedup=false".to_owned()]).expect("it is valid");
     let specification = memory::Specification::new("remap", config, Some(32 << 20)).expect("it is possible");
     let device = specification.build().expect("it fits");
     let mut server: Server<FlashDevice<_>> = Server::start(device, "drive", "a test drive");
@@ -265,7 +266,7 @@ fn sqlite_works_on_the_device_of_a_running_server() {
 /// Without a write-ahead log, a transaction over several databases needs a super-journal, which cannot be stored on a
 /// device.
 #[test]
-fn attached_databases_need_the_write_ahead_log_mode() {
+fn transactions_over_attached_databases_need_the_write_ahead_log_mode() {
     let folder = tempfile::tempdir().expect("there is room for a folder");
     let connection = open("main", "memory=on&size=32MiB");
     let other = format!("file:{}?vfs=unix", folder.path().join("other.db").display());

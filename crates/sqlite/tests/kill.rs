@@ -150,7 +150,7 @@ fn create(directory: &Path) {
     let settings: Vec<String> = SETTINGS.iter().map(|&setting| setting.to_owned()).collect();
     let specification = Specification {
         design: std::env::var("WEARWELL_KILL_DESIGN").unwrap_or_else(|_| "remap".into()),
-        config: Config::from_parts(None, &settings).expect("the settings are valid"),
+        config: Config::from_text_and_settings(None, &settings).expect("the settings are valid"),
         size_bytes: None,
         durability: Durability::Process,
     };

@@ -54,9 +54,9 @@ fn ffi_constants_have_the_values_of_the_sqlite_header() {
         (open::MAIN_JOURNAL, theirs::SQLITE_OPEN_MAIN_JOURNAL),
         (open::SUPER_JOURNAL, theirs::SQLITE_OPEN_SUPER_JOURNAL),
         (open::WAL, theirs::SQLITE_OPEN_WAL),
-        (shm::UNLOCK, theirs::SQLITE_SHM_UNLOCK),
-        (shm::SHARED, theirs::SQLITE_SHM_SHARED),
-        (i32::try_from(shm::LOCKS).expect("it is small"), theirs::SQLITE_SHM_NLOCK),
+        (shm::SHM_UNLOCK, theirs::SQLITE_SHM_UNLOCK),
+        (shm::SHM_SHARED, theirs::SQLITE_SHM_SHARED),
+        (i32::try_from(shm::SHM_LOCKS).expect("it is small"), theirs::SQLITE_SHM_NLOCK),
         (ours::FCNTL_PRAGMA, theirs::SQLITE_FCNTL_PRAGMA),
         (ours::IOCAP_POWERSAFE_OVERWRITE, theirs::SQLITE_IOCAP_POWERSAFE_OVERWRITE),
     ];

@@ -74,12 +74,12 @@ impl Format {
 
     /// Returns the format's name on the command line.
     pub fn name(self) -> &'static str {
-        self.texts().0
+        self.name_and_description().0
     }
 
     /// Returns a description of the trace format in one line, for the list of formats on the command line.
     pub fn description(self) -> &'static str {
-        self.texts().1
+        self.name_and_description().1
     }
 
     /// Returns the format with this command-line name, if there is one.
@@ -87,7 +87,7 @@ impl Format {
         Self::ALL.into_iter().find(|format| format.name() == name)
     }
 
-    fn texts(self) -> (&'static str, &'static str) {
+    fn name_and_description(self) -> (&'static str, &'static str) {
         match self {
             Self::Native => {
                 ("native", "Wearwell binary (.wwt): compact, checksummed, with content; fastest to read")

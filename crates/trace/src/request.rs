@@ -12,7 +12,7 @@ pub const SECTOR_BYTES: u64 = 512;
 /// prevents a wrong length from making a consumer allocate without bound.
 pub const REQUEST_MAX_BYTES: u64 = 1 << 30;
 /// Longest trim or zeroing request that is accepted, bytes (16 TiB). One such request may span a whole drive.
-pub const SPAN_MAX_BYTES: u64 = 1 << 44;
+pub const TRIM_MAX_BYTES: u64 = 1 << 44;
 /// Highest byte address of a request that is accepted. The sum of offset and length then never overflows.
 pub const ADDRESS_MAX_BYTES: u64 = 1 << 62;
 
@@ -94,7 +94,7 @@ impl Request {
 
     /// Sets the fields of the request that every trace format records.
     #[inline]
-    pub fn set_fields(&mut self, time_ns: u64, op: Op, offset_bytes: u64, len_bytes: u64) {
+    pub fn set_common_fields(&mut self, time_ns: u64, op: Op, offset_bytes: u64, len_bytes: u64) {
         self.time_ns = time_ns;
         self.op = op;
         self.offset_bytes = offset_bytes;
@@ -103,7 +103,7 @@ impl Request {
 
     /// Resets the fields of the request that only some trace formats fill, and keeps their memory.
     #[inline]
-    pub fn clear(&mut self) {
+    pub fn clear_optional_fields(&mut self) {
         self.device = 0;
         self.source_offset_bytes = 0;
         self.content.clear();
@@ -117,7 +117,7 @@ pub(crate) fn check_limits(request: &Request) -> Result<(), &'static str> {
     let (max, message) = match request.op {
         Op::Read | Op::Write => (REQUEST_MAX_BYTES, "a read or write of at most 1 GiB"),
         Op::Remap(_) => (REQUEST_MAX_BYTES, "a remap of at most 1 GiB"),
-        Op::Trim | Op::Zero => (SPAN_MAX_BYTES, "a trim or zeroing of at most 16 TiB"),
+        Op::Trim | Op::Zero => (TRIM_MAX_BYTES, "a trim or zeroing of at most 16 TiB"),
         Op::Flush | Op::Phase => (0, "a flush or phase without length"),
     };
     if request.len_bytes > max {

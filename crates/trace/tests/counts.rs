@@ -9,17 +9,17 @@ use wearwell_trace::{Footprint, Op, OpenOptions, Request, TraceError, TraceInfo,
 
 const HEADER: &str = "time_ns,op,offset_bytes,len_bytes,device,fingerprints\n";
 
-fn open(rows: &str) -> Box<dyn wearwell_trace::TraceReader> {
+fn open_csv_rows(rows: &str) -> Box<dyn wearwell_trace::TraceReader> {
     open_stream(Cursor::new(format!("{HEADER}{rows}")), "rows", &OpenOptions::default()).unwrap()
 }
 
-fn info(rows: &str) -> TraceInfo {
-    TraceInfo::of_requests(open(rows).as_mut()).unwrap()
+fn info_of_csv_rows(rows: &str) -> TraceInfo {
+    TraceInfo::of_requests(open_csv_rows(rows).as_mut()).unwrap()
 }
 
 #[test]
 fn unaligned_requests_count_every_page_they_touch() {
-    let info = info("0,W,4095,2,0,\n5,R,1,1,0,\n9,R,0,0,0,\n");
+    let info = info_of_csv_rows("0,W,4095,2,0,\n5,R,1,1,0,\n9,R,0,0,0,\n");
     assert_eq!((info.pages.write, info.unique_pages_written, info.pages.read), (2, 2, 1));
     assert_eq!((info.max_end_bytes, info.duration_ns, info.devices), (4097, 9, 1));
     assert_eq!(info.write_share, 1.0 / 3.0);
@@ -28,15 +28,15 @@ fn unaligned_requests_count_every_page_they_touch() {
 
 #[test]
 fn a_write_after_a_trim_of_the_whole_page_is_no_overwrite() {
-    let written = info("0,W,0,8192,0,\n1,W,0,8192,0,\n");
+    let written = info_of_csv_rows("0,W,0,8192,0,\n1,W,0,8192,0,\n");
     assert_eq!((written.over_share, written.rewritten_share), (0.5, 0.5));
-    let trimmed = info("0,W,0,8192,0,\n1,T,0,4096,0,\n2,W,0,8192,0,\n");
+    let trimmed = info_of_csv_rows("0,W,0,8192,0,\n1,T,0,4096,0,\n2,W,0,8192,0,\n");
     assert_eq!((trimmed.over_share, trimmed.rewritten_share), (0.25, 0.5));
-    let in_part = info("0,W,0,8192,0,\n1,T,0,4095,0,\n2,W,0,8192,0,\n");
+    let in_part = info_of_csv_rows("0,W,0,8192,0,\n1,T,0,4095,0,\n2,W,0,8192,0,\n");
     assert_eq!(in_part.over_share, 0.5, "a page trimmed in part still holds data");
-    let wide = info("0,W,0,8192,0,\n1,T,0,17592186044416,0,\n2,W,0,8192,0,\n");
+    let wide = info_of_csv_rows("0,W,0,8192,0,\n1,T,0,17592186044416,0,\n2,W,0,8192,0,\n");
     assert_eq!(wide.over_share, 0.0, "a trim of 16 TiB is no loop over its pages");
-    let elsewhere = info("0,W,0,8192,0,\n1,T,0,17592186044416,1,\n2,W,0,8192,0,\n");
+    let elsewhere = info_of_csv_rows("0,W,0,8192,0,\n1,T,0,17592186044416,1,\n2,W,0,8192,0,\n");
     assert_eq!(elsewhere.over_share, 0.5, "another device");
 }
 
@@ -44,7 +44,7 @@ fn a_write_after_a_trim_of_the_whole_page_is_no_overwrite() {
 fn written_contents_are_counted_as_duplicate_silent_or_zero() {
     // a new, b new | a duplicate elsewhere | a silent and duplicate | zero, zero again
     let rows = "0,W,0,8192,0,a b\n1,W,8192,4096,0,a\n2,W,8192,4096,0,a\n3,W,0,4096,0,0\n4,W,0,4096,0,0\n5,R,0,4096,0,\n";
-    let info = info(rows);
+    let info = info_of_csv_rows(rows);
     let content = info.content.unwrap();
     assert_eq!((content.known_pages, content.distinct), (6, 3));
     assert_eq!(content.duplicate_share, 2.0 / 6.0);
@@ -54,7 +54,7 @@ fn written_contents_are_counted_as_duplicate_silent_or_zero() {
 
 #[test]
 fn a_trim_or_a_write_without_content_clears_the_known_page_content() {
-    let content = |rows| info(rows).content.unwrap().silent_share;
+    let content = |rows| info_of_csv_rows(rows).content.unwrap().silent_share;
     assert_eq!(content("0,W,0,4096,0,a\n1,W,0,4096,0,a\n"), 0.5);
     assert_eq!(content("0,W,0,4096,0,a\n1,T,0,4096,0,\n2,W,0,4096,0,a\n"), 0.0);
     assert_eq!(content("0,W,0,4096,0,a\n1,W,0,4096,0,\n2,W,0,4096,0,a\n"), 0.0);
@@ -86,7 +86,7 @@ fn trace_info_has_the_file_digest_and_survives_json() {
 fn a_footprint_numbers_the_touched_pages_in_address_order() {
     // Device 0: pages 5, 6 and 1000; device 3: page 0. The trim and the flush touch nothing.
     let rows = "0,W,4096000,4096,0,\n1,R,20480,8192,0,\n2,T,0,40960,0,\n3,F,0,0,0,\n4,Z,100,1,3,\n";
-    let footprint = Footprint::of_trace(open(rows).as_mut()).unwrap();
+    let footprint = Footprint::of_trace(open_csv_rows(rows).as_mut()).unwrap();
     assert_eq!(footprint.page_count(), 4);
     let dense: Vec<_> = [5, 6, 1000].into_iter().map(|page| footprint.dense_page(0, page)).collect();
     assert_eq!(dense, [Some(0), Some(1), Some(2)]);
@@ -99,7 +99,7 @@ fn a_footprint_numbers_the_touched_pages_in_address_order() {
 #[test]
 fn address_compaction_keeps_page_order_and_offsets_in_pages() {
     let rows = "0,W,20490,5000,0,\n1,W,4096000,4096,0,\n2,Z,100,1,3,\n";
-    let footprint = Footprint::of_trace(open(rows).as_mut()).unwrap();
+    let footprint = Footprint::of_trace(open_csv_rows(rows).as_mut()).unwrap();
     let compact = |op, device, offset_bytes, len_bytes| {
         let mut request = Request { op, device, offset_bytes, len_bytes, ..Request::default() };
         footprint.compact_request(&mut request);
@@ -123,8 +123,8 @@ fn a_compacted_trace_repeats_the_counts_of_the_original() {
         let op = ["W", "W", "R", "T", "Z"][(i % 5) as usize];
         writeln!(rows, "{i},{op},{},{},{},", i * i * 512 % (1 << 34), i * 37 % 30_000, i % 3).unwrap();
     }
-    let footprint = Footprint::of_trace(open(&rows).as_mut()).unwrap();
-    let mut reader = open(&rows);
+    let footprint = Footprint::of_trace(open_csv_rows(&rows).as_mut()).unwrap();
+    let mut reader = open_csv_rows(&rows);
     let mut compacted = String::new();
     let mut request = Request::default();
     while reader.next(&mut request).unwrap() {
@@ -137,7 +137,7 @@ fn a_compacted_trace_repeats_the_counts_of_the_original() {
         let Request { time_ns, op, offset_bytes, len_bytes, .. } = request;
         writeln!(compacted, "{time_ns},{},{offset_bytes},{len_bytes},0,", op.csv_letter()).unwrap();
     }
-    let (original, small) = (info(&rows), info(&compacted));
+    let (original, small) = (info_of_csv_rows(&rows), info_of_csv_rows(&compacted));
     assert_eq!(original.unique_pages_written, small.unique_pages_written);
     assert_eq!(original.over_share, small.over_share);
     assert_eq!((original.pages.read, original.pages.write), (small.pages.read, small.pages.write));

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::path::Path;
 
-use fixtures::{Fixture, capture_rows, fixtures, mqsim_rows, read_all, row};
+use fixtures::{Fixture, capture_rows, expected_fields_of, fixtures, mqsim_rows, read_all};
 use wearwell::data::{Descriptor, Fingerprint};
 use wearwell_trace::{
     AssumedOp, BlockLayerStage, CsvWriter, Format, NativeWriter, OpenOptions, Request, TimeUnit, TraceError,
@@ -41,7 +41,7 @@ fn xz(bytes: &[u8]) -> Vec<u8> {
 #[test]
 fn every_format_fixture_is_read_as_its_expected_requests() {
     for fixture in fixtures() {
-        let rows: Vec<_> = read(&fixture).iter().map(row).collect();
+        let rows: Vec<_> = read(&fixture).iter().map(expected_fields_of).collect();
         assert_eq!(rows, fixture.rows, "{}", fixture.name);
     }
 }
@@ -67,7 +67,7 @@ fn the_format_of_every_fixture_is_recognised_however_compressed() {
             let reader =
                 open_stream(std::io::Cursor::new(bytes.clone()), fixture.name, &fixture.options).unwrap();
             assert_eq!(reader.format(), fixture.format, "{} {packing}", fixture.name);
-            let rows: Vec<_> = read_all(&bytes, &fixture.options).0.iter().map(row).collect();
+            let rows: Vec<_> = read_all(&bytes, &fixture.options).0.iter().map(expected_fields_of).collect();
             assert_eq!(rows, fixture.rows, "{} {packing}", fixture.name);
         }
     }
@@ -83,7 +83,12 @@ fn dos_line_ends_and_a_missing_last_newline_change_no_request() {
         for variant in [text.replace('\n', "\r\n"), text.trim_end().to_owned(), text.replace('\n', "\n\n")] {
             let (requests, end) = read_all(variant.as_bytes(), &fixture.options);
             assert_eq!(end.unwrap(), 0, "{}", fixture.name);
-            assert_eq!(requests.iter().map(row).collect::<Vec<_>>(), fixture.rows, "{}", fixture.name);
+            assert_eq!(
+                requests.iter().map(expected_fields_of).collect::<Vec<_>>(),
+                fixture.rows,
+                "{}",
+                fixture.name
+            );
         }
     }
 }
@@ -227,7 +232,7 @@ fn a_capture_finds_the_files_beside_it() {
         requests
     };
     let requests = read(false);
-    assert_eq!(requests.iter().map(row).collect::<Vec<_>>(), capture_rows());
+    assert_eq!(requests.iter().map(expected_fields_of).collect::<Vec<_>>(), capture_rows());
     assert_eq!(fingerprints(&requests)[1..4], [vec![1, 2, 0], vec![], vec![2, 2, 3, 4]]);
     let sizes: Vec<_> = requests[1].content.iter().map(|d| d.compressed_bytes).collect();
     assert_eq!(sizes, [120, 220, 20]);

@@ -10,7 +10,7 @@ use wearwell_trace::{
 
 use crate::fixtures;
 
-fn native(requests: &[Request]) -> Vec<u8> {
+fn to_native(requests: &[Request]) -> Vec<u8> {
     let mut file = Vec::new();
     let mut writer = NativeWriter::new(&mut file, "a test").unwrap();
     for request in requests {
@@ -21,7 +21,7 @@ fn native(requests: &[Request]) -> Vec<u8> {
     file
 }
 
-fn csv(requests: &[Request]) -> Vec<u8> {
+fn to_csv(requests: &[Request]) -> Vec<u8> {
     let mut file = Vec::new();
     let mut writer = CsvWriter::new(&mut file).unwrap();
     for request in requests {
@@ -30,7 +30,7 @@ fn csv(requests: &[Request]) -> Vec<u8> {
     file
 }
 
-fn read(file: &[u8]) -> Vec<Request> {
+fn read_native(file: &[u8]) -> Vec<Request> {
     let (requests, end) = read_all(file, &OpenOptions::default());
     end.unwrap();
     requests
@@ -38,7 +38,7 @@ fn read(file: &[u8]) -> Vec<Request> {
 
 /// Generates content descriptors with one of few fingerprints, so that contents repeat, have consecutive fingerprints
 /// and occur with different sizes.
-fn descriptor() -> impl Strategy<Value = Descriptor> {
+fn any_descriptor() -> impl Strategy<Value = Descriptor> {
     let fingerprint = prop_oneof![0..8_u64, Just(u64::MAX), any::<u64>()];
     let size = || prop_oneof![3 => Just(Descriptor::UNKNOWN_SIZE), 2 => 0..3_u16, 1 => Just(4096_u16)];
     (fingerprint, size(), size()).prop_map(|(fingerprint, compressed_bytes, delta_bytes)| Descriptor {
@@ -48,19 +48,19 @@ fn descriptor() -> impl Strategy<Value = Descriptor> {
     })
 }
 
-fn op() -> impl Strategy<Value = Op> {
+fn any_op() -> impl Strategy<Value = Op> {
     let remap = prop_oneof![Just(RemapMode::Copy), Just(RemapMode::Relocate)].prop_map(Op::Remap);
     let plain = prop::sample::select(vec![Op::Read, Op::Write, Op::Trim, Op::Zero, Op::Flush, Op::Phase]);
     prop_oneof![3 => plain, 1 => remap]
 }
 
-fn request() -> impl Strategy<Value = Request> {
+fn any_request() -> impl Strategy<Value = Request> {
     let offset = prop_oneof![(0..64_u64).prop_map(|page| page * 4096), 0..1_u64 << 62];
     let len = prop_oneof![(0..9_u64).prop_map(|pages| pages * 4096), 0..20_000_u64];
-    let content = prop::collection::vec(descriptor(), 8);
+    let content = prop::collection::vec(any_descriptor(), 8);
     let time_ns = prop_oneof![0..1000_u64, any::<u64>()];
     let device = prop_oneof![3 => Just(0), 1 => any::<u32>()];
-    (time_ns, op(), device, offset, len, content, any::<bool>()).prop_map(
+    (time_ns, any_op(), device, offset, len, content, any::<bool>()).prop_map(
         |(time_ns, op, device, offset_bytes, len_bytes, contents, known)| {
             let len_bytes = if matches!(op, Op::Flush | Op::Phase) { 0 } else { len_bytes };
             let mut request = Request { time_ns, op, device, offset_bytes, len_bytes, ..Request::default() };
@@ -81,18 +81,18 @@ fn request() -> impl Strategy<Value = Request> {
 
 proptest! {
     #[test]
-    fn a_directory_is_decoded_as_it_was_encoded(mut requests in prop::collection::vec(request(), 0..200)) {
-        prop_assert!(read(&native(&requests)) == requests);
+    fn written_requests_are_read_back_equal(mut requests in prop::collection::vec(any_request(), 0..200)) {
+        prop_assert!(read_native(&to_native(&requests)) == requests);
         // Times of the CSV are relative to the first request.
         if let Some(base) = requests.first().map(|request| request.time_ns) {
             for request in &mut requests {
                 request.time_ns = request.time_ns.max(base);
             }
-            let file = csv(&requests);
+            let file = to_csv(&requests);
             for request in &mut requests {
                 request.time_ns -= base;
             }
-            prop_assert!(read(&file) == requests);
+            prop_assert!(read_native(&file) == requests);
         }
     }
 }
@@ -124,13 +124,13 @@ fn long_trace() -> Vec<Request> {
 #[test]
 fn a_native_trace_of_several_frames_is_read_back_exactly() {
     let requests = long_trace();
-    assert!(read(&native(&requests)) == requests);
+    assert!(read_native(&to_native(&requests)) == requests);
 }
 
 #[test]
 fn every_truncation_of_a_native_trace_is_detected() {
     let requests = &long_trace()[..300];
-    let file = native(requests);
+    let file = to_native(requests);
     for len in 8..file.len() {
         let (read, end) = read_all(&file[..len], &OpenOptions::default());
         let error = end.expect_err("a cut file must not look whole");
@@ -142,7 +142,7 @@ fn every_truncation_of_a_native_trace_is_detected() {
 #[test]
 fn a_native_trace_cut_between_frames_delivers_the_frames_before() {
     let requests = long_trace();
-    let file = native(&requests);
+    let file = to_native(&requests);
     let (read, end) = read_all(&file[..file.len() - 100], &OpenOptions::default());
     assert!(read.len() > 10_000 && read.len() < requests.len(), "{}", read.len());
     assert!(read == requests[..read.len()]);
@@ -154,7 +154,7 @@ fn a_native_trace_cut_between_frames_delivers_the_frames_before() {
 #[test]
 fn every_flipped_bit_of_a_native_trace_is_detected() {
     let requests = &long_trace()[..40];
-    let file = native(requests);
+    let file = to_native(requests);
     for bit in 8 * 8..file.len() * 8 {
         let mut damaged = file.clone();
         damaged[bit / 8] ^= 1 << (bit % 8);
@@ -165,7 +165,7 @@ fn every_flipped_bit_of_a_native_trace_is_detected() {
 
 #[test]
 fn bytes_after_the_end_record_of_a_native_trace_are_an_error() {
-    let mut file = native(&long_trace()[..3]);
+    let mut file = to_native(&long_trace()[..3]);
     file.push(0);
     let error = read_all(&file, &OpenOptions::default()).1.unwrap_err();
     assert!(error.to_string().contains("after 3 requests: extra bytes after the end record"), "{error}");
@@ -173,14 +173,14 @@ fn bytes_after_the_end_record_of_a_native_trace_are_an_error() {
 
 #[test]
 fn skipping_bad_lines_does_not_hide_damage_of_a_native_trace() {
-    let file = native(&long_trace()[..3]);
+    let file = to_native(&long_trace()[..3]);
     let skip = OpenOptions { skip_bad_lines: true, ..OpenOptions::default() };
     assert!(read_all(&file[..file.len() - 1], &skip).1.is_err());
 }
 
 #[test]
 fn a_native_trace_stores_its_provenance() {
-    let reader = open_stream(std::io::Cursor::new(native(&[])), "f", &OpenOptions::default()).unwrap();
+    let reader = open_stream(std::io::Cursor::new(to_native(&[])), "f", &OpenOptions::default()).unwrap();
     assert_eq!(reader.provenance(), Some("a test"));
     let long = "x".repeat(70_000);
     assert!(matches!(NativeWriter::new(Vec::new(), &long), Err(TraceError::UnwritableRequest { .. })));
@@ -216,7 +216,7 @@ fn the_native_writer_refuses_requests_that_its_reader_would_refuse() {
 fn the_native_writer_writes_the_documented_example() {
     let content = Descriptor { compressed_bytes: 100, ..Descriptor::of_fingerprint(Fingerprint(5)) };
     let request = Request { op: Op::Write, len_bytes: 4096, content: vec![content], ..Request::default() };
-    let file = native(&[request]);
+    let file = to_native(&[request]);
     let header = b"\x89WWT\r\n\x1a\n\x01\0\0\0\x00\x10\0\0\x06\0\0\0a test";
     assert_eq!(file[..header.len()], header[..]);
     let frame = &file[header.len() + 4..];
@@ -234,7 +234,7 @@ fn the_native_writer_writes_the_documented_example() {
 fn the_csv_without_a_source_column_is_read_and_has_no_remaps() {
     let as_csv = OpenOptions { format: Some(Format::Csv), ..OpenOptions::default() };
     let old = "time_ns,op,offset_bytes,len_bytes,device,fingerprints\n0,W,0,4096,0,5\n7,F,0,0,0,\n";
-    let requests = read(old.as_bytes());
+    let requests = read_native(old.as_bytes());
     assert_eq!(requests.iter().map(|request| request.op).collect::<Vec<_>>(), [Op::Write, Op::Flush]);
     let (_, end) = read_all(format!("{old}8,C,0,4096,0,\n").as_bytes(), &as_csv);
     assert!(matches!(end, Err(TraceError::BadLine { line: 4, .. })), "{end:?}");
@@ -245,7 +245,7 @@ fn only_remap_requests_have_a_source_column_and_each_has_one() {
     let as_csv = OpenOptions { format: Some(Format::Csv), ..OpenOptions::default() };
     let header = "time_ns,op,offset_bytes,len_bytes,device,fingerprints,source_bytes\n";
     let good = format!("{header}0,M,8192,4096,0,,4096\n");
-    assert_eq!(read(good.as_bytes())[0].source_pages(), 1..2);
+    assert_eq!(read_native(good.as_bytes())[0].source_pages(), 1..2);
     for bad in ["0,M,8192,4096,0,,\n", "0,W,8192,4096,0,,4096\n", "0,C,8192,4096,0,,100\n"] {
         let (_, end) = read_all(format!("{header}{bad}").as_bytes(), &as_csv);
         assert!(matches!(end, Err(TraceError::BadLine { line: 2, .. })), "{bad}: {end:?}");

@@ -37,7 +37,7 @@ fn read_in_every_way(bytes: &[u8]) {
     }
 }
 
-fn native(index: usize) -> Vec<u8> {
+fn native_copy_of_fixture(index: usize) -> Vec<u8> {
     let fixture = &fixtures()[index];
     let mut reader = open_stream(std::io::Cursor::new(fixture.bytes.clone()), "f", &fixture.options).unwrap();
     let mut file = Vec::new();
@@ -46,10 +46,11 @@ fn native(index: usize) -> Vec<u8> {
 }
 
 /// Generates a fixture file, or its copy in the native format, with some bytes changed, removed or repeated.
-fn mutated() -> impl Strategy<Value = Vec<u8>> {
+fn mutated_fixture() -> impl Strategy<Value = Vec<u8>> {
     let edits = prop::collection::vec((any::<prop::sample::Index>(), 0..4_u8, any::<u8>()), 1..8);
     (0..fixtures().len(), any::<bool>(), edits).prop_map(|(index, as_native, edits)| {
-        let mut bytes = if as_native { native(index) } else { fixtures()[index].bytes.clone() };
+        let mut bytes =
+            if as_native { native_copy_of_fixture(index) } else { fixtures()[index].bytes.clone() };
         for (place, kind, value) in edits {
             let at = place.index(bytes.len().max(1)).min(bytes.len().saturating_sub(1));
             match kind {
@@ -75,7 +76,7 @@ proptest! {
     }
 
     #[test]
-    fn mutated_trace_fixtures_never_panic(bytes in mutated()) {
+    fn mutated_trace_fixtures_never_panic(bytes in mutated_fixture()) {
         read_in_every_way(&bytes);
     }
 }

@@ -12,7 +12,7 @@ use wearwell_trace::{
     open_stream,
 };
 
-fn sample(path: &str) -> Option<PathBuf> {
+fn sample_file(path: &str) -> Option<PathBuf> {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces");
     let root = std::env::var_os("WEARWELL_TRACES").map_or(beside, PathBuf::from);
     let file = root.join(path);
@@ -24,7 +24,7 @@ fn sample(path: &str) -> Option<PathBuf> {
 }
 
 /// Known facts about a sample trace. Shares are rounded to the digits of the expected value.
-struct Facts {
+struct SampleFacts {
     requests: u64,
     write_share: f64,
     written_mib: f64,
@@ -33,41 +33,41 @@ struct Facts {
     content: Option<(f64, f64)>,
 }
 
-fn round(value: f64, digits: i32) -> f64 {
+fn round_to_digits(value: f64, digits: i32) -> f64 {
     (value * 10_f64.powi(digits)).round() / 10_f64.powi(digits)
 }
 
-fn assert_facts(path: &str, format: Format, options: &OpenOptions, facts: &Facts) -> Option<TraceInfo> {
-    let info = TraceInfo::of_file(&sample(path)?, options).unwrap();
+fn assert_facts(path: &str, format: Format, options: &OpenOptions, facts: &SampleFacts) -> Option<TraceInfo> {
+    let info = TraceInfo::of_file(&sample_file(path)?, options).unwrap();
     assert_eq!(info.format, format);
     assert_eq!(info.rejected, 0);
     assert_eq!(info.damage, None);
     assert_eq!(info.requests.total(), facts.requests, "requests");
     let digits = if facts.write_share < 0.001 { 4 } else { 3 };
-    assert_eq!(round(info.write_share, digits), facts.write_share, "write share");
+    assert_eq!(round_to_digits(info.write_share, digits), facts.write_share, "write share");
     let digits = match facts.written_mib {
         small if small < 1.0 => 2,
         medium if medium < 1000.0 => 1,
         _ => 0,
     };
-    assert_eq!(round(info.written_mib, digits), facts.written_mib, "MiB written");
+    assert_eq!(round_to_digits(info.written_mib, digits), facts.written_mib, "MiB written");
     assert_eq!(info.unique_pages_written, facts.unique, "unique pages");
-    assert_eq!(round(info.over_share, 3), facts.over, "overwritten");
+    assert_eq!(round_to_digits(info.over_share, 3), facts.over, "overwritten");
     if let Some((duplicate, silent)) = facts.content {
         let content = info.content.as_ref().unwrap();
-        assert_eq!(round(content.duplicate_share, 3), duplicate, "duplicates");
-        assert_eq!(round(content.silent_share, 3), silent, "silent writes");
+        assert_eq!(round_to_digits(content.duplicate_share, 3), duplicate, "duplicates");
+        assert_eq!(round_to_digits(content.silent_share, 3), silent, "silent writes");
     }
     Some(info)
 }
 
-fn detected() -> OpenOptions {
+fn detecting_options() -> OpenOptions {
     OpenOptions::default()
 }
 
 #[test]
 fn the_cloudphysics_vscsi_sample_has_its_known_counts() {
-    let facts = Facts {
+    let facts = SampleFacts {
         requests: 113_872,
         write_share: 0.587,
         written_mib: 2297.0,
@@ -75,17 +75,18 @@ fn the_cloudphysics_vscsi_sample_has_its_known_counts() {
         over: 0.682,
         content: None,
     };
-    let Some(info) = assert_facts("public/cloudphysics-w.vscsi1.zst", Format::Vscsi, &detected(), &facts)
+    let Some(info) =
+        assert_facts("public/cloudphysics-w.vscsi1.zst", Format::Vscsi, &detecting_options(), &facts)
     else {
         return;
     };
-    assert_eq!(round(info.duration_ns as f64 / 3.6e12, 1), 2.0, "hours");
+    assert_eq!(round_to_digits(info.duration_ns as f64 / 3.6e12, 1), 2.0, "hours");
 }
 
 #[test]
 fn the_umass_financial1_sample_in_ssdsim_layout_has_its_known_counts() {
-    let options = OpenOptions { time_unit: Some(TimeUnit::Nanoseconds), ..detected() };
-    let facts = Facts {
+    let options = OpenOptions { time_unit: Some(TimeUnit::Nanoseconds), ..detecting_options() };
+    let facts = SampleFacts {
         requests: 10_000,
         write_share: 0.592,
         written_mib: 28.5,
@@ -98,8 +99,8 @@ fn the_umass_financial1_sample_in_ssdsim_layout_has_its_known_counts() {
 
 #[test]
 fn the_mqsim_samples_have_their_known_counts() {
-    let options = OpenOptions { format: Some(Format::MqSim), ..detected() };
-    let facts = Facts {
+    let options = OpenOptions { format: Some(Format::MqSim), ..detecting_options() };
+    let facts = SampleFacts {
         requests: 6_999,
         write_share: 0.374,
         written_mib: 22.3,
@@ -108,7 +109,7 @@ fn the_mqsim_samples_have_their_known_counts() {
         content: None,
     };
     assert_facts("public/mqsim-tpcc-small.trace.zst", Format::MqSim, &options, &facts);
-    let facts = Facts {
+    let facts = SampleFacts {
         requests: 24_783,
         write_share: 0.0002,
         written_mib: 0.03,
@@ -120,12 +121,12 @@ fn the_mqsim_samples_have_their_known_counts() {
     else {
         return;
     };
-    assert_eq!(round(info.duration_ns as f64 / 1e9, 0), 60.0, "seconds");
+    assert_eq!(round_to_digits(info.duration_ns as f64 / 1e9, 0), 60.0, "seconds");
 }
 
 #[test]
 fn the_nbd_log_sample_of_dbench_has_its_known_counts() {
-    let facts = Facts {
+    let facts = SampleFacts {
         requests: 68_990,
         write_share: 0.998,
         written_mib: 309.9,
@@ -134,7 +135,7 @@ fn the_nbd_log_sample_of_dbench_has_its_known_counts() {
         content: None,
     };
     let Some(info) =
-        assert_facts("public/nbd-integrity-ext3-dbench.tr.zst", Format::Nbd, &detected(), &facts)
+        assert_facts("public/nbd-integrity-ext3-dbench.tr.zst", Format::Nbd, &detecting_options(), &facts)
     else {
         return;
     };
@@ -145,7 +146,7 @@ fn the_nbd_log_sample_of_dbench_has_its_known_counts() {
 /// discards took no data away. By the definition of the same list it is 0.610.
 #[test]
 fn the_wiscsee_sqlite_sample_has_its_known_counts() {
-    let facts = Facts {
+    let facts = SampleFacts {
         requests: 19_999,
         write_share: 0.997,
         written_mib: 171.9,
@@ -154,19 +155,19 @@ fn the_wiscsee_sqlite_sample_has_its_known_counts() {
         content: None,
     };
     let Some(info) =
-        assert_facts("public/wiscsee-sqlitewal-240k.txt.zst", Format::Wiscsee, &detected(), &facts)
+        assert_facts("public/wiscsee-sqlitewal-240k.txt.zst", Format::Wiscsee, &detecting_options(), &facts)
     else {
         return;
     };
     assert_eq!(info.requests.trim, 905);
-    assert_eq!(round(info.rewritten_share, 3), 0.624, "rewritten");
+    assert_eq!(round_to_digits(info.rewritten_share, 3), 0.624, "rewritten");
 }
 
 /// The list beside the samples gives 0.171 duplicates, which counts the nine repeated zero pages; by the definition of
 /// the same list (non-zero pages) it is 0.162.
 #[test]
 fn the_fiu_homes_sample_with_sector_digests_has_its_known_counts() {
-    let facts = Facts {
+    let facts = SampleFacts {
         requests: 1_000,
         write_share: 1.0,
         written_mib: 3.9,
@@ -174,14 +175,15 @@ fn the_fiu_homes_sample_with_sector_digests_has_its_known_counts() {
         over: 0.129,
         content: Some((0.162, 0.022)),
     };
-    let Some(info) = assert_facts("public/fiu-homes-sample.blkparse.zst", Format::Fiu, &detected(), &facts)
+    let Some(info) =
+        assert_facts("public/fiu-homes-sample.blkparse.zst", Format::Fiu, &detecting_options(), &facts)
     else {
         return;
     };
     let content = info.content.unwrap();
-    assert_eq!(round(content.zero_share * 1000.0, 0), 10.0, "zero pages");
+    assert_eq!(round_to_digits(content.zero_share * 1000.0, 0), 10.0, "zero pages");
     assert_eq!(
-        round(content.duplicate_share + content.zero_share - 0.001, 3),
+        round_to_digits(content.duplicate_share + content.zero_share - 0.001, 3),
         0.171,
         "duplicates with zero pages"
     );
@@ -189,7 +191,7 @@ fn the_fiu_homes_sample_with_sector_digests_has_its_known_counts() {
 
 #[test]
 fn the_fiu_sample_with_page_digests_has_its_known_counts() {
-    let facts = Facts {
+    let facts = SampleFacts {
         requests: 1_000,
         write_share: 1.0,
         written_mib: 3.9,
@@ -197,8 +199,8 @@ fn the_fiu_sample_with_page_digests_has_its_known_counts() {
         over: 0.086,
         content: Some((0.155, 0.059)),
     };
-    assert_facts("public/fiu-web-vm-sample.blkparse.zst", Format::Fiu, &detected(), &facts);
-    let facts = Facts {
+    assert_facts("public/fiu-web-vm-sample.blkparse.zst", Format::Fiu, &detecting_options(), &facts);
+    let facts = SampleFacts {
         requests: 1_000,
         write_share: 0.016,
         written_mib: 0.06,
@@ -206,7 +208,8 @@ fn the_fiu_sample_with_page_digests_has_its_known_counts() {
         over: 0.125,
         content: None,
     };
-    let Some(info) = assert_facts("public/fiu-mail-01-sample.blkparse.zst", Format::Fiu, &detected(), &facts)
+    let Some(info) =
+        assert_facts("public/fiu-mail-01-sample.blkparse.zst", Format::Fiu, &detecting_options(), &facts)
     else {
         return;
     };
@@ -215,7 +218,7 @@ fn the_fiu_sample_with_page_digests_has_its_known_counts() {
 
 #[test]
 fn the_fiu_sample_with_tabs_and_an_index_has_its_known_counts() {
-    let facts = Facts {
+    let facts = SampleFacts {
         requests: 10_000,
         write_share: 0.110,
         written_mib: 4.3,
@@ -223,15 +226,16 @@ fn the_fiu_sample_with_tabs_and_an_index_has_its_known_counts() {
         over: 0.187,
         content: Some((0.275, 0.054)),
     };
-    let Some(info) = assert_facts("public/fiu-mail-10k.tsv.zst", Format::Fiu, &detected(), &facts) else {
+    let Some(info) = assert_facts("public/fiu-mail-10k.tsv.zst", Format::Fiu, &detecting_options(), &facts)
+    else {
         return;
     };
-    assert_eq!(round(info.duration_ns as f64 / 1e9, 0), 23.0, "seconds");
+    assert_eq!(round_to_digits(info.duration_ns as f64 / 1e9, 0), 23.0, "seconds");
 }
 
 /// Counts of a capture: reads, writes, flushes, discards and zeroings; pages read and written; MiB, unique pages,
 /// overwritten, rewritten, duplicate, silent and zero shares.
-struct Capture {
+struct CaptureCounts {
     requests: [u64; 4],
     pages: [u64; 2],
     written_mib: f64,
@@ -239,15 +243,15 @@ struct Capture {
     shares: [f64; 5],
 }
 
-fn assert_capture(name: &str, expected: &Capture) {
-    let Some(path) = sample(&format!("captures/{name}/{name}.ops.zst")) else { return };
-    let info = TraceInfo::of_file(&path, &detected()).unwrap();
+fn assert_capture(name: &str, expected: &CaptureCounts) {
+    let Some(path) = sample_file(&format!("captures/{name}/{name}.ops.zst")) else { return };
+    let info = TraceInfo::of_file(&path, &detecting_options()).unwrap();
     assert_eq!((info.format, info.rejected), (Format::Capture, 0));
     let requests = info.requests;
     let counted = [requests.read, requests.write, requests.flush, requests.trim + requests.zero];
     assert_eq!(counted, expected.requests, "requests");
     assert_eq!([info.pages.read, info.pages.write], expected.pages, "pages");
-    assert_eq!(round(info.written_mib, 0), expected.written_mib);
+    assert_eq!(round_to_digits(info.written_mib, 0), expected.written_mib);
     assert_eq!(info.unique_pages_written, expected.unique);
     let content = info.content.unwrap();
     let shares = [
@@ -257,14 +261,18 @@ fn assert_capture(name: &str, expected: &Capture) {
         content.silent_share,
         content.zero_share,
     ];
-    assert_eq!(shares.map(|share| round(share, 3)), expected.shares, "over, rew, dup, silent, zero");
+    assert_eq!(
+        shares.map(|share| round_to_digits(share, 3)),
+        expected.shares,
+        "over, rew, dup, silent, zero"
+    );
 }
 
 #[test]
 fn the_capture_w1_sqlite_has_its_known_counts() {
     assert_capture(
         "w1-sqlite-ext4",
-        &Capture {
+        &CaptureCounts {
             requests: [3_985, 88_950, 17_285, 8],
             pages: [5_260, 293_942],
             written_mib: 1148.0,
@@ -278,7 +286,7 @@ fn the_capture_w1_sqlite_has_its_known_counts() {
 fn the_capture_w2_git_has_its_known_counts() {
     assert_capture(
         "w2-git-ext4",
-        &Capture {
+        &CaptureCounts {
             requests: [1_363, 4_488, 655, 428],
             pages: [13_550, 22_785],
             written_mib: 89.0,
@@ -292,7 +300,7 @@ fn the_capture_w2_git_has_its_known_counts() {
 fn the_capture_w3_maildir_has_its_known_counts() {
     assert_capture(
         "w3-maildir-ext4dj",
-        &Capture {
+        &CaptureCounts {
             requests: [835, 100_169, 99_972, 8],
             pages: [1_466, 403_233],
             written_mib: 1575.0,
@@ -306,7 +314,7 @@ fn the_capture_w3_maildir_has_its_known_counts() {
 fn the_capture_w4_pgbench_has_its_known_counts() {
     assert_capture(
         "w4-pgbench-ext4",
-        &Capture {
+        &CaptureCounts {
             requests: [62, 51_875, 22_447, 9],
             pages: [281, 298_068],
             written_mib: 1164.0,
@@ -320,7 +328,7 @@ fn the_capture_w4_pgbench_has_its_known_counts() {
 fn the_capture_w5_cbuild_has_its_known_counts() {
     assert_capture(
         "w5-cbuild-ext4",
-        &Capture {
+        &CaptureCounts {
             requests: [123, 4_413, 259, 1_622],
             pages: [350, 58_910],
             written_mib: 230.0,
@@ -335,8 +343,8 @@ fn the_capture_w5_cbuild_has_its_known_counts() {
 fn capture_sizes_match_the_published_means() {
     let expected = [("w2-git-ext4", 0.557, 0.325), ("w5-cbuild-ext4", 0.527, 0.167)];
     for (name, lz4, xor) in expected {
-        let Some(path) = sample(&format!("captures/{name}/{name}.ops.zst")) else { return };
-        let mut reader = open(&path, &detected()).unwrap();
+        let Some(path) = sample_file(&format!("captures/{name}/{name}.ops.zst")) else { return };
+        let mut reader = open(&path, &detecting_options()).unwrap();
         let mut request = Request::default();
         let (mut sizes, mut deltas) = (std::collections::BTreeMap::new(), Vec::new());
         while reader.next(&mut request).unwrap() {
@@ -347,7 +355,7 @@ fn capture_sizes_match_the_published_means() {
                 }
             }
         }
-        let mean = |sum: f64, count: usize| round(sum / count as f64 / 4096.0, 3);
+        let mean = |sum: f64, count: usize| round_to_digits(sum / count as f64 / 4096.0, 3);
         assert_eq!(mean(deltas.iter().sum(), deltas.len()), xor, "{name}");
         assert_eq!(mean(sizes.values().sum(), sizes.len()), lz4, "{name}");
     }
@@ -359,8 +367,8 @@ fn capture_sizes_match_the_published_means() {
 fn equal_content_ids_have_equal_bytes_in_a_capture() {
     const KEPT: u64 = 20_000;
     const WRITES_BEFORE_THE_FIRST_GAP: usize = 25_568;
-    let Some(path) = sample("captures/w5-cbuild-ext4/w5-cbuild-ext4.ops.zst") else { return };
-    let mut reader = open(&path, &OpenOptions { reads_payloads: true, ..detected() }).unwrap();
+    let Some(path) = sample_file("captures/w5-cbuild-ext4/w5-cbuild-ext4.ops.zst") else { return };
+    let mut reader = open(&path, &OpenOptions { reads_payloads: true, ..detecting_options() }).unwrap();
     let mut request = Request::default();
     let mut seen = std::collections::HashMap::new();
     let mut ids = Vec::new();
@@ -380,7 +388,7 @@ fn equal_content_ids_have_equal_bytes_in_a_capture() {
 }
 
 /// Reads all requests of any reader into a list, for comparison.
-fn drain(mut reader: Box<dyn TraceReader>) -> Vec<Request> {
+fn read_all_requests(mut reader: Box<dyn TraceReader>) -> Vec<Request> {
     let mut all = Vec::new();
     let mut request = Request::default();
     while reader.next(&mut request).unwrap() {
@@ -398,14 +406,17 @@ fn native_copies_of_the_samples_are_exact() {
         "public/cloudphysics-w.vscsi1.zst",
     ];
     for name in names {
-        let Some(path) = sample(name) else { return };
+        let Some(path) = sample_file(name) else { return };
         let mut file = Vec::new();
         let mut writer = NativeWriter::new(&mut file, name).unwrap();
-        copy_trace(open(&path, &detected()).unwrap().as_mut(), &mut writer).unwrap();
+        copy_trace(open(&path, &detecting_options()).unwrap().as_mut(), &mut writer).unwrap();
         drop(writer);
         println!("{name}: {} bytes as stored, {} native", path.metadata().unwrap().len(), file.len());
-        let copy = open_stream(std::io::Cursor::new(file), name, &detected()).unwrap();
+        let copy = open_stream(std::io::Cursor::new(file), name, &detecting_options()).unwrap();
         assert_eq!(copy.provenance(), Some(name));
-        assert!(drain(copy) == drain(open(&path, &detected()).unwrap()), "{name}");
+        assert!(
+            read_all_requests(copy) == read_all_requests(open(&path, &detecting_options()).unwrap()),
+            "{name}"
+        );
     }
 }

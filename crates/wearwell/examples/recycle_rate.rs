@@ -181,7 +181,7 @@ fn apply(recycle: &mut Recycler, tables: &mut Tables, call: Call, out: &mut Vec<
         Call::Neighbours(owner) => {
             recycle.neighbours_to_load(owner, |lpn| mapping[lpn.index()].to_option(), out);
         }
-        Call::LoadFast(ppn, fingerprint) => recycle.load_fast(ppn, fingerprint),
+        Call::LoadFast(ppn, fingerprint) => recycle.offer_fast_loaded_page(ppn, fingerprint),
         Call::Read(ppn) => recycle.count_read(ppn),
     }
     None

@@ -22,7 +22,7 @@ const SHARE_STEPS: u64 = 15;
 /// Value of a cell of the block map (a few blocks) whose blocks are all retired.
 const RETIRED_CODE: u64 = 15;
 /// Digits of the base64url alphabet, by value; a cell of the block map is written as two of them.
-const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+const BASE64URL_DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 /// Returns the number of consecutive blocks that share a cell of the block map, at least 1, for a drive of `blocks`
 /// blocks and a map of at most `most_cells` cells.
@@ -39,13 +39,13 @@ pub fn append_cells<N: Nand>(
     digits: &mut String,
 ) {
     for start in blocks.clone().step_by(blocks_per_cell as usize) {
-        let cell = cell(store, start..blocks.end.min(start + blocks_per_cell));
-        digits.push(char::from(DIGITS[(cell >> 6) as usize]));
-        digits.push(char::from(DIGITS[(cell & 63) as usize]));
+        let cell = encode_cell(store, start..blocks.end.min(start + blocks_per_cell));
+        digits.push(char::from(BASE64URL_DIGITS[(cell >> 6) as usize]));
+        digits.push(char::from(BASE64URL_DIGITS[(cell & 63) as usize]));
     }
 }
 
-fn cell<N: Nand>(store: &Store<N>, blocks: Range<u32>) -> u64 {
+fn encode_cell<N: Nand>(store: &Store<N>, blocks: Range<u32>) -> u64 {
     let of_cell = u64::from(blocks.end - blocks.start);
     let (table, mut valid, mut programmed) = (store.blocks(), 0, 0);
     let mut of_code = [0u32; RETIRED_CODE as usize + 1];
@@ -54,7 +54,7 @@ fn cell<N: Nand>(store: &Store<N>, blocks: Range<u32>) -> u64 {
             BlockState::Free | BlockState::Erasing => {}
             BlockState::Retired => of_code[RETIRED_CODE as usize] += 1,
             BlockState::Open | BlockState::Closed => {
-                of_code[code(table.kind(block))] += 1;
+                of_code[kind_code(table.kind(block))] += 1;
                 valid += u64::from(table.valid_pages(block));
                 programmed += u64::from(store.nand().programmed_pages(block));
             }
@@ -73,7 +73,7 @@ fn cell<N: Nand>(store: &Store<N>, blocks: Range<u32>) -> u64 {
 }
 
 /// Returns the code, 1 to 6, by which a cell of the block map states that most of its blocks hold pages of this kind.
-fn code(kind: PageKind) -> usize {
+fn kind_code(kind: PageKind) -> usize {
     match kind {
         PageKind::Data | PageKind::Head | PageKind::Tail => 1,
         PageKind::Translation => 2,
@@ -88,11 +88,11 @@ fn code(kind: PageKind) -> usize {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct EraseHistogram {
     /// Erase count of the least worn block, at which the first bin of the histogram begins.
-    pub first_erases: u32,
+    pub first_bin_erases: u32,
     /// Width of a bin of the histogram, in erases per block.
     pub erases_per_bin: u32,
     /// Number of blocks whose erase count is in each bin of the histogram.
-    pub blocks: Vec<u32>,
+    pub blocks_per_bin: Vec<u32>,
 }
 
 impl EraseHistogram {
@@ -107,7 +107,7 @@ impl EraseHistogram {
         for count in erases {
             blocks[((count - first) / erases_per_bin) as usize] += 1;
         }
-        Self { first_erases: first, erases_per_bin, blocks }
+        Self { first_bin_erases: first, erases_per_bin, blocks_per_bin: blocks }
     }
 }
 
@@ -119,12 +119,12 @@ mod tests {
     fn a_histogram_of_wear_counts_every_block_once() {
         for erases in [vec![], vec![7], (0..1000).collect(), vec![3, 3, 90, 91]] {
             let histogram = EraseHistogram::of_erase_counts(erases.iter().copied());
-            assert_eq!(histogram.blocks.iter().sum::<u32>() as usize, erases.len());
-            assert!(histogram.blocks.len() <= HISTOGRAM_BINS_MAX as usize, "{histogram:?}");
+            assert_eq!(histogram.blocks_per_bin.iter().sum::<u32>() as usize, erases.len());
+            assert!(histogram.blocks_per_bin.len() <= HISTOGRAM_BINS_MAX as usize, "{histogram:?}");
         }
         let two = EraseHistogram::of_erase_counts([3, 3, 90].into_iter());
         assert_eq!(
-            (two.first_erases, two.erases_per_bin, two.blocks[0], two.blocks.last()),
+            (two.first_bin_erases, two.erases_per_bin, two.blocks_per_bin[0], two.blocks_per_bin.last()),
             (3, 3, 2, Some(&1))
         );
     }

@@ -43,9 +43,9 @@ struct PagePiece {
     mask: SectorMask,
     /// First byte of the piece within its logical page. `to` is the end of the piece there, and `at` the first byte of
     /// the piece within the request.
-    from: usize,
-    to: usize,
-    at: usize,
+    from_in_page: usize,
+    end_in_page: usize,
+    from_in_request: usize,
 }
 
 /// A drive: a write buffer and an FTL over a flash medium `N`.
@@ -54,8 +54,8 @@ pub struct Device<N> {
     ftl: Ftl<N>,
     buffer: WriteBuffer,
     page_bytes: u64,
-    page: Box<[u8]>,
-    partial: PartialWrites,
+    page_scratch: Box<[u8]>,
+    partial_write_counts: PartialWrites,
 }
 
 /// Counts of partial page writes: those that covered only some sectors of their page when they reached the FTL. Each
@@ -90,8 +90,8 @@ impl<N: Nand> Device<N> {
             ftl: Ftl::new(nand, logical_pages, parts)?,
             buffer: WriteBuffer::new(options.buffer, (page_bytes / SECTOR_BYTES) as u32),
             page_bytes,
-            page: vec![0; page_bytes as usize].into(),
-            partial: PartialWrites::default(),
+            page_scratch: vec![0; page_bytes as usize].into(),
+            partial_write_counts: PartialWrites::default(),
         })
     }
 
@@ -122,7 +122,7 @@ impl<N: Nand> Device<N> {
 
     /// Returns the counts of page writes that covered only some sectors of their page, since the drive was built.
     pub fn partial_writes(&self) -> PartialWrites {
-        self.partial
+        self.partial_write_counts
     }
 
     /// Returns the number of pages in the write buffer.
@@ -162,8 +162,8 @@ impl<N: Nand> Device<N> {
     /// [`Error::OutOfRange`], [`Error::InvalidOptions`] for a request that is not whole sectors, and the errors of
     /// [`Ftl::write`].
     pub fn write(&mut self, offset: u64, len: u64, data: HostData<'_>) -> Result<()> {
-        self.require_request(offset, len)?;
-        for (k, piece) in self.pieces(offset, len).enumerate() {
+        self.require_valid_range(offset, len)?;
+        for (k, piece) in self.split_into_pages(offset, len).enumerate() {
             match data {
                 HostData::Descriptors(descriptors) => {
                     let content = Content::Descriptor(descriptors[k.min(descriptors.len() - 1)]);
@@ -176,12 +176,13 @@ impl<N: Nand> Device<N> {
     }
 
     fn write_bytes(&mut self, piece: PagePiece, bytes: &[u8]) -> Result<()> {
-        let part = &bytes[piece.at..piece.at + piece.to - piece.from];
-        if part.len() == self.page.len() && self.buffer.is_off() {
+        let part =
+            &bytes[piece.from_in_request..piece.from_in_request + piece.end_in_page - piece.from_in_page];
+        if part.len() == self.page_scratch.len() && self.buffer.is_off() {
             return self.ftl.write(piece.lpn, Content::Bytes(part));
         }
-        let mut page: Box<[u8]> = vec![0; self.page.len()].into();
-        page[piece.from..piece.to].copy_from_slice(part);
+        let mut page: Box<[u8]> = vec![0; self.page_scratch.len()].into();
+        page[piece.from_in_page..piece.end_in_page].copy_from_slice(part);
         self.write_piece(piece.lpn, PageData::Bytes(page), piece.mask)
     }
 
@@ -226,14 +227,14 @@ impl<N: Nand> Device<N> {
             return self.store_page(lpn, &data, mask);
         }
         if self.buffer.is_full_for(lpn) {
-            self.evict()?;
+            self.evict_page()?;
         }
         self.buffer.insert_or_merge(lpn, data, mask);
         Ok(())
     }
 
     /// Evicts the oldest page from the write buffer and writes it to the FTL.
-    fn evict(&mut self) -> Result<()> {
+    fn evict_page(&mut self) -> Result<()> {
         let page = self.buffer.take_oldest();
         self.write_partial_pages(page)
     }
@@ -261,14 +262,14 @@ impl<N: Nand> Device<N> {
         if mask.is_full(self.page_sectors()) {
             return self.ftl.write(lpn, data.content());
         }
-        let whole = self.complete(lpn, data, mask)?;
-        self.partial.page_writes += 1;
+        let whole = self.complete_partial_page(lpn, data, mask)?;
+        self.partial_write_counts.page_writes += 1;
         self.ftl.write(lpn, whole.content())
     }
 
     /// Reads the content of `lpn` that the FTL stores, and returns it with the sectors in `mask` overwritten by `data`.
-    fn complete(&mut self, lpn: Lpn, data: &PageData, mask: SectorMask) -> Result<PageData> {
-        let Self { ftl, page, partial, .. } = self;
+    fn complete_partial_page(&mut self, lpn: Lpn, data: &PageData, mask: SectorMask) -> Result<PageData> {
+        let Self { ftl, page_scratch: page, partial_write_counts: partial, .. } = self;
         partial.read_modify_writes += u64::from(ftl.read_for_modify(lpn, page)?);
         let mut whole = match data {
             PageData::Bytes(_) => PageData::Bytes(page.clone()),
@@ -288,12 +289,12 @@ impl<N: Nand> Device<N> {
     /// # Errors
     /// As [`Device::write`]; uncorrectable pages.
     pub fn read(&mut self, offset: u64, len: u64, into: &mut [u8]) -> Result<()> {
-        self.require_request(offset, len)?;
+        self.require_valid_range(offset, len)?;
         let is_whole_pages = offset.is_multiple_of(self.page_bytes) && len.is_multiple_of(self.page_bytes);
         if is_whole_pages && !into.is_empty() && self.buffer.len() == 0 {
             return self.ftl.read_pages(Lpn((offset / self.page_bytes) as u32), into);
         }
-        for piece in self.pieces(offset, len) {
+        for piece in self.split_into_pages(offset, len) {
             self.read_piece(piece, into)?;
         }
         Ok(())
@@ -305,18 +306,19 @@ impl<N: Nand> Device<N> {
             self.buffer.get(piece.lpn).filter(|page| page.written_sectors.0 & piece.mask.0 == piece.mask.0);
         if let Some(page) = buffered {
             if let (PageData::Bytes(bytes), true) = (&page.data, wanted) {
-                into[piece.at..piece.at + piece.to - piece.from]
-                    .copy_from_slice(&bytes[piece.from..piece.to]);
+                into[piece.from_in_request..piece.from_in_request + piece.end_in_page - piece.from_in_page]
+                    .copy_from_slice(&bytes[piece.from_in_page..piece.end_in_page]);
             }
             return Ok(());
         }
-        let mut page = std::mem::take(&mut self.page);
+        let mut page = std::mem::take(&mut self.page_scratch);
         let read = self.ftl.read(piece.lpn, if wanted { &mut page } else { &mut [] });
         if wanted {
             self.overlay_buffered(piece.lpn, &mut page);
-            into[piece.at..piece.at + piece.to - piece.from].copy_from_slice(&page[piece.from..piece.to]);
+            into[piece.from_in_request..piece.from_in_request + piece.end_in_page - piece.from_in_page]
+                .copy_from_slice(&page[piece.from_in_page..piece.end_in_page]);
         }
-        self.page = page;
+        self.page_scratch = page;
         read.map(|_| ())
     }
 
@@ -336,7 +338,7 @@ impl<N: Nand> Device<N> {
     /// # Errors
     /// As [`Device::write`].
     pub fn trim(&mut self, offset: u64, len: u64) -> Result<()> {
-        self.require_request(offset, len)?;
+        self.require_valid_range(offset, len)?;
         let page_bytes = self.page_bytes;
         let (first, end) = (offset.div_ceil(page_bytes), (offset + len) / page_bytes);
         let pages = end.saturating_sub(first) as u32;
@@ -361,8 +363,8 @@ impl<N: Nand> Device<N> {
         if [target_offset, source_offset, len].iter().any(|bytes| !bytes.is_multiple_of(page_bytes)) {
             return Err(Error::NotWholePages { target_offset, source_offset, len, page_bytes });
         }
-        self.require_request(target_offset, len)?;
-        self.require_request(source_offset, len)?;
+        self.require_valid_range(target_offset, len)?;
+        self.require_valid_range(source_offset, len)?;
         let page = |offset: u64| (offset / page_bytes) as u32;
         let (target, source, pages) = (page(target_offset), page(source_offset), page(len));
         self.write_out_range(target, pages)?;
@@ -398,7 +400,7 @@ impl<N: Nand> Device<N> {
     /// The errors of [`Ftl::write`].
     pub fn write_out_buffer(&mut self) -> Result<()> {
         while self.buffer.len() > 0 {
-            self.evict()?;
+            self.evict_page()?;
         }
         Ok(())
     }
@@ -417,7 +419,7 @@ impl<N: Nand> Device<N> {
         (self.page_bytes / SECTOR_BYTES) as u32
     }
 
-    fn require_request(&self, offset: u64, len: u64) -> Result<()> {
+    fn require_valid_range(&self, offset: u64, len: u64) -> Result<()> {
         if !offset.is_multiple_of(SECTOR_BYTES) || !len.is_multiple_of(SECTOR_BYTES) {
             return Err(Error::InvalidOptions(format!(
                 "request of {len} bytes at byte {offset}: requests are whole sectors of {SECTOR_BYTES} bytes"
@@ -433,7 +435,7 @@ impl<N: Nand> Device<N> {
     }
 
     /// Splits a valid request of `len` bytes at byte `offset` into its pieces, one per logical page, in order.
-    fn pieces(&self, offset: u64, len: u64) -> impl Iterator<Item = PagePiece> + use<N> {
+    fn split_into_pages(&self, offset: u64, len: u64) -> impl Iterator<Item = PagePiece> + use<N> {
         let page_bytes = self.page_bytes;
         let end = offset + len;
         let pages = if len == 0 { 0..0 } else { offset / page_bytes..end.div_ceil(page_bytes) };
@@ -444,9 +446,9 @@ impl<N: Nand> Device<N> {
             PagePiece {
                 lpn: Lpn(page as u32),
                 mask: SectorMask::range(sector(from), sector(to)),
-                from: (from - start) as usize,
-                to: (to - start) as usize,
-                at: (from - offset) as usize,
+                from_in_page: (from - start) as usize,
+                end_in_page: (to - start) as usize,
+                from_in_request: (from - offset) as usize,
             }
         })
     }

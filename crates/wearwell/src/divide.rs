@@ -4,7 +4,7 @@
 /// computation", 2019). Exact for all 32-bit operands.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Divider {
-    magic: u64,
+    magic_multiplier: u64,
     divisor: u32,
 }
 
@@ -13,7 +13,7 @@ impl Divider {
         assert!(divisor > 0, "division by zero");
         // The magic number for divisor 1 would be 2^64, which does not fit; `quotient` then returns the dividend
         // itself.
-        Self { magic: if divisor == 1 { 0 } else { u64::MAX / divisor as u64 + 1 }, divisor }
+        Self { magic_multiplier: if divisor == 1 { 0 } else { u64::MAX / divisor as u64 + 1 }, divisor }
     }
 
     #[inline]
@@ -21,7 +21,7 @@ impl Divider {
         if self.divisor == 1 {
             return dividend;
         }
-        ((self.magic as u128 * dividend as u128) >> 64) as u32
+        ((self.magic_multiplier as u128 * dividend as u128) >> 64) as u32
     }
 }
 

@@ -61,7 +61,7 @@ pub struct FlashPage {
     pub owner: Option<u32>,
     /// Number of logical pages mapped to this flash page: more than one if the page is shared or part of a compressed
     /// chunk.
-    pub logical_pages: u32,
+    pub mapped_logical_pages: u32,
 }
 
 /// A block in a snapshot of the drive: its state, kind of data, valid pages, and erases.
@@ -114,11 +114,11 @@ impl<N: Nand> Ftl<N> {
                 page.state = self.state_of_programmed_page(ppn, page);
             }
         }
-        self.find_packed_pages(&mut pages);
+        self.mark_live_packed_pages(&mut pages);
         let blocks = self.view_blocks(&pages);
         let (places, forms) =
-            (0..).map(Lpn).zip(&map).map(|(lpn, unit)| self.view_logical(lpn, unit.to_option())).unzip();
-        let further_places = self.view_further_places(&map);
+            (0..).map(Lpn).zip(&map).map(|(lpn, unit)| self.view_logical_page(lpn, unit.to_option())).unzip();
+        let further_places = self.further_flash_pages(&map);
         Ok(FlashView {
             pages,
             blocks,
@@ -145,7 +145,7 @@ impl<N: Nand> Ftl<N> {
                         state: FlashPageState::Invalid,
                         kind: Some(kind),
                         owner: Some(owner),
-                        logical_pages: 0,
+                        mapped_logical_pages: 0,
                     },
                     Err(NandError::Uncorrectable(_)) => {
                         FlashPage { state: FlashPageState::Torn, ..FlashPage::default() }
@@ -162,19 +162,22 @@ impl<N: Nand> Ftl<N> {
         for unit in map.iter().filter_map(|unit| unit.to_option()) {
             match &self.chunks {
                 Some(stage) if !is_flash_page(unit, physical_pages) => {
-                    stage.flash_pages_of(unit).iter().for_each(|ppn| pages[ppn.index()].logical_pages += 1);
+                    stage
+                        .flash_pages_of(unit)
+                        .iter()
+                        .for_each(|ppn| pages[ppn.index()].mapped_logical_pages += 1);
                 }
-                _ => pages[unit.0 as usize].logical_pages += 1,
+                _ => pages[unit.0 as usize].mapped_logical_pages += 1,
             }
         }
     }
 
     /// Returns the state of a programmed flash page: valid, recyclable or invalid. Not for pages of deltas and
-    /// compressed chunks; [`Self::find_packed_pages`] finds their state.
+    /// compressed chunks; [`Self::mark_live_packed_pages`] finds their state.
     fn state_of_programmed_page(&self, ppn: Ppn, page: &FlashPage) -> FlashPageState {
         let owns = |stream| page.owner.is_some_and(|owner| self.owns_metadata(stream, owner, ppn));
         let is_valid = match page.kind {
-            Some(PageKind::Data) => page.logical_pages > 0,
+            Some(PageKind::Data) => page.mapped_logical_pages > 0,
             Some(PageKind::Translation) => owns(Stream::Translation),
             Some(PageKind::RemapLog) => owns(Stream::RemapLog),
             Some(PageKind::Validity) => owns(Stream::Validity),
@@ -191,14 +194,14 @@ impl<N: Nand> Ftl<N> {
 
     /// Marks flash pages of deltas and compressed chunks as valid if the delta table or the chunk directory still uses
     /// them.
-    fn find_packed_pages(&self, pages: &mut [FlashPage]) {
+    fn mark_live_packed_pages(&self, pages: &mut [FlashPage]) {
         let blocks = self.store.blocks();
         let is_packed = |&block: &BlockId| {
             let in_use = matches!(blocks.state(block), BlockState::Open | BlockState::Closed);
             in_use && matches!(blocks.kind(block), PageKind::Delta | PageKind::Chunk)
         };
         for block in (0..blocks.len()).map(BlockId).filter(is_packed) {
-            for ppn in self.packed_pages(block) {
+            for ppn in self.live_packed_pages(block) {
                 pages[ppn.index()].state = FlashPageState::Valid;
             }
         }
@@ -207,7 +210,7 @@ impl<N: Nand> Ftl<N> {
     fn view_blocks(&self, pages: &[FlashPage]) -> Vec<FlashBlock> {
         let (blocks, geometry) = (self.store.blocks(), self.store.geometry());
         let mut streams = vec![None; blocks.len() as usize];
-        for (stream, block) in self.store.open_streams() {
+        for (stream, block) in self.store.open_blocks_by_stream() {
             streams[block.index()] = Some(stream);
         }
         let describes = |page: &FlashPage| matches!(page.kind, Some(PageKind::Head | PageKind::Tail));
@@ -229,7 +232,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Returns all flash pages but the first of each logical page that is stored in several flash pages.
-    fn view_further_places(&self, map: &[Unit]) -> BTreeMap<Lpn, Vec<Ppn>> {
+    fn further_flash_pages(&self, map: &[Unit]) -> BTreeMap<Lpn, Vec<Ppn>> {
         let mut further = BTreeMap::new();
         if let Some(stage) = &self.delta {
             further.extend(stage.stored_deltas().map(|(lpn, ppn)| (lpn, vec![ppn])));
@@ -247,7 +250,7 @@ impl<N: Nand> Ftl<N> {
         further
     }
 
-    fn view_logical(&self, lpn: Lpn, unit: Option<Unit>) -> (Option<Ppn>, PageState) {
+    fn view_logical_page(&self, lpn: Lpn, unit: Option<Unit>) -> (Option<Ppn>, PageState) {
         let place = unit.map(|unit| match &self.chunks {
             Some(stage) if !is_flash_page(unit, self.store.geometry().pages()) => {
                 stage.flash_pages_of(unit)[0]

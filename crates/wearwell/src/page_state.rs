@@ -74,10 +74,10 @@ impl<N: Nand> Ftl<N> {
         if self.delta.as_ref().is_some_and(|stage| stage.has_delta(lpn)) {
             return PageState::Delta;
         }
-        if self.is_member(unit) { PageState::Packed } else { PageState::Stored }
+        if self.is_chunk_member(unit) { PageState::Packed } else { PageState::Stored }
     }
 
-    fn is_member(&self, unit: Unit) -> bool {
+    fn is_chunk_member(&self, unit: Unit) -> bool {
         self.chunks.is_some() && !is_flash_page(unit, self.store.geometry().pages())
     }
 

@@ -48,10 +48,10 @@ pub struct Stats {
     pub remapped_pages: u64,
     /// Number of binds (a further logical page mapped to a stored page without a program) that were executed as writes,
     /// because the stored page already had the maximum number of referrers.
-    pub demoted_saturated: u64,
+    pub binds_demoted_by_saturation: u64,
     /// Number of binds (a further logical page mapped to a stored page without a program) that were executed as writes,
     /// and of trims that became writes of zeros, because the reverse map had no room for their entry.
-    pub demoted_full: u64,
+    pub demoted_by_full_reverse_map: u64,
     /// Number of trimmed pages that were overwritten with zeros because the reverse map could not record the trim. They
     /// count as host programs, but not as host page writes.
     pub trims_written_as_zeros: u64,
@@ -185,13 +185,13 @@ pub struct FlashOpPage {
 /// cause.
 #[derive(Clone, Debug, Default)]
 pub struct FlashOpList {
-    listening: bool,
-    locating: bool,
-    defers: bool,
+    is_collecting: bool,
+    records_pages: bool,
+    is_deferring: bool,
     ops: Vec<FlashOp>,
     deferred: Vec<FlashOp>,
     /// Pages of the operations in `ops` and in `deferred`; empty unless the recording of pages is on.
-    places: [Vec<FlashOpPage>; 2],
+    recorded_pages: [Vec<FlashOpPage>; 2],
     /// Events of the request, in order; `None` unless event recording is on.
     events: Option<Vec<FtlEvent>>,
 }
@@ -199,21 +199,21 @@ pub struct FlashOpList {
 impl FlashOpList {
     /// Switches the collection of flash operations for a timing engine on or off, and empties both lists.
     pub fn set_collecting_ops(&mut self, listening: bool) {
-        self.listening = listening;
+        self.is_collecting = listening;
         self.clear();
     }
 
     /// Switches on or off that the page of every collected flash operation is recorded, for a trace of single
     /// operations ([`FlashOpList::op_pages`]). Costs 12 bytes and a look-up of the page's owner per operation.
     pub fn set_recording_pages(&mut self, locating: bool) {
-        self.locating = locating;
+        self.records_pages = locating;
         self.clear();
     }
 
     /// Returns whether the pages of flash operations are recorded.
     #[inline]
     pub(crate) fn is_recording_pages(&self) -> bool {
-        self.locating
+        self.records_pages
     }
 
     /// Switches the collection of flash operations on, and in addition records events: operations with their pages, and
@@ -252,36 +252,36 @@ impl FlashOpList {
     /// Sets whether flash operations pushed from this call on are deferred (no request waits for them); returns the
     /// previous setting.
     pub(crate) fn set_deferring(&mut self, defers: bool) -> bool {
-        std::mem::replace(&mut self.defers, defers)
+        std::mem::replace(&mut self.is_deferring, defers)
     }
 
     /// Returns whether flash operations are collected for a timing engine.
     #[inline]
     pub fn is_collecting_ops(&self) -> bool {
-        self.listening
+        self.is_collecting
     }
 
     /// Appends a flash operation to the list of the request, or to the list of deferred operations if
     /// [`Self::set_deferring`] is set.
     #[inline]
     pub(crate) fn push(&mut self, op: FlashOp) {
-        if self.defers { self.deferred.push(op) } else { self.ops.push(op) }
+        if self.is_deferring { self.deferred.push(op) } else { self.ops.push(op) }
     }
 
     /// Records the page of the flash operation pushed last; must be called twice for each copy of a batch.
     pub(crate) fn push_page(&mut self, place: FlashOpPage) {
-        self.places[usize::from(self.defers)].push(place);
+        self.recorded_pages[usize::from(self.is_deferring)].push(place);
     }
 
     /// Returns the pages of the flash operations of the request, in order: one for each read, program and erase, two
     /// for each copy of a batch, none for a scan of NVRAM. Empty unless [`FlashOpList::set_recording_pages`] is on.
     pub fn op_pages(&self) -> &[FlashOpPage] {
-        &self.places[0]
+        &self.recorded_pages[0]
     }
 
     /// Returns the pages of the deferred flash operations, in the form of [`FlashOpList::op_pages`].
     pub fn deferred_op_pages(&self) -> &[FlashOpPage] {
-        &self.places[1]
+        &self.recorded_pages[1]
     }
 
     /// Returns the flash operations of the request since the last [`FlashOpList::clear`], in the order of issue.
@@ -299,7 +299,7 @@ impl FlashOpList {
     pub fn clear(&mut self) {
         self.ops.clear();
         self.deferred.clear();
-        self.places.iter_mut().for_each(Vec::clear);
+        self.recorded_pages.iter_mut().for_each(Vec::clear);
         if let Some(events) = &mut self.events {
             events.clear();
         }
@@ -308,8 +308,8 @@ impl FlashOpList {
     /// Returns the [`FlashOp::dependency_distance`] of an operation that needs the result of a read just before it: 1
     /// if the last flash operation of the list is a read, otherwise 0.
     #[inline]
-    pub(crate) fn ops_since_last_read(&self) -> u16 {
-        let list = if self.defers { &self.deferred } else { &self.ops };
+    pub(crate) fn dependency_on_last_read(&self) -> u16 {
+        let list = if self.is_deferring { &self.deferred } else { &self.ops };
         u16::from(list.last().is_some_and(|op| op.kind == OpKind::Read))
     }
 }

@@ -25,7 +25,7 @@ pub enum BufferPolicy {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct BufferOptions {
     /// Capacity of the write buffer in pages. 0 means no buffer: every write is passed to the FTL at once.
-    pub pages: u32,
+    pub capacity_pages: u32,
     /// Order in which the write buffer evicts pages.
     pub policy: BufferPolicy,
 }
@@ -81,7 +81,7 @@ impl PageData {
         match (self, over) {
             (Self::Bytes(page), Self::Bytes(over)) => copy_sectors(page, over, mask),
             (Self::Descriptor(page), Self::Descriptor(over)) => {
-                *page = merged(page.fingerprint, over.fingerprint, mask);
+                *page = merged_descriptor(page.fingerprint, over.fingerprint, mask);
             }
             _ => unreachable!("a device holds bytes or descriptors, never both"),
         }
@@ -95,7 +95,7 @@ fn copy_sectors(page: &mut [u8], over: &[u8], mask: SectorMask) {
     }
 }
 
-fn merged(under: Fingerprint, over: Fingerprint, mask: SectorMask) -> Descriptor {
+fn merged_descriptor(under: Fingerprint, over: Fingerprint, mask: SectorMask) -> Descriptor {
     Descriptor::of_fingerprint(Fingerprint::combine([under.0, over.0, mask.0 as u64, (mask.0 >> 64) as u64]))
 }
 
@@ -105,7 +105,7 @@ pub(crate) struct BufferedPage {
     pub(crate) lpn: Lpn,
     pub(crate) data: PageData,
     pub(crate) written_sectors: SectorMask,
-    protected: bool,
+    is_protected: bool,
 }
 
 /// Write buffer: an index by LPN, the buffered pages, and their order of eviction.
@@ -113,11 +113,11 @@ pub(crate) struct BufferedPage {
 pub(crate) struct WriteBuffer {
     options: BufferOptions,
     page_sectors: u32,
-    index: FxHashMap<Lpn, u32>,
+    slot_of_lpn: FxHashMap<Lpn, u32>,
     slots: Vec<Option<BufferedPage>>,
-    free: Vec<u32>,
-    probation: LruList,
-    protected: LruList,
+    free_slots: Vec<u32>,
+    probation_list: LruList,
+    protected_list: LruList,
     absorbed: u64,
 }
 
@@ -126,18 +126,18 @@ impl WriteBuffer {
         Self {
             options,
             page_sectors,
-            index: FxHashMap::default(),
+            slot_of_lpn: FxHashMap::default(),
             slots: Vec::new(),
-            free: Vec::new(),
-            probation: LruList::default(),
-            protected: LruList::default(),
+            free_slots: Vec::new(),
+            probation_list: LruList::default(),
+            protected_list: LruList::default(),
             absorbed: 0,
         }
     }
 
     #[inline]
     pub(crate) fn is_off(&self) -> bool {
-        self.options.pages == 0
+        self.options.capacity_pages == 0
     }
 
     /// Returns the number of page writes that the write buffer absorbed, because it already held their page.
@@ -146,52 +146,52 @@ impl WriteBuffer {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.index.len()
+        self.slot_of_lpn.len()
     }
 
     pub(crate) fn get(&self, lpn: Lpn) -> Option<&BufferedPage> {
-        let &slot = self.index.get(&lpn)?;
+        let &slot = self.slot_of_lpn.get(&lpn)?;
         self.slots[slot as usize].as_ref()
     }
 
     /// Returns whether the write buffer has to evict a page before logical page `lpn` can be inserted.
     pub(crate) fn is_full_for(&self, lpn: Lpn) -> bool {
-        self.index.len() >= self.options.pages as usize && !self.index.contains_key(&lpn)
+        self.slot_of_lpn.len() >= self.options.capacity_pages as usize && !self.slot_of_lpn.contains_key(&lpn)
     }
 
     /// Inserts a page into the write buffer, or merges it with the buffered sectors of the same page. The caller must
     /// have made room: [`WriteBuffer::is_full_for`] is false.
     pub(crate) fn insert_or_merge(&mut self, lpn: Lpn, data: PageData, mask: SectorMask) {
-        if let Some(&slot) = self.index.get(&lpn) {
+        if let Some(&slot) = self.slot_of_lpn.get(&lpn) {
             self.absorbed += 1;
             self.merge(slot, data, mask);
             self.protect_rewritten(slot);
             return;
         }
-        let slot = self.insert(BufferedPage { lpn, data, written_sectors: mask, protected: false });
-        self.probation.push(slot);
+        let slot = self.insert(BufferedPage { lpn, data, written_sectors: mask, is_protected: false });
+        self.probation_list.push(slot);
     }
 
     /// Puts a page back into the write buffer that was evicted but could not be written to the FTL. The buffer evicts
     /// this page first.
     pub(crate) fn reinsert(&mut self, page: BufferedPage) {
-        let slot = self.insert(BufferedPage { protected: false, ..page });
-        self.probation.push_oldest(slot);
+        let slot = self.insert(BufferedPage { is_protected: false, ..page });
+        self.probation_list.push_oldest(slot);
     }
 
     fn insert(&mut self, page: BufferedPage) -> u32 {
-        let slot = self.free.pop().unwrap_or(self.slots.len() as u32);
+        let slot = self.free_slots.pop().unwrap_or(self.slots.len() as u32);
         if slot as usize == self.slots.len() {
             self.slots.push(None);
         }
-        self.index.insert(page.lpn, slot);
+        self.slot_of_lpn.insert(page.lpn, slot);
         self.slots[slot as usize] = Some(page);
         slot
     }
 
     fn merge(&mut self, slot: u32, data: PageData, mask: SectorMask) {
         let page_sectors = self.page_sectors;
-        let entry = self.entry(slot);
+        let entry = self.page_in_slot(slot);
         if mask.is_full(page_sectors) || mask == entry.written_sectors {
             entry.data = data;
         } else {
@@ -200,7 +200,7 @@ impl WriteBuffer {
         entry.written_sectors.0 |= mask.0;
     }
 
-    fn entry(&mut self, slot: u32) -> &mut BufferedPage {
+    fn page_in_slot(&mut self, slot: u32) -> &mut BufferedPage {
         self.slots[slot as usize].as_mut().expect("an indexed slot is in use")
     }
 
@@ -208,37 +208,37 @@ impl WriteBuffer {
         if self.options.policy == BufferPolicy::Fifo {
             return;
         }
-        if std::mem::replace(&mut self.entry(slot).protected, true) {
-            return self.protected.touch(slot);
+        if std::mem::replace(&mut self.page_in_slot(slot).is_protected, true) {
+            return self.protected_list.touch(slot);
         }
-        self.probation.remove(slot);
-        self.protected.push(slot);
-        if self.protected.len() > self.options.pages / 2 {
-            let demoted = self.protected.oldest().expect("the protected segment is not empty");
-            self.protected.remove(demoted);
-            self.entry(demoted).protected = false;
-            self.probation.push(demoted);
+        self.probation_list.remove(slot);
+        self.protected_list.push(slot);
+        if self.protected_list.len() > self.options.capacity_pages / 2 {
+            let demoted = self.protected_list.oldest().expect("the protected segment is not empty");
+            self.protected_list.remove(demoted);
+            self.page_in_slot(demoted).is_protected = false;
+            self.probation_list.push(demoted);
         }
     }
 
     /// Removes and returns the page that the write buffer evicts next.
     pub(crate) fn take_oldest(&mut self) -> Option<BufferedPage> {
-        let slot = self.probation.oldest().or_else(|| self.protected.oldest())?;
-        Some(self.take(slot))
+        let slot = self.probation_list.oldest().or_else(|| self.protected_list.oldest())?;
+        Some(self.remove_slot(slot))
     }
 
     /// Removes logical page `lpn` from the write buffer and returns it, if it is buffered.
     pub(crate) fn remove(&mut self, lpn: Lpn) -> Option<BufferedPage> {
-        let slot = *self.index.get(&lpn)?;
-        Some(self.take(slot))
+        let slot = *self.slot_of_lpn.get(&lpn)?;
+        Some(self.remove_slot(slot))
     }
 
-    fn take(&mut self, slot: u32) -> BufferedPage {
+    fn remove_slot(&mut self, slot: u32) -> BufferedPage {
         let entry = self.slots[slot as usize].take().expect("an indexed slot is in use");
-        let segment = if entry.protected { &mut self.protected } else { &mut self.probation };
+        let segment = if entry.is_protected { &mut self.protected_list } else { &mut self.probation_list };
         segment.remove(slot);
-        self.index.remove(&entry.lpn);
-        self.free.push(slot);
+        self.slot_of_lpn.remove(&entry.lpn);
+        self.free_slots.push(slot);
         entry
     }
 
@@ -248,6 +248,6 @@ impl WriteBuffer {
     }
 
     pub(crate) fn ram_bytes(&self) -> u64 {
-        self.options.pages as u64 * self.page_sectors as u64 * 512
+        self.options.capacity_pages as u64 * self.page_sectors as u64 * 512
     }
 }

@@ -4,7 +4,7 @@
 //!
 //! The device is one pool of small blocks with one translation page, so that one synchronisation writes every entry.
 
-use common::{Random, flat_geometry};
+use common::{Random, geometry_without_superblocks};
 use wearwell::address::{Lpn, Ppn};
 use wearwell::data::{Content, Descriptor, Fingerprint};
 use wearwell::design::{GeckoFtlOptions, MappingPart, Parts, Persistence, geckoftl};
@@ -44,7 +44,7 @@ fn bytes_of(lpn: u32, version: u64) -> Vec<u8> {
 fn parts() -> Parts {
     let gecko = GeckoOptions { size_ratio: 2, parts_per_block: 1, merge_mode: MergeMode::MultiWay };
     // Victims are collected when a case requests one.
-    let gc = GcOptions { background_blocks: u32::MAX, ..GcOptions::default() };
+    let gc = GcOptions { background_free_blocks: u32::MAX, ..GcOptions::default() };
     geckoftl(gc, GeckoFtlOptions { cache_entries: CACHE, gecko })
 }
 
@@ -53,8 +53,10 @@ impl Rig {
     /// are on flash, and none is dirty.
     fn new(parts: &Parts, spare_blocks: u32) -> Self {
         let of_blocks = |blocks| {
-            let nand =
-                SimNand::new(flat_geometry([1, blocks, BLOCK_PAGES, PAGE as u32]), RetainedFields::ALL);
+            let nand = SimNand::new(
+                geometry_without_superblocks([1, blocks, BLOCK_PAGES, PAGE as u32]),
+                RetainedFields::ALL,
+            );
             Ftl::new(nand, LOGICAL, parts).ok()
         };
         let least = (LOGICAL / BLOCK_PAGES..LOGICAL)
@@ -230,7 +232,7 @@ fn a_page_that_gc_moved_is_not_reported_invalid_after_its_block_was_erased() {
 /// in the cache, the next owner of that page would be invalidated. If Q were forgotten, an old version would stay
 /// valid, and GC would restore it.
 #[test]
-fn gc_of_a_page_with_an_unidentified_older_version_leaves_that_version_to_be_identified() {
+fn gc_of_a_page_does_not_forget_its_unidentified_older_version() {
     let mut rig = Rig::patient();
     rig.push_out_entries();
     let earlier = rig.place(A);
@@ -370,8 +372,8 @@ fn a_backward_scan_and_its_correction_read_no_more_than_the_papers_bounds() {
     let gecko = GeckoOptions { size_ratio: 2, parts_per_block: 4, merge_mode: MergeMode::MultiWay };
     let parts = geckoftl(GcOptions::default(), GeckoFtlOptions { cache_entries: ENTRIES, gecko });
     let nand = SimNand::new(
-        flat_geometry([1, 2048, 16, 512]),
-        RetainedFields { sequence: true, ..parts.needed_sim_fields() },
+        geometry_without_superblocks([1, 2048, 16, 512]),
+        RetainedFields { sequence_numbers: true, ..parts.needed_retained_fields() },
     );
     let logical = 20_000;
     let mut ftl = Ftl::new(nand, logical, &parts).expect("it fits");

@@ -1,6 +1,6 @@
 //! Tests of compression in chunks: cases in which a naive design loses space or data.
 
-use common::{audit, flat_geometry};
+use common::{audit, geometry_without_superblocks};
 use wearwell::content::dedup::DedupOptions;
 use wearwell::design::integrated;
 use wearwell::device::HostData;
@@ -20,7 +20,7 @@ const HOST: usize = Cause::Host as usize;
 /// Returns a device of twelve blocks of eight pages that compresses and, if `dedup`, also deduplicates.
 fn device(dedup: bool) -> Device<SimNand> {
     let dedup = dedup.then_some(DedupOptions { capacity_entries: None, verify_on_hit: true });
-    let nand = SimNand::new(flat_geometry([1, 12, 8, PAGE as u32]), RetainedFields::ALL);
+    let nand = SimNand::new(geometry_without_superblocks([1, 12, 8, PAGE as u32]), RetainedFields::ALL);
     Device::new(nand, 40, &integrated(GcOptions::default(), dedup, true), DeviceOptions::default())
         .expect("it fits")
 }
@@ -135,7 +135,7 @@ fn an_overwrite_replaces_a_page_buffered_for_a_chunk() {
     write(&mut device, 0, &page(3, 30));
     assert_eq!(read(&mut device, 0), page(3, 30));
     (2..4).for_each(|lpn| write(&mut device, lpn, &page(lpn, 30)));
-    assert_eq!(device.ftl().chunk_statistics().map(|counts| counts.members), Some(4));
+    assert_eq!(device.ftl().chunk_statistics().map(|counts| counts.written_members), Some(4));
     assert_eq!(read(&mut device, 0), page(3, 30));
     audit(&mut device);
 }
@@ -215,8 +215,8 @@ fn incompressible_pages_are_spread_over_all_pools_with_compression_on() {
 
     let amplification = |parts: &wearwell::design::Parts| {
         let nand = SimNand::new(
-            flat_geometry([8, 40, 32, 4096]),
-            RetainedFields { fingerprint: true, ..RetainedFields::default() },
+            geometry_without_superblocks([8, 40, 32, 4096]),
+            RetainedFields { fingerprints: true, ..RetainedFields::default() },
         );
         let mut ftl = Ftl::new(nand, 7000, parts).expect("it fits");
         for k in 0..60_000_u64 {

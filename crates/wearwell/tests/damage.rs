@@ -6,8 +6,8 @@
 //! a read of lost data may fail, and errors only name pages that were hit.
 
 use common::{
-    BUFFERS, DesignUnderTest, Mix, Op, Oracle, Random, SECTOR, Scene, World, audit, designs, device,
-    full_medium, one_in, worlds,
+    BUFFERS, DesignUnderTest, FailureContext, Op, OperationGenerator, Oracle, Random, SECTOR_LEN, World,
+    audit, designs, device, exploration_interval, full_medium, worlds,
 };
 use wearwell::address::{Lpn, Ppn, RemapMode};
 use wearwell::device::{HostData, SECTOR_BYTES};
@@ -31,7 +31,7 @@ struct Witness {
 
 impl Witness {
     fn of(device: &Device<SimNand>, contents: u16) -> Self {
-        let oracle = Oracle::of(device, contents as usize);
+        let oracle = Oracle::for_device(device, contents as usize);
         let pages = oracle.sectors() / oracle.page_sectors();
         Self { oracle, lost: vec![false; pages as usize], errors: 0, healed: 0 }
     }
@@ -88,18 +88,18 @@ impl Witness {
         let bytes = |sectors: u64| sectors * SECTOR_BYTES;
         match op {
             Op::Write { first, sectors, id } => {
-                let data = HostData::Bytes(self.oracle.fill(first, sectors, id));
+                let data = HostData::Bytes(self.oracle.content_bytes(first, sectors, id));
                 let written = match device.write(bytes(first), bytes(sectors), data) {
                     Ok(()) => sectors,
                     Err(error) => (self.require_lost(&error, op) * page).saturating_sub(first),
                 };
-                self.oracle.note_write(first, written, id);
+                self.oracle.record_write(first, written, id);
                 self.heal_covered(first, written);
             }
             Op::Read { first, sectors } => self.compare(device, first, sectors, op),
             Op::Trim { first, sectors } => {
                 device.trim(bytes(first), bytes(sectors)).expect("a trim needs nothing that is lost");
-                self.oracle.note_trim(first, sectors);
+                self.oracle.record_trim(first, sectors);
                 self.heal_covered(first, sectors);
             }
             Op::Remap { target, source, pages, mode } => {
@@ -107,7 +107,9 @@ impl Witness {
             }
             Op::Flush => device.flush().expect("a flush needs nothing that is lost"),
             Op::Victims(policy) => device.ftl_mut().set_victim_policy(policy),
-            Op::Fingerprints(policy, entries) => device.ftl_mut().set_store_policy(policy, entries),
+            Op::Fingerprints(policy, entries) => {
+                device.ftl_mut().set_fingerprint_store_policy(policy, entries);
+            }
             Op::Schemes(running) => {
                 device.ftl_mut().switch_schemes(running).expect("a switch needs nothing that is lost");
             }
@@ -128,7 +130,7 @@ impl Witness {
                 // An atomic command without room for its entries has changed nothing.
                 Err(Error::NotAtomic { .. }) => {}
                 Ok(()) => {
-                    self.oracle.note_remap(to, from, 1, mode);
+                    self.oracle.record_remap(to, from, 1, mode);
                     self.lost[to as usize] = self.lost[from as usize];
                     if mode == RemapMode::Relocate {
                         self.heal(from);
@@ -143,12 +145,12 @@ impl Witness {
     }
 
     fn compare(&mut self, device: &mut Device<SimNand>, first: u64, sectors: u64, op: Op) {
-        let mut into = vec![0xa5; sectors as usize * SECTOR];
+        let mut into = vec![0xa5; sectors as usize * SECTOR_LEN];
         match device.read(first * SECTOR_BYTES, sectors * SECTOR_BYTES, &mut into) {
             Ok(()) => {
                 let page = self.oracle.page_sectors();
-                for (sector, got) in (first..).zip(into.chunks_exact(SECTOR)) {
-                    let id = self.oracle.page(sector / page)[(sector % page) as usize];
+                for (sector, got) in (first..).zip(into.chunks_exact(SECTOR_LEN)) {
+                    let id = self.oracle.page_content_ids(sector / page)[(sector % page) as usize];
                     // A part of a page that was written while other parts were lost may be lost with them.
                     assert!(
                         got == self.oracle.patterns.sector(id, sector),
@@ -192,17 +194,23 @@ struct Tally {
 }
 
 fn run(design: &DesignUnderTest, world: &World, buffer: BufferOptions, operations: u64, seed: u64) -> Tally {
-    let contents = design.contents(CONTENTS);
+    let contents = design.distinct_contents(CONTENTS);
     let mut device = device(world, &design.parts, buffer, full_medium(world));
     let mut witness = Witness::of(&device, contents);
     let (sectors, page_sectors) = (witness.oracle.sectors(), witness.oracle.page_sectors());
-    let mut mix = Mix { random: Random::new(seed), sectors, page_sectors, contents, switches: true };
+    let mut mix = OperationGenerator {
+        random: Random::new(seed),
+        sectors,
+        page_sectors,
+        contents,
+        changes_policies: true,
+    };
     let mut random = Random::new(seed + 7);
-    let mut scene = Scene { what: design.name, world: world.name, seed, operation: 0 };
+    let mut scene = FailureContext { run_name: design.name, world: world.name, seed, operation_number: 0 };
     let mut tally = Tally::default();
     for operation in 0..operations {
-        scene.operation = operation;
-        if random.chance(4)
+        scene.operation_number = operation;
+        if random.is_true_with_percent(4)
             && let Some(ppn) = Witness::draw_victim(&mut device, &mut random)
         {
             let is_safe = compares_before_sharing(design) || is_needed(&device, ppn);
@@ -211,7 +219,7 @@ fn run(design: &DesignUnderTest, world: &World, buffer: BufferOptions, operation
                 tally.hits += witness.damage(&mut device, ppn) as u64;
             }
             // In a design that does not compare bytes before sharing, damage must be known before.
-            if !compares_before_sharing(design) || random.chance(30) {
+            if !compares_before_sharing(design) || random.is_true_with_percent(30) {
                 scrub(&mut device);
             }
         }
@@ -259,9 +267,9 @@ fn scrub<N: Nand>(device: &mut Device<N>) {
 fn a_damaged_page_loses_only_its_own_content() {
     for (number, design) in (0u64..).zip(designs()) {
         let mut total = Tally::default();
-        for (k, world) in (0u64..).zip(design.worlds()) {
+        for (k, world) in (0u64..).zip(design.worlds_with_room()) {
             let buffer = BUFFERS[((number + k) % BUFFERS.len() as u64) as usize];
-            let tally = run(&design, &world, buffer, 1500 / one_in(2), 100 * number + k);
+            let tally = run(&design, &world, buffer, 1500 / exploration_interval(2), 100 * number + k);
             total.damaged += tally.damaged;
             total.hits += tally.hits;
             total.errors += tally.errors;
@@ -276,12 +284,12 @@ fn a_damaged_page_loses_only_its_own_content() {
 /// Metadata on flash is not preserved: an unreadable translation page loses its entries. No read is wrong and nothing
 /// panics; reads whose entries are elsewhere succeed, and writes may fail with a typed error.
 #[test]
-fn lost_translation_pages_refuse_writes_with_an_error_and_reads_continue() {
+fn with_lost_translation_pages_writes_fail_with_an_error_and_reads_continue() {
     for (number, design) in (0u64..).zip(designs()) {
         let world = worlds().into_iter().find(|world| world.name == "slc").expect("it is a world");
         let mut device = device(&world, &design.parts, BUFFERS[0], full_medium(&world));
         let mut random = Random::new(number);
-        let mut oracle = Oracle::of(&device, CONTENTS as usize);
+        let mut oracle = Oracle::for_device(&device, CONTENTS as usize);
         let page = oracle.page_sectors();
         let pages = oracle.sectors() / page;
         for k in 0..4 * pages {
@@ -290,13 +298,14 @@ fn lost_translation_pages_refuse_writes_with_an_error_and_reads_continue() {
             oracle.apply(&mut device, op).expect("the pages fit");
         }
         let Some(ppn) = current_translation_page(&mut device) else { continue };
-        let _scene = Scene { what: design.name, world: world.name, seed: number, operation: 0 };
+        let _scene =
+            FailureContext { run_name: design.name, world: world.name, seed: number, operation_number: 0 };
         device.ftl_mut().store_mut().nand_mut().make_uncorrectable(ppn);
         let (mut read, mut failed, mut refused) = (0, 0, 0);
         let mut uncertain = vec![false; pages as usize];
         for _ in 0..4 * pages {
             let lpn = random.below(pages);
-            if random.chance(40) {
+            if random.is_true_with_percent(40) {
                 let op = Op::Write { first: lpn * page, sectors: page, id: random.below(9) as u16 };
                 match oracle.apply(&mut device, op) {
                     Ok(()) => uncertain[lpn as usize] = false,
@@ -311,7 +320,7 @@ fn lost_translation_pages_refuse_writes_with_an_error_and_reads_continue() {
             if uncertain[lpn as usize] {
                 continue;
             }
-            match oracle.compare(&mut device, lpn * page, page) {
+            match oracle.compare_range(&mut device, lpn * page, page) {
                 Ok(()) => read += 1,
                 Err(error) => {
                     assert!(error.is_media_error(), "{error}");

@@ -1,7 +1,7 @@
 //! Tests of delta encoding, case by case: which writes may become deltas, what a delta must survive, and what a naive
 //! device loses.
 
-use common::{audit, flat_geometry};
+use common::{audit, geometry_without_superblocks};
 use wearwell::address::{BlockId, Lpn, RemapMode};
 use wearwell::content::dedup::DedupOptions;
 use wearwell::content::delta::DeltaStatistics;
@@ -43,7 +43,7 @@ fn unscanned() -> DeltaDesign {
 
 /// Returns GC options by which victims are only collected when a test requests it.
 fn on_demand(policy: VictimPolicy) -> GcOptions {
-    GcOptions { policy, background_blocks: u32::MAX, ..GcOptions::default() }
+    GcOptions { policy, background_free_blocks: u32::MAX, ..GcOptions::default() }
 }
 
 /// Returns the bytes of version `version` of a page: random bytes, of which each version changes `changed` bytes.
@@ -63,7 +63,7 @@ impl Drive {
     }
 
     fn with(design: DeltaDesign, gc: GcOptions, cache_entries: Option<u32>) -> Self {
-        let nand = SimNand::new(flat_geometry([1, 16, 8, PAGE as u32]), RetainedFields::ALL);
+        let nand = SimNand::new(geometry_without_superblocks([1, 16, 8, PAGE as u32]), RetainedFields::ALL);
         let parts = delta(gc, design, cache_entries.map(CachedOptions::of_entries));
         let device = Device::new(nand, LOGICAL, &parts, DeviceOptions::default()).expect("it fits");
         Self { device }
@@ -186,7 +186,7 @@ fn an_incompressible_difference_is_stored_as_a_whole_page() {
     let mut drive = Drive::new(unscanned());
     drive.write(0, 0);
     drive.write_bytes(0, &page(7, 0, 0));
-    assert_eq!((drive.delta_writes(), drive.statistics().incompressible), (0, 1));
+    assert_eq!((drive.delta_writes(), drive.statistics().incompressible_writes), (0, 1));
     assert_eq!(drive.valid_pages(PageKind::Data), 1, "the old version is not held for nothing");
     assert!(drive.read_bytes(0) == page(7, 0, 0));
 }
@@ -198,7 +198,7 @@ fn a_delta_larger_than_permitted_is_stored_as_a_whole_page() {
     let mut drive = Drive::new(DeltaDesign { max_delta_ratio: 0.5, ..unscanned() });
     drive.write_sized(0, 1, 0);
     drive.write_sized(0, 2, 2_100);
-    assert_eq!((drive.delta_writes(), drive.statistics().incompressible), (0, 1));
+    assert_eq!((drive.delta_writes(), drive.statistics().incompressible_writes), (0, 1));
     drive.write_sized(0, 3, 2_000);
     assert_eq!(drive.delta_writes(), 1);
 }
@@ -573,7 +573,7 @@ fn a_delta_over_a_shared_base_belongs_to_one_logical_page() {
         atomic_commands: false,
     };
     parts.content.sharing = Some(sharing);
-    let nand = SimNand::new(flat_geometry([1, 16, 8, PAGE as u32]), RetainedFields::ALL);
+    let nand = SimNand::new(geometry_without_superblocks([1, 16, 8, PAGE as u32]), RetainedFields::ALL);
     let device = Device::new(nand, LOGICAL, &parts, DeviceOptions::default()).expect("they go together");
     let mut drive = Drive { device };
     (0..3).for_each(|version| drive.write(0, version));
@@ -603,7 +603,7 @@ fn recovery_does_not_restore_a_delta_that_a_bind_replaced() {
         atomic_commands: false,
     });
     let parts = parts.without_battery().expect("the map is flat");
-    let geometry = flat_geometry([1, 16, 8, PAGE as u32]);
+    let geometry = geometry_without_superblocks([1, 16, 8, PAGE as u32]);
     let nand = SimNand::new(geometry.clone(), RetainedFields::ALL);
     let nand = nand.with_nvram(parts.nvram_bytes_with_map(&geometry, LOGICAL));
     let device = Device::new(nand, LOGICAL, &parts, DeviceOptions::default()).expect("they go together");
@@ -640,7 +640,7 @@ fn a_page_merged_after_a_power_loss_has_the_fingerprint_of_its_bytes() {
         atomic_commands: false,
     });
     let parts = parts.without_battery().expect("the map is flat");
-    let geometry = flat_geometry([1, 16, 8, PAGE as u32]);
+    let geometry = geometry_without_superblocks([1, 16, 8, PAGE as u32]);
     let nand = SimNand::new(geometry.clone(), RetainedFields::ALL);
     let nand = nand.with_nvram(parts.nvram_bytes_with_map(&geometry, LOGICAL));
     let device = Device::new(nand, LOGICAL, &parts, DeviceOptions::default()).expect("they go together");
@@ -683,12 +683,13 @@ fn a_full_device_serves_requests_without_delta_merges() {
         cold_scan_entries: 8,
         ..unscanned()
     };
-    let nand = SimNand::new(flat_geometry([1, 8, 4, PAGE as u32]), RetainedFields::ALL);
+    let nand = SimNand::new(geometry_without_superblocks([1, 8, 4, PAGE as u32]), RetainedFields::ALL);
     let parts = delta(GcOptions::default(), design, None);
     let most = (1..32)
         .rev()
         .find(|&pages| {
-            let nand = SimNand::new(flat_geometry([1, 8, 4, PAGE as u32]), RetainedFields::ALL);
+            let nand =
+                SimNand::new(geometry_without_superblocks([1, 8, 4, PAGE as u32]), RetainedFields::ALL);
             Device::new(nand, pages, &parts, DeviceOptions::default()).is_ok()
         })
         .expect("it fits");
@@ -718,7 +719,7 @@ fn pages_with_bytes_survive_packing_with_pages_of_descriptors() {
     let design =
         DeltaDesign { cold_scan_interval_writes: 16, delta_area_share: 1.0, ..DeltaDesign::default() };
     for seed in 0..20 {
-        let nand = SimNand::new(flat_geometry([1, 16, 8, PAGE as u32]), RetainedFields::ALL);
+        let nand = SimNand::new(geometry_without_superblocks([1, 16, 8, PAGE as u32]), RetainedFields::ALL);
         let mut device =
             Device::new(nand, LOGICAL, &delta(GcOptions::default(), design, None), DeviceOptions::default())
                 .expect("it fits");
@@ -766,7 +767,7 @@ fn after_power_loss(journal: Option<JournalOptions>) -> (u64, JournalCounts) {
         Some(journal) => delta_with_journal(gc, never_hot, cache, journal),
         None => delta(gc, never_hot, Some(cache)),
     };
-    let nand = SimNand::new(flat_geometry([1, 160, 16, SMALL_PAGE]), RetainedFields::ALL);
+    let nand = SimNand::new(geometry_without_superblocks([1, 160, 16, SMALL_PAGE]), RetainedFields::ALL);
     let mut device = Device::new(nand, MAPPED, &parts, DeviceOptions::default()).expect("it fits");
     let bytes = |lpn: u32, round: u8| [(lpn % 120) as u8 + 120 * round; SMALL_PAGE as usize];
     let at = |lpn: u32| u64::from(lpn * SMALL_PAGE);
@@ -815,7 +816,7 @@ fn a_map_journal_is_refused_on_designs_that_cannot_replay_it() {
     let lazy = CachedOptions { makes_checkpoints: true, ..cache };
     let lazily = delta_with_journal(GcOptions::default(), unscanned(), lazy, journal);
     for parts in [parts, lazily] {
-        let nand = SimNand::new(flat_geometry([1, 16, 8, PAGE as u32]), RetainedFields::ALL);
+        let nand = SimNand::new(geometry_without_superblocks([1, 16, 8, PAGE as u32]), RetainedFields::ALL);
         let refused = Device::new(nand, LOGICAL, &parts, DeviceOptions::default()).err();
         assert!(matches!(refused, Some(Error::InvalidOptions(_))), "{refused:?}");
     }

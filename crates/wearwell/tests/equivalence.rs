@@ -4,8 +4,9 @@
 //! Two designs are equal if the logs of their programs and erases are equal, entry by entry, owners included.
 
 use common::{
-    BUFFERS, DesignUnderTest, Mix, Op, Oracle, Random, World, audit, buffers_of, cuttable, designs,
-    designs_of, device, failing, full_medium, one_in, worlds,
+    BUFFERS, DesignUnderTest, Op, OperationGenerator, Oracle, Random, World, audit, buffers_for_case,
+    designs, designs_with_prefix, device, exploration_interval, full_medium, medium_with_faults,
+    medium_with_power_cut, worlds,
 };
 use wearwell::address::{BlockId, Lpn, Ppn, RemapMode};
 use wearwell::content::dedup::DedupOptions;
@@ -53,11 +54,12 @@ fn everything_cached(gc: GcOptions) -> Parts {
 /// Executes a random run of operations on a device of `logical` pages, and returns the device.
 fn run<N: Nand>(nand: N, logical: u32, parts: &Parts, buffer: BufferOptions, seed: u64) -> Device<N> {
     let mut device = Device::new(nand, logical, parts, DeviceOptions { buffer }).expect("it fits");
-    let mut oracle = Oracle::of(&device, CONTENTS as usize);
+    let mut oracle = Oracle::for_device(&device, CONTENTS as usize);
     let (sectors, page_sectors) = (oracle.sectors(), oracle.page_sectors());
     let random = Random::new(seed);
-    let mut mix = Mix { random, sectors, page_sectors, contents: CONTENTS, switches: false };
-    for _ in 0..OPERATIONS / one_in(2) {
+    let mut mix =
+        OperationGenerator { random, sectors, page_sectors, contents: CONTENTS, changes_policies: false };
+    for _ in 0..OPERATIONS / exploration_interval(2) {
         oracle.apply(&mut device, mix.draw()).expect("there is room");
     }
     device
@@ -74,7 +76,7 @@ fn assert_equal_logs(one: &Parts, other: &Parts) {
     let mut erases = 0;
     for (number, world) in (0u64..).zip(worlds()) {
         let logical = world.logical_pages(one).min(world.logical_pages(other));
-        for buffer in buffers_of(number) {
+        for buffer in buffers_for_case(number) {
             let log = log_of(&world, logical, one, buffer, number);
             let other_log = log_of(&world, logical, other, buffer, number);
             let first_difference = log.iter().zip(&other_log).position(|(a, b)| a != b);
@@ -82,23 +84,36 @@ fn assert_equal_logs(one: &Parts, other: &Parts) {
             erases += log.iter().filter(|entry| matches!(entry, RecordedOp::Erase(_))).count();
         }
     }
-    assert!(erases > 10_000 / one_in(6) as usize, "garbage collection has to be at work: {erases} erases");
+    assert!(
+        erases > 10_000 / exploration_interval(6) as usize,
+        "garbage collection has to be at work: {erases} erases"
+    );
 }
 
-const POLICIES: [VictimPolicy; 4] =
-    [VictimPolicy::Greedy, VictimPolicy::CostBenefit, VictimPolicy::DChoices { d: 2 }, VictimPolicy::Fifo];
+const POLICIES: [VictimPolicy; 4] = [
+    VictimPolicy::Greedy,
+    VictimPolicy::CostBenefit,
+    VictimPolicy::DChoices { choices: 2 },
+    VictimPolicy::Fifo,
+];
 
 /// Returns log and counters of a design after a run. If `reads_ahead`, table entries are prefetched before each
 /// operation, most of them for pages that the operation does not access.
 fn outcome_of(world: &World, design: &DesignUnderTest, reads_ahead: bool) -> (Vec<RecordedOp>, Stats) {
-    let contents = design.contents(CONTENTS);
+    let contents = design.distinct_contents(CONTENTS);
     let mut device = device(world, &design.parts, BUFFERS[0], Recording::new(full_medium(world)));
-    let mut oracle = Oracle::of(&device, contents as usize);
+    let mut oracle = Oracle::for_device(&device, contents as usize);
     let (sectors, page_sectors) = (oracle.sectors(), oracle.page_sectors());
-    let mut mix = Mix { random: Random::new(1), sectors, page_sectors, contents, switches: false };
+    let mut mix = OperationGenerator {
+        random: Random::new(1),
+        sectors,
+        page_sectors,
+        contents,
+        changes_policies: false,
+    };
     let lpns: Vec<Lpn> = (0..device.ftl().logical_pages()).map(Lpn).collect();
     let known: Vec<Fingerprint> = (0..contents)
-        .map(|id| fingerprint_of(oracle.fill(0, page_sectors, id)))
+        .map(|id| fingerprint_of(oracle.content_bytes(0, page_sectors, id)))
         .chain((0..40).map(Fingerprint))
         .collect();
     for _ in 0..OPERATIONS / 8 {
@@ -114,10 +129,10 @@ fn outcome_of(world: &World, design: &DesignUnderTest, reads_ahead: bool) -> (Ve
 /// Prefetching table entries changes no flash operation and no counter. Runs every design on one world in two; in long
 /// explorations on all.
 #[test]
-fn prefetching_changes_no_outcome() {
+fn prefetching_changes_no_operation_and_no_counter() {
     for (number, design) in (0u64..).zip(designs()) {
-        let worlds = (number..).zip(design.worlds());
-        for (_, world) in worlds.filter(|(turn, _)| turn.is_multiple_of(one_in(2))) {
+        let worlds = (number..).zip(design.worlds_with_room());
+        for (_, world) in worlds.filter(|(turn, _)| turn.is_multiple_of(exploration_interval(2))) {
             let [with, without] = [true, false].map(|ahead| outcome_of(&world, &design, ahead));
             assert!(with == without, "{} on {}", design.name, world.name);
         }
@@ -155,7 +170,7 @@ fn outcome_of_bursts<N: Nand>(mut device: Device<N>, together: bool) -> Device<N
 fn batched_writes_cause_the_same_operations_as_single_writes() {
     let mut in_runs = 0;
     for design in designs() {
-        for (number, world) in design.worlds().into_iter().enumerate() {
+        for (number, world) in design.worlds_with_room().into_iter().enumerate() {
             let new = || device(&world, &design.parts, BUFFERS[0], Recording::new(full_medium(&world)));
             let runs = new().supports_write_batches();
             in_runs += u32::from(runs);
@@ -184,7 +199,7 @@ fn batched_writes_continue_after_failed_programs() {
         FaultPlan { program_failure_probability: 0.01, erase_failure_probability: 0.0, max_failures: 2 };
     let parts = page_map(GcOptions::default());
     for world in worlds() {
-        let nand = failing(full_medium(&world), plan, 5);
+        let nand = medium_with_faults(full_medium(&world), plan, 5);
         let logical = world.logical_pages(&parts) / 2;
         let device = Device::new(nand, logical, &parts, DeviceOptions::default()).expect("it fits");
         let device = outcome_of_bursts(device, true);
@@ -208,7 +223,7 @@ fn pages_reported_written_by_a_batch_survive_every_power_cut() {
     let parts = page_map(GcOptions::default());
     for world in worlds() {
         for (cut, outcome) in (0..300).flat_map(|cut| CutOutcome::ALL.map(|outcome| (cut, outcome))) {
-            let nand = cuttable(full_medium(&world), Some(cut), outcome);
+            let nand = medium_with_power_cut(full_medium(&world), Some(cut), outcome);
             let mut device = device(&world, &parts, BUFFERS[0], nand);
             let mut acknowledged = Vec::new();
             for (burst, _) in bursts(device.ftl().logical_pages()) {
@@ -238,7 +253,7 @@ fn pages_reported_written_by_a_batch_survive_every_power_cut() {
 }
 
 #[test]
-fn recycling_with_an_empty_fingerprint_store_does_what_page_map_does() {
+fn recycling_with_an_empty_fingerprint_store_behaves_like_page_map() {
     for policy in POLICIES {
         let off = recycling(gc(policy), StorePolicy::default(), Some(0));
         assert_equal_logs(&page_map(gc(policy)), &off);
@@ -246,7 +261,7 @@ fn recycling_with_an_empty_fingerprint_store_does_what_page_map_does() {
 }
 
 #[test]
-fn dftl_with_all_entries_cached_does_what_page_map_does() {
+fn dftl_with_all_entries_cached_behaves_like_page_map() {
     for policy in POLICIES {
         assert_equal_logs(&page_map(gc(policy)), &everything_cached(gc(policy)));
     }
@@ -267,12 +282,12 @@ fn sharing(reverse_map: ReverseMapPart, index_entries: Option<u32>) -> Parts {
 
 /// Every remap becomes a write if there is no reverse map, whether the design has reference counts or not.
 #[test]
-fn remapping_without_a_reverse_map_does_what_page_map_does() {
+fn remap_design_without_a_reverse_map_behaves_like_page_map() {
     assert_equal_logs(&page_map(GcOptions::default()), &sharing(ReverseMapPart::OobOnly, None));
 }
 
 #[test]
-fn delta_encoding_that_never_applies_does_what_page_map_does() {
+fn delta_encoding_that_never_applies_behaves_like_page_map() {
     let never_hot = DeltaDesign { heat_entries: Some(0), ..DeltaDesign::default() };
     let no_space = DeltaDesign { delta_area_share: 0.0, ..DeltaDesign::default() };
     for design in [never_hot, no_space] {
@@ -281,7 +296,7 @@ fn delta_encoding_that_never_applies_does_what_page_map_does() {
 }
 
 #[test]
-fn the_integrated_design_without_schemes_does_what_page_map_does() {
+fn the_integrated_design_without_schemes_behaves_like_page_map() {
     assert_equal_logs(&page_map(GcOptions::default()), &integrated(GcOptions::default(), None, false));
 }
 
@@ -298,16 +313,22 @@ fn all_reverse_maps_with_enough_room_give_the_same_mappings_and_counts() {
             let parts = sharing(part, None);
             let options = DeviceOptions { buffer: BUFFERS[0] };
             let mut device = Device::new(Recording::new(medium), logical, &parts, options).expect("it fits");
-            let mut oracle = Oracle::of(&device, MANY_CONTENTS as usize);
+            let mut oracle = Oracle::for_device(&device, MANY_CONTENTS as usize);
             let (sectors, page_sectors) = (oracle.sectors(), oracle.page_sectors());
             let random = Random::new(number);
-            let mut mix = Mix { random, sectors, page_sectors, contents: MANY_CONTENTS, switches: false };
+            let mut mix = OperationGenerator {
+                random,
+                sectors,
+                page_sectors,
+                contents: MANY_CONTENTS,
+                changes_policies: false,
+            };
             for _ in 0..OPERATIONS {
                 oracle.apply(&mut device, mix.draw()).expect("there is room");
             }
             oracle.compare_all(&mut device).expect("a healthy medium reads");
             let stats = device.ftl().stats();
-            assert_eq!(stats.demoted_full, 0, "there is room for every entry");
+            assert_eq!(stats.demoted_by_full_reverse_map, 0, "there is room for every entry");
             assert!(stats.deduplicated_writes > 100 && stats.gc_victims > 10, "world {}", world.name);
             device.ftl().store().nand().recorded_ops().to_vec()
         };
@@ -334,8 +355,11 @@ fn dftl_with_all_entries_cached_has_no_translation_traffic() {
 /// the same pages are mapped, they have the same contents, and exactly they count as valid.
 #[test]
 fn lazy_and_eager_maps_agree_after_all_dirty_entries_are_written() {
-    let on_flash: Vec<_> =
-        ["dftl", "lazyftl", "u-ftl", "ib-ftl", "geckoftl"].map(designs_of).into_iter().flatten().collect();
+    let on_flash: Vec<_> = ["dftl", "lazyftl", "u-ftl", "ib-ftl", "geckoftl"]
+        .map(designs_with_prefix)
+        .into_iter()
+        .flatten()
+        .collect();
     for (number, world) in (0u64..).zip(worlds()) {
         let logical =
             on_flash.iter().map(|design| world.logical_pages(&design.parts)).min().expect("designs");
@@ -365,10 +389,11 @@ fn recycling_aware_gc_without_reads_is_greedy() {
     let log_of = |world: &World, victims, entries, seed| {
         let parts = recycling(gc(victims), StorePolicy::Probability, entries);
         let mut device = device(world, &parts, BUFFERS[0], Recording::new(full_medium(world)));
-        let mut oracle = Oracle::of(&device, CONTENTS as usize);
+        let mut oracle = Oracle::for_device(&device, CONTENTS as usize);
         let (sectors, page_sectors) = (oracle.sectors(), oracle.page_sectors());
         let random = Random::new(seed);
-        let mut mix = Mix { random, sectors, page_sectors, contents: CONTENTS, switches: false };
+        let mut mix =
+            OperationGenerator { random, sectors, page_sectors, contents: CONTENTS, changes_policies: false };
         let whole_writes = std::iter::repeat_with(move || mix.draw()).filter(|op| match op {
             Op::Write { first, sectors, .. } => {
                 first.is_multiple_of(page_sectors) && sectors.is_multiple_of(page_sectors)
@@ -398,10 +423,10 @@ fn recycling_aware_gc_without_reads_is_greedy() {
 #[test]
 fn recycling_aware_gc_without_reads_takes_a_greedy_victim() {
     let world = worlds().into_iter().find(|world| world.name == "slc").expect("a known world");
-    let gc = GcOptions { background_blocks: u32::MAX, ..gc(VictimPolicy::RecycleAware) };
+    let gc = GcOptions { background_free_blocks: u32::MAX, ..gc(VictimPolicy::RecycleAware) };
     let parts = recycling(gc, StorePolicy::Probability, Some(20));
     let mut device = device(&world, &parts, BUFFERS[0], full_medium(&world));
-    let mut oracle = Oracle::of(&device, CONTENTS as usize);
+    let mut oracle = Oracle::for_device(&device, CONTENTS as usize);
     let (mut random, mut victims) = (Random::new(5), 0);
     for _ in 0..3000 {
         for _ in 0..=random.below(20) {
@@ -442,7 +467,7 @@ fn unbounded_fingerprint_stores_have_equal_hits_under_every_policy() {
         let hits = |policy| {
             let parts = recycling(GcOptions::default(), policy, None);
             let device = run(full_medium(&world), world.logical_pages(&parts), &parts, BUFFERS[0], number);
-            let hits = device.ftl().recycle().expect("a recycling design").statistics().hits;
+            let hits = device.ftl().recycler().expect("a recycling design").statistics().hits;
             assert_eq!(hits, device.ftl().stats().recycled_writes);
             hits
         };
@@ -535,13 +560,14 @@ fn contents(nand: &mut SimNand) -> Vec<(Option<Oob>, Vec<u8>, u32)> {
 /// The bulk copy of the simulated medium and every wrapper leave the same contents on flash as the plain medium, and
 /// the engine counts the same operations.
 #[test]
-fn bulk_copies_and_medium_wrappers_change_no_outcome() {
+fn bulk_copies_and_medium_wrappers_change_neither_flash_contents_nor_counters() {
     let mut designs = vec![
         page_map(GcOptions::default()),
         recycling(gc(VictimPolicy::RecycleAware), StorePolicy::Probability, Some(6)),
         dftl(GcOptions::default(), DftlOptions { cache_entries: 4 }),
     ];
-    designs.extend(["u-ftl", "geckoftl"].into_iter().flat_map(designs_of).map(|design| design.parts));
+    designs
+        .extend(["u-ftl", "geckoftl"].into_iter().flat_map(designs_with_prefix).map(|design| design.parts));
     for (number, world) in (0u64..).zip(worlds()) {
         for parts in &designs {
             let logical = world.logical_pages(parts);
@@ -605,7 +631,8 @@ fn a_bulk_copy_stops_at_an_unreadable_page_like_single_copies() {
     let mut by_page = PageByPage(bulk.clone());
     let from: Vec<Ppn> = (1..6).map(Ppn).collect();
     let owners: Vec<Lpn> = (1..6).map(Lpn).collect();
-    let run = CopyRun { source_pages: &from, owners: &owners, first_destination: Ppn(16), sequence: 100 };
+    let run =
+        CopyRun { source_pages: &from, owners: &owners, first_destination: Ppn(16), first_sequence: 100 };
     let mut page = vec![0; 512];
     let outcome = (2, Err(NandError::Uncorrectable(Ppn(3))));
     assert_eq!(bulk.copy(run, &mut page), outcome);
@@ -655,8 +682,12 @@ fn versions_of_metadata_pages_read_as_they_were_programmed() {
                     bytes
                 }
                 (1, Some((base, bytes))) => {
-                    let run =
-                        CopyRun { source_pages: &[base], owners: &[Lpn(7)], first_destination: to, sequence };
+                    let run = CopyRun {
+                        source_pages: &[base],
+                        owners: &[Lpn(7)],
+                        first_destination: to,
+                        first_sequence: sequence,
+                    };
                     assert_eq!(nand.copy(run, &mut vec![0; with_spare]), (1, Ok(())));
                     bytes
                 }
@@ -723,7 +754,7 @@ struct Twins {
 impl Twins {
     fn new(world: &World, parts: &Parts, buffer: BufferOptions) -> Self {
         let live = device(world, parts, buffer, full_medium(world));
-        let described = SimNand::new(world.geometry.clone(), parts.needed_sim_fields())
+        let described = SimNand::new(world.geometry.clone(), parts.needed_retained_fields())
             .with_nvram(common::nvram_bytes(&world.geometry));
         let contents = vec![None; live.ftl().logical_pages() as usize];
         Self { replay: device(world, parts, buffer, described), live, contents }
@@ -798,7 +829,8 @@ impl Twins {
             20..23 => self.both(Device::flush),
             draw if draw < 23 + remaps => {
                 let source = random.below(self.contents.len() as u64) as usize;
-                let mode = if random.chance(33) { RemapMode::Relocate } else { RemapMode::Copy };
+                let mode =
+                    if random.is_true_with_percent(33) { RemapMode::Relocate } else { RemapMode::Copy };
                 self.remap(lpn, source, mode);
             }
             _ => self.write(lpn, id),
@@ -820,8 +852,8 @@ fn bytes_and_descriptors_give_the_same_counters() {
         let finds_equal = is_silent || binds_equal;
         let remaps = if sizes_matter { 0 } else { 10 };
         let [mut binds, mut sized] = [0; 2];
-        for (k, world) in (0u64..).zip(design.worlds()) {
-            for buffer in buffers_of(number + k) {
+        for (k, world) in (0u64..).zip(design.worlds_with_room()) {
+            for buffer in buffers_for_case(number + k) {
                 let mut twins = Twins::new(&world, &design.parts, buffer);
                 let mut random = Random::new(number);
                 for k in 0..2000 {

@@ -8,7 +8,10 @@
 //! A node with a fingerprint store takes thirty times the time of a page-map node. So only two of the recycling designs
 //! are explored to the full depth without a buffer; all others, and all with a buffer, to one operation less.
 
-use common::{DesignUnderTest, SECTOR, Scene, accepts, audit, designs, flat_geometry, nvram_bytes, one_in};
+use common::{
+    DesignUnderTest, FailureContext, SECTOR_LEN, accepts_logical_pages, audit, designs, exploration_interval,
+    geometry_without_superblocks, nvram_bytes,
+};
 use wearwell::design::Parts;
 use wearwell::device::HostData;
 use wearwell::nand::{Geometry, RetainedFields, SimNand};
@@ -19,7 +22,7 @@ use crate::common;
 
 /// Returns the number of operations of the longest sequences.
 fn full_depth() -> u32 {
-    if common::is_soak() { 6 } else { 5 }
+    if common::is_full_exploration() { 6 } else { 5 }
 }
 
 /// Interval of deep sequences: by default, one in this many first operations begins sequences of full depth; the others
@@ -29,7 +32,7 @@ const ONE_DEEP_IN: u64 = 3;
 /// Recycling designs that are explored to the full depth: both victim policies, with and without fast loading.
 const DEEP_RECYCLING: [&str; 2] = ["recyclable prob rc-gc", "recyclable prob+fl greedy"];
 const LOGICAL: u32 = 2;
-const CONTENTS: [[u8; SECTOR]; 3] = [[0; SECTOR], [0xaa; SECTOR], [0xbb; SECTOR]];
+const CONTENTS: [[u8; SECTOR_LEN]; 3] = [[0; SECTOR_LEN], [0xaa; SECTOR_LEN], [0xbb; SECTOR_LEN]];
 
 #[derive(Clone, Copy, Debug)]
 enum Op {
@@ -54,10 +57,10 @@ fn alphabet(buffered: bool) -> Vec<Op> {
 fn geometry(parts: &Parts) -> Geometry {
     let layouts = [2, 4]
         .into_iter()
-        .flat_map(|pages| (4..16).map(move |blocks| flat_geometry([1, blocks, pages, 512])));
+        .flat_map(|pages| (4..16).map(move |blocks| geometry_without_superblocks([1, blocks, pages, 512])));
     layouts
         .into_iter()
-        .find(|layout| accepts(layout, parts, LOGICAL))
+        .find(|layout| accepts_logical_pages(layout, parts, LOGICAL))
         .expect("a small device holds two pages")
 }
 
@@ -83,7 +86,7 @@ impl Node {
     }
 
     fn perform(&mut self, op: Op) {
-        const BYTES: u64 = SECTOR as u64;
+        const BYTES: u64 = SECTOR_LEN as u64;
         let Self { device, expected } = self;
         let done = match op {
             Op::Write(lpn, id) => {
@@ -104,16 +107,16 @@ impl Node {
     }
 
     /// Executes all sequences of `depth` more operations on copies of this node; returns the number of nodes visited.
-    fn explore(&self, ops: &[Op], depth: u32, scene: &mut Scene<'_>) -> u64 {
+    fn explore(&self, ops: &[Op], depth: u32, scene: &mut FailureContext<'_>) -> u64 {
         (1..).zip(ops).map(|(digit, _)| self.explore_from(digit, ops, depth, scene)).sum()
     }
 
     /// Executes all sequences of `depth` more operations that begin with operation number `digit`, counted from 1;
     /// returns the number of nodes visited.
-    fn explore_from(&self, digit: u64, ops: &[Op], depth: u32, scene: &mut Scene<'_>) -> u64 {
+    fn explore_from(&self, digit: u64, ops: &[Op], depth: u32, scene: &mut FailureContext<'_>) -> u64 {
         // The path from the root as a decimal number: one digit per operation, its position among the possible
         // operations.
-        scene.operation = scene.operation * 10 + digit;
+        scene.operation_number = scene.operation_number * 10 + digit;
         let mut next = self.clone();
         next.perform(ops[digit as usize - 1]);
         audit(&mut next.device);
@@ -124,28 +127,29 @@ impl Node {
             // Only leaves are compared by reads, because reads change access counts.
             (0..LOGICAL as usize).for_each(|lpn| compare(&mut next.device, &next.expected, lpn));
         }
-        scene.operation /= 10;
+        scene.operation_number /= 10;
         visited
     }
 }
 
 fn compare(device: &mut Device<SimNand>, expected: &[usize], lpn: usize) {
-    let mut got = [0xa5; SECTOR];
-    device.read((lpn * SECTOR) as u64, SECTOR as u64, &mut got).expect("a healthy medium reads");
+    let mut got = [0xa5; SECTOR_LEN];
+    device.read((lpn * SECTOR_LEN) as u64, SECTOR_LEN as u64, &mut got).expect("a healthy medium reads");
     assert!(got == CONTENTS[expected[lpn]], "page {lpn} does not hold content {}", expected[lpn]);
 }
 
 fn every_sequence(buffer: BufferOptions) {
-    let ops = alphabet(buffer.pages > 0);
+    let ops = alphabet(buffer.capacity_pages > 0);
     let (mut nodes, mut leaves, mut victims) = (0, 0, 0);
     for (number, design) in (0u64..).zip(designs()) {
         let root = Node::new(&design, buffer);
-        let mut scene = Scene { what: design.name, world: "4 blocks", seed: 0, operation: 0 };
-        let recycles = root.device.ftl().recycle().is_some();
-        let deep = !recycles || (buffer.pages == 0 && DEEP_RECYCLING.contains(&design.name));
+        let mut scene =
+            FailureContext { run_name: design.name, world: "4 blocks", seed: 0, operation_number: 0 };
+        let recycles = root.device.ftl().recycler().is_some();
+        let deep = !recycles || (buffer.capacity_pages == 0 && DEEP_RECYCLING.contains(&design.name));
         let depth = if deep { full_depth() } else { full_depth() - 1 };
         for first in 1..=ops.len() as u64 {
-            let is_shorter = !(number + first).is_multiple_of(one_in(ONE_DEEP_IN));
+            let is_shorter = !(number + first).is_multiple_of(exploration_interval(ONE_DEEP_IN));
             let depth = depth - u32::from(is_shorter);
             nodes += root.explore_from(first, &ops, depth, &mut scene);
             leaves += (ops.len() as u64).pow(depth - 1);
@@ -163,5 +167,5 @@ fn every_short_request_sequence_without_a_write_buffer_matches_a_plain_array() {
 
 #[test]
 fn every_short_request_sequence_with_a_one_page_write_buffer_matches_a_plain_array() {
-    every_sequence(BufferOptions { pages: 1, policy: BufferPolicy::Fifo });
+    every_sequence(BufferOptions { capacity_pages: 1, policy: BufferPolicy::Fifo });
 }

@@ -2,8 +2,8 @@
 //! of its life returns a typed error and still reads.
 
 use common::{
-    BUFFERS, DesignUnderTest, FragileNand, Mix, Op, Oracle, Random, Scene, World, affordable_failures, audit,
-    designs, failing, full_medium, roomy_device, worlds,
+    BUFFERS, DesignUnderTest, FailureContext, FragileNand, Op, OperationGenerator, Oracle, Random, World,
+    audit, designs, full_medium, medium_with_faults, roomy_device, tolerable_block_failures, worlds,
 };
 use wearwell::address::BlockId;
 use wearwell::content::compress::CHUNK_MEMBERS;
@@ -20,9 +20,15 @@ const MANY_CONTENTS: u64 = 2000;
 /// Number of erases that each block survives.
 const CYCLES: u32 = 20;
 
-fn mix(oracle: &Oracle, seed: u64) -> Mix {
+fn mix(oracle: &Oracle, seed: u64) -> OperationGenerator {
     let (sectors, page_sectors) = (oracle.sectors(), oracle.page_sectors());
-    Mix { random: Random::new(seed), sectors, page_sectors, contents: CONTENTS, switches: false }
+    OperationGenerator {
+        random: Random::new(seed),
+        sectors,
+        page_sectors,
+        contents: CONTENTS,
+        changes_policies: false,
+    }
 }
 
 fn count<N: Nand>(device: &Device<N>, what: impl Fn(&Device<N>, BlockId) -> bool) -> u32 {
@@ -32,16 +38,16 @@ fn count<N: Nand>(device: &Device<N>, what: impl Fn(&Device<N>, BlockId) -> bool
 /// Executes operations on a device whose programs and erases fail; returns the number of failures that occurred, and of
 /// failures that were planned.
 fn survive(world: &World, design: &DesignUnderTest, seed: u64) -> (u64, u64) {
-    let max_failures = affordable_failures(world, &design.parts);
+    let max_failures = tolerable_block_failures(world, &design.parts);
     let plan =
         FaultPlan { program_failure_probability: 0.005, erase_failure_probability: 0.02, max_failures };
-    let nand = failing(full_medium(world), plan, seed);
+    let nand = medium_with_faults(full_medium(world), plan, seed);
     let mut device = roomy_device(world, &design.parts, BUFFERS[0], nand);
-    let mut oracle = Oracle::of(&device, CONTENTS as usize);
+    let mut oracle = Oracle::for_device(&device, CONTENTS as usize);
     let mut mix = mix(&oracle, seed);
-    let mut scene = Scene { what: design.name, world: world.name, seed, operation: 0 };
+    let mut scene = FailureContext { run_name: design.name, world: world.name, seed, operation_number: 0 };
     for operation in 0..5000 {
-        scene.operation = operation;
+        scene.operation_number = operation;
         oracle.apply(&mut device, mix.draw()).expect("the spare blocks suffice");
         if operation % 8 == 0 {
             audit(&mut device);
@@ -56,7 +62,7 @@ fn survive(world: &World, design: &DesignUnderTest, seed: u64) -> (u64, u64) {
 fn failed_programs_and_erases_lose_no_data_and_retire_their_blocks() {
     let (mut failures, mut planned) = (0, 0);
     for (number, design) in (0..).zip(designs()) {
-        for world in design.worlds() {
+        for world in design.worlds_with_room() {
             let (struck, of) = survive(&world, &design, number);
             failures += struck;
             planned += of;
@@ -95,13 +101,13 @@ fn assert_every_failure_is_accounted_for(device: &Device<FragileNand>) {
 #[test]
 fn factory_bad_blocks_are_never_touched() {
     for design in designs() {
-        for world in design.worlds().iter().map(|world| world.with_more_blocks(3)) {
+        for world in design.worlds_with_room().iter().map(|world| world.with_more_blocks(3)) {
             let pools = world.geometry.pools();
             // The first block of pool 0 and the last block of the last pool; the medium panics if one of them is used.
             let bad = [BlockId(0), BlockId(world.geometry.blocks() - 1)];
             let nand = full_medium(&world).with_factory_bad(bad);
             let mut device = roomy_device(&world, &design.parts, BUFFERS[0], nand);
-            let mut oracle = Oracle::of(&device, CONTENTS as usize);
+            let mut oracle = Oracle::for_device(&device, CONTENTS as usize);
             let mut mix = mix(&oracle, 31);
             for _ in 0..1500 {
                 oracle.apply(&mut device, mix.draw()).expect("the spare blocks suffice");
@@ -145,15 +151,20 @@ fn assert_retired_blocks_were_worn_out(device: &Device<SimNand>) {
 #[test]
 fn a_worn_out_device_refuses_writes_and_still_reads() {
     for (number, design) in (0u64..).zip(designs()) {
-        for world in design.worlds() {
+        for world in design.worlds_with_room() {
             let nand = full_medium(&world).with_endurance(CYCLES);
             let mut device = roomy_device(&world, &design.parts, BUFFERS[0], nand);
             if gathers_everything(&device, &design) {
                 continue;
             }
-            let mut oracle = Oracle::of(&device, MANY_CONTENTS as usize);
+            let mut oracle = Oracle::for_device(&device, MANY_CONTENTS as usize);
             let mut random = Random::new(number);
-            let _scene = Scene { what: design.name, world: world.name, seed: number, operation: 0 };
+            let _scene = FailureContext {
+                run_name: design.name,
+                world: world.name,
+                seed: number,
+                operation_number: 0,
+            };
             let (error, writes) = wear_out(&mut device, &mut oracle, &mut random);
             assert!(matches!(error, Error::Full { .. }), "{error}");
             assert!(device.ftl().stats().retired_blocks > 0);
@@ -176,7 +187,7 @@ fn a_worn_out_device_refuses_writes_and_still_reads() {
 #[test]
 fn a_device_with_blocks_of_unequal_endurance_wears_out_block_by_block_and_still_reads() {
     for (number, design) in (0u64..).zip(designs()) {
-        for world in design.worlds() {
+        for world in design.worlds_with_room() {
             let mut random = Random::new(number + 79);
             let mut nand = full_medium(&world);
             let limit =
@@ -187,8 +198,13 @@ fn a_device_with_blocks_of_unequal_endurance_wears_out_block_by_block_and_still_
             if gathers_everything(&device, &design) {
                 continue;
             }
-            let mut oracle = Oracle::of(&device, MANY_CONTENTS as usize);
-            let _scene = Scene { what: design.name, world: world.name, seed: number, operation: 0 };
+            let mut oracle = Oracle::for_device(&device, MANY_CONTENTS as usize);
+            let _scene = FailureContext {
+                run_name: design.name,
+                world: world.name,
+                seed: number,
+                operation_number: 0,
+            };
             let (error, writes) = wear_out(&mut device, &mut oracle, &mut random);
             assert!(matches!(error, Error::Full { .. }), "{error}");
             assert!(device.ftl().stats().retired_blocks > 0 && writes > 50, "full after {writes} writes");

@@ -157,10 +157,10 @@ fn a_requested_gecko_flush_makes_all_reports_durable_even_without_entries() {
     assert_eq!(rig.gecko.durable_until_sequence(), 0);
     rig.invalidate(5);
     rig.write_deferred();
-    assert_eq!((rig.gecko.insertions_since_flush(), rig.programs()), (1, 0));
+    assert_eq!((rig.gecko.unflushed_report_count(), rig.programs()), (1, 0));
     rig.gecko.request_flush();
     rig.write_deferred();
-    assert_eq!((rig.gecko.insertions_since_flush(), rig.programs()), (0, 1));
+    assert_eq!((rig.gecko.unflushed_report_count(), rig.programs()), (0, 1));
     let before = rig.store.last_sequence();
     rig.gecko.request_flush();
     rig.write_deferred();
@@ -169,7 +169,7 @@ fn a_requested_gecko_flush_makes_all_reports_durable_even_without_entries() {
 }
 
 #[test]
-fn the_gecko_buffer_flushes_after_as_many_invalidations_as_entries_even_if_all_hit_one_entry() {
+fn the_gecko_buffer_flushes_after_a_fixed_number_of_invalidations_even_if_all_hit_one_entry() {
     let mut rig = Rig::new(&geometry(64, 128, 512), options_of(2, 1, MergeMode::MultiWay));
     let entries = rig.gecko.buffer_entries();
     for page in 0..entries {
@@ -177,11 +177,11 @@ fn the_gecko_buffer_flushes_after_as_many_invalidations_as_entries_even_if_all_h
         rig.invalidate(page % 128);
     }
     assert!(rig.write_deferred());
-    assert_eq!(rig.gecko.insertions_since_flush(), 0);
+    assert_eq!(rig.gecko.unflushed_report_count(), 0);
 }
 
 #[test]
-fn gecko_pages_may_be_moved_at_any_time() {
+fn gc_may_move_gecko_pages_at_any_time() {
     for mode in MODES {
         let mut rig = Rig::new(&geometry(512, 32, 512), options_of(3, 4, mode));
         let mut random = Random::new(23);
@@ -189,7 +189,7 @@ fn gecko_pages_may_be_moved_at_any_time() {
         for _ in 0..60_000 {
             rig.update(&mut random);
             while rig.settle_step() {
-                if random.chance(20) {
+                if random.is_true_with_percent(20) {
                     moved += rig.collect_own_block(&mut random);
                 }
             }
@@ -222,7 +222,7 @@ fn a_gecko_flush_on_a_full_device_fails_and_can_be_repeated() {
     places[..4].iter().for_each(|&page| rig.store.discard(page));
     rig.store.erase(BlockId(0), Cause::Gc).expect("healthy");
     assert!(rig.settle_step() && !rig.settle_step());
-    assert_eq!((rig.programs(), rig.gecko.insertions_since_flush()), (1, 1));
+    assert_eq!((rig.programs(), rig.gecko.unflushed_report_count()), (1, 1));
     rig.check_scan();
 }
 
@@ -250,8 +250,8 @@ fn gecko_ram_and_flash_space_at_two_tebibytes_match_the_closed_forms() {
     // 5 keys per block: ceil(5 * 2^22 / 506) pages, 2^15 <= 41 446 < 2^16.
     assert_eq!((gecko.largest_run_pages(), gecko.max_levels()), (41_446, 16));
     let bytes: Vec<u64> = gecko.ram_bytes().into_iter().map(|(_, bytes)| bytes).collect();
-    assert_eq!(bytes, [4096, 4096 * 18, 8 * gecko.metadata_pages()]);
+    assert_eq!(bytes, [4096, 4096 * 18, 8 * gecko.max_metadata_pages()]);
     // The largest run, a run of 2^(i+1) - 1 pages at each smaller level, and an output.
-    assert_eq!(gecko.metadata_pages(), 2 * 41_446 + (0..15).map(|i| (2u64 << i) - 1).sum::<u64>());
+    assert_eq!(gecko.max_metadata_pages(), 2 * 41_446 + (0..15).map(|i| (2u64 << i) - 1).sum::<u64>());
     assert_eq!(gecko.pages_per_deferred_write(), 1);
 }

@@ -4,7 +4,9 @@
 //! test prints the whole table as it is now. On the same world a demand-paged design exports a few pages less, so its
 //! operations have other addresses than those of designs with a flat map.
 
-use common::{BUFFERS, DesignUnderTest, Mix, Oracle, Random, designs, device, full_medium, worlds};
+use common::{
+    BUFFERS, DesignUnderTest, OperationGenerator, Oracle, Random, designs, device, full_medium, worlds,
+};
 use wearwell::operation::Cause;
 
 use crate::common;
@@ -149,9 +151,15 @@ const EXPECTED: &[Row] = &[
 fn row_of(design: &DesignUnderTest) -> (Row, u64) {
     let world = worlds().into_iter().find(|world| world.name == "slc").expect("a known world");
     let mut device = device(&world, &design.parts, BUFFERS[0], full_medium(&world));
-    let mut oracle = Oracle::of(&device, 60);
+    let mut oracle = Oracle::for_device(&device, 60);
     let (sectors, page_sectors) = (oracle.sectors(), oracle.page_sectors());
-    let mut mix = Mix { random: Random::new(42), sectors, page_sectors, contents: 60, switches: false };
+    let mut mix = OperationGenerator {
+        random: Random::new(42),
+        sectors,
+        page_sectors,
+        contents: 60,
+        changes_policies: false,
+    };
     for _ in 0..5000 {
         oracle.apply(&mut device, mix.draw()).expect("there is room");
     }

@@ -1,8 +1,8 @@
 //! Tests of head and tail pages (Remap-SSD, section 4.5): a recovery from them finds the same state as one from the OOB
 //! of every page.
 
-use common::drive::{Build, Drive, LOGICAL, PAGE_BYTES, durable};
-use common::flat_geometry;
+use common::drive::{Drive, DriveOptions, LOGICAL_PAGES, PAGE_BYTES, nvram_reverse_maps};
+use common::geometry_without_superblocks;
 use wearwell::address::RemapMode::{Copy, Relocate};
 use wearwell::address::{BlockId, Lpn, Ppn};
 use wearwell::design::{BlockSurvey, Parts, page_map};
@@ -18,9 +18,9 @@ use wearwell::{Device, DeviceOptions, Ftl};
 use crate::common;
 
 /// Returns options of a device with blocks of eight pages: a head page, six of data, a tail page.
-fn build(reverse_map: ReverseMapPart) -> Build {
-    let geometry = flat_geometry([1, 14, 8, PAGE_BYTES as u32]);
-    Build { geometry, survey: BlockSurvey::HeadTail, ..Build::with(reverse_map) }
+fn build(reverse_map: ReverseMapPart) -> DriveOptions {
+    let geometry = geometry_without_superblocks([1, 14, 8, PAGE_BYTES as u32]);
+    DriveOptions { geometry, survey: BlockSurvey::HeadTail, ..DriveOptions::with_reverse_map(reverse_map) }
 }
 
 /// Returns the state that a recovery restores: map, block states, valid counts, sequence number.
@@ -42,9 +42,14 @@ fn state<N: Nand>(device: &Device<N>) -> (Vec<Option<u32>>, Vec<String>, u64) {
 
 /// Executes step `k` of a sequence of writes, remaps and trims, with the collections they cause.
 fn steps(drive: &mut Drive, k: u32) -> wearwell::Result<()> {
-    let lpn = k * 7 % LOGICAL;
+    let lpn = k * 7 % LOGICAL_PAGES;
     match k % 6 {
-        4 => drive.try_remap(lpn, (lpn + 3) % LOGICAL, 1, if k.is_multiple_of(4) { Copy } else { Relocate }),
+        4 => drive.try_remap(
+            lpn,
+            (lpn + 3) % LOGICAL_PAGES,
+            1,
+            if k.is_multiple_of(4) { Copy } else { Relocate },
+        ),
         5 => drive.try_trim(lpn),
         _ => drive.try_write(lpn, 1 + (k % 100) as u8),
     }
@@ -52,10 +57,10 @@ fn steps(drive: &mut Drive, k: u32) -> wearwell::Result<()> {
 
 /// Cuts power at every program, erase and NVRAM store of the steps that `is_cut` selects, given step and operation
 /// number, and recovers both from head and tail pages and by an OOB scan. Returns the number of cuts.
-fn compare_both_ways(build: &Build, count: u32, is_cut: impl Fn(u32, u64) -> bool) -> u32 {
+fn compare_both_ways(build: &DriveOptions, count: u32, is_cut: impl Fn(u32, u64) -> bool) -> u32 {
     let mut cuts = 0;
     for outcome in CutOutcome::ALL {
-        let mut drive = Build { outcome, ..build.clone() }.drive();
+        let mut drive = DriveOptions { cut_outcome: outcome, ..build.clone() }.build_drive();
         for k in 0..count {
             let before = drive.clone();
             drive.device.ftl_mut().store_mut().nand_mut().restore_power(None);
@@ -67,8 +72,8 @@ fn compare_both_ways(build: &Build, count: u32, is_cut: impl Fn(u32, u64) -> boo
                 steps(&mut lost, k).expect_err("the cut is inside the step");
                 let mut scanned = lost.clone();
                 scanned.device.ftl_mut().set_block_survey(BlockSurvey::OobScan);
-                lost.restore();
-                scanned.restore();
+                lost.restore_power_and_recover();
+                scanned.restore_power_and_recover();
                 assert_eq!(
                     state(&lost.device),
                     state(&scanned.device),
@@ -90,7 +95,7 @@ fn compare_both_ways(build: &Build, count: u32, is_cut: impl Fn(u32, u64) -> boo
 /// implementation: a block without a tail is forgotten, or a torn page in the middle shifts the list.
 #[test]
 fn head_tail_recovery_and_oob_scan_recover_the_same_device_at_every_cut() {
-    for part in durable() {
+    for part in nvram_reverse_maps() {
         let cuts = compare_both_ways(&build(part), 160, |_, _| true);
         assert!(cuts > 600, "{part:?}: {cuts} cuts");
     }
@@ -100,8 +105,8 @@ fn head_tail_recovery_and_oob_scan_recover_the_same_device_at_every_cut() {
 /// exists.
 #[test]
 fn a_block_tail_of_several_pages_is_used_only_if_complete() {
-    let geometry = flat_geometry([1, 8, 96, PAGE_BYTES as u32]);
-    let build = Build { geometry, ..build(durable()[1]) };
+    let geometry = geometry_without_superblocks([1, 8, 96, PAGE_BYTES as u32]);
+    let build = DriveOptions { geometry, ..build(nvram_reverse_maps()[1]) };
     let parts = HeadTailLayout::of_geometry(&build.geometry).expect("it fits");
     assert_eq!((parts.data_pages, parts.tail_pages), (92, 3));
     let cuts = compare_both_ways(&build, 1200, |k, operations| operations > 4 || k % 61 == 0);
@@ -113,12 +118,12 @@ fn a_block_tail_of_several_pages_is_used_only_if_complete() {
 /// it shows this.
 #[test]
 fn a_block_tail_of_an_earlier_use_of_the_block_is_ignored() {
-    let mut drive = build(durable()[0]).drive();
+    let mut drive = build(nvram_reverse_maps()[0]).build_drive();
     let pages = drive.device.ftl().store().geometry().block_pages();
     let mut tails: Vec<Option<(Oob, Vec<u8>)>> = vec![None; 14];
     let mut forged = 0;
     for k in 0..400u32 {
-        drive.write(k * 7 % LOGICAL, 1 + (k % 100) as u8);
+        drive.write(k * 7 % LOGICAL_PAGES, 1 + (k % 100) as u8);
         for block in 0..14 {
             let last = Ppn((block + 1) * pages - 1);
             let nand = drive.device.ftl_mut().store_mut().nand_mut();
@@ -136,9 +141,9 @@ fn a_block_tail_of_an_earlier_use_of_the_block_is_ignored() {
             let nand = copy.device.ftl_mut().store_mut().nand_mut();
             let content = wearwell::data::Content::Bytes(bytes);
             nand.program(last, Oob { sequence, ..*oob }, content).expect("the page is erased");
-            let ids: Vec<u8> = (0..LOGICAL).map(|lpn| drive.id(lpn)).collect();
+            let ids: Vec<u8> = (0..LOGICAL_PAGES).map(|lpn| drive.content_id(lpn)).collect();
             copy.lose_power();
-            let found: Vec<u8> = (0..LOGICAL).map(|lpn| copy.id(lpn)).collect();
+            let found: Vec<u8> = (0..LOGICAL_PAGES).map(|lpn| copy.content_id(lpn)).collect();
             assert_eq!(found, ids, "the tail of block {block} is of an earlier life");
             forged += 1;
         }
@@ -149,7 +154,7 @@ fn a_block_tail_of_an_earlier_use_of_the_block_is_ignored() {
 /// Head and tail pages are programs of their block, each counted once. Naive implementation: they are free.
 #[test]
 fn block_head_and_tail_pages_are_counted_as_programs() {
-    let mut drive = build(durable()[0]).drive();
+    let mut drive = build(nvram_reverse_maps()[0]).build_drive();
     for k in 0..18 {
         drive.write(k, 1);
     }
@@ -173,8 +178,8 @@ fn recovery_of_full(superblocks: u32) -> (RecoverySteps, u64) {
         spare_bytes: 64,
         superblock_planes: 16,
     };
-    let retain = RetainedFields { sequence: true, ..RetainedFields::default() };
-    let parts = Parts { survey: BlockSurvey::HeadTail, ..page_map(GcOptions::default()) };
+    let retain = RetainedFields { sequence_numbers: true, ..RetainedFields::default() };
+    let parts = Parts { block_survey: BlockSurvey::HeadTail, ..page_map(GcOptions::default()) };
     let logical = (superblocks - 4) * (16384 - 49);
     let nand = SimNand::new(geometry, retain);
     let mut device = Device::new(nand, logical, &parts, DeviceOptions::default()).expect("it fits");
@@ -201,7 +206,7 @@ fn head_tail_recovery_reads_one_head_per_superblock_and_48_tail_pages_per_full_o
 /// Paper figure RM-45 at full size, 36 GiB: `cargo test --release -p wearwell head_tail_cases:: -- --ignored --nocapture`
 #[test]
 #[ignore = "takes half a gigabyte"]
-fn head_tail_recovery_of_36_gib_reads_what_the_paper_says() {
+fn head_tail_recovery_of_36_gib_reads_as_many_pages_as_in_the_paper() {
     let (steps, in_use) = recovery_of_full(576);
     println!(
         "36 GiB, {in_use} of 576 superblocks in use: {:?}, {:?}, {:?}",

@@ -9,7 +9,7 @@ use wearwell::data::Fingerprint;
 use wearwell::lifetime::{
     EnergyModel, EpochAverage, EpochDecision, LifetimeController, LifetimeCounters, LifetimeOptions,
     PaperConfiguration, SchemeBytes, SchemeEstimate, SchemeSet, ShadowSampler, Throttle, WriteActivity,
-    WriteRatioEstimate, chunk_write_ratio, decide_schemes, dedup_write_ratio, epoch_capacity_bytes,
+    WriteRatioEstimate, chunk_written_share, decide_schemes, dedup_written_share, epoch_capacity_bytes,
     pages_per_chunk, remaining_endurance_bytes,
 };
 
@@ -53,20 +53,20 @@ fn compressing_four_pages_saves_only_whole_flash_pages() {
         (1.0, 0.25),
     ];
     for (removed, kept) in steps {
-        assert_eq!(chunk_write_ratio(removed, 4), kept, "ratio {removed}");
+        assert_eq!(chunk_written_share(removed, 4), kept, "ratio {removed}");
     }
-    assert_eq!(chunk_write_ratio(2.0 / 3.0, 3), 1.0 / 3.0, "a third is not a hair more than a page");
-    assert_eq!(chunk_write_ratio(0.99, 1), 1.0, "a page alone cannot become less than a page");
-    assert_eq!(chunk_write_ratio(-0.1, 4), 1.0, "what grows is stored raw");
+    assert_eq!(chunk_written_share(2.0 / 3.0, 3), 1.0 / 3.0, "a third is not a hair more than a page");
+    assert_eq!(chunk_written_share(0.99, 1), 1.0, "a page alone cannot become less than a page");
+    assert_eq!(chunk_written_share(-0.1, 4), 1.0, "what grows is stored raw");
     assert_eq!([1, 4096, 4097, 16_384].map(|bytes| pages_per_chunk(bytes, 4096)), [1, 1, 2, 4]);
 }
 
 /// Figure 2a of the paper: the smallest ratio at which compression saves energy. The paper's text says 0.5. Its own
 /// times and powers give 0.25; with twice the energy of compression they give 0.5.
 #[test]
-fn compression_to_a_quarter_saves_energy_by_the_papers_powers_and_to_half_by_the_fitted_ones() {
+fn compression_breaks_even_in_energy_at_ratio_0_25_as_stated_and_0_5_as_fitted() {
     let energy = |removed, model: EnergyModel| {
-        SchemeEstimate::new(chunk_write_ratio(removed, 4), model.compression_overhead()).energy_ratio
+        SchemeEstimate::new(chunk_written_share(removed, 4), model.compression_overhead()).energy_per_page
     };
     let threshold = |model| (0..=100).map(|percent| percent as f64 / 100.0).find(|&r| energy(r, model) < 1.0);
     assert_eq!(threshold(EnergyModel::STATED_IN_PAPER), Some(0.25));
@@ -81,21 +81,21 @@ fn compression_to_a_quarter_saves_energy_by_the_papers_powers_and_to_half_by_the
 #[test]
 fn deduplication_saves_writes_and_energy_in_proportion_to_duplicates() {
     let overhead = EnergyModel::STATED_IN_PAPER.dedup_overhead();
-    let estimate = |duplicates| SchemeEstimate::new(dedup_write_ratio(duplicates), overhead);
+    let estimate = |duplicates| SchemeEstimate::new(dedup_written_share(duplicates), overhead);
     for percent in 0..=100 {
         let duplicates = percent as f64 / 100.0;
-        assert!((estimate(duplicates).write_ratio - (1.0 - duplicates)).abs() < 1e-12);
-        assert!((estimate(duplicates).energy_ratio - (1.0 - duplicates + overhead)).abs() < 1e-12);
+        assert!((estimate(duplicates).written_share - (1.0 - duplicates)).abs() < 1e-12);
+        assert!((estimate(duplicates).energy_per_page - (1.0 - duplicates + overhead)).abs() < 1e-12);
     }
     assert_prints(100.0 * overhead, "1.45");
-    assert!(estimate(0.0144).energy_ratio > 1.0 && estimate(0.0145).energy_ratio < 1.0);
+    assert!(estimate(0.0144).energy_per_page > 1.0 && estimate(0.0145).energy_per_page < 1.0);
 }
 
 // Epochs (paper, section III-B1).
 
 /// Capacity of an epoch of a new device: 64 GiB and 3000 cycles for five years.
 #[test]
-fn the_epoch_capacity_of_a_new_device_is_the_papers() {
+fn the_epoch_capacity_of_a_new_device_equals_the_papers() {
     let options = LifetimeOptions::of_paper(PaperConfiguration::Integrated, &EnergyModel::STATED_IN_PAPER);
     assert_eq!(options.target_epochs(), 525_600);
     let blocks = 131_072;
@@ -131,18 +131,18 @@ fn the_epoch_capacity_divides_the_remaining_endurance_over_the_remaining_epochs(
 }
 
 #[test]
-fn demand_weighs_the_newest_epoch_ten_times_the_oldest() {
+fn expected_write_demand_weighs_the_newest_epoch_ten_times_the_oldest() {
     let mut history = EpochAverage::default();
     assert_eq!(history.average(), None);
-    history.push(7.0);
+    history.push_epoch(7.0);
     assert_eq!(history.average(), Some(7.0));
-    history.push(26.0);
+    history.push_epoch(26.0);
     assert_eq!(history.average(), Some((10.0 * 26.0 + 9.0 * 7.0) / 19.0));
     for _ in 0..9 {
-        history.push(0.0);
+        history.push_epoch(0.0);
     }
     assert_eq!(history.average(), Some(26.0 / 55.0), "the second of eleven is the oldest of ten");
-    history.push(55.0);
+    history.push_epoch(55.0);
     assert_eq!(history.average(), Some(10.0));
 }
 
@@ -209,7 +209,7 @@ fn scheme_decisions_match_the_papers_algorithm_in_every_region() {
             for factor in [0.0625, 0.125, 0.25, 0.375, 0.5, 0.75, 1.0, 1.5, 4.0] {
                 let (demand, capacity) = (65_536.0, 65_536.0 * factor);
                 let estimates =
-                    [dedup, comp].map(|(d, e)| SchemeEstimate { write_ratio: d, energy_ratio: e });
+                    [dedup, comp].map(|(d, e)| SchemeEstimate { written_share: d, energy_per_page: e });
                 let decision = decide_schemes(&estimates, demand, capacity);
                 let throttled = decision.throttle_bytes_per_epoch;
                 let outcome = (
@@ -265,7 +265,7 @@ fn scheme_decisions_work_for_one_and_three_schemes() {
 /// Decisions for the three traces of the paper's table I, with the ratios that its lifetimes imply, on a new device of
 /// 64 GiB.
 #[test]
-fn scheme_decisions_for_the_traces_of_table_1_are_the_papers() {
+fn scheme_decisions_for_the_traces_of_table_1_match_the_paper() {
     let capacity = 392.2e6;
     let demand = |years: f64| capacity * 5.0 / years;
     let schemes = |d_dedup, d_comp, model: EnergyModel| {
@@ -277,7 +277,10 @@ fn scheme_decisions_for_the_traces_of_table_1_are_the_papers() {
     for model in [EnergyModel::STATED_IN_PAPER, EnergyModel::FITTED_TO_PAPER] {
         // Trace WKSN: both schemes save, and five years are reached easily.
         let wksn = decide_schemes(&schemes(0.819, 0.325, model), demand(6.8), capacity);
-        assert_eq!((wksn.enabled_schemes, wksn.throttle_bytes_per_epoch), (SchemeSet::of_first(2), None));
+        assert_eq!(
+            (wksn.enabled_schemes, wksn.throttle_bytes_per_epoch),
+            (SchemeSet::of_first_schemes(2), None)
+        );
         // Trace DVMT: compression helps, with the fitted energy only because writes are short; throttled.
         let dvmt = decide_schemes(&schemes(0.99, 0.833, model), demand(3.04), capacity);
         assert!(dvmt.enabled_schemes.contains(1) && dvmt.throttle_bytes_per_epoch.is_some());
@@ -320,7 +323,7 @@ proptest! {
         others in schemes(), energy in 0.0..2.0_f64, ratio in 1.0..2.0_f64, share in 0.001..3.0_f64,
     ) {
         let mut all = others.clone();
-        all.push(SchemeEstimate { write_ratio: ratio, energy_ratio: energy });
+        all.push(SchemeEstimate { written_share: ratio, energy_per_page: energy });
         let decision = decide_schemes(&all, 1e9, 1e9 * share);
         prop_assert!(!decision.enabled_schemes.contains(others.len()));
         prop_assert_eq!(decision, decide_schemes(&others, 1e9, 1e9 * share), "and changes nothing for the others");
@@ -332,7 +335,7 @@ proptest! {
     fn a_scheme_decision_fits_writes_to_the_capacity_or_throttles_them(schemes in schemes(), demand in 1.0..1e12_f64, share in 0.001..3.0_f64) {
         let capacity = demand * share;
         let decision = decide_schemes(&schemes, demand, capacity);
-        let kept: f64 = (0..schemes.len()).filter(|&k| decision.enabled_schemes.contains(k)).map(|k| schemes[k].write_ratio).product();
+        let kept: f64 = (0..schemes.len()).filter(|&k| decision.enabled_schemes.contains(k)).map(|k| schemes[k].written_share).product();
         let fits = demand * kept <= capacity * (1.0 + 1e-12);
         prop_assert!(fits || decision.throttle_bytes_per_epoch == Some(capacity as u64));
     }
@@ -369,13 +372,13 @@ fn seen(offered_bytes: u64, kept_bytes: u64) -> SchemeBytes {
 #[test]
 fn a_write_ratio_weighs_epochs_by_their_bytes() {
     let mut ratio = WriteRatioEstimate::default();
-    ratio.push(SchemeBytes::default());
-    assert_eq!(ratio.write_ratio(), None, "nothing was seen");
-    ratio.push(seen(900, 450));
-    assert_eq!(ratio.write_ratio(), Some(0.5));
-    ratio.push(seen(100, 100));
+    ratio.push_epoch(SchemeBytes::default());
+    assert_eq!(ratio.written_share(), None, "nothing was seen");
+    ratio.push_epoch(seen(900, 450));
+    assert_eq!(ratio.written_share(), Some(0.5));
+    ratio.push_epoch(seen(100, 100));
     let expected = (9.0 * 450.0 + 10.0 * 100.0) / (9.0 * 900.0 + 10.0 * 100.0);
-    assert!((ratio.write_ratio().unwrap() - expected).abs() < 1e-12, "two divisions round on their own");
+    assert!((ratio.written_share().unwrap() - expected).abs() < 1e-12, "two divisions round on their own");
 }
 
 /// Of 100 pages 40 are duplicates. All duplicates compress to half, the others not at all. Each scheme alone looks
@@ -384,8 +387,8 @@ fn a_write_ratio_weighs_epochs_by_their_bytes() {
 fn write_ratios_of_two_schemes_do_not_count_a_saved_page_twice() {
     let ratio = |offered, kept| {
         let mut ratio = WriteRatioEstimate::default();
-        ratio.push(seen(offered, kept));
-        ratio.write_ratio().unwrap()
+        ratio.push_epoch(seen(offered, kept));
+        ratio.written_share().unwrap()
     };
     let dedup = ratio(100, 60);
     let (alone, after_dedup) = (ratio(100, 80), ratio(60, 60));
@@ -565,7 +568,7 @@ fn configurations_with_a_single_scheme_always_run_it_and_never_throttle() {
             let useless = seen(bytes, bytes);
             let decision =
                 lifetime.advance_to(epoch * EPOCH_NS, &device(wrote(bytes), vec![useless; schemes])).unwrap();
-            assert_eq!(decision.enabled_schemes, SchemeSet::of_first(schemes), "{configuration:?}");
+            assert_eq!(decision.enabled_schemes, SchemeSet::of_first_schemes(schemes), "{configuration:?}");
             assert_eq!(lifetime.delay_ns(epoch * EPOCH_NS, bytes + 1000), 0, "{configuration:?}");
         }
     }
@@ -629,7 +632,7 @@ fn a_throttled_host_stays_throttled() {
 
 /// A scheme that saves nothing is switched off after the first epoch, and on again when its samples show savings.
 #[test]
-fn a_scheme_goes_off_and_on_with_its_observed_savings() {
+fn a_scheme_is_switched_off_and_on_with_its_observed_savings() {
     let mut lifetime = manager(PaperConfiguration::Integrated);
     let (mut bytes, mut dedup, mut comp) = (0, SchemeBytes::default(), SchemeBytes::default());
     let mut enabled = Vec::new();

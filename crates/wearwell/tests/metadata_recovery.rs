@@ -2,7 +2,7 @@
 //! validity, so that no spare areas of data pages are read (GeckoFTL, SIGMOD 2016, sections 2 and 5.3, Figure 13); and
 //! the log of IB-FTL is read once.
 
-use common::{Random, flat_geometry};
+use common::{Random, geometry_without_superblocks};
 use wearwell::Ftl;
 use wearwell::address::Lpn;
 use wearwell::data::{Content, Descriptor, Fingerprint};
@@ -24,7 +24,8 @@ const BITMAP_PAGES: u64 = (BLOCKS * BLOCK_PAGES / 8 / PAGE_BYTES) as u64;
 
 /// Returns a used device: every page was written, followed by as many random overwrites as the device has pages.
 fn used(parts: &Parts) -> Ftl<SimNand> {
-    let nand = SimNand::new(flat_geometry([1, BLOCKS, BLOCK_PAGES, PAGE_BYTES]), RetainedFields::ALL);
+    let nand =
+        SimNand::new(geometry_without_superblocks([1, BLOCKS, BLOCK_PAGES, PAGE_BYTES]), RetainedFields::ALL);
     let mut ftl = Ftl::new(nand, LOGICAL, parts).expect("the device is large enough");
     let mut random = Random::new(7);
     (0..LOGICAL).for_each(|lpn| write(&mut ftl, lpn));

@@ -169,7 +169,7 @@ fn the_medium_panics_at_a_copy_run_from_two_blocks() {
         source_pages: &[Ppn(3), Ppn(4)],
         owners: &[Lpn(3), Lpn(4)],
         first_destination: Ppn(8),
-        sequence: 50,
+        first_sequence: 50,
     };
     let _ = nand.copy(run, &mut []);
 }
@@ -219,7 +219,12 @@ fn a_page_programmed_as_lost_keeps_its_oob_and_reads_as_uncorrectable() {
     assert_eq!(nand.lost_pages(), [Ppn(1)]);
     assert_eq!(
         nand.copy(
-            CopyRun { source_pages: &[Ppn(1)], owners: &[Lpn(0)], first_destination: Ppn(2), sequence: 9 },
+            CopyRun {
+                source_pages: &[Ppn(1)],
+                owners: &[Lpn(0)],
+                first_destination: Ppn(2),
+                first_sequence: 9
+            },
             &mut []
         )
         .0,
@@ -339,8 +344,10 @@ fn a_recording_medium_lists_programs_and_erases_in_order() {
 
 #[test]
 fn a_medium_without_bytes_keeps_descriptors_and_all_metadata() {
-    let mut nand =
-        SimNand::new(medium().geometry().clone(), RetainedFields { bytes: false, ..RetainedFields::ALL });
+    let mut nand = SimNand::new(
+        medium().geometry().clone(),
+        RetainedFields { data_bytes: false, ..RetainedFields::ALL },
+    );
     let content = Content::Descriptor(Descriptor::of_fingerprint(Fingerprint(5)));
     nand.program(Ppn(0), oob(PageKind::Data, 5), content).unwrap();
     assert_eq!(nand.fingerprint(Ppn(0)), Fingerprint(5));
@@ -358,7 +365,8 @@ fn a_medium_without_bytes_may_keep_pages_of_deltas_and_chunks() {
     page[3..9].copy_from_slice(&[1, 0, 2, 3, 0, 4]);
     page[510..516].copy_from_slice(&[5, 6, 7, 0, 0, 8]);
     for kind in [PageKind::Delta, PageKind::Chunk] {
-        let mut nand = SimNand::new(geometry.clone(), RetainedFields { bytes: false, ..RetainedFields::ALL });
+        let mut nand =
+            SimNand::new(geometry.clone(), RetainedFields { data_bytes: false, ..RetainedFields::ALL });
         assert!(nand.keeps_bytes_of(kind) && !nand.keeps_bytes_of(PageKind::Data));
         nand.program(Ppn(0), oob(kind, 1), Content::Bytes(&page)).unwrap();
         nand.program(Ppn(1), oob(kind, 2), Content::Bytes(&[0; 512])).unwrap();
@@ -366,7 +374,7 @@ fn a_medium_without_bytes_may_keep_pages_of_deltas_and_chunks() {
             source_pages: &[Ppn(0)],
             owners: &[Lpn(1)],
             first_destination: Ppn(to),
-            sequence: 20,
+            first_sequence: 20,
         };
         nand.copy(run(4), &mut []).1.unwrap();
         let mut wrapped = Recording::new(nand);

@@ -9,8 +9,8 @@
 //! pages it runs after every operation for the first thousand of each run, then after every 16th.
 
 use common::{
-    BUFFERS, DesignUnderTest, Mix, Oracle, Random, Scene, Switching, World, audit, designs, device,
-    full_medium, one_in,
+    BUFFERS, DesignUnderTest, FailureContext, OperationGenerator, Oracle, Random, SchemeSwitcher, World,
+    audit, designs, device, exploration_interval, full_medium,
 };
 use wearwell::lifetime::ContentSchemes;
 use wearwell::sharing::reverse_map::ReverseMapPart;
@@ -34,15 +34,21 @@ struct Rare {
 }
 
 fn run(design: &DesignUnderTest, world: &World, buffer: BufferOptions, operations: u64, seed: u64) -> Rare {
-    let contents = design.contents(CONTENTS);
+    let contents = design.distinct_contents(CONTENTS);
     let mut device = device(world, &design.parts, buffer, full_medium(world));
-    let mut oracle = Oracle::of(&device, contents as usize);
+    let mut oracle = Oracle::for_device(&device, contents as usize);
     let (sectors, page_sectors) = (oracle.sectors(), oracle.page_sectors());
-    let mut mix = Mix { random: Random::new(seed), sectors, page_sectors, contents, switches: true };
-    let mut switching = Switching { random: Random::new(!seed), schemes: design.switched() };
-    let mut scene = Scene { what: design.name, world: world.name, seed, operation: 0 };
+    let mut mix = OperationGenerator {
+        random: Random::new(seed),
+        sectors,
+        page_sectors,
+        contents,
+        changes_policies: true,
+    };
+    let mut switching = SchemeSwitcher { random: Random::new(!seed), schemes: design.switchable_schemes() };
+    let mut scene = FailureContext { run_name: design.name, world: world.name, seed, operation_number: 0 };
     for operation in 0..operations {
-        scene.operation = operation;
+        scene.operation_number = operation;
         let op = switching.draw().unwrap_or_else(|| mix.draw());
         oracle.apply(&mut device, op).unwrap_or_else(|error| panic!("{op:?}: {error}"));
         if world.geometry.pages() <= TINY_PAGES || operation < AUDITED || operation % 16 == 0 {
@@ -57,14 +63,14 @@ fn run(design: &DesignUnderTest, world: &World, buffer: BufferOptions, operation
         assert!(stats.remapped_pages > operations / 1000, "remaps have to be at work");
     }
     if let Some(statistics) = device.ftl().chunk_statistics() {
-        assert!(statistics.chunks > operations / 1000, "compression has to be at work");
+        assert!(statistics.written_chunks > operations / 1000, "compression has to be at work");
     }
     if design.parts.content.stateless_mechanisms != ContentSchemes::NONE {
         // A page is seldom written again with one of many contents.
         let least = operations * u64::from(CONTENTS) / u64::from(contents) / 1000;
         assert!(stats.unchanged_writes > least, "silent writes have to occur: {}", stats.unchanged_writes);
     }
-    if device.ftl().recycle().is_some() {
+    if device.ftl().recycler().is_some() {
         // In a mixture most writes are bound, packed or encoded before recycling is tried. And if pages are shared, few
         // contents that are written again are dead.
         let taken = stats.deduplicated_writes + stats.delta_writes + stats.packed_writes;
@@ -94,14 +100,14 @@ fn every_design_on(name: &str, operations: u64) {
     println!("{name}: {} operations on {tested} designs", tested * BUFFERS.len() as u64 * operations);
     // Without spare space there is no room for old versions.
     assert!(
-        compacted_pages > 0 || common::family().is_some() || name == "one_block_spare",
+        compacted_pages > 0 || common::design_name_prefix().is_some() || name == "one_block_spare",
         "delta pages have to be written and collected"
     );
 }
 
 #[test]
 fn every_design_equals_a_plain_map_on_a_tiny_device() {
-    every_design_on("tiny", 480_000 / one_in(16));
+    every_design_on("tiny", 480_000 / exploration_interval(16));
 }
 
 #[test]
@@ -111,17 +117,17 @@ fn every_design_equals_a_plain_map_on_an_slc_device() {
 
 #[test]
 fn every_design_equals_a_plain_map_on_many_planes() {
-    every_design_on("many_planes", 90_000 / one_in(8));
+    every_design_on("many_planes", 90_000 / exploration_interval(8));
 }
 
 #[test]
 fn every_design_equals_a_plain_map_on_superblocks() {
-    every_design_on("superblocks", 120_000 / one_in(8));
+    every_design_on("superblocks", 120_000 / exploration_interval(8));
 }
 
 #[test]
 fn every_design_equals_a_plain_map_on_wide_superblocks() {
-    every_design_on("wide_superblocks", 90_000 / one_in(8));
+    every_design_on("wide_superblocks", 90_000 / exploration_interval(8));
 }
 
 #[test]
@@ -131,10 +137,10 @@ fn every_design_equals_a_plain_map_on_large_pages() {
 
 #[test]
 fn every_design_equals_a_plain_map_with_one_block_to_spare() {
-    every_design_on("one_block_spare", 120_000 / one_in(8));
+    every_design_on("one_block_spare", 120_000 / exploration_interval(8));
 }
 
 #[test]
 fn every_design_equals_a_plain_map_on_a_device_with_odd_sizes() {
-    every_design_on("odd", 60_000 / one_in(8));
+    every_design_on("odd", 60_000 / exploration_interval(8));
 }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use common::{BUFFERS, Mix, Oracle, Random, audit, designs, device, full_medium};
+use common::{BUFFERS, OperationGenerator, Oracle, Random, audit, designs, device, full_medium};
 use wearwell::address::{BlockId, Lpn};
 use wearwell::data::{Content, Descriptor, Fingerprint};
 use wearwell::design::page_map;
@@ -84,9 +84,9 @@ fn a_user_supplied_victim_policy_acts_like_the_same_built_in_policy() {
 #[test]
 fn every_design_keeps_its_data_under_a_random_user_supplied_victim_policy() {
     for design in designs() {
-        let world = &design.worlds()[0];
+        let world = &design.worlds_with_room()[0];
         let what = format!("{} on {}", design.name, world.name);
-        let contents = design.contents(9);
+        let contents = design.distinct_contents(9);
         let mut device = device(world, &design.parts, BUFFERS[0], full_medium(world));
         let asked = Arc::new(Mutex::new(0));
         let (count, mut random) = (asked.clone(), Random::new(11));
@@ -98,9 +98,15 @@ fn every_design_keeps_its_data_under_a_random_user_supplied_victim_policy() {
                 Ok(Some(blocks[random.below(blocks.len() as u64) as usize].block))
             },
         ))));
-        let mut oracle = Oracle::of(&device, contents as usize);
+        let mut oracle = Oracle::for_device(&device, contents as usize);
         let (sectors, page_sectors) = (oracle.sectors(), oracle.page_sectors());
-        let mut mix = Mix { random: Random::new(7), sectors, page_sectors, contents, switches: false };
+        let mut mix = OperationGenerator {
+            random: Random::new(7),
+            sectors,
+            page_sectors,
+            contents,
+            changes_policies: false,
+        };
         for operation in 0..1_500 {
             let op = mix.draw();
             oracle.apply(&mut device, op).unwrap_or_else(|error| panic!("{what}: {op:?}: {error}"));

@@ -23,9 +23,9 @@
 //! Without a write buffer a write must be on flash when it is acknowledged, and the tests verify this.
 
 use common::{
-    BUFFERS, DesignUnderTest, FragileNand, Mix, Op, Oracle, Random, SECTOR, Scene, Switching, World,
-    affordable_failures, audit, designs, designs_of, device, failing, full_medium, one_in, roomy_device,
-    worlds,
+    BUFFERS, DesignUnderTest, FailureContext, FragileNand, Op, OperationGenerator, Oracle, Random,
+    SECTOR_LEN, SchemeSwitcher, World, audit, designs, designs_with_prefix, device, exploration_interval,
+    full_medium, medium_with_faults, roomy_device, tolerable_block_failures, worlds,
 };
 use wearwell::address::RemapMode;
 use wearwell::design::Persistence;
@@ -84,13 +84,13 @@ struct Witness {
 
 impl Witness {
     fn new(device: &Fragile, design: &DesignUnderTest, buffer: BufferOptions) -> Self {
-        let oracle = Oracle::of(device, design.contents(CONTENTS) as usize);
+        let oracle = Oracle::for_device(device, design.distinct_contents(CONTENTS) as usize);
         let pages = oracle.sectors() / oracle.page_sectors();
         Self {
             pages: vec![Versions::new(oracle.page_sectors()); pages as usize],
             oracle,
             trims_are_durable: design.parts.persistence != Persistence::OobScan,
-            acknowledged_is_durable: buffer.pages == 0 && !design.waits_in_ram(),
+            acknowledged_is_durable: buffer.capacity_pages == 0 && !design.buffers_acknowledged_pages(),
         }
     }
 
@@ -98,22 +98,22 @@ impl Witness {
     fn issue(&mut self, op: Op) {
         match op {
             Op::Write { first, sectors, id } => {
-                self.oracle.note_write(first, sectors, id);
+                self.oracle.record_write(first, sectors, id);
                 self.append(first, sectors, false);
             }
             Op::Trim { first, sectors } => {
-                self.oracle.note_trim(first, sectors);
+                self.oracle.record_trim(first, sectors);
                 self.append(first, sectors, true);
             }
             Op::Remap { target, source, pages, mode } if target != source => {
-                self.oracle.note_remap(target, source, pages, mode);
+                self.oracle.record_remap(target, source, pages, mode);
                 let page = self.oracle.page_sectors();
                 if mode == RemapMode::Relocate {
                     (source..source + pages).for_each(|lpn| self.append_hole(lpn));
                 }
                 for lpn in target..target + pages {
                     // A target whose source holds nothing is deallocated, as by a trim.
-                    let trim = self.oracle.page(lpn).iter().all(|&id| id == 0);
+                    let trim = self.oracle.page_content_ids(lpn).iter().all(|&id| id == 0);
                     self.append(lpn * page, page, trim);
                 }
             }
@@ -136,7 +136,7 @@ impl Witness {
                 continue;
             }
             let versions = &mut self.pages[lpn as usize];
-            versions.issued.push(self.oracle.page(lpn).into());
+            versions.issued.push(self.oracle.page_content_ids(lpn).into());
             versions.trims.push(trim);
         }
     }
@@ -150,7 +150,7 @@ impl Witness {
 
     /// Asserts that every page of a recovered device holds a permitted version; returns the content ids.
     fn judge(&self, device: &mut Fragile) -> Vec<u16> {
-        let page_bytes = self.oracle.page_sectors() as usize * SECTOR;
+        let page_bytes = self.oracle.page_sectors() as usize * SECTOR_LEN;
         let mut found = Vec::new();
         let mut bytes = vec![0xa5; page_bytes];
         for (lpn, versions) in (0u64..).zip(&self.pages) {
@@ -159,7 +159,7 @@ impl Witness {
                 .expect("a recovered page reads");
             let holds = |version: &[u16]| {
                 let expected = version.iter().zip(0u64..).map(|(&id, k)| self.oracle.patterns.sector(id, k));
-                bytes.chunks_exact(SECTOR).zip(expected).all(|(got, expected)| got == expected)
+                bytes.chunks_exact(SECTOR_LEN).zip(expected).all(|(got, expected)| got == expected)
             };
             let allowed = versions.allowed(self.trims_are_durable);
             let version = allowed.iter().rev().find(|version| holds(version)).unwrap_or_else(|| {
@@ -210,11 +210,16 @@ impl Scenario<'_> {
         let mut witness = Witness::new(&device, self.design, self.buffer);
         let mut mix = self.mix(&witness.oracle);
         self.precondition(&mut device, &mut witness);
-        let mut switching = Switching { random: Random::new(!self.seed), schemes: self.design.switched() };
-        let mut scene =
-            Scene { what: self.design.name, world: self.world.name, seed: self.seed, operation: 0 };
+        let mut switching =
+            SchemeSwitcher { random: Random::new(!self.seed), schemes: self.design.switchable_schemes() };
+        let mut scene = FailureContext {
+            run_name: self.design.name,
+            world: self.world.name,
+            seed: self.seed,
+            operation_number: 0,
+        };
         for operation in 0..SCENARIO {
-            scene.operation = operation;
+            scene.operation_number = operation;
             let op = switching.draw().unwrap_or_else(|| mix.draw());
             let before = device.clone();
             device.ftl_mut().store_mut().nand_mut().restore_power(None);
@@ -243,23 +248,23 @@ impl Scenario<'_> {
 
     fn device(&self) -> Fragile {
         let parts = &self.design.parts;
-        let medium = |plan| failing(full_medium(self.world), plan, self.seed);
+        let medium = |plan| medium_with_faults(full_medium(self.world), plan, self.seed);
         if !self.is_failing {
             return device(self.world, parts, self.buffer, medium(FaultPlan::default()));
         }
-        let max_failures = affordable_failures(self.world, parts);
+        let max_failures = tolerable_block_failures(self.world, parts);
         let plan =
             FaultPlan { program_failure_probability: 0.01, erase_failure_probability: 0.02, max_failures };
         roomy_device(self.world, parts, self.buffer, medium(plan))
     }
 
-    fn mix(&self, oracle: &Oracle) -> Mix {
-        Mix {
+    fn mix(&self, oracle: &Oracle) -> OperationGenerator {
+        OperationGenerator {
             random: Random::new(self.seed),
             sectors: oracle.sectors(),
             page_sectors: oracle.page_sectors(),
-            contents: self.design.contents(CONTENTS),
-            switches: false,
+            contents: self.design.distinct_contents(CONTENTS),
+            changes_policies: false,
         }
     }
 
@@ -270,7 +275,7 @@ impl Scenario<'_> {
         let mut random = Random::new(self.seed + 1);
         for k in 0..3 * pages {
             let lpn = if k < pages { k } else { random.below(pages) };
-            let id = 1 + random.below(self.design.contents(CONTENTS) as u64 - 1) as u16;
+            let id = 1 + random.below(self.design.distinct_contents(CONTENTS) as u64 - 1) as u16;
             let op = Op::Write { first: lpn * page, sectors: page, id };
             witness.issue(op);
             perform(device, &mut witness.oracle, op).expect("the pages fit");
@@ -332,9 +337,9 @@ impl Scenario<'_> {
 
     /// Executes further operations on the recovered device, which must work as usual.
     fn go_on(&mut self, mut device: Fragile, found: &[u16], cut_at: u64) {
-        let mut oracle = Oracle::of(&device, self.design.contents(CONTENTS) as usize);
+        let mut oracle = Oracle::for_device(&device, self.design.distinct_contents(CONTENTS) as usize);
         for (sector, &id) in (0u64..).zip(found) {
-            oracle.note_write(sector, 1, id);
+            oracle.record_write(sector, 1, id);
         }
         let mut mix = self.mix(&oracle);
         mix.random = Random::new(self.seed ^ (cut_at << 20) ^ self.tally.cuts);
@@ -372,7 +377,7 @@ fn compare_others(device: &mut Fragile, oracle: &mut Oracle, refused: Op) {
     let mut first = 0;
     for (changed_from, changed_to) in changed {
         if first < changed_from {
-            oracle.compare(device, first, changed_from - first).expect("a full device reads");
+            oracle.compare_range(device, first, changed_from - first).expect("a full device reads");
         }
         first = first.max(changed_to);
     }
@@ -389,11 +394,11 @@ fn perform(device: &mut Fragile, oracle: &mut Oracle, op: Op) -> Result<()> {
     let bytes = |sectors: u64| sectors * SECTOR_BYTES;
     match op {
         Op::Write { first, sectors, id } => {
-            let data = wearwell::device::HostData::Bytes(oracle.fill(first, sectors, id));
+            let data = wearwell::device::HostData::Bytes(oracle.content_bytes(first, sectors, id));
             device.write(bytes(first), bytes(sectors), data)
         }
         Op::Read { first, sectors } => {
-            let mut into = vec![0; sectors as usize * SECTOR];
+            let mut into = vec![0; sectors as usize * SECTOR_LEN];
             device.read(bytes(first), bytes(sectors), &mut into)
         }
         Op::Trim { first, sectors } => device.trim(bytes(first), bytes(sectors)),
@@ -434,8 +439,8 @@ fn cuts_of(designs: &[DesignUnderTest], is_failing: bool, one_in: u64) -> Tally 
 }
 
 fn every_cut_of(family: &str) {
-    let share = one_in(ONE_CUT_IN);
-    let tally = cuts_of(&designs_of(family), false, share);
+    let share = exploration_interval(ONE_CUT_IN);
+    let tally = cuts_of(&designs_with_prefix(family), false, share);
     let Tally { possible, cuts, second_cuts, pages, victims, scenarios, .. } = tally;
     println!("{family}: {cuts} cuts of {possible}, {second_cuts} cuts of recoveries, {pages} pages compared");
     assert!(cuts.abs_diff(possible / share) <= scenarios, "{cuts} cuts of {possible}");
@@ -446,7 +451,7 @@ fn every_cut_of(family: &str) {
 /// must still lose no durable write.
 #[test]
 fn devices_with_failing_blocks_lose_no_durable_write_at_power_cuts() {
-    let share = ONE_FAILING_CUT_IN * one_in(FAILING_SHARE);
+    let share = ONE_FAILING_CUT_IN * exploration_interval(FAILING_SHARE);
     let Tally { possible, cuts, second_cuts, pages, victims, scenarios, full } =
         cuts_of(&designs(), true, share);
     println!(

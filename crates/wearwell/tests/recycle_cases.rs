@@ -1,7 +1,7 @@
 //! Tests of edge cases of recycling (reviving dead pages), one each, through the engine: what a dead page may become,
 //! and when.
 
-use common::{audit, flat_geometry};
+use common::{audit, geometry_without_superblocks};
 use wearwell::address::{BlockId, Lpn, Ppn};
 use wearwell::content::recycle::{RecycleOptions, Recycler, StorePolicy};
 use wearwell::data::{Descriptor, Fingerprint};
@@ -25,7 +25,7 @@ fn parts(gc: GcOptions, policy: StorePolicy, capacity_entries: Option<u32>) -> P
 /// Returns a device with one pool of twelve blocks of four pages, whose victims are collected only when a test requires
 /// it.
 fn drive(policy: VictimPolicy) -> Drive {
-    let gc = GcOptions { policy, background_blocks: u32::MAX, ..GcOptions::default() };
+    let gc = GcOptions { policy, background_free_blocks: u32::MAX, ..GcOptions::default() };
     Drive::new(&parts(gc, StorePolicy::Probability, Some(30)))
 }
 
@@ -35,7 +35,7 @@ struct Drive {
 
 impl Drive {
     fn new(parts: &Parts) -> Self {
-        let nand = SimNand::new(flat_geometry([1, 12, 4, 512]), RetainedFields::ALL);
+        let nand = SimNand::new(geometry_without_superblocks([1, 12, 4, 512]), RetainedFields::ALL);
         let device = Device::new(nand, LOGICAL, parts, DeviceOptions::default()).expect("it fits");
         Self { device }
     }
@@ -74,7 +74,7 @@ impl Drive {
     }
 
     fn recycle(&self) -> &Recycler {
-        self.device.ftl().recycle().expect("the design recycles")
+        self.device.ftl().recycler().expect("the design recycles")
     }
 
     fn programs(&self, cause: Cause) -> u64 {
@@ -157,7 +157,7 @@ fn recycling_programs_content_that_only_a_valid_page_has() {
 /// Requirement R24: of two dead pages with equal content, the fingerprint store holds the one with the greater
 /// probability.
 #[test]
-fn of_dead_pages_with_equal_content_the_store_holds_the_more_probable_one() {
+fn of_dead_pages_with_equal_content_the_store_holds_the_one_with_greater_recycle_probability() {
     let mut drive = drive(VictimPolicy::Greedy);
     drive.write(0, 5);
     drive.write(1, 5);
@@ -166,7 +166,7 @@ fn of_dead_pages_with_equal_content_the_store_holds_the_more_probable_one() {
     let read_often = drive.newest_dead(0).expect("it died");
     drive.write(1, 6);
     let never_read = drive.newest_dead(1).expect("it died");
-    assert_eq!(drive.recycle().statistics().duplicates, 1);
+    assert_eq!(drive.recycle().statistics().duplicate_contents, 1);
     assert_eq!(drive.recycle().entries().filter(|entry| entry.fingerprint == Fingerprint(5)).count(), 1);
     assert!(drive.write(2, 5));
     assert!(!drive.recycle().is_dead(read_often), "the often read page is revived");
@@ -235,8 +235,9 @@ fn recycling_aware_gc_makes_progress_when_all_block_weights_are_about_zero() {
 /// never read.
 fn two_closed_blocks(urgent_blocks: u32) -> Drive {
     let policy = VictimPolicy::RecycleAware;
-    let gc = GcOptions { policy, low_blocks: 11, urgent_blocks, ..GcOptions::default() };
-    let gc = GcOptions { background_blocks: u32::MAX, ..gc };
+    let gc =
+        GcOptions { policy, low_free_blocks: 11, urgent_free_blocks: urgent_blocks, ..GcOptions::default() };
+    let gc = GcOptions { background_free_blocks: u32::MAX, ..gc };
     let mut drive = Drive::new(&parts(gc, StorePolicy::Probability, Some(30)));
     for lpn in 0..8 {
         assert!(!drive.write(lpn, 10 + lpn as u64));
@@ -329,7 +330,7 @@ fn aged_fingerprint_store_entries_are_evicted_first() {
         drive.trim(5);
     }
     assert!(kept(&drive).iter().all(|&id| id >= 100), "kept {:?}", kept(&drive));
-    assert_eq!(drive.recycle().statistics().expired, 2);
+    assert_eq!(drive.recycle().statistics().expired_entries, 2);
 }
 
 /// Requirement R28: pages that were never read all have probability 0, so their version decides which is evicted, then

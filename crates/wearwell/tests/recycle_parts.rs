@@ -10,7 +10,7 @@ use wearwell::address::{Lpn, Ppn};
 use wearwell::content::recycle::{HistoryScope, RecycleError, RecycleOptions, Recycler, StorePolicy};
 use wearwell::data::Fingerprint;
 
-use crate::common::one_in;
+use crate::common::exploration_interval;
 
 /// Number of operations in a comparison with the model; by default a fourth of it is executed.
 const STEPS: u64 = 200_000;
@@ -411,7 +411,8 @@ impl Pair {
             if !self.model.raise(ppn) {
                 self.model.offer(ppn, 15);
             }
-            self.recycle.load_fast(Ppn(ppn), Self::fingerprint(self.model.contents[ppn as usize]));
+            self.recycle
+                .offer_fast_loaded_page(Ppn(ppn), Self::fingerprint(self.model.contents[ppn as usize]));
             self.settle();
         }
     }
@@ -457,7 +458,7 @@ impl Pair {
     fn restart(&mut self) {
         self.model.entries.clear();
         self.model.twins.clear();
-        self.recycle.power_failed();
+        self.recycle.clear_store_after_power_loss();
         assert_eq!(self.recycle.store_len(), 0);
         let pages: Vec<u32> = self.recycle.reload_candidates().into_iter().map(|ppn| ppn.0).collect();
         assert_eq!(pages, self.model.reload_candidates());
@@ -544,42 +545,53 @@ fn drive(pages: u32, logical: u32, policy: StorePolicy, capacity: Option<u32>, o
 
 #[test]
 fn recycling_with_lru_equals_a_naive_model() {
-    assert!(drive(24, 8, LRU, Some(5), STEPS / one_in(4)).hits > 10_000 / one_in(4));
+    assert!(
+        drive(24, 8, LRU, Some(5), STEPS / exploration_interval(4)).hits > 10_000 / exploration_interval(4)
+    );
 }
 
 #[test]
-fn recycling_by_probability_equals_a_naive_model() {
-    assert!(drive(24, 8, PROB, Some(5), STEPS / one_in(4)).hits > 10_000 / one_in(4));
+fn recycling_with_the_probability_policy_equals_a_naive_model() {
+    assert!(
+        drive(24, 8, PROB, Some(5), STEPS / exploration_interval(4)).hits > 10_000 / exploration_interval(4)
+    );
 }
 
 #[test]
 fn recycling_with_fast_loading_window_1_equals_a_naive_model() {
-    let pair = drive(24, 8, FAST, Some(5), STEPS / one_in(4));
-    assert!(pair.hits > 10_000 / one_in(4) && pair.recycle.statistics().fast_loaded > 1_000 / one_in(4));
+    let pair = drive(24, 8, FAST, Some(5), STEPS / exploration_interval(4));
+    assert!(
+        pair.hits > 10_000 / exploration_interval(4)
+            && pair.recycle.statistics().fast_loaded_pages > 1_000 / exploration_interval(4)
+    );
 }
 
 #[test]
 fn recycling_with_fast_loading_window_2_equals_a_naive_model() {
-    let pair = drive(24, 8, FAST_2, Some(3), STEPS / one_in(4));
+    let pair = drive(24, 8, FAST_2, Some(3), STEPS / exploration_interval(4));
     assert!(
-        pair.hits > 10_000 / one_in(4)
-            && pair.recycle.statistics().raised_by_fast_loading > 1_000 / one_in(4)
+        pair.hits > 10_000 / exploration_interval(4)
+            && pair.recycle.statistics().raised_by_fast_loading > 1_000 / exploration_interval(4)
     );
 }
 
 #[test]
 fn recycling_with_an_unbounded_store_equals_a_naive_model() {
-    assert!(drive(24, 8, PROB, None, STEPS / one_in(4)).hits > 10_000 / one_in(4));
+    assert!(
+        drive(24, 8, PROB, None, STEPS / exploration_interval(4)).hits > 10_000 / exploration_interval(4)
+    );
 }
 
 #[test]
 fn recycling_with_an_unbounded_lru_store_equals_a_naive_model() {
-    assert!(drive(24, 8, LRU, None, STEPS / one_in(4)).hits > 10_000 / one_in(4));
+    assert!(drive(24, 8, LRU, None, STEPS / exploration_interval(4)).hits > 10_000 / exploration_interval(4));
 }
 
 #[test]
 fn recycling_with_unbounded_fast_loading_equals_a_naive_model() {
-    assert!(drive(24, 8, FAST, None, STEPS / one_in(4)).hits > 10_000 / one_in(4));
+    assert!(
+        drive(24, 8, FAST, None, STEPS / exploration_interval(4)).hits > 10_000 / exploration_interval(4)
+    );
 }
 
 /// Two logical pages on 48 flash pages: histories are longer than 15, where the version does not decrease any more.
@@ -637,7 +649,7 @@ fn recycling_with_only_the_history_of_the_store_equals_a_naive_model() {
 }
 
 #[test]
-fn a_recycling_restart_loads_the_most_probable_dead_pages() {
+fn a_restart_loads_the_dead_pages_with_the_greatest_recycle_probability() {
     for policy in [LRU, PROB, FAST] {
         let mut pair = Pair::new(24, 8, policy, Some(5));
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(13);
@@ -726,7 +738,7 @@ fn r23_content_of_a_valid_page_is_not_a_recycling_hit() {
 
 /// Requirement R24: of two dead pages with equal content, the store holds the one with the greater probability.
 #[test]
-fn r24_of_dead_pages_with_equal_content_the_store_keeps_the_more_probable() {
+fn r24_of_dead_pages_with_equal_content_the_store_keeps_the_greater_recycle_probability() {
     for capacity in [Some(8), None] {
         let mut pair = Pair::new(8, 3, PROB, capacity);
         let read_often = pair.write(0, 7).unwrap();
@@ -735,7 +747,7 @@ fn r24_of_dead_pages_with_equal_content_the_store_keeps_the_more_probable() {
         pair.write(0, 1);
         pair.write(1, 2);
         assert_eq!(pair.entry_pages(), [read_often]);
-        assert_eq!(pair.recycle.statistics().duplicates, 1);
+        assert_eq!(pair.recycle.statistics().duplicate_contents, 1);
         pair.erase(read_often);
         pair.check();
         let heir: &[u32] = if capacity.is_none() { &[never_read] } else { &[] };
@@ -872,7 +884,7 @@ fn r17_fast_loading_puts_dead_pages_of_neighbours_first() {
     assert_eq!(probabilities, [1.0, 1.0, 0.0]);
     let statistics = pair.recycle.statistics();
     assert_eq!(
-        (statistics.raised_by_fast_loading, statistics.fast_loaded),
+        (statistics.raised_by_fast_loading, statistics.fast_loaded_pages),
         (1, 1),
         "page 3 was in the store, page 1 was read"
     );

@@ -1,8 +1,8 @@
 //! Regression tests: one per bug that was found. The name states the correct behaviour, the comment describes the bug.
 
 use common::{
-    FragileNand, Op, Oracle, Random, World, audit, cuttable, designs, device, failing, fill_to_the_brim,
-    flat_geometry, full_medium, worlds,
+    FragileNand, Op, Oracle, Random, World, audit, designs, device, fill_and_overwrite_largest_device,
+    full_medium, geometry_without_superblocks, medium_with_faults, medium_with_power_cut, worlds,
 };
 use wearwell::address::{BlockId, Lpn};
 use wearwell::data::{Descriptor, Fingerprint};
@@ -50,11 +50,11 @@ fn closed<N: Nand>(store: &Store<N>) -> Vec<(BlockId, u32)> {
 /// Bug: the stacks of candidate blocks were trusted up to a limit that had been raised without filling them. So greedy
 /// chose blocks with more valid pages than necessary, and sometimes reported a full device although there was garbage.
 #[test]
-fn greedy_overlooked_blocks_after_its_limit_rose() {
+fn greedy_gc_finds_the_block_with_fewest_valid_pages_after_the_minimum_rose() {
     let world = world("slc");
-    let gc = GcOptions { background_blocks: u32::MAX, ..GcOptions::default() };
+    let gc = GcOptions { background_free_blocks: u32::MAX, ..GcOptions::default() };
     let mut device = device(&world, &page_map(gc), NO_BUFFER, full_medium(&world));
-    let mut oracle = Oracle::of(&device, 9);
+    let mut oracle = Oracle::for_device(&device, 9);
     let mut random = Random::new(3);
     for _ in 0..4000 {
         // Bursts of writes of random length between single collections raise and lower the least valid count.
@@ -77,9 +77,9 @@ fn greedy_overlooked_blocks_after_its_limit_rose() {
 /// starts from the state that the previous one left.
 fn survives_cut_after_cut(design: &str, world_name: &str, outcome: CutOutcome) {
     let world = world(world_name);
-    let nand = cuttable(full_medium(&world), None, outcome);
+    let nand = medium_with_power_cut(full_medium(&world), None, outcome);
     let mut device = device(&world, &parts(design), NO_BUFFER, nand);
-    let mut oracle = Oracle::of(&device, 9);
+    let mut oracle = Oracle::for_device(&device, 9);
     let mut random = Random::new(5);
     for _ in 0..4 * oracle.sectors() / oracle.page_sectors() {
         write_page(&mut device, &mut oracle, &mut random).expect("there is room");
@@ -101,7 +101,7 @@ fn survives_cut_after_cut(design: &str, world_name: &str, outcome: CutOutcome) {
 /// Bug: a random policy chose a victim without invalid pages when the cut had left no free block for its copies. From
 /// then on the device was full, although there was garbage.
 #[test]
-fn random_victims_left_a_device_full_after_a_power_cut() {
+fn random_victim_policies_do_not_leave_a_device_full_after_a_power_cut() {
     survives_cut_after_cut("page-map random", "many_planes", CutOutcome::Before);
     survives_cut_after_cut("page-map random", "many_planes", CutOutcome::Torn);
 }
@@ -109,7 +109,7 @@ fn random_victims_left_a_device_full_after_a_power_cut() {
 /// Bug: without a free block a translation block was chosen that had no open block for its copies, although a data
 /// block would have fitted.
 #[test]
-fn a_translation_block_was_collected_without_room_for_its_copies() {
+fn gc_collects_no_translation_block_without_room_for_its_copies() {
     for outcome in CutOutcome::ALL {
         survives_cut_after_cut("dftl 1 entry", "one_block_spare", outcome);
     }
@@ -118,13 +118,13 @@ fn a_translation_block_was_collected_without_room_for_its_copies() {
 /// Bug: a page evicted from the write buffer was dropped when its write to flash failed, and the next flush succeeded
 /// without it.
 #[test]
-fn a_page_was_lost_when_its_eviction_from_the_write_buffer_failed() {
+fn a_failed_eviction_from_the_write_buffer_loses_no_page() {
     let world = world("tiny");
     // Every block fails at its second erase, so that the device is soon full.
     let nand = full_medium(&world).with_endurance(1);
-    let buffer = BufferOptions { pages: 3, ..NO_BUFFER };
+    let buffer = BufferOptions { capacity_pages: 3, ..NO_BUFFER };
     let mut device = device(&world, &parts("page-map greedy"), buffer, nand);
-    let mut oracle = Oracle::of(&device, 9);
+    let mut oracle = Oracle::for_device(&device, 9);
     let mut random = Random::new(7);
     let error = loop {
         if let Err(error) = write_page(&mut device, &mut oracle, &mut random) {
@@ -141,12 +141,12 @@ fn a_page_was_lost_when_its_eviction_from_the_write_buffer_failed() {
 /// Bug: each request that a host sent after a power cut advanced an open block's next page, but recovery only took one
 /// such step back. The first write after recovery was then a program out of order.
 #[test]
-fn requests_after_a_power_cut_moved_the_next_page_of_an_open_block() {
+fn recovery_corrects_the_next_page_of_an_open_block_after_many_requests_without_power() {
     for design in ["recyclable prob greedy", "dftl 4 entries", "page-map greedy"] {
         let world = world("slc");
-        let nand = cuttable(full_medium(&world), Some(500), CutOutcome::Before);
+        let nand = medium_with_power_cut(full_medium(&world), Some(500), CutOutcome::Before);
         let mut device = device(&world, &parts(design), NO_BUFFER, nand);
-        let mut oracle = Oracle::of(&device, 9);
+        let mut oracle = Oracle::for_device(&device, 9);
         let mut random = Random::new(11);
         while write_page(&mut device, &mut oracle, &mut random).is_ok() {}
         for _ in 0..100 {
@@ -166,28 +166,28 @@ fn requests_after_a_power_cut_moved_the_next_page_of_an_open_block() {
 /// Bug: on a device of the largest possible size, the host page of a request opened the free block that was needed for
 /// its translation page. The translation page then used up the reserve, and the next victim had no room for its copies.
 #[test]
-fn a_host_page_took_the_free_block_needed_for_its_translation_page() {
-    let gc = GcOptions { low_blocks: 1, ..GcOptions::default() };
+fn a_host_page_leaves_the_free_block_needed_for_its_translation_page() {
+    let gc = GcOptions { low_free_blocks: 1, ..GcOptions::default() };
     let parts = dftl(gc, DftlOptions { cache_entries: 1 });
-    fill_to_the_brim(&parts, &flat_geometry([2, 12, 8, 512]), "dftl of 1");
+    fill_and_overwrite_largest_device(&parts, &geometry_without_superblocks([2, 12, 8, 512]), "dftl of 1");
 }
 
 /// Bug: the search for a writable pool ended after one round, although writing the map in the last step of the round
 /// had turned translation pages into garbage.
 #[test]
-fn a_full_device_was_reported_although_writing_the_map_had_left_garbage() {
+fn no_device_is_reported_full_while_writing_the_map_leaves_garbage() {
     let parts = dftl(GcOptions::default(), DftlOptions { cache_entries: 9 });
-    fill_to_the_brim(&parts, &flat_geometry([2, 12, 8, 512]), "dftl of 9");
+    fill_and_overwrite_largest_device(&parts, &geometry_without_superblocks([2, 12, 8, 512]), "dftl of 9");
 }
 
 /// Bug: a full device with a demand-paged map refused reads whose map entry was not cached, because making room in the
 /// cache required writing a translation page.
 #[test]
-fn a_full_device_with_a_demand_paged_map_refused_reads() {
+fn a_full_device_with_a_demand_paged_map_serves_reads() {
     let world = world("large_pages");
     let nand = full_medium(&world).with_endurance(3);
     let mut device = device(&world, &parts("dftl 1 entry"), NO_BUFFER, nand);
-    let mut oracle = Oracle::of(&device, 9);
+    let mut oracle = Oracle::for_device(&device, 9);
     let mut random = Random::new(13);
     while write_page(&mut device, &mut oracle, &mut random).is_ok() {}
     oracle.compare_all(&mut device).expect("a full device reads");
@@ -196,13 +196,14 @@ fn a_full_device_with_a_demand_paged_map_refused_reads() {
 /// Bug: a block whose program had failed was to be retired once it was empty, but only RAM contained this. After a
 /// power loss the block was filled further, or erased and used again.
 #[test]
-fn a_condemned_block_was_used_again_after_recovery() {
+fn a_condemned_block_is_not_used_again_after_recovery() {
     let world = world("slc");
     for design in designs() {
         let plan =
             FaultPlan { program_failure_probability: 0.01, erase_failure_probability: 0.0, max_failures: 1 };
-        let mut device = device(&world, &design.parts, NO_BUFFER, failing(full_medium(&world), plan, 3));
-        let mut oracle = Oracle::of(&device, 61);
+        let mut device =
+            device(&world, &design.parts, NO_BUFFER, medium_with_faults(full_medium(&world), plan, 3));
+        let mut oracle = Oracle::for_device(&device, 61);
         let mut random = Random::new(17);
         let page = oracle.page_sectors();
         let mut write = |device: &mut Device<FragileNand>, oracle: &mut Oracle| {
@@ -259,12 +260,12 @@ fn dirtiness_before_the_stop(choice: &VictimChoice, block_pages: u32) -> f64 {
 /// Bug: RC-GC took the number of invalid pages of a block for the upper bound of its dirtiness, and ended its search
 /// too early in designs with deltas: a page of deltas that is valid may be nearly dead.
 #[test]
-fn rc_gc_passed_over_blocks_of_dead_deltas() {
-    let geometry = flat_geometry([1, 48, 8, 4096]);
+fn rc_gc_collects_blocks_of_dead_deltas() {
+    let geometry = geometry_without_superblocks([1, 48, 8, 4096]);
     let mut parts = parts("mixture cached recycle+delta");
     parts.mapping = MappingPart::Flat;
     parts.gc.policy = VictimPolicy::RecycleAware;
-    let nand = SimNand::new(geometry.clone(), parts.needed_sim_fields());
+    let nand = SimNand::new(geometry.clone(), parts.needed_retained_fields());
     let mut device = Device::new(nand, 200, &parts, DeviceOptions::default()).expect("it fits");
     device.ftl_mut().store_mut().flash_ops.enable_event_recording();
     let mut random = Random::new(7);
@@ -273,7 +274,7 @@ fn rc_gc_passed_over_blocks_of_dead_deltas() {
         let lpn = if random.below(3) == 0 { random.below(200) } else { random.below(20) };
         let delta_bytes = 300 + random.below(1200) as u16;
         let content = Fingerprint(1 + random.below(2000));
-        if random.chance(10) {
+        if random.is_true_with_percent(10) {
             let offset = (100 + random.below(100)) * 4096;
             device.read(offset, 4096, &mut []).expect("a healthy medium reads");
         }

@@ -1,7 +1,9 @@
 //! Tests of the host's remap command: it behaves as on a plain array, among writes and trims, on every design, with and
 //! without a write buffer. Named tests fix the cases that the definition must decide.
 
-use common::{Oracle, Random, Scene, World, audit, buffers_of, designs, device, full_medium, worlds};
+use common::{
+    FailureContext, Oracle, Random, World, audit, buffers_for_case, designs, device, full_medium, worlds,
+};
 use wearwell::address::RemapMode::{self, Copy, Relocate};
 use wearwell::device::{HostData, SECTOR_BYTES};
 use wearwell::nand::SimNand;
@@ -28,15 +30,15 @@ struct Pair {
 impl Pair {
     fn new(world: &World, design: &common::DesignUnderTest, buffer: BufferOptions) -> Self {
         let device = device(world, &design.parts, buffer, full_medium(world));
-        let contents = design.contents(CONTENTS);
-        let oracle = Oracle::of(&device, contents as usize);
+        let contents = design.distinct_contents(CONTENTS);
+        let oracle = Oracle::for_device(&device, contents as usize);
         let ids = vec![0; device.ftl().logical_pages() as usize];
         Self { device, oracle, ids, contents }
     }
 
     /// Returns a device of the first design on a small world, whose pages 0, 1, .. hold `ids`.
     fn holding(ids: &[u16], buffer_pages: u32) -> Self {
-        let buffer = BufferOptions { pages: buffer_pages, policy: BufferPolicy::Fifo };
+        let buffer = BufferOptions { capacity_pages: buffer_pages, policy: BufferPolicy::Fifo };
         let mut pair = Self::new(&world("slc"), &designs()[0], buffer);
         for (page, &id) in (0..).zip(ids).filter(|&(_, &id)| id > 0) {
             pair.write(page, id);
@@ -54,7 +56,7 @@ impl Pair {
 
     fn write(&mut self, page: u64, id: u16) {
         let sectors = self.oracle.page_sectors();
-        let bytes = self.oracle.fill(page * sectors, sectors, id);
+        let bytes = self.oracle.content_bytes(page * sectors, sectors, id);
         let (offset, len) = (page * sectors * SECTOR_BYTES, sectors * SECTOR_BYTES);
         self.device.write(offset, len, HostData::Bytes(bytes)).expect("a write");
         self.ids[page as usize] = id;
@@ -88,7 +90,7 @@ impl Pair {
     fn assert_equal(&mut self) {
         let sectors = self.oracle.page_sectors();
         for (page, &id) in (0..).zip(&self.ids) {
-            self.oracle.note_write(page * sectors, sectors, id);
+            self.oracle.record_write(page * sectors, sectors, id);
         }
         self.oracle.compare_all(&mut self.device).expect("a healthy medium reads");
         audit(&mut self.device);
@@ -103,8 +105,11 @@ impl Pair {
             _ => {
                 let pages = 1 + random.below(6.min(self.pages()));
                 // Half of the sources are near the target, so that ranges overlap.
-                let source =
-                    if random.chance(50) { page + random.below(5) } else { random.below(self.pages()) };
+                let source = if random.is_true_with_percent(50) {
+                    page + random.below(5)
+                } else {
+                    random.below(self.pages())
+                };
                 let last = self.pages() - pages;
                 self.remap(page.min(last), source.min(last), pages, random.pick(&MODES));
             }
@@ -115,13 +120,13 @@ impl Pair {
 fn random_remaps_on(name: &str, operations: u64) {
     let world = world(name);
     for (number, design) in (0u64..).zip(designs()).filter(|(_, design)| design.has_room(&world)) {
-        for (k, buffer) in (0u64..).zip(buffers_of(number)) {
+        for (k, buffer) in (0u64..).zip(buffers_for_case(number)) {
             let seed = 100 * number + k;
             let mut pair = Pair::new(&world, &design, buffer);
             let mut random = Random::new(seed);
-            let mut scene = Scene { what: design.name, world: name, seed, operation: 0 };
+            let mut scene = FailureContext { run_name: design.name, world: name, seed, operation_number: 0 };
             for operation in 0..operations {
-                scene.operation = operation;
+                scene.operation_number = operation;
                 pair.operate(&mut random);
                 if operation % 64 == 0 {
                     pair.assert_equal();
@@ -222,12 +227,12 @@ fn a_remap_completes_a_partly_written_buffered_page_first() {
     let mut pair = Pair::holding(&[1, 2], 4);
     pair.device.flush().expect("a flush");
     let sectors = pair.oracle.page_sectors();
-    let bytes = pair.oracle.fill(0, 1, 7).to_vec();
+    let bytes = pair.oracle.content_bytes(0, 1, 7).to_vec();
     pair.device.write(0, SECTOR_BYTES, HostData::Bytes(&bytes)).expect("one sector");
     let page_bytes = pair.page_bytes();
     pair.device.remap(page_bytes, 0, page_bytes, Relocate).expect("one page");
-    pair.oracle.note_write(sectors, sectors, 1);
-    pair.oracle.note_write(sectors, 1, 7);
+    pair.oracle.record_write(sectors, sectors, 1);
+    pair.oracle.record_write(sectors, 1, 7);
     pair.oracle.compare_all(&mut pair.device).expect("a healthy medium reads");
 }
 

@@ -6,8 +6,10 @@
 
 use std::cell::Cell;
 
-use common::drive::{Build, Drive, LOGICAL, PAGE_BYTES, at_every_cut, durable};
-use common::flat_geometry;
+use common::drive::{
+    Drive, DriveOptions, LOGICAL_PAGES, PAGE_BYTES, nvram_reverse_maps, run_with_every_power_cut,
+};
+use common::geometry_without_superblocks;
 use wearwell::address::RemapMode::{self, Copy, Relocate};
 use wearwell::nand::CutOutcome;
 use wearwell::sharing::reverse_map::ReverseMapPart;
@@ -34,16 +36,16 @@ const COMMANDS: [Command; 5] = [
 ];
 
 /// Returns devices whose segments hold one entry or three, and devices with each kind of log.
-fn builds() -> Vec<Build> {
+fn builds() -> Vec<DriveOptions> {
     let of_three = ReverseMapPart::Segments { nvram_bytes: 1536, segment_bytes: 96 };
     let log = ReverseMapPart::FlashLog { log_pages: 6 };
-    durable().into_iter().chain([of_three, log]).map(build).collect()
+    nvram_reverse_maps().into_iter().chain([of_three, log]).map(build).collect()
 }
 
-fn build(part: ReverseMapPart) -> Build {
+fn build(part: ReverseMapPart) -> DriveOptions {
     // A log on flash occupies blocks of its own.
-    let geometry = flat_geometry([1, 20, 4, PAGE_BYTES as u32]);
-    Build { atomic_commands: true, geometry, ..Build::with(part) }
+    let geometry = geometry_without_superblocks([1, 20, 4, PAGE_BYTES as u32]);
+    DriveOptions { atomic_commands: true, geometry, ..DriveOptions::with_reverse_map(part) }
 }
 
 /// Prepares a device: pages 0 to 4, 10, 11, 17 and 18 are written, page 12 shares the flash page of 3, and page 6 is
@@ -57,7 +59,7 @@ fn scene(drive: &mut Drive) {
 
 /// Returns the contents of all pages except 19, which [`Drive::churn_entries`] uses.
 fn contents(drive: &mut Drive) -> Vec<u8> {
-    (0..LOGICAL - 1).map(|lpn| drive.id(lpn)).collect()
+    (0..LOGICAL_PAGES - 1).map(|lpn| drive.content_id(lpn)).collect()
 }
 
 fn run(drive: &mut Drive, Command { target, source, pages, mode }: Command) -> Result<()> {
@@ -82,14 +84,14 @@ fn done(before: &[u8], command: Command) -> Vec<u8> {
 fn an_atomic_remap_command_takes_effect_entirely_or_not_at_every_power_cut() {
     for build in builds() {
         for command in COMMANDS {
-            let mut whole = build.drive();
+            let mut whole = build.build_drive();
             scene(&mut whole);
             let before = contents(&mut whole);
             let after = done(&before, command);
             run(&mut whole, command).expect("there is room");
             assert_eq!(contents(&mut whole), after, "{command:?} uncut");
             let seen = [Cell::new(0), Cell::new(0)];
-            let cuts = at_every_cut(
+            let cuts = run_with_every_power_cut(
                 &build,
                 scene,
                 |drive| run(drive, command),
@@ -123,7 +125,7 @@ fn an_interrupted_recovery_still_discards_the_whole_torn_remap_command() {
     for build in builds() {
         for outcome in CutOutcome::ALL {
             let command = COMMANDS[0];
-            let mut before = Build { outcome, ..build.clone() }.drive();
+            let mut before = DriveOptions { cut_outcome: outcome, ..build.clone() }.build_drive();
             scene(&mut before);
             let expected = contents(&mut before);
             for cut_at in 0.. {
@@ -139,7 +141,7 @@ fn an_interrupted_recovery_still_discards_the_whole_torn_remap_command() {
                         break;
                     }
                     cuts_of_recovery += 1;
-                    again.restore();
+                    again.restore_power_and_recover();
                     let found = contents(&mut again);
                     assert!(
                         found == expected || found == done(&expected, command),
@@ -169,7 +171,7 @@ fn a_complete_remap_command_stays_valid_after_some_of_its_entries_are_dropped() 
             drive.write(10, 60);
             drive.write(12, 62);
         };
-        let mut drive = build.drive();
+        let mut drive = build.build_drive();
         complete(&mut drive);
         let expected = contents(&mut drive);
         let verify = |drive: &mut Drive| assert_eq!(contents(drive), expected, "{:?}", build.reverse_map);
@@ -182,8 +184,8 @@ fn a_complete_remap_command_stays_valid_after_some_of_its_entries_are_dropped() 
             verify(&mut drive);
         }
         let churn = |drive: &mut Drive| (0..60).try_for_each(|k| drive.try_remap(19, 17 + k % 2, 1, Copy));
-        at_every_cut(&build, complete, churn, verify);
-        at_every_cut(&build, complete, |drive| drive.try_collect().map(drop), verify);
+        run_with_every_power_cut(&build, complete, churn, verify);
+        run_with_every_power_cut(&build, complete, |drive| drive.try_collect().map(drop), verify);
     }
 }
 
@@ -195,7 +197,7 @@ fn an_atomic_remap_command_without_room_is_refused_and_changes_nothing() {
         ReverseMapPart::Segments { nvram_bytes: 8 * 64 + 8, segment_bytes: 64 },
         ReverseMapPart::NvramLog { nvram_bytes: 8 * 24 + 8 },
     ] {
-        let mut drive = build(part).drive();
+        let mut drive = build(part).build_drive();
         (0..8).for_each(|lpn| drive.write(lpn, 1 + lpn as u8));
         let before = contents(&mut drive);
         let refused = drive.try_remap(10, 0, 7, Copy);
@@ -205,7 +207,7 @@ fn an_atomic_remap_command_without_room_is_refused_and_changes_nothing() {
         assert_eq!(contents(&mut drive), before);
         assert_eq!(drive.device.ftl().stats().refused_remap_commands, 1);
         drive.try_remap(10, 0, 2, Copy).expect("two entries fit");
-        drive.assert_ids(&[(10, 1), (11, 2)]);
+        drive.assert_content_ids(&[(10, 1), (11, 2)]);
     }
 }
 
@@ -219,22 +221,22 @@ fn a_remap_source_with_the_most_referrers_is_written_once_more_before_the_comman
         ReverseMapPart::NvramLog { nvram_bytes },
         ReverseMapPart::FlashLog { log_pages: 6 },
     ] {
-        let build = Build { logical: 24, ..build(part) };
+        let build = DriveOptions { logical_pages: 24, ..build(part) };
         let saturated = |drive: &mut Drive| {
             (0..2).for_each(|lpn| drive.write(lpn, 1 + lpn as u8));
             (2..16).for_each(|lpn| drive.remap(lpn, 0, Copy));
         };
-        let ids = |drive: &mut Drive| (16..20).map(|lpn| drive.id(lpn)).collect::<Vec<u8>>();
-        let mut drive = build.drive();
+        let ids = |drive: &mut Drive| (16..20).map(|lpn| drive.content_id(lpn)).collect::<Vec<u8>>();
+        let mut drive = build.build_drive();
         saturated(&mut drive);
         let command = |drive: &mut Drive| drive.try_remap(16, 0, 4, Copy);
         command(&mut drive).expect("there is room");
-        assert!(drive.demoted().0 > 0, "page 0 had its most referrers");
+        assert!(drive.demotion_counts().0 > 0, "page 0 had its most referrers");
         assert_eq!(ids(&mut drive), [1, 2, 1, 1]);
-        at_every_cut(&build, saturated, command, |drive| {
+        run_with_every_power_cut(&build, saturated, command, |drive| {
             let found = ids(drive);
             assert!(found == [0; 4] || found == [1, 2, 1, 1], "{:?}: {found:?}", build.reverse_map);
-            drive.assert_ids(&[(0, 1), (1, 2), (15, 1)]);
+            drive.assert_content_ids(&[(0, 1), (1, 2), (15, 1)]);
         });
     }
 }

@@ -5,8 +5,11 @@
 //! Each test states what a naive implementation does, and fails on it. M14 and the like are numbers of requirements.
 //! Unless a case concerns a single reverse map, its test runs on each that is in NVRAM.
 
-use common::drive::{Build, Drive, PAGE_BYTES, SEGMENT_BYTES, at_every_cut, durable, fill_block_0, segments};
-use common::{Random, audit, flat_geometry};
+use common::drive::{
+    Drive, DriveOptions, PAGE_BYTES, SEGMENT_BYTES, fill_block_0, nvram_reverse_maps,
+    run_with_every_power_cut, segment_reverse_map,
+};
+use common::{Random, audit, geometry_without_superblocks};
 use wearwell::Result;
 use wearwell::address::RemapMode::{self, Copy, Relocate};
 use wearwell::address::{BlockId, Lpn, Ppn};
@@ -19,15 +22,19 @@ use crate::common;
 /// sixteenth referrer overflows the four-bit counter, and the page dies with fifteen referrers left.
 #[test]
 fn m14_content_of_a_page_with_the_most_referrers_is_written_once_more() {
-    for part in durable() {
-        let mut drive = Build::with(part).drive();
+    for part in nvram_reverse_maps() {
+        let mut drive = DriveOptions::with_reverse_map(part).build_drive();
         drive.write(0, 7);
         (1..15).for_each(|lpn| drive.remap(lpn, 0, Copy));
-        assert_eq!((drive.demoted(), drive.programs(Cause::Host)), ((0, 0), 1));
+        assert_eq!((drive.demotion_counts(), drive.programs(Cause::Host)), ((0, 0), 1));
         (15..17).for_each(|lpn| drive.remap(lpn, 0, Copy));
-        assert_eq!((drive.demoted(), drive.programs(Cause::Host)), ((2, 0), 3), "one program per demotion");
+        assert_eq!(
+            (drive.demotion_counts(), drive.programs(Cause::Host)),
+            ((2, 0), 3),
+            "one program per demotion"
+        );
         (0..14).for_each(|lpn| drive.trim(lpn));
-        drive.assert_ids(&[(13, 0), (14, 7), (15, 7), (16, 7)]);
+        drive.assert_content_ids(&[(13, 0), (14, 7), (15, 7), (16, 7)]);
     }
 }
 
@@ -35,12 +42,12 @@ fn m14_content_of_a_page_with_the_most_referrers_is_written_once_more() {
 /// content in the index of deduplication, and is demoted again, so that one page counts as two demotions.
 #[test]
 fn m14_a_demoted_remap_is_counted_once_with_deduplication() {
-    for part in durable() {
-        let mut drive = Build { dedup: true, ..Build::with(part) }.drive();
+    for part in nvram_reverse_maps() {
+        let mut drive = DriveOptions { dedup: true, ..DriveOptions::with_reverse_map(part) }.build_drive();
         drive.write(0, 7);
         (1..15).for_each(|lpn| drive.remap(lpn, 0, Copy));
         drive.remap(15, 0, Copy);
-        assert_eq!((drive.demoted(), drive.programs(Cause::Host)), ((1, 0), 2));
+        assert_eq!((drive.demotion_counts(), drive.programs(Cause::Host)), ((1, 0), 2));
     }
 }
 
@@ -50,19 +57,23 @@ fn m14_a_demoted_remap_is_counted_once_with_deduplication() {
 fn m14_binds_stop_at_the_reverse_map_watermark_or_before_and_are_counted() {
     let nvram_bytes = 64 * ENTRY_BYTES;
     for (part, capacity) in [
-        (segments(nvram_bytes), 48),
+        (segment_reverse_map(nvram_bytes), 48),
         (ReverseMapPart::NvramLog { nvram_bytes }, 62),
         (ReverseMapPart::FlashLog { log_pages: 2 }, 64),
     ] {
-        let mut drive =
-            Build { logical: 90, geometry: flat_geometry([1, 40, 4, 512]), ..Build::with(part) }.drive();
+        let mut drive = DriveOptions {
+            logical_pages: 90,
+            geometry: geometry_without_superblocks([1, 40, 4, 512]),
+            ..DriveOptions::with_reverse_map(part)
+        }
+        .build_drive();
         (0..10).for_each(|lpn| drive.write(lpn, 1 + lpn as u8));
         let before = drive.programs(Cause::Host);
         for lpn in 10..90 {
             drive.remap(lpn, lpn % 10, Copy);
         }
         let remapped = drive.device.ftl().stats().remapped_pages;
-        let (saturated, full) = drive.demoted();
+        let (saturated, full) = drive.demotion_counts();
         assert_eq!((saturated, remapped + full), (0, 80), "{part:?}");
         assert_eq!(drive.programs(Cause::Host) - before, full, "{part:?}: one program per demotion");
         assert!(full > 0 && remapped <= capacity * 95 / 100, "{part:?}: {remapped} of {capacity}");
@@ -70,8 +81,8 @@ fn m14_binds_stop_at_the_reverse_map_watermark_or_before_and_are_counted() {
         // Trims have to be recorded as well, or become writes of zeros.
         (60..64).for_each(|lpn| drive.trim(lpn));
         drive.lose_power();
-        (10..60).chain(64..90).for_each(|lpn| assert_eq!(drive.id(lpn), 1 + (lpn % 10) as u8));
-        (60..64).for_each(|lpn| assert_eq!(drive.id(lpn), 0));
+        (10..60).chain(64..90).for_each(|lpn| assert_eq!(drive.content_id(lpn), 1 + (lpn % 10) as u8));
+        (60..64).for_each(|lpn| assert_eq!(drive.content_id(lpn), 0));
     }
 }
 
@@ -80,7 +91,7 @@ fn m14_binds_stop_at_the_reverse_map_watermark_or_before_and_are_counted() {
 /// refer to it.
 #[test]
 fn m15_m35_gc_moves_a_shared_page_for_all_its_referrers() {
-    for part in durable() {
+    for part in nvram_reverse_maps() {
         let scene = |drive: &mut Drive| {
             fill_block_0(drive);
             for lpn in [10, 11, 12] {
@@ -88,29 +99,29 @@ fn m15_m35_gc_moves_a_shared_page_for_all_its_referrers() {
             }
             (0..4).for_each(|lpn| drive.write(lpn, 20 + lpn as u8));
             assert_eq!(
-                drive.valid(0),
+                drive.valid_pages(0),
                 1,
                 "a page without its OOB owner is valid while somebody refers to it"
             );
         };
         let ids = [(0, 20), (1, 21), (10, 1), (11, 1), (12, 1)];
-        let mut drive = Build::with(part).drive();
+        let mut drive = DriveOptions::with_reverse_map(part).build_drive();
         scene(&mut drive);
-        let (written, programs) = (drive.nvram_written(), drive.programs(Cause::Gc));
+        let (written, programs) = (drive.nvram_written_bytes(), drive.programs(Cause::Gc));
         assert_eq!(drive.collect(), Some(BlockId(0)));
         assert_eq!(drive.programs(Cause::Gc) - programs, 1, "one copy for three referrers");
-        drive.assert_ids(&ids);
-        if part == durable()[1] {
+        drive.assert_content_ids(&ids);
+        if part == nvram_reverse_maps()[1] {
             // The OOB of the copy names one of the three referrers, which then needs no entry (section 4.5).
-            assert_eq!(drive.nvram_written() - written, 2 * ENTRY_BYTES);
+            assert_eq!(drive.nvram_written_bytes() - written, 2 * ENTRY_BYTES);
         }
         drive.lose_power();
-        drive.assert_ids(&ids);
-        at_every_cut(
-            &Build::with(part),
+        drive.assert_content_ids(&ids);
+        run_with_every_power_cut(
+            &DriveOptions::with_reverse_map(part),
             scene,
             |drive| drive.try_collect().map(drop),
-            |drive| drive.assert_ids(&ids),
+            |drive| drive.assert_content_ids(&ids),
         );
     }
 }
@@ -119,21 +130,21 @@ fn m15_m35_gc_moves_a_shared_page_for_all_its_referrers() {
 /// implementation: a bind to a page that holds nothing is skipped, or only done in RAM.
 #[test]
 fn m26_remaps_of_unmapped_own_and_overlapping_sources_are_durable() {
-    for part in durable() {
+    for part in nvram_reverse_maps() {
         for mode in [Copy, Relocate] {
-            let mut drive = Build::with(part).drive();
+            let mut drive = DriveOptions::with_reverse_map(part).build_drive();
             fill_block_0(&mut drive);
             drive.remap(0, 9, mode);
             drive.lose_power();
-            drive.assert_ids(&[(0, 0), (9, 0)]);
-            let written = drive.nvram_written();
+            drive.assert_content_ids(&[(0, 0), (9, 0)]);
+            let written = drive.nvram_written_bytes();
             drive.remap(1, 1, mode);
-            assert_eq!(drive.nvram_written(), written, "a page that is its own source leaves no entry");
+            assert_eq!(drive.nvram_written_bytes(), written, "a page that is its own source leaves no entry");
             drive.try_remap(2, 1, 3, mode).expect("there is room");
             audit(&mut drive.device);
             drive.lose_power();
             let source = if mode == Relocate { 0 } else { 2 };
-            drive.assert_ids(&[(1, source), (2, 2), (3, 3), (4, 4)]);
+            drive.assert_content_ids(&[(1, source), (2, 2), (3, 3), (4, 4)]);
         }
     }
 }
@@ -142,22 +153,23 @@ fn m26_remaps_of_unmapped_own_and_overlapping_sources_are_durable() {
 /// once, the buffered write is written later and wins.
 #[test]
 fn m28_a_buffered_write_of_a_remap_target_does_not_undo_the_remap() {
-    for part in durable() {
-        let mut drive = Build { buffer_pages: 4, ..Build::with(part) }.drive();
+    for part in nvram_reverse_maps() {
+        let mut drive =
+            DriveOptions { buffer_pages: 4, ..DriveOptions::with_reverse_map(part) }.build_drive();
         drive.write(0, 1);
         drive.device.flush().expect("there is room");
         drive.write(10, 30);
         assert_eq!(drive.device.buffered_pages(), 1);
         drive.remap(10, 0, Copy);
         drive.device.flush().expect("there is room");
-        drive.assert_ids(&[(10, 1)]);
+        drive.assert_content_ids(&[(10, 1)]);
         drive.lose_power();
-        drive.assert_ids(&[(0, 1), (10, 1)]);
+        drive.assert_content_ids(&[(0, 1), (10, 1)]);
         // A buffered write of the source is newer than the source's page on flash.
         drive.write(0, 2);
         drive.remap(11, 0, Relocate);
         drive.lose_power();
-        drive.assert_ids(&[(0, 0), (10, 1), (11, 2)]);
+        drive.assert_content_ids(&[(0, 0), (10, 1), (11, 2)]);
     }
 }
 
@@ -165,15 +177,19 @@ fn m28_a_buffered_write_of_a_remap_target_does_not_undo_the_remap() {
 /// it still names the old page, and every later write of the content is demoted.
 #[test]
 fn m29_the_second_copy_of_a_page_with_the_most_referrers_serves_later_writes() {
-    for part in durable() {
-        let build =
-            Build { dedup: true, logical: 30, geometry: flat_geometry([1, 16, 4, 512]), ..Build::with(part) };
-        let mut drive = build.drive();
+    for part in nvram_reverse_maps() {
+        let build = DriveOptions {
+            dedup: true,
+            logical_pages: 30,
+            geometry: geometry_without_superblocks([1, 16, 4, 512]),
+            ..DriveOptions::with_reverse_map(part)
+        };
+        let mut drive = build.build_drive();
         (0..30).for_each(|lpn| drive.write(lpn, 7));
         assert_eq!(drive.programs(Cause::Host), 2, "thirty pages are two of fifteen");
-        assert_eq!(drive.demoted(), (1, 0));
+        assert_eq!(drive.demotion_counts(), (1, 0));
         drive.lose_power();
-        (0..30).for_each(|lpn| assert_eq!(drive.id(lpn), 7));
+        (0..30).for_each(|lpn| assert_eq!(drive.content_id(lpn), 7));
     }
 }
 
@@ -197,13 +213,17 @@ fn m36_a_group_of_reverse_map_entries_may_have_many_segments() {
         assert_eq!(drive.device.ftl().stats().remapped_pages, 56, "4 pages of 15 referrers");
         drive.write(0, 99);
     };
-    let geometry = flat_geometry([1, 24, 4, 512]);
-    let build = Build { logical: 60, geometry, ..Build::with(segments(80 * SEGMENT_BYTES as u64)) };
-    let verify = |drive: &mut Drive| {
-        assert_eq!(drive.id(0), 99);
-        (1..60).for_each(|lpn| assert_eq!(drive.id(lpn), 1 + (lpn % 4) as u8, "page {lpn}"));
+    let geometry = geometry_without_superblocks([1, 24, 4, 512]);
+    let build = DriveOptions {
+        logical_pages: 60,
+        geometry,
+        ..DriveOptions::with_reverse_map(segment_reverse_map(80 * SEGMENT_BYTES as u64))
     };
-    let mut drive = build.drive();
+    let verify = |drive: &mut Drive| {
+        assert_eq!(drive.content_id(0), 99);
+        (1..60).for_each(|lpn| assert_eq!(drive.content_id(lpn), 1 + (lpn % 4) as u8, "page {lpn}"));
+    };
+    let mut drive = build.build_drive();
     scene(&mut drive);
     drive.lose_power();
     verify(&mut drive);
@@ -220,13 +240,13 @@ fn m36_a_group_of_reverse_map_entries_may_have_many_segments() {
 #[test]
 fn m37_remapping_leaves_less_garbage_than_copying() {
     let journal_valid = |part| {
-        let mut drive = Build::with(part).drive();
+        let mut drive = DriveOptions::with_reverse_map(part).build_drive();
         (0..4).for_each(|lpn| drive.write(10 + lpn, 1 + lpn as u8));
         drive.try_remap(0, 10, 4, Relocate).expect("there is room");
-        (0..4).for_each(|lpn| assert_eq!(drive.id(lpn), 1 + lpn as u8));
-        (drive.valid(0), drive.programs(Cause::Host))
+        (0..4).for_each(|lpn| assert_eq!(drive.content_id(lpn), 1 + lpn as u8));
+        (drive.valid_pages(0), drive.programs(Cause::Host))
     };
-    assert_eq!(journal_valid(segments(1536)), (4, 4));
+    assert_eq!(journal_valid(segment_reverse_map(1536)), (4, 4));
     assert_eq!(journal_valid(ReverseMapPart::OobOnly).0, 0, "copied home, the journal is garbage");
     assert_eq!(journal_valid(ReverseMapPart::OobOnly).1, 8);
 }
@@ -310,16 +330,19 @@ fn take(drive: &mut Drive, step: Step) -> Result<()> {
 fn m31_a_lack_of_reverse_map_entries_never_makes_the_device_full() {
     let nvram_bytes = 16 * SEGMENT_BYTES as u64;
     let flash_log = ReverseMapPart::FlashLog { log_pages: 2 };
-    for (reverse_map, logical) in
-        [(segments(nvram_bytes), 120), (ReverseMapPart::NvramLog { nvram_bytes }, 120), (flash_log, 109)]
-    {
-        let geometry = flat_geometry([1, 18, 8, PAGE_BYTES as u32]);
-        let build = Build { geometry, logical, ..Build::with(reverse_map) };
+    for (reverse_map, logical) in [
+        (segment_reverse_map(nvram_bytes), 120),
+        (ReverseMapPart::NvramLog { nvram_bytes }, 120),
+        (flash_log, 109),
+    ] {
+        let geometry = geometry_without_superblocks([1, 18, 8, PAGE_BYTES as u32]);
+        let build =
+            DriveOptions { geometry, logical_pages: logical, ..DriveOptions::with_reverse_map(reverse_map) };
         let shapes = [2, 8, 30].into_iter().flat_map(|sources| [2, 5, 9].map(|writes| (sources, writes)));
         for ((sources, writes), seed) in shapes.flat_map(|shape| (0..6).map(move |seed| (shape, seed))) {
             let crowding = Crowding { logical, sources, writes, relocations: 1, collections: 2 };
             let steps = crowding.steps(seed);
-            let mut drive = build.drive();
+            let mut drive = build.build_drive();
             for (k, &step) in steps.iter().enumerate() {
                 if let Err(error) = take(&mut drive, step) {
                     panic!(
@@ -331,9 +354,9 @@ fn m31_a_lack_of_reverse_map_entries_never_makes_the_device_full() {
                 }
             }
             let ids = ids_after(logical, &steps);
-            drive.assert_ids(&ids);
+            drive.assert_content_ids(&ids);
             drive.lose_power();
-            drive.assert_ids(&ids);
+            drive.assert_content_ids(&ids);
         }
     }
 }
@@ -344,25 +367,29 @@ fn m31_a_lack_of_reverse_map_entries_never_makes_the_device_full() {
 #[test]
 fn m31_gc_without_room_for_reverse_map_entries_loses_nothing_at_any_power_cut() {
     let logical = 216;
-    let geometry = flat_geometry([1, 9, 32, PAGE_BYTES as u32]);
-    let build = Build { geometry, logical, ..Build::with(segments(8 * SEGMENT_BYTES as u64)) };
+    let geometry = geometry_without_superblocks([1, 9, 32, PAGE_BYTES as u32]);
+    let build = DriveOptions {
+        geometry,
+        logical_pages: logical,
+        ..DriveOptions::with_reverse_map(segment_reverse_map(8 * SEGMENT_BYTES as u64))
+    };
     let crowding = Crowding { logical, sources: logical, writes: 5, relocations: 4, collections: 3 };
     let mut collections = 0;
     for steps in (0..40).map(|seed| crowding.steps(seed)) {
-        let mut drive = build.drive();
+        let mut drive = build.build_drive();
         let is_demoting = |&k: &usize| {
-            let before = drive.demoted();
+            let before = drive.demotion_counts();
             take(&mut drive, steps[k]).expect("there is room");
-            matches!(steps[k], Step::Collect) && drive.demoted() != before
+            matches!(steps[k], Step::Collect) && drive.demotion_counts() != before
         };
         let Some(k) = (0..steps.len()).find(is_demoting) else { continue };
         collections += 1;
         let ids = ids_after(logical, &steps[..k]);
-        at_every_cut(
+        run_with_every_power_cut(
             &build,
             |drive| steps[..k].iter().for_each(|&step| take(drive, step).expect("there is room")),
             |drive| take(drive, Step::Collect),
-            |drive| drive.assert_ids(&ids),
+            |drive| drive.assert_content_ids(&ids),
         );
     }
     assert!(collections > 10, "{collections} collections stored shared pages once per referrer");
@@ -373,8 +400,12 @@ fn m31_gc_without_room_for_reverse_map_entries_loses_nothing_at_any_power_cut() 
 /// version of the source; or it is recorded although there is no room.
 #[test]
 fn m31_m27_a_relocation_source_is_overwritten_if_its_tombstone_has_no_room() {
-    let geometry = flat_geometry([1, 14, 8, PAGE_BYTES as u32]);
-    let build = Build { geometry, logical: 40, ..Build::with(segments(6 * SEGMENT_BYTES as u64)) };
+    let geometry = geometry_without_superblocks([1, 14, 8, PAGE_BYTES as u32]);
+    let build = DriveOptions {
+        geometry,
+        logical_pages: 40,
+        ..DriveOptions::with_reverse_map(segment_reverse_map(6 * SEGMENT_BYTES as u64))
+    };
     let scene = |drive: &mut Drive| {
         // Block 2 receives seven copies, so that the next batch of copies is in two blocks.
         (20..28).for_each(|lpn| drive.write(lpn, lpn as u8));
@@ -394,28 +425,37 @@ fn m31_m27_a_relocation_source_is_overwritten_if_its_tombstone_has_no_room() {
         drive.remap(19, 18, Relocate);
         drive.write(19, 69);
         drive.remap(30, 0, Relocate);
-        assert_eq!(drive.demoted(), (0, 0));
+        assert_eq!(drive.demotion_counts(), (0, 0));
         // The block's three entries were in one segment, and are in three now.
         assert_eq!(drive.collect(), Some(BlockId(4)));
-        assert_eq!(drive.demoted(), (0, 0));
+        assert_eq!(drive.demotion_counts(), (0, 0));
     };
     let ids = [(0, 0), (30, 50), (7, 57), (18, 0), (19, 69), (13, 60), (14, 61), (1, 2)];
-    let mut drive = build.drive();
+    let mut drive = build.build_drive();
     scene(&mut drive);
     let unread = drive.programs_without_read();
     assert_eq!(drive.collect(), Some(BlockId(3)));
-    assert_eq!(drive.demoted(), (0, 1), "one entry could not be recorded anew");
+    assert_eq!(drive.demotion_counts(), (0, 1), "one entry could not be recorded anew");
     assert_eq!(drive.programs_without_read() - unread, 1, "the page of zeros");
-    at_every_cut(&build, scene, |drive| take(drive, Step::Collect), |drive| drive.assert_ids(&ids));
+    run_with_every_power_cut(
+        &build,
+        scene,
+        |drive| take(drive, Step::Collect),
+        |drive| drive.assert_content_ids(&ids),
+    );
 }
 
 /// A trim that becomes a write of zeros is not counted as a host page write. A capture with 0.25 MiB of NVRAM once
 /// reported 181,110 host page writes although its trace has 177,339.
 #[test]
 fn a_trim_that_becomes_a_write_of_zeros_is_no_host_page_write() {
-    for part in durable() {
-        let mut drive =
-            Build { logical: 90, geometry: flat_geometry([1, 40, 4, 512]), ..Build::with(part) }.drive();
+    for part in nvram_reverse_maps() {
+        let mut drive = DriveOptions {
+            logical_pages: 90,
+            geometry: geometry_without_superblocks([1, 40, 4, 512]),
+            ..DriveOptions::with_reverse_map(part)
+        }
+        .build_drive();
         (0..60).for_each(|lpn| drive.write(lpn, 1 + lpn as u8));
         for lpn in 60..90 {
             (0..40).for_each(|k| drive.remap(lpn, (lpn + k) % 60, Copy));
@@ -432,7 +472,7 @@ fn a_trim_that_becomes_a_write_of_zeros_is_no_host_page_write() {
         assert_eq!(drive.programs(Cause::Host) - programs, after.1 - before.1, "{part:?}");
     }
     let nvram_bytes = 8 * ENTRY_BYTES;
-    let mut drive = Build::with(ReverseMapPart::NvramLog { nvram_bytes }).drive();
+    let mut drive = DriveOptions::with_reverse_map(ReverseMapPart::NvramLog { nvram_bytes }).build_drive();
     (0..10).for_each(|lpn| drive.write(lpn, 1 + lpn as u8));
     (10..20).for_each(|lpn| drive.remap(lpn, lpn - 10, Copy));
     let before = drive.device.ftl().stats().clone();
@@ -440,5 +480,5 @@ fn a_trim_that_becomes_a_write_of_zeros_is_no_host_page_write() {
     let after = drive.device.ftl().stats();
     assert_eq!(after.trims_written_as_zeros - before.trims_written_as_zeros, 1, "the log is full of binds");
     assert_eq!(after.host_page_writes, before.host_page_writes);
-    drive.assert_ids(&[(0, 0), (10, 1)]);
+    drive.assert_content_ids(&[(0, 0), (10, 1)]);
 }

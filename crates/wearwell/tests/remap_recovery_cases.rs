@@ -2,13 +2,14 @@
 //! recovery may find.
 //!
 //! Each test states what a naive implementation does, and fails on it. M20 and the like are numbers of requirements.
-//! Unless a case concerns a single reverse map, its test runs on each that is in NVRAM. [`at_every_cut`] cuts power at
+//! Unless a case concerns a single reverse map, its test runs on each that is in NVRAM. [`run_with_every_power_cut`] cuts power at
 //! every program, erase and store of a step; [`Drive::lose_power`] loses power between steps.
 
 use common::drive::{
-    Build, Drive, LOGICAL, PAGE_BYTES, SEGMENT_BYTES, at_every_cut, durable, fill_block_0, segments,
+    Drive, DriveOptions, LOGICAL_PAGES, PAGE_BYTES, SEGMENT_BYTES, fill_block_0, nvram_reverse_maps,
+    run_with_every_power_cut, segment_reverse_map,
 };
-use common::{audit, flat_geometry};
+use common::{audit, geometry_without_superblocks};
 use wearwell::address::RemapMode::{Copy, Relocate};
 use wearwell::address::{BlockId, Ppn};
 use wearwell::nand::{CutOutcome, Geometry, Nand};
@@ -21,18 +22,18 @@ use crate::common;
 /// was written after them.
 #[test]
 fn m22_recovery_prefers_a_write_that_is_newer_than_a_bind() {
-    for part in durable() {
-        let mut drive = Build::with(part).drive();
+    for part in nvram_reverse_maps() {
+        let mut drive = DriveOptions::with_reverse_map(part).build_drive();
         fill_block_0(&mut drive);
         drive.remap(10, 0, Copy);
         drive.write(10, 30);
         drive.remap(0, 1, Copy);
         drive.lose_power();
-        drive.assert_ids(&[(10, 30), (0, 2), (1, 2)]);
+        drive.assert_content_ids(&[(10, 30), (0, 2), (1, 2)]);
         // The opposite order: the bind after the write.
         drive.remap(10, 3, Copy);
         drive.lose_power();
-        drive.assert_ids(&[(10, 4)]);
+        drive.assert_content_ids(&[(10, 4)]);
     }
 }
 
@@ -40,8 +41,8 @@ fn m22_recovery_prefers_a_write_that_is_newer_than_a_bind() {
 /// paper), and the page's last version is mapped again after a power loss.
 #[test]
 fn m25_a_trim_survives_any_power_cut() {
-    for part in durable() {
-        let mut drive = Build::with(part).drive();
+    for part in nvram_reverse_maps() {
+        let mut drive = DriveOptions::with_reverse_map(part).build_drive();
         fill_block_0(&mut drive);
         drive.remap(10, 0, Copy);
         drive.trim(0);
@@ -49,11 +50,11 @@ fn m25_a_trim_survives_any_power_cut() {
         drive.trim(1);
         for _ in 0..2 {
             drive.lose_power();
-            drive.assert_ids(&[(0, 0), (10, 0), (1, 0), (2, 3)]);
+            drive.assert_content_ids(&[(0, 0), (10, 0), (1, 0), (2, 3)]);
         }
         drive.write(1, 9);
         drive.lose_power();
-        drive.assert_ids(&[(1, 9)]);
+        drive.assert_content_ids(&[(1, 9)]);
     }
 }
 
@@ -61,8 +62,8 @@ fn m25_a_trim_survives_any_power_cut() {
 /// implementation: it is dropped with the newest version, although an older one is in another block.
 #[test]
 fn m25_a_tombstone_is_kept_while_an_older_version_of_its_page_exists() {
-    for part in durable() {
-        let mut drive = Build::with(part).drive();
+    for part in nvram_reverse_maps() {
+        let mut drive = DriveOptions::with_reverse_map(part).build_drive();
         // The old version is in block 0, among pages that stay valid; the newest is in block 1, with nothing but
         // garbage.
         fill_block_0(&mut drive);
@@ -77,14 +78,14 @@ fn m25_a_tombstone_is_kept_while_an_older_version_of_its_page_exists() {
             0,
             "the older version is still on flash"
         );
-        assert_eq!(drive.wear()[0], 0);
+        assert_eq!(drive.erase_counts()[0], 0);
         drive.churn_entries();
-        assert_eq!(drive.wear()[0], 0, "and was there all the time");
+        assert_eq!(drive.erase_counts()[0], 0, "and was there all the time");
         drive.lose_power();
-        drive.assert_ids(&[(0, 0), (1, 2), (2, 3), (3, 4)]);
+        drive.assert_content_ids(&[(0, 0), (1, 2), (2, 3), (3, 4)]);
         drive.churn_entries();
         drive.lose_power();
-        drive.assert_ids(&[(0, 0), (17, 59), (18, 58)]);
+        drive.assert_content_ids(&[(0, 0), (17, 59), (18, 58)]);
     }
 }
 
@@ -92,15 +93,15 @@ fn m25_a_tombstone_is_kept_while_an_older_version_of_its_page_exists() {
 /// kept for ever, and trims alone fill it.
 #[test]
 fn m25_tombstones_do_not_fill_the_nvram() {
-    for part in durable() {
-        let mut drive = Build::with(part).drive();
+    for part in nvram_reverse_maps() {
+        let mut drive = DriveOptions::with_reverse_map(part).build_drive();
         for k in 0..3000u32 {
-            let lpn = k * 7 % LOGICAL;
+            let lpn = k * 7 % LOGICAL_PAGES;
             drive.try_write(lpn, 1 + (k % 200) as u8).expect("there is room");
             drive.try_trim(lpn).expect("there is room");
         }
         audit(&mut drive.device);
-        let (_, full) = drive.demoted();
+        let (_, full) = drive.demotion_counts();
         assert!(full < 300, "{part:?}: {full} of 3000 trims found no room");
     }
 }
@@ -109,28 +110,28 @@ fn m25_tombstones_do_not_fill_the_nvram() {
 /// the entry of the relocation is dropped then, and recovery finds the source's old page by its OOB.
 #[test]
 fn m27_a_relocated_source_stays_deallocated_when_its_target_is_overwritten() {
-    for part in durable() {
+    for part in nvram_reverse_maps() {
         let scene = |drive: &mut Drive| {
             fill_block_0(drive);
             (17..19).for_each(|lpn| drive.write(lpn, 40 + lpn as u8));
             drive.remap(10, 0, Relocate);
             drive.write(10, 30);
         };
-        let mut drive = Build::with(part).drive();
+        let mut drive = DriveOptions::with_reverse_map(part).build_drive();
         scene(&mut drive);
         drive.churn_entries();
-        assert_eq!(drive.wear()[0], 0, "the page whose OOB names page 0 is still there");
+        assert_eq!(drive.erase_counts()[0], 0, "the page whose OOB names page 0 is still there");
         for _ in 0..2 {
             drive.lose_power();
-            drive.assert_ids(&[(0, 0), (10, 30)]);
+            drive.assert_content_ids(&[(0, 0), (10, 30)]);
             drive.churn_entries();
         }
         // The same check with power cut at every step of the reverse map's compaction.
-        at_every_cut(
-            &Build::with(part),
+        run_with_every_power_cut(
+            &DriveOptions::with_reverse_map(part),
             scene,
             |drive| (0..100).try_for_each(|k| drive.try_remap(19, 17 + k % 2, 1, Copy)),
-            |drive| drive.assert_ids(&[(0, 0), (10, 30), (1, 2)]),
+            |drive| drive.assert_content_ids(&[(0, 0), (10, 30), (1, 2)]),
         );
     }
 }
@@ -139,7 +140,7 @@ fn m27_a_relocated_source_stays_deallocated_when_its_target_is_overwritten() {
 /// drops the entry with the block of the target, although an older version of the source is in another block.
 #[test]
 fn m27_a_relocated_source_stays_deallocated_when_gc_moves_its_target() {
-    for part in durable() {
+    for part in nvram_reverse_maps() {
         let scene = |drive: &mut Drive| {
             fill_block_0(drive);
             // A second version of page 0 is in block 1, with garbage; block 0 keeps the first.
@@ -149,16 +150,21 @@ fn m27_a_relocated_source_stays_deallocated_when_gc_moves_its_target() {
             drive.remap(10, 0, Relocate);
         };
         let verify = |drive: &mut Drive| {
-            drive.assert_ids(&[(0, 0), (10, 11), (4, 7)]);
+            drive.assert_content_ids(&[(0, 0), (10, 11), (4, 7)]);
             let mut later = drive.clone();
             later.churn_entries();
             later.lose_power();
-            later.assert_ids(&[(0, 0), (10, 11)]);
+            later.assert_content_ids(&[(0, 0), (10, 11)]);
         };
-        let mut drive = Build::with(part).drive();
+        let mut drive = DriveOptions::with_reverse_map(part).build_drive();
         scene(&mut drive);
         assert_eq!(drive.collect(), Some(BlockId(1)));
-        at_every_cut(&Build::with(part), scene, |drive| drive.try_collect().map(drop), verify);
+        run_with_every_power_cut(
+            &DriveOptions::with_reverse_map(part),
+            scene,
+            |drive| drive.try_collect().map(drop),
+            verify,
+        );
     }
 }
 
@@ -167,7 +173,7 @@ fn m27_a_relocated_source_stays_deallocated_when_gc_moves_its_target() {
 /// between.
 #[test]
 fn m27_gc_does_not_deallocate_a_relocated_source_that_was_written_again() {
-    for part in durable() {
+    for part in nvram_reverse_maps() {
         let scene = |drive: &mut Drive| {
             fill_block_0(drive);
             // Page 9 is named in the OOB of the copy, so the entry of page 10 is recorded again.
@@ -178,17 +184,22 @@ fn m27_gc_does_not_deallocate_a_relocated_source_that_was_written_again() {
             (1..4).for_each(|lpn| drive.write(lpn, 61 + lpn as u8));
         };
         let verify = |drive: &mut Drive| {
-            drive.assert_ids(&[(0, 60), (9, 1), (10, 1)]);
+            drive.assert_content_ids(&[(0, 60), (9, 1), (10, 1)]);
             let mut later = drive.clone();
             later.churn_entries();
             later.lose_power();
-            later.assert_ids(&[(0, 60), (9, 1), (10, 1)]);
+            later.assert_content_ids(&[(0, 60), (9, 1), (10, 1)]);
         };
-        let mut drive = Build::with(part).drive();
+        let mut drive = DriveOptions::with_reverse_map(part).build_drive();
         scene(&mut drive);
         assert_eq!(drive.collect(), Some(BlockId(0)));
         verify(&mut drive);
-        at_every_cut(&Build::with(part), scene, |drive| drive.try_collect().map(drop), verify);
+        run_with_every_power_cut(
+            &DriveOptions::with_reverse_map(part),
+            scene,
+            |drive| drive.try_collect().map(drop),
+            verify,
+        );
     }
 }
 
@@ -196,7 +207,7 @@ fn m27_gc_does_not_deallocate_a_relocated_source_that_was_written_again() {
 /// chain is applied.
 #[test]
 fn m27_chains_and_circles_of_relocations_are_recovered() {
-    for part in durable() {
+    for part in nvram_reverse_maps() {
         let scene = |drive: &mut Drive| {
             fill_block_0(drive);
             (17..19).for_each(|lpn| drive.write(lpn, 40 + lpn as u8));
@@ -209,22 +220,22 @@ fn m27_chains_and_circles_of_relocations_are_recovered() {
             drive.write(2, 22);
         };
         let ids = [(0, 0), (10, 0), (11, 0), (12, 1), (13, 0), (1, 2), (2, 22), (3, 4)];
-        let mut drive = Build::with(part).drive();
+        let mut drive = DriveOptions::with_reverse_map(part).build_drive();
         scene(&mut drive);
         drive.lose_power();
-        drive.assert_ids(&ids);
+        drive.assert_content_ids(&ids);
         drive.churn_entries();
         drive.collect_all();
         drive.lose_power();
-        drive.assert_ids(&ids);
-        at_every_cut(
-            &Build::with(part),
+        drive.assert_content_ids(&ids);
+        run_with_every_power_cut(
+            &DriveOptions::with_reverse_map(part),
             scene,
             |drive| {
                 drive.try_collect()?;
                 (0..60).try_for_each(|k| drive.try_remap(19, 17 + k % 2, 1, Copy))
             },
-            |drive| drive.assert_ids(&ids),
+            |drive| drive.assert_content_ids(&ids),
         );
     }
 }
@@ -233,7 +244,7 @@ fn m27_chains_and_circles_of_relocations_are_recovered() {
 /// the block erased, before the new entries are durable, and a power loss in between loses an acknowledged bind.
 #[test]
 fn m30_no_bind_is_lost_at_any_power_cut_during_gc() {
-    for part in durable() {
+    for part in nvram_reverse_maps() {
         let scene = |drive: &mut Drive| {
             fill_block_0(drive);
             for (lpn, source) in [(10, 0), (11, 0), (12, 1), (13, 1), (14, 3), (15, 3)] {
@@ -243,15 +254,15 @@ fn m30_no_bind_is_lost_at_any_power_cut_during_gc() {
             drive.write(0, 20);
         };
         let ids = [(0, 20), (1, 2), (2, 22), (3, 4), (10, 1), (11, 1), (12, 2), (13, 2), (14, 4), (15, 4)];
-        let cuts = at_every_cut(
-            &Build::with(part),
+        let cuts = run_with_every_power_cut(
+            &DriveOptions::with_reverse_map(part),
             scene,
             |drive| drive.try_collect().map(drop),
             |drive| {
-                drive.assert_ids(&ids);
+                drive.assert_content_ids(&ids);
                 // GC runs again, in the state that the cut left.
                 drive.collect_all();
-                drive.assert_ids(&ids);
+                drive.assert_content_ids(&ids);
             },
         );
         assert!(cuts > 3 * 10, "three copies, entries in two stores each, an erase: {cuts} cuts");
@@ -263,7 +274,7 @@ fn m30_no_bind_is_lost_at_any_power_cut_during_gc() {
 /// again. When everything newer is gone, the entry binds its target to an unrelated page.
 #[test]
 fn m20_a_reverse_map_entry_is_void_once_the_page_that_it_named_is_erased() {
-    let part = segments(1536);
+    let part = segment_reverse_map(1536);
     let scene = |drive: &mut Drive| {
         fill_block_0(drive);
         drive.remap(10, 0, Copy);
@@ -276,7 +287,7 @@ fn m20_a_reverse_map_entry_is_void_once_the_page_that_it_named_is_erased() {
         // Block 0 is in use again, with two new binds in addition to the stale entry, so that compaction of its group
         // would free nothing.
         (4..8).for_each(|lpn| drive.write(lpn, 40 + lpn as u8));
-        in_use_again.set(in_use_again.get() + u32::from(drive.owners(0) == [4, 5, 6, 7]));
+        in_use_again.set(in_use_again.get() + u32::from(drive.page_owners(0) == [4, 5, 6, 7]));
         drive.remap(11, 4, Copy);
         drive.remap(12, 5, Copy);
         // Everything older than the trim is erased, and tombstones are compacted.
@@ -287,9 +298,14 @@ fn m20_a_reverse_map_entry_is_void_once_the_page_that_it_named_is_erased() {
             drive.collect_all();
         }
         drive.lose_power();
-        drive.assert_ids(&[(10, 0), (11, 44), (12, 45), (0, 20), (4, 44)]);
+        drive.assert_content_ids(&[(10, 0), (11, 44), (12, 45), (0, 20), (4, 44)]);
     };
-    at_every_cut(&Build::with(part), scene, |drive| drive.try_collect().map(drop), verify);
+    run_with_every_power_cut(
+        &DriveOptions::with_reverse_map(part),
+        scene,
+        |drive| drive.try_collect().map(drop),
+        verify,
+    );
     assert!(in_use_again.get() > 3, "block 0 has to be in use again before its group is gone");
 }
 
@@ -308,44 +324,48 @@ fn m21_recovery_prefers_gc_copies_to_the_pages_of_their_victim() {
         drive.write(3, 23);
     };
     let ids = [(0, 20), (1, 2), (2, 0), (3, 23), (10, 1), (11, 1), (12, 2), (13, 3)];
-    let mut before = Build::with(segments(1536)).drive();
+    let mut before = DriveOptions::with_reverse_map(segment_reverse_map(1536)).build_drive();
     scene(&mut before);
     let at_erase = (0..).map_while(|cut_at| {
         let mut drive = before.clone();
         drive.device.ftl_mut().store_mut().nand_mut().restore_power(Some(cut_at));
         drive.try_collect().expect_err("the cut is before the erase");
-        (drive.wear()[0] == 0).then_some(drive)
+        (drive.erase_counts()[0] == 0).then_some(drive)
     });
     let mut drive = at_erase.last().expect("a collection ends with an erase");
     drive.device.ftl_mut().store_mut().nand_mut().restore_power(None);
     drive.zero_segments_of(0);
-    drive.restore();
-    assert_eq!(drive.valid(0), 0, "the victim's pages are older than their copies");
-    drive.assert_ids(&ids);
+    drive.restore_power_and_recover();
+    assert_eq!(drive.valid_pages(0), 0, "the victim's pages are older than their copies");
+    drive.assert_content_ids(&ids);
     drive.collect_all();
     drive.lose_power();
-    drive.assert_ids(&ids);
+    drive.assert_content_ids(&ids);
 }
 
 /// Requirement M23: pages of open blocks, and binds to them, are found. Naive implementation: recovery only reads the
 /// metadata of closed blocks, and forgets the pages of open blocks and the binds to them.
 #[test]
 fn m23_recovery_finds_pages_of_open_blocks_and_binds_to_them() {
-    for part in durable() {
-        let mut drive = Build::with(part).drive();
+    for part in nvram_reverse_maps() {
+        let mut drive = DriveOptions::with_reverse_map(part).build_drive();
         (0..3).for_each(|lpn| drive.write(lpn, 1 + lpn as u8));
         drive.remap(10, 0, Copy);
         drive.remap(11, 1, Relocate);
-        assert_eq!(drive.state(0), BlockState::Open);
+        assert_eq!(drive.block_state(0), BlockState::Open);
         for _ in 0..2 {
             drive.lose_power();
-            assert_eq!((drive.state(0), drive.valid(0)), (BlockState::Open, 3), "it goes on being filled");
-            drive.assert_ids(&[(0, 1), (1, 0), (2, 3), (10, 1), (11, 2)]);
+            assert_eq!(
+                (drive.block_state(0), drive.valid_pages(0)),
+                (BlockState::Open, 3),
+                "it goes on being filled"
+            );
+            drive.assert_content_ids(&[(0, 1), (1, 0), (2, 3), (10, 1), (11, 2)]);
         }
         (3..9).for_each(|lpn| drive.write(lpn, 4));
         drive.collect_all();
         drive.lose_power();
-        drive.assert_ids(&[(0, 1), (1, 0), (2, 3), (3, 4), (10, 1), (11, 2)]);
+        drive.assert_content_ids(&[(0, 1), (1, 0), (2, 3), (3, 4), (10, 1), (11, 2)]);
     }
 }
 
@@ -354,7 +374,8 @@ fn m23_recovery_finds_pages_of_open_blocks_and_binds_to_them() {
 #[test]
 fn m32_an_nvram_segment_with_a_torn_head_is_free() {
     const SEGMENTS: u64 = 24;
-    let mut drive = Build::with(segments(SEGMENTS * SEGMENT_BYTES as u64)).drive();
+    let mut drive =
+        DriveOptions::with_reverse_map(segment_reverse_map(SEGMENTS * SEGMENT_BYTES as u64)).build_drive();
     fill_block_0(&mut drive);
     drive.remap(10, 0, Copy);
     let words = SEGMENT_BYTES as usize / 8;
@@ -366,7 +387,7 @@ fn m32_an_nvram_segment_with_a_torn_head_is_free() {
         nand.store_nvram_word(segment * words + word, torn).expect("power is on");
     }
     drive.lose_power();
-    drive.assert_ids(&[(0, 1), (10, 1)]);
+    drive.assert_content_ids(&[(0, 1), (10, 1)]);
     let nvram = drive.device.ftl().store().nand().nvram();
     assert!(nvram[(SEGMENTS as usize - 2) * words..].iter().all(|&word| word == 0), "and zeroed");
 }
@@ -376,7 +397,11 @@ fn m32_an_nvram_segment_with_a_torn_head_is_free() {
 #[test]
 fn m32_power_losses_make_no_nvram_segment_unusable() {
     for outcome in CutOutcome::ALL {
-        let mut drive = Build { outcome, ..Build::with(segments(24 * SEGMENT_BYTES as u64)) }.drive();
+        let mut drive = DriveOptions {
+            cut_outcome: outcome,
+            ..DriveOptions::with_reverse_map(segment_reverse_map(24 * SEGMENT_BYTES as u64))
+        }
+        .build_drive();
         fill_block_0(&mut drive);
         for k in 0..120 {
             // Head, link and entry are at most five stores.
@@ -384,10 +409,10 @@ fn m32_power_losses_make_no_nvram_segment_unusable() {
             let first = 4 + k as u32 % 8;
             let outcome = (0..4).try_for_each(|n| drive.try_remap(first + n, n, 1, Copy));
             assert!(outcome.is_err_and(|error| error.is_power_loss()));
-            drive.restore();
+            drive.restore_power_and_recover();
         }
         drive.churn_entries();
-        assert_eq!(drive.demoted(), (0, 0), "every bind found room");
+        assert_eq!(drive.demotion_counts(), (0, 0), "every bind found room");
     }
 }
 
@@ -396,15 +421,21 @@ fn m32_power_losses_make_no_nvram_segment_unusable() {
 /// is erased as a whole, and then occupy one segment per plane.
 #[test]
 fn m34_a_group_of_reverse_map_entries_belongs_to_one_erase_unit() {
-    let planes = flat_geometry([2, 10, 4, PAGE_BYTES as u32]);
+    let planes = geometry_without_superblocks([2, 10, 4, PAGE_BYTES as u32]);
     let superblocks = Geometry { superblock_planes: 2, ..planes.clone() };
     for (geometry, heads) in [(planes, 2), (superblocks, 1)] {
-        let mut drive = Build { geometry, ..Build::with(segments(1536)) }.drive();
+        let mut drive =
+            DriveOptions { geometry, ..DriveOptions::with_reverse_map(segment_reverse_map(1536)) }
+                .build_drive();
         (0..8).for_each(|lpn| drive.write(lpn, 1 + lpn as u8));
-        let written = drive.nvram_written();
+        let written = drive.nvram_written_bytes();
         drive.remap(10, 0, Copy);
         drive.remap(11, 1, Copy);
-        assert_eq!(drive.nvram_written() - written, (heads + 2) * ENTRY_BYTES, "{heads} segments are opened");
+        assert_eq!(
+            drive.nvram_written_bytes() - written,
+            (heads + 2) * ENTRY_BYTES,
+            "{heads} segments are opened"
+        );
         // One of the two planes' blocks is collected before the other, or both at once.
         for lpn in [0, 2, 4] {
             drive.write(lpn, 20 + lpn as u8);
@@ -412,8 +443,8 @@ fn m34_a_group_of_reverse_map_entries_belongs_to_one_erase_unit() {
         (12..17).for_each(|lpn| drive.write(lpn, lpn as u8));
         assert_eq!(drive.collect(), Some(BlockId(0)));
         let ids = [(0, 20), (1, 2), (10, 1), (11, 2)];
-        drive.assert_ids(&ids);
+        drive.assert_content_ids(&ids);
         drive.lose_power();
-        drive.assert_ids(&ids);
+        drive.assert_content_ids(&ids);
     }
 }

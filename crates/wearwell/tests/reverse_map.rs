@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use common::flat_geometry;
+use common::geometry_without_superblocks;
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -107,7 +107,7 @@ struct World {
 }
 
 fn geometry() -> Geometry {
-    flat_geometry([1, BLOCKS, BLOCK_PAGES, 512])
+    geometry_without_superblocks([1, BLOCKS, BLOCK_PAGES, 512])
 }
 
 fn store(part: ReverseMapPart, cut_at: Option<u64>, outcome: CutOutcome) -> Io {
@@ -490,7 +490,7 @@ fn reverse_map_entries_and_segments_have_the_papers_sizes() {
 
 /// Returns an empty reverse map on a device of `blocks` blocks of 16 pages of 4 KiB.
 fn fresh(part: ReverseMapPart, blocks: u32) -> (Store<SimNand>, AnyReverseMap) {
-    let nand = SimNand::new(flat_geometry([1, blocks, 16, 4096]), RetainedFields::default());
+    let nand = SimNand::new(geometry_without_superblocks([1, blocks, 16, 4096]), RetainedFields::default());
     let io = Store::new(nand.with_nvram(part.nvram_bytes(4096)), FreeBlockOrder::Fifo);
     let map = AnyReverseMap::new(part, &io).expect("the part fits");
     (io, map)

@@ -1,7 +1,7 @@
 //! Tests of the elimination of silent writes: what a write of unchanged content costs, and when it must be programmed
 //! nevertheless.
 
-use common::{audit, flat_geometry};
+use common::{audit, geometry_without_superblocks};
 use wearwell::address::{Lpn, Ppn};
 use wearwell::data::{Descriptor, Fingerprint};
 use wearwell::design::{Parts, integrated, page_map};
@@ -18,7 +18,7 @@ const PAGE: usize = 4096;
 
 fn device(mut parts: Parts, retain: RetainedFields) -> Device<SimNand> {
     parts.content.stateless_mechanisms = parts.content.stateless_mechanisms.with(SchemeKind::Silent);
-    let nand = SimNand::new(flat_geometry([1, 12, 8, PAGE as u32]), retain);
+    let nand = SimNand::new(geometry_without_superblocks([1, 12, 8, PAGE as u32]), retain);
     Device::new(nand, 40, &parts, DeviceOptions::default()).expect("it fits")
 }
 
@@ -48,7 +48,7 @@ fn a_silent_write_costs_a_read_and_no_program() {
 fn writes_of_equal_descriptors_are_silent_like_writes_of_equal_bytes() {
     let mut device = device(
         page_map(GcOptions::default()),
-        RetainedFields { fingerprint: true, ..RetainedFields::default() },
+        RetainedFields { fingerprints: true, ..RetainedFields::default() },
     );
     for id in [5, 5, 6, 5] {
         device.write_page(Lpn(0), Descriptor::of_fingerprint(Fingerprint(id))).expect("there is room");

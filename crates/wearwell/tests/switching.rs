@@ -5,7 +5,7 @@
 use SchemeKind::{Compression, Dedup, Delta, Recycle, Silent};
 use std::collections::HashMap;
 
-use common::{Random, audit, flat_geometry};
+use common::{Random, audit, geometry_without_superblocks};
 use wearwell::address::Lpn;
 use wearwell::content::dedup::DedupOptions;
 use wearwell::content::recycle::RecycleOptions;
@@ -74,7 +74,10 @@ impl Drive {
 
     /// Returns a device filled with unique incompressible contents, which no scheme can serve.
     fn with(parts: &Parts) -> Self {
-        let nand = SimNand::new(flat_geometry([1, 64, 32, PAGE_BYTES.into()]), parts.needed_sim_fields());
+        let nand = SimNand::new(
+            geometry_without_superblocks([1, 64, 32, PAGE_BYTES.into()]),
+            parts.needed_retained_fields(),
+        );
         let device = Device::new(nand, LOGICAL, parts, DeviceOptions::default()).expect("it fits");
         let mut drive = Self { device, contents: HashMap::new(), random: Random::new(7), fresh: 0 };
         (0..LOGICAL.into()).for_each(|lpn| drive.write_unique(lpn));
@@ -219,7 +222,7 @@ fn each_scheme_is_switched_off_when_it_saves_nothing_and_on_again_when_content_c
 /// Four schemes in one device: in each phase one of them can serve the contents, and after an epoch of learning the
 /// others are off. A silent write is not among them, because deduplication can serve it, too.
 #[test]
-fn of_four_schemes_only_those_run_that_save_writes_of_the_content() {
+fn of_four_content_schemes_only_those_that_save_writes_run() {
     let phases = [Delta, Compression, Dedup, Recycle];
     let mut drive = Drive::new(set(&phases));
     let kind_at = |epoch: u64| phases[(epoch / 16) as usize];
@@ -338,7 +341,7 @@ fn gc_copies_of_unhashed_pages_stay_unknown_to_recycling() {
 }
 
 #[test]
-fn a_scheme_that_is_off_serves_no_write_and_its_ratio_is_known() {
+fn a_scheme_that_is_off_serves_no_write_and_its_write_ratio_is_sampled() {
     for kind in SchemeKind::ALL {
         let mut drive = Drive::new(set(&[kind]));
         drive.overwrite(64_000, &[kind]);
@@ -412,7 +415,7 @@ fn schemes_that_share_the_hash_are_switched_together() {
 /// A write becomes either a delta or a member of a chunk. Both save writes, but a delta of 0.4 pages is no gain if a
 /// chunk takes 0.25.
 #[test]
-fn deltas_run_beside_chunks_only_if_they_are_smaller() {
+fn delta_encoding_runs_beside_compression_only_if_deltas_are_smaller() {
     let decide = |of_delta: u64, of_chunk: u64| {
         let mut lifetime = LifetimeController::new(LifetimeOptions::without_target(
             set(&[Delta, Compression]),

@@ -249,7 +249,7 @@ fn write_amplification_of_fifo_gc_follows_its_lambert_w_form() {
 fn write_amplification_of_d_choices_gc_follows_its_mean_field_model() {
     for d in [1, 2, 5, 10] {
         for spare in SPARES {
-            let parts = collected_by(VictimPolicy::DChoices { d });
+            let parts = collected_by(VictimPolicy::DChoices { choices: d });
             let measured = Run::new([8192, 64, 4096], spare, &parts).measure(transient(spare) + 1.0, 1.0);
             let expected = d_choices(64, measured.utilisation, d);
             assert_close(&format!("{d} choices, spare {spare}"), measured.amplification, expected, 1.0);

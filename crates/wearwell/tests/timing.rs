@@ -18,7 +18,7 @@ use wearwell::timing::{
     TimingMode, TimingOptions,
 };
 
-use crate::common::one_in;
+use crate::common::exploration_interval;
 
 const R: u64 = 45_000;
 const P: u64 = 400_000;
@@ -169,7 +169,7 @@ fn the_open_loop_option_changes_no_completion_time() {
 /// `n` deltas pending on one chip take `n` times the longest of 25 us of sensing, 40 us of transfer, and the encoding
 /// time at 304, 619 and 934 MHz. Without a limit on codec units all deltas are encoded in parallel.
 #[test]
-fn deltas_pending_on_one_chip_take_the_longest_phase_each() {
+fn each_delta_pending_on_one_chip_takes_the_time_of_its_longest_phase() {
     let flash = FlashTiming { read_ns: 25_000, transfer_ps_per_byte: 40_000_000 / 4096, ..FLASH };
     let count = 2000;
     for mode in [TimingMode::Timeline, TimingMode::Event] {
@@ -670,19 +670,23 @@ const TIES: [u64; 2] = [8216, 32_041];
 
 #[test]
 fn the_event_engine_agrees_with_a_naive_simulator_on_every_request() {
-    (0..2000 / one_in(4)).chain(TIES).for_each(|seed| compare_with_reference(seed, random_list));
+    (0..2000 / exploration_interval(4))
+        .chain(TIES)
+        .for_each(|seed| compare_with_reference(seed, random_list));
 }
 
 /// Without multi-plane groups, the event engine handles a series of copies as one queue entry.
 #[test]
 fn the_event_engine_agrees_with_a_naive_simulator_on_series_of_copies() {
-    (0..2000 / one_in(4)).chain(TIES).for_each(|seed| compare_with_reference(seed, random_list_with_copies));
+    (0..2000 / exploration_interval(4))
+        .chain(TIES)
+        .for_each(|seed| compare_with_reference(seed, random_list_with_copies));
 }
 
 /// An array whose backlog exceeds its bound handles copies in fewer events, which transfers of other arrays may delay.
 #[test]
 fn the_event_engine_agrees_with_a_naive_simulator_under_gc_backlogs() {
-    (0..2000 / one_in(4)).for_each(|seed| compare_with_reference(seed, random_backlog));
+    (0..2000 / exploration_interval(4)).for_each(|seed| compare_with_reference(seed, random_backlog));
 }
 
 /// Copies wait for the scan of their log. Scans wait for each other and for earlier collections.

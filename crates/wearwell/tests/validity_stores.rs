@@ -157,7 +157,7 @@ fn a_validity_log_query_reads_each_page_of_a_chain_once() {
     let geometry = geometry([1, 64, 8, 512]);
     let mut io = Store::new(sim(&geometry), FreeBlockOrder::Fifo);
     let mut log = log(&geometry, 200);
-    let entries = log.page_entries();
+    let entries = log.entries_per_log_page();
     // Four entries of block 0 in the first page, one in the second, one in the buffer.
     let filler = |log: &mut ValidityLog, from: u32, count: u32| {
         (from..from + count).for_each(|page| log.invalidate(Ppn(64 + page)));
@@ -211,7 +211,7 @@ fn measure_insertions(what: &str, drive: &mut Drive<SimNand, ValidityLog>) -> f6
     let updates = drive.logical_pages() * 8;
     drive.run(updates);
     let counts = drive.validity.counts();
-    let per_entry = counts.reinserted_entries as f64 / counts.reports as f64;
+    let per_entry = counts.reinserted_entries as f64 / counts.invalid_page_reports as f64;
     let per_update = |now: &[u64], then: &[u64]| {
         (now[Cause::Validity as usize] - then[Cause::Validity as usize]) as f64 / updates as f64
     };
@@ -220,12 +220,12 @@ fn measure_insertions(what: &str, drive: &mut Drive<SimNand, ValidityLog>) -> f6
          most {} of {} pages held",
         per_update(&drive.io.stats.programs, &before.programs),
         per_update(&drive.io.stats.reads, &before.reads),
-        1.0 / f64::from(drive.validity.page_entries()),
+        1.0 / f64::from(drive.validity.entries_per_log_page()),
         drive.most_held,
-        drive.validity.metadata_pages(),
+        drive.validity.max_metadata_pages(),
     );
     assert!(counts.cleaned_pages > 0, "{what}: nothing was cleaned");
-    assert!(drive.most_held <= drive.validity.metadata_pages(), "{what}: {} pages", drive.most_held);
+    assert!(drive.most_held <= drive.validity.max_metadata_pages(), "{what}: {} pages", drive.most_held);
     per_entry
 }
 
@@ -235,7 +235,7 @@ fn measure_insertions(what: &str, drive: &mut Drive<SimNand, ValidityLog>) -> f6
 fn the_validity_log_of_a_sparsely_used_device_may_grow_into_unused_space() {
     let geometry = geometry([1, 256, 32, 512]);
     let mut drive = Drive::new(sim(&geometry), 0.9, log);
-    let spare_bound = drive.validity.metadata_pages();
+    let spare_bound = drive.validity.max_metadata_pages();
     drive.host_pages = drive.logical_pages() / 10;
     drive.run(200_000);
     let unmapped = drive.logical_pages() - drive.host_pages;
@@ -379,7 +379,7 @@ fn the_validity_log_recovers_all_reports_before_its_durable_sequence_after_any_p
             // If the page was not consumed, the block table, which survived the cut, would be wrong.
             if outcome != CutOutcome::Before {
                 drive.run_asked(1_500);
-                assert!(drive.held() <= drive.validity.metadata_pages(), "{} pages", drive.held());
+                assert!(drive.held() <= drive.validity.max_metadata_pages(), "{} pages", drive.held());
             }
         }
     }
@@ -403,7 +403,7 @@ fn the_battery_writes_the_whole_validity_bitmap_to_flash_after_any_power_cut() {
                     drive.consume_interrupted_page();
                 }
                 while drive.validity.write_back(&mut drive.io).expect("the battery lasts") {}
-                assert!(!drive.validity.has_unwritten());
+                assert!(!drive.validity.has_unwritten_records());
                 let mut bitmap = new(&geometry, 0);
                 let known = recovered_bitmap(&mut bitmap, &mut drive.io);
                 assert_eq!(known, drive.ever_dead(), "cut {at} {outcome:?}");
@@ -436,7 +436,7 @@ fn the_validity_log_does_not_count_reports_beyond_a_full_buffer_as_durable() {
     let geometry = geometry([1, 64, 8, 512]);
     let mut io = Store::new(sim(&geometry), FreeBlockOrder::Fifo);
     let mut first = log(&geometry, 150);
-    let entries = first.page_entries();
+    let entries = first.entries_per_log_page();
     (0..entries + 5).for_each(|page| first.invalidate(Ppn(page)));
     assert!(first.write_deferred(&mut io).expect("no fault"));
     assert_eq!(
@@ -464,7 +464,7 @@ fn the_validity_log_can_write_back_a_partly_filled_buffer() {
         assert_eq!(known, drive.dead_before(u64::MAX));
         assert!(log.durable_until_sequence() >= drive.io.last_sequence());
         let dead = known.iter().filter(|&&dead| dead).count() as u64;
-        assert_eq!(log.live_entries(), dead, "pages that were cleaned are not found again");
+        assert_eq!(log.count_entries_in_force(), dead, "pages that were cleaned are not found again");
     }
 }
 
@@ -484,7 +484,7 @@ fn validity_stores_refuse_devices_too_large_for_positions_of_32_bits() {
 
 /// RAM of the stores for the device of the papers, 2 TiB: 2^22 blocks of 128 pages of 4 KiB.
 #[test]
-fn ram_of_validity_stores_is_what_the_papers_count_and_the_rest_is_listed() {
+fn ram_of_validity_stores_equals_the_papers_figures_plus_listed_additions() {
     let paper = geometry([1, 1 << 22, 128, 4096]);
     let bytes = |parts: Vec<(&'static str, u64)>, part: &str| {
         parts.into_iter().find(|&(name, _)| name == part).expect("a part").1

@@ -1,7 +1,8 @@
 //! Wear leveling keeps its bounds, and garbage collection never deadlocks, however little spare space there is.
 
 use common::{
-    BUFFERS, Op, Oracle, Random, World, designs, device, fill_to_the_brim, flat_geometry, full_medium, worlds,
+    BUFFERS, Op, Oracle, Random, World, designs, device, fill_and_overwrite_largest_device, full_medium,
+    geometry_without_superblocks, worlds,
 };
 use wearwell::Ftl;
 use wearwell::address::{BlockId, Lpn};
@@ -16,15 +17,15 @@ use crate::common;
 const POLICIES: [VictimPolicy; 6] = [
     VictimPolicy::Greedy,
     VictimPolicy::CostBenefit,
-    VictimPolicy::DChoices { d: 1 },
-    VictimPolicy::DChoices { d: 4 },
+    VictimPolicy::DChoices { choices: 1 },
+    VictimPolicy::DChoices { choices: 4 },
     VictimPolicy::Fifo,
     VictimPolicy::RecycleAware,
 ];
 
 /// Writes three quarters of the pages once, then overwrites the others at random; returns the FTL.
 fn hot_and_cold(wear: WearOptions, writes: u32) -> Ftl<SimNand> {
-    let geometry = flat_geometry([1, 64, 16, 4096]);
+    let geometry = geometry_without_superblocks([1, 64, 16, 4096]);
     let logical = 800;
     let parts = page_map(GcOptions { wear, ..GcOptions::default() });
     let mut ftl =
@@ -55,7 +56,7 @@ fn gap(ftl: &Ftl<SimNand>) -> u32 {
 #[test]
 fn a_plane_that_lost_blocks_receives_fewer_host_pages() {
     let (blocks, block_pages, bad) = (128, 32, 32);
-    let geometry = flat_geometry([4, blocks, block_pages, 4096]);
+    let geometry = geometry_without_superblocks([4, blocks, block_pages, 4096]);
     let logical = (4 * blocks - bad) * block_pages * 85 / 100;
     let nand =
         SimNand::new(geometry, RetainedFields::default()).with_factory_bad((0..bad).map(|k| BlockId(4 * k)));
@@ -182,8 +183,8 @@ fn opened_since(before: &[(u32, BlockId)], ftl: &Ftl<SimNand>) -> Option<(u32, B
 #[test]
 fn dynamic_wear_leveling_gives_worn_blocks_to_cold_streams() {
     let wear = WearOptions { dynamic_leveling: true, ..WearOptions::default() };
-    let gc = GcOptions { wear, low_blocks: 8, background_blocks: 12, ..GcOptions::default() };
-    let nand = SimNand::new(flat_geometry([1, 64, 16, 4096]), RetainedFields::default());
+    let gc = GcOptions { wear, low_free_blocks: 8, background_free_blocks: 12, ..GcOptions::default() };
+    let nand = SimNand::new(geometry_without_superblocks([1, 64, 16, 4096]), RetainedFields::default());
     let mut ftl = Ftl::new(nand, 700, &page_map(gc)).expect("it fits");
     let content = wearwell::data::Content::Descriptor(Descriptor::of_fingerprint(Fingerprint(1)));
     let mut random = Random::new(29);
@@ -218,14 +219,22 @@ fn gc_never_deadlocks_at_the_smallest_spare_space() {
         for pools in 1..=4 {
             let gc = GcOptions { policy, ..GcOptions::default() };
             for low_blocks in [1, 2] {
-                let gc = GcOptions { low_blocks, ..gc };
+                let gc = GcOptions { low_free_blocks: low_blocks, ..gc };
                 let what = format!("page-map {policy:?}, {pools} pools, low {low_blocks}");
-                fill_to_the_brim(&page_map(gc), &flat_geometry([pools, 9, 5, 512]), &what);
+                fill_and_overwrite_largest_device(
+                    &page_map(gc),
+                    &geometry_without_superblocks([pools, 9, 5, 512]),
+                    &what,
+                );
                 for cache_entries in [1, 9, u32::MAX] {
                     let what =
                         format!("dftl of {cache_entries}, {policy:?}, {pools} pools, low {low_blocks}");
                     let parts = dftl(gc, DftlOptions { cache_entries });
-                    fill_to_the_brim(&parts, &flat_geometry([pools, 12, 8, 512]), &what);
+                    fill_and_overwrite_largest_device(
+                        &parts,
+                        &geometry_without_superblocks([pools, 12, 8, 512]),
+                        &what,
+                    );
                 }
             }
         }
@@ -236,7 +245,11 @@ fn gc_never_deadlocks_at_the_smallest_spare_space() {
 fn every_design_works_at_the_smallest_spare_space() {
     for design in designs() {
         for pools in 1..=4 {
-            fill_to_the_brim(&design.parts, &flat_geometry([pools, 10, 6, 512]), design.name);
+            fill_and_overwrite_largest_device(
+                &design.parts,
+                &geometry_without_superblocks([pools, 10, 6, 512]),
+                design.name,
+            );
         }
     }
 }
@@ -248,7 +261,7 @@ fn a_device_without_spare_space_keeps_its_data() {
     let brim: Vec<World> = worlds().into_iter().filter(|world| world.name == "one_block_spare").collect();
     for (design, world) in designs().iter().flat_map(|design| brim.iter().map(move |world| (design, world))) {
         let mut device = device(world, &design.parts, BUFFERS[0], full_medium(world));
-        let mut oracle = Oracle::of(&device, 9);
+        let mut oracle = Oracle::for_device(&device, 9);
         let mut random = Random::new(23);
         let page = oracle.page_sectors();
         for k in 0..6000 {

@@ -17,16 +17,16 @@ use crate::verdict::Value;
 /// Size of a PPN and of a key (block, or part of a block) of Logarithmic Gecko (page validity on flash), bytes.
 const ADDRESS_BYTES: f64 = 4.0;
 /// Size of an entry of the cached mapping table, bytes.
-const ENTRY_BYTES: f64 = 8.0;
+const MAP_ENTRY_BYTES: f64 = 8.0;
 /// Size of an entry of IB-FTL's log of invalid pages, bytes: a page address, a timestamp, a pointer to the preceding
 /// entry.
 const LOG_ENTRY_BYTES: f64 = 12.0;
 /// Share of the cached mapping entries that may be dirty in LazyFTL and IB-FTL.
-const DIRTY_SHARE: f64 = 0.1;
+const DIRTY_ENTRY_SHARE: f64 = 0.1;
 
 /// Duration of a page read, seconds (GK, section 5).
 const PAGE_READ_S: f64 = 100e-6;
-const SPARE_READ_S: f64 = 3e-6;
+const SPARE_AREA_READ_S: f64 = 3e-6;
 const PROGRAM_S: f64 = 1e-3;
 /// Duration of a page program divided by that of a page read.
 pub const PROGRAM_TO_READ_RATIO: f64 = PROGRAM_S / PAGE_READ_S;
@@ -49,7 +49,7 @@ impl MetadataScale {
     pub fn of_capacity(bytes: f64) -> Self {
         let block_pages = 128.0;
         let blocks = bytes / (block_pages * PAGE_BYTES);
-        Self { blocks, block_pages, utilisation: 0.7, cache_entries: 4.0 * MIB / ENTRY_BYTES }
+        Self { blocks, block_pages, utilisation: 0.7, cache_entries: 4.0 * MIB / MAP_ENTRY_BYTES }
     }
 
     /// Returns the number of physical pages of the device.
@@ -58,18 +58,18 @@ impl MetadataScale {
     }
 
     /// Returns TT, the size of the translation table (L2P table), bytes.
-    pub fn table_bytes(self) -> f64 {
+    pub fn translation_table_bytes(self) -> f64 {
         self.physical_pages() * self.utilisation * ADDRESS_BYTES
     }
 
     /// Returns TPT, the number of translation pages (pages of the L2P table on flash).
     pub fn translation_pages(self) -> f64 {
-        (self.table_bytes() / PAGE_BYTES).ceil()
+        (self.translation_table_bytes() / PAGE_BYTES).ceil()
     }
 
     /// Returns the number of host writes between two GC victims: the pages that a victim frees, which is B (pages per
     /// block) divided by the write amplification of large blocks.
-    pub fn updates_per_query(self) -> f64 {
+    pub fn host_writes_per_victim(self) -> f64 {
         self.block_pages / theory::large_block_write_amplification(self.utilisation)
     }
 
@@ -90,7 +90,7 @@ impl MetadataScale {
 
     /// Returns the size of the cached mapping table, bytes.
     pub fn cache_bytes(self) -> f64 {
-        self.cache_entries * ENTRY_BYTES
+        self.cache_entries * MAP_ENTRY_BYTES
     }
 
     /// Returns V, the number of entries in the RAM buffer of Logarithmic Gecko (page validity on flash), if a block's
@@ -152,10 +152,10 @@ impl MetadataScale {
     /// Returns the steps of an FTL design's recovery and their durations, seconds; flash operations are executed one
     /// after the other.
     pub fn recovery_steps(self, design: MetadataDesign) -> Vec<(&'static str, f64)> {
-        let dirty = DIRTY_SHARE * self.cache_entries;
-        let blocks = ("blocks", self.blocks * SPARE_READ_S);
-        let directory = ("directory", self.translation_pages() * SPARE_READ_S);
-        let backward = |entries: f64| ("changed entries", 2.0 * entries * SPARE_READ_S);
+        let dirty = DIRTY_ENTRY_SHARE * self.cache_entries;
+        let blocks = ("blocks", self.blocks * SPARE_AREA_READ_S);
+        let directory = ("directory", self.translation_pages() * SPARE_AREA_READ_S);
+        let backward = |entries: f64| ("changed entries", 2.0 * entries * SPARE_AREA_READ_S);
         let synchronisation =
             ("synchronisation", dirty.min(self.translation_pages()) * (PAGE_READ_S + PROGRAM_S));
         let bitmap_pages = self.bitmap_bytes() / PAGE_BYTES;
@@ -176,7 +176,7 @@ impl MetadataScale {
             ],
             MetadataDesign::UFtl => vec![
                 blocks,
-                ("bitmap directory", bitmap_pages * SPARE_READ_S),
+                ("bitmap directory", bitmap_pages * SPARE_AREA_READ_S),
                 ("valid counts", bitmap_pages * PAGE_READ_S),
                 ("cache", self.cache_bytes() / PAGE_BYTES * PAGE_READ_S),
             ],
@@ -186,7 +186,7 @@ impl MetadataScale {
             MetadataDesign::GeckoFtl => vec![
                 blocks,
                 directory,
-                ("run directories", self.gecko_pages() * SPARE_READ_S),
+                ("run directories", self.gecko_pages() * SPARE_AREA_READ_S),
                 ("buffer", 2.0 * self.buffer_entries(4.0) * PAGE_READ_S),
                 ("valid counts", self.gecko_pages() * PAGE_READ_S),
                 backward(self.cache_entries),
@@ -240,13 +240,13 @@ pub fn read_slowdown(read_amplification: f64, reads_per_write: f64, write_amplif
 /// Returns log2 of the factor by which the capacity, from K blocks on, has to grow until a report of an invalid page
 /// costs as much in Logarithmic Gecko as in a validity bitmap on flash. With `cost` writes per entry and level this is
 /// the case when `cost L / V = 1`.
-pub fn crossing_exponent(scale: MetadataScale, parts: f64, cost: f64) -> f64 {
+pub fn capacity_doublings_until_equal_cost(scale: MetadataScale, parts: f64, cost: f64) -> f64 {
     let entries = scale.buffer_entries(parts);
     let levels = entries / cost;
     levels + (entries / parts).log2() - scale.blocks.log2()
 }
 
-fn paper() -> MetadataScale {
+fn paper_scale() -> MetadataScale {
     MetadataScale::of_capacity(2.0 * TIB)
 }
 
@@ -263,134 +263,142 @@ const CAPACITIES: [(&str, f64); 8] = [
 ];
 
 /// Returns RAM (bytes) and recovery time (seconds) of an FTL design at each capacity of the GeckoFTL paper's Figure 1.
-fn by_capacity(design: MetadataDesign) -> impl Iterator<Item = (f64, f64)> {
+fn ram_and_recovery_by_capacity(design: MetadataDesign) -> impl Iterator<Item = (f64, f64)> {
     CAPACITIES.into_iter().map(move |(_, bytes)| {
         let scale = MetadataScale::of_capacity(bytes);
         (scale.ram_bytes(design), scale.recovery_s(design))
     })
 }
 
-fn curves(design: MetadataDesign) -> Vec<Value> {
+fn capacity_curve_values(design: MetadataDesign) -> Vec<Value> {
     let name = |k: usize, what: &str| format!("{} {what}", CAPACITIES[k].0);
-    let ram = by_capacity(design).enumerate().map(|(k, (ram, _))| Value::new(name(k, "RAM MiB"), ram / MIB));
-    let recovery =
-        by_capacity(design).enumerate().map(|(k, (_, time_s))| Value::new(name(k, "recovery s"), time_s));
+    let ram = ram_and_recovery_by_capacity(design)
+        .enumerate()
+        .map(|(k, (ram, _))| Value::new(name(k, "RAM MiB"), ram / MIB));
+    let recovery = ram_and_recovery_by_capacity(design)
+        .enumerate()
+        .map(|(k, (_, time_s))| Value::new(name(k, "recovery s"), time_s));
     ram.chain(recovery).collect()
 }
 
 /// Returns whether both claims of the GeckoFTL paper's Figure 1 hold (RAM grows linearly with capacity, recovery time
 /// grows), and the values of its curves.
-fn growth() -> Vec<Value> {
-    let steps: Vec<(f64, f64)> = by_capacity(MetadataDesign::LazyFtl).collect();
+fn capacity_growth_values() -> Vec<Value> {
+    let steps: Vec<(f64, f64)> = ram_and_recovery_by_capacity(MetadataDesign::LazyFtl).collect();
     let doubles = |pair: &[(f64, f64)]| (pair[1].0 / pair[0].0 - 2.0).abs() < 1e-3;
     let claims = named_values([
         ("RAM is linear", statement_value(steps.windows(2).all(doubles))),
         ("recovery grows", statement_value(steps.windows(2).all(|pair| pair[1].1 > pair[0].1))),
     ]);
-    [claims, curves(MetadataDesign::LazyFtl)].concat()
+    [claims, capacity_curve_values(MetadataDesign::LazyFtl)].concat()
 }
 
 /// Returns the RAM of an FTL design including the mapping cache of 4 MiB, MiB.
-fn ram_mib(design: MetadataDesign) -> f64 {
-    (paper().ram_bytes(design) + paper().cache_bytes()) / MIB
+fn ram_with_cache_mib(design: MetadataDesign) -> f64 {
+    (paper_scale().ram_bytes(design) + paper_scale().cache_bytes()) / MIB
 }
 
-fn ram_of_all() -> Vec<Value> {
+fn ram_of_all_designs() -> Vec<Value> {
     named_values([
-        ("DFTL, LazyFTL", ram_mib(MetadataDesign::LazyFtl)),
-        ("IB-FTL", ram_mib(MetadataDesign::IbFtl)),
-        ("GeckoFTL", ram_mib(MetadataDesign::GeckoFtl)),
-        ("u-FTL", ram_mib(MetadataDesign::UFtl)),
+        ("DFTL, LazyFTL", ram_with_cache_mib(MetadataDesign::LazyFtl)),
+        ("IB-FTL", ram_with_cache_mib(MetadataDesign::IbFtl)),
+        ("GeckoFTL", ram_with_cache_mib(MetadataDesign::GeckoFtl)),
+        ("u-FTL", ram_with_cache_mib(MetadataDesign::UFtl)),
     ])
 }
 
 /// Returns the RAM of `GeckoFTL` as Wearwell implements it, in MiB. The run directories (RAM tables that locate the
 /// pages of the validity runs on flash) are sized for the most run pages that there can be, and the block table has
 /// three bytes per block.
-fn gecko_as_built_mib() -> f64 {
+fn implemented_geckoftl_mib() -> f64 {
     let device = preset::preset_by_name("gk-2t").expect("the paper's device is a preset");
-    let of_part = gecko_part_bytes(&device.geometry);
-    (of_part + paper().directory_bytes() + 1.5 * paper().counter_bytes() + paper().cache_bytes()) / MIB
+    let of_part = implemented_gecko_bytes(&device.geometry);
+    (of_part
+        + paper_scale().directory_bytes()
+        + 1.5 * paper_scale().counter_bytes()
+        + paper_scale().cache_bytes())
+        / MIB
 }
 
 /// Returns the RAM that Wearwell's Logarithmic Gecko (page validity on flash) reports for itself, bytes.
-fn gecko_part_bytes(geometry: &Geometry) -> f64 {
+fn implemented_gecko_bytes(geometry: &Geometry) -> f64 {
     let gecko =
         Gecko::new(geometry, GeckoOptions::balanced(geometry)).expect("the default fits the geometry");
     gecko.ram_bytes().iter().map(|&(_, bytes)| bytes as f64).sum()
 }
 
-fn largest<'a>(steps: &[(&'a str, f64)]) -> &'a str {
+fn longest_step<'a>(steps: &[(&'a str, f64)]) -> &'a str {
     steps.iter().max_by(|a, b| a.1.total_cmp(&b.1)).map_or("", |step| step.0)
 }
 
-fn step(steps: &[(&str, f64)], name: &str) -> f64 {
+fn step_duration_s(steps: &[(&str, f64)], name: &str) -> f64 {
     steps.iter().find(|step| step.0 == name).map_or(0.0, |step| step.1)
 }
 
-fn by_step(design: MetadataDesign) -> Vec<Value> {
-    let steps = paper().recovery_steps(design);
-    let total = Value::new("all", paper().recovery_s(design));
+fn recovery_step_values(design: MetadataDesign) -> Vec<Value> {
+    let steps = paper_scale().recovery_steps(design);
+    let total = Value::new("all", paper_scale().recovery_s(design));
     steps.iter().map(|&(name, time_s)| Value::new(name, time_s)).chain([total]).collect()
 }
 
-fn with(mut values: Vec<Value>, more: Vec<Value>) -> Vec<Value> {
+fn concatenated(mut values: Vec<Value>, more: Vec<Value>) -> Vec<Value> {
     values.extend(more);
     values
 }
 
 /// Returns the recovery time that `GeckoFTL` saves compared with `LazyFTL`, percent. The second value leaves out
 /// `LazyFTL`'s recovery steps `synchronisation` and `changed entries`.
-fn recovery_saved() -> Vec<Value> {
-    let lazy = paper().recovery_steps(MetadataDesign::LazyFtl);
-    let all = paper().recovery_s(MetadataDesign::LazyFtl);
-    let others = all - step(&lazy, "synchronisation") - step(&lazy, "changed entries");
-    let saved = |of: f64| to_percent(1.0 - paper().recovery_s(MetadataDesign::GeckoFtl) / of);
+fn recovery_time_saved() -> Vec<Value> {
+    let lazy = paper_scale().recovery_steps(MetadataDesign::LazyFtl);
+    let all = paper_scale().recovery_s(MetadataDesign::LazyFtl);
+    let others = all - step_duration_s(&lazy, "synchronisation") - step_duration_s(&lazy, "changed entries");
+    let saved = |of: f64| to_percent(1.0 - paper_scale().recovery_s(MetadataDesign::GeckoFtl) / of);
     named_values([("", saved(all)), ("without its synchronisation", saved(others))])
 }
 
 fn ram_saved() -> Vec<Value> {
-    let saved = |bytes: f64| to_percent(1.0 - bytes / paper().ram_bytes(MetadataDesign::LazyFtl));
+    let saved = |bytes: f64| to_percent(1.0 - bytes / paper_scale().ram_bytes(MetadataDesign::LazyFtl));
     named_values([
-        ("without counts", saved(paper().gecko_ram_without_counters())),
-        ("with counts", saved(paper().ram_bytes(MetadataDesign::GeckoFtl))),
+        ("without counts", saved(paper_scale().gecko_ram_without_counters())),
+        ("with counts", saved(paper_scale().ram_bytes(MetadataDesign::GeckoFtl))),
     ])
 }
 
-fn log_dominates() -> Vec<Value> {
-    let steps = paper().recovery_steps(MetadataDesign::IbFtl);
-    let both = step(&steps, "log") + step(&steps, "synchronisation");
+fn log_dominance_values() -> Vec<Value> {
+    let steps = paper_scale().recovery_steps(MetadataDesign::IbFtl);
+    let both = step_duration_s(&steps, "log") + step_duration_s(&steps, "synchronisation");
     let claim = named_values([(
         "they dominate",
-        statement_value(both > 0.5 * paper().recovery_s(MetadataDesign::IbFtl)),
+        statement_value(both > 0.5 * paper_scale().recovery_s(MetadataDesign::IbFtl)),
     )]);
-    with(claim, by_step(MetadataDesign::IbFtl))
+    concatenated(claim, recovery_step_values(MetadataDesign::IbFtl))
 }
 
-fn scan_dominates() -> Vec<Value> {
-    let steps = paper().recovery_steps(MetadataDesign::GeckoFtl);
-    let share = step(&steps, "blocks") / paper().recovery_s(MetadataDesign::GeckoFtl);
+fn scan_dominance_values() -> Vec<Value> {
+    let steps = paper_scale().recovery_steps(MetadataDesign::GeckoFtl);
+    let share = step_duration_s(&steps, "blocks") / paper_scale().recovery_s(MetadataDesign::GeckoFtl);
     named_values([
-        ("it dominates", statement_value(largest(&steps) == "blocks")),
+        ("it dominates", statement_value(longest_step(&steps) == "blocks")),
         ("share, %", to_percent(share)),
     ])
 }
 
 /// Returns, for GeckoFTL and u-FTL, whether the counters of valid pages take more than half of the RAM that is not the
 /// cached mapping table.
-fn counters_dominate() -> Vec<Value> {
-    let of =
-        |design: MetadataDesign| statement_value(paper().counter_bytes() > 0.5 * paper().ram_bytes(design));
+fn counter_dominance_values() -> Vec<Value> {
+    let of = |design: MetadataDesign| {
+        statement_value(paper_scale().counter_bytes() > 0.5 * paper_scale().ram_bytes(design))
+    };
     named_values([("GeckoFTL", of(MetadataDesign::GeckoFtl)), ("u-FTL", of(MetadataDesign::UFtl))])
 }
 
 /// Returns the RAM of each design of the GeckoFTL paper's Figure 14, including its mapping cache, in MiB. As in the
 /// figure, counters of valid pages are left out; their size is returned as a value of its own.
-fn split() -> Vec<Value> {
+fn figure_14_ram() -> Vec<Value> {
     let of = |design: MetadataDesign, cache_mib: f64, counters: f64| {
-        (paper().ram_bytes(design) - counters) / MIB + cache_mib
+        (paper_scale().ram_bytes(design) - counters) / MIB + cache_mib
     };
-    let counters = paper().counter_bytes();
+    let counters = paper_scale().counter_bytes();
     named_values([
         ("DFTL", of(MetadataDesign::Dftl, 4.0, 0.0)),
         ("u-FTL", of(MetadataDesign::UFtl, 68.0, counters)),
@@ -399,10 +407,10 @@ fn split() -> Vec<Value> {
     ])
 }
 
-fn slowdowns() -> Vec<Value> {
+fn read_slowdown_values() -> Vec<Value> {
     let writes = theory::large_block_write_amplification(0.7);
     let copies = (writes - 1.0) * (1.0 + 1.0 / PROGRAM_TO_READ_RATIO);
-    let dirty = paper().cache_entries / paper().translation_pages();
+    let dirty = paper_scale().cache_entries / paper_scale().translation_pages();
     let map = theory::lazy_translation_write_amplification(writes, PROGRAM_TO_READ_RATIO, dirty);
     let slowdown = |validity: f64| read_slowdown(1.0, 1.0, 1.0 + copies + map + validity);
     named_values([
@@ -415,13 +423,13 @@ fn slowdowns() -> Vec<Value> {
 /// recoveries are also executed.
 pub fn recovery_row_values(id: &str) -> Option<Vec<Value>> {
     Some(match id {
-        "GK-35" => by_step(MetadataDesign::GeckoFtl),
-        "GK-36" => {
-            MetadataDesign::ALL.map(|design| Value::new(design.name(), paper().recovery_s(design))).to_vec()
-        }
-        "GK-37" => log_dominates(),
-        "GK-38" => scan_dominates(),
-        "GK-39" => recovery_saved(),
+        "GK-35" => recovery_step_values(MetadataDesign::GeckoFtl),
+        "GK-36" => MetadataDesign::ALL
+            .map(|design| Value::new(design.name(), paper_scale().recovery_s(design)))
+            .to_vec(),
+        "GK-37" => log_dominance_values(),
+        "GK-38" => scan_dominance_values(),
+        "GK-39" => recovery_time_saved(),
         _ => return None,
     })
 }
@@ -429,16 +437,19 @@ pub fn recovery_row_values(id: &str) -> Option<Vec<Value>> {
 /// Returns Wearwell's values of a reported result of the GeckoFTL paper that follows from a formula; `None` for other
 /// results.
 pub(super) fn row_values(id: &str) -> Option<Vec<Value>> {
-    let scale = paper();
+    let scale = paper_scale();
     let recovery = |design: MetadataDesign| scale.recovery_s(design);
     Some(match id {
         "GK-01" => {
             one_value(MetadataScale::of_capacity(128.0 * GIB).ram_bytes(MetadataDesign::LazyFtl) / MIB)
         }
-        "GK-02" => with(one_value(recovery(MetadataDesign::LazyFtl)), by_step(MetadataDesign::LazyFtl)),
-        "GK-03" => growth(),
-        "GK-04" => curves(MetadataDesign::GeckoFtl),
-        "GK-05" => one_value(scale.table_bytes() / GIB),
+        "GK-02" => concatenated(
+            one_value(recovery(MetadataDesign::LazyFtl)),
+            recovery_step_values(MetadataDesign::LazyFtl),
+        ),
+        "GK-03" => capacity_growth_values(),
+        "GK-04" => capacity_curve_values(MetadataDesign::GeckoFtl),
+        "GK-05" => one_value(scale.translation_table_bytes() / GIB),
         "GK-06" => one_value(scale.directory_bytes() / MIB),
         "GK-07" => one_value(scale.bitmap_bytes() / MIB),
         "GK-08" => one_value(scale.bitmap_bytes() / scale.directory_bytes()),
@@ -450,14 +461,14 @@ pub(super) fn row_values(id: &str) -> Option<Vec<Value>> {
                 ("with counters, without cache", share(scale.directory_bytes() + scale.counter_bytes())),
             ])
         }
-        "GK-10" => one_value(scale.physical_pages() * SPARE_READ_S / 60.0),
+        "GK-10" => one_value(scale.physical_pages() * SPARE_AREA_READ_S / 60.0),
         "GK-11" => {
             let pages = scale.cache_entries.min(scale.translation_pages());
             one_value(pages * (PAGE_READ_S + PROGRAM_S) / 60.0)
         }
         "GK-12" => one_value(scale.translation_pages() * PAGE_READ_S),
         "GK-13" => one_value(PAGE_READ_S / 32.0 * 1e6),
-        "GK-14" => one_value(scale.cache_bytes() / ENTRY_BYTES),
+        "GK-14" => one_value(scale.cache_bytes() / MAP_ENTRY_BYTES),
         "GK-15" => one_value(scale.block_pages / (8.0 * ADDRESS_BYTES)),
         "GK-17" => named_values([("MiB", scale.bitmap_bytes() / MIB)]),
         "GK-20" => {
@@ -470,19 +481,22 @@ pub(super) fn row_values(id: &str) -> Option<Vec<Value>> {
             named_values([("", 1.0 + 1.0 / PROGRAM_TO_READ_RATIO), ("with queries", with_queries)])
         }
         "GK-28" => named_values([
-            ("S = 1", crossing_exponent(scale, 1.0, 2.0)),
-            ("S = 1, one merge per level", crossing_exponent(scale, 1.0, 1.0)),
-            ("S = 4", crossing_exponent(scale, 4.0, 2.0)),
+            ("S = 1", capacity_doublings_until_equal_cost(scale, 1.0, 2.0)),
+            ("S = 1, one merge per level", capacity_doublings_until_equal_cost(scale, 1.0, 1.0)),
+            ("S = 4", capacity_doublings_until_equal_cost(scale, 4.0, 2.0)),
         ]),
-        "GK-30" | "GK-31" | "GK-33" => ram_of_all(),
+        "GK-30" | "GK-31" | "GK-33" => ram_of_all_designs(),
         "GK-32" => named_values([
-            ("ratio", ram_mib(MetadataDesign::GeckoFtl) / ram_mib(MetadataDesign::UFtl)),
-            ("GeckoFTL, MiB", ram_mib(MetadataDesign::GeckoFtl)),
-            ("as built, MiB", gecko_as_built_mib()),
+            (
+                "ratio",
+                ram_with_cache_mib(MetadataDesign::GeckoFtl) / ram_with_cache_mib(MetadataDesign::UFtl),
+            ),
+            ("GeckoFTL, MiB", ram_with_cache_mib(MetadataDesign::GeckoFtl)),
+            ("as built, MiB", implemented_geckoftl_mib()),
         ]),
-        "GK-34" => counters_dominate(),
+        "GK-34" => counter_dominance_values(),
         "GK-40" => ram_saved(),
-        "GK-47" => split(),
+        "GK-47" => figure_14_ram(),
         "GK-50" => named_values([
             ("map", to_percent(scale.translation_pages() / scale.physical_pages())),
             ("Logarithmic Gecko", to_percent(scale.gecko_pages() / scale.physical_pages())),
@@ -498,8 +512,8 @@ pub(super) fn row_values(id: &str) -> Option<Vec<Value>> {
         "GK-57" => one_value(1000.0 / scale.block_pages),
         // Minimum, maximum and mean of two statistics, the counter of erases, and the position of the scan.
         "GK-58" => one_value(6.0 * ADDRESS_BYTES + ADDRESS_BYTES + ADDRESS_BYTES),
-        "GK-60" => one_value(scale.updates_per_query()),
-        "GK-61" => slowdowns(),
+        "GK-60" => one_value(scale.host_writes_per_victim()),
+        "GK-61" => read_slowdown_values(),
         _ => return None,
     })
 }

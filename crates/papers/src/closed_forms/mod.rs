@@ -90,14 +90,14 @@ impl DeltaPipeline {
 
     /// Returns the time that a delta write takes in addition to its programs, in units of the program time: the slowest
     /// stage divided by `program_us` (DF, right-hand side of expression 2).
-    pub fn overhead_us(self, program_us: f64) -> f64 {
+    pub fn overhead_in_programs(self, program_us: f64) -> f64 {
         self.slowest_us() / program_us
     }
 
     /// Returns the compression ratio Rc (delta size divided by page size) below which deltas cost no additional time:
     /// `1 - Rc > overhead`.
-    pub fn viable_ratio(self, program_us: f64) -> f64 {
-        1.0 - self.overhead_us(program_us)
+    pub fn viable_compression_ratio(self, program_us: f64) -> f64 {
+        1.0 - self.overhead_in_programs(program_us)
     }
 
     /// Returns whether the encoder is the slowest stage of a delta write.
@@ -116,7 +116,7 @@ pub fn pages_saved(overwrites: f64, ratio: f64) -> f64 {
 /// Pc`, with the share Pc of delta writes and the compression ratio Rc (DF, expression 7). Only blocks with invalid
 /// pages are counted, and the area of whole pages must dominate that of deltas.
 pub fn collection_frequency(delta_share: f64, ratio: f64) -> f64 {
-    theory::delta_foreground_writes(delta_share, ratio) / (1.0 - delta_share)
+    theory::delta_programs_per_host_write(delta_share, ratio) / (1.0 - delta_share)
 }
 
 /// Returns the mean read latency if a share of the host reads takes two flash reads (page and delta), relative to that
@@ -153,7 +153,7 @@ fn gaussian(random: &mut Xoshiro256PlusPlus) -> f64 {
 }
 
 /// Returns the size of a table with `bits` bits per 4-KiB page of the capacity, bytes.
-pub fn table_bytes(capacity_bytes: f64, bits: f64) -> f64 {
+pub fn per_page_table_bytes(capacity_bytes: f64, bits: f64) -> f64 {
     capacity_bytes / PAGE_BYTES * bits / 8.0
 }
 
@@ -183,7 +183,7 @@ pub fn flash_scan_ms(bytes: f64, dies: f64, read_us: f64) -> f64 {
 
 /// Returns the share of the page writes that remain when four pages are compressed together and `ratio` of their bytes
 /// are saved: the rest is rounded up to whole pages (IL, III-A).
-pub fn chunk_share(ratio: f64) -> f64 {
+pub fn chunk_write_share(ratio: f64) -> f64 {
     (4.0 * (1.0 - ratio)).ceil() / 4.0
 }
 
@@ -195,17 +195,17 @@ pub fn energy_uj(us: f64, mw: f64) -> f64 {
 /// Returns the smallest compression ratio (share of the bytes saved), in steps of 0.001, at which writing four pages
 /// compressed together takes less energy than writing them raw; `None` if there is none. `cost` is the energy of
 /// compressing a page divided by that of programming it.
-pub fn energy_break_even(cost: f64) -> Option<f64> {
-    (0..=1000).map(|k| f64::from(k) / 1000.0).find(|&ratio| chunk_share(ratio) + cost < 1.0)
+pub fn break_even_compression_ratio(cost: f64) -> Option<f64> {
+    (0..=1000).map(|k| f64::from(k) / 1000.0).find(|&ratio| chunk_write_share(ratio) + cost < 1.0)
 }
 
 /// Returns the number of bytes that a drive can program until its rated program/erase cycles are used.
-pub fn budget_bytes(capacity_bytes: f64, cycles: f64) -> f64 {
+pub fn endurance_budget_bytes(capacity_bytes: f64, cycles: f64) -> f64 {
     capacity_bytes * cycles
 }
 
 /// Returns the write rate that uses up a budget of bytes in this many years of 365 days, bytes per second.
-pub fn rate_of_lifetime(budget_bytes: f64, years: f64) -> f64 {
+pub fn bytes_per_s_for_lifetime(budget_bytes: f64, years: f64) -> f64 {
     budget_bytes / (years * theory::DAYS_PER_YEAR * 86_400.0)
 }
 
@@ -252,8 +252,10 @@ pub fn decisions_that_agree() -> f64 {
         .flat_map(|dedup| schemes().map(move |compression| (dedup, compression)))
         .flat_map(|(dedup, compression)| DEMANDS.map(|demand| (dedup, compression, demand)))
     {
-        let estimates = [dedup, compression]
-            .map(|(write_ratio, energy_ratio)| SchemeEstimate { write_ratio, energy_ratio });
+        let estimates = [dedup, compression].map(|(write_ratio, energy_ratio)| SchemeEstimate {
+            written_share: write_ratio,
+            energy_per_page: energy_ratio,
+        });
         let decision = decide_schemes(&estimates, demand, 1.0);
         let ours = [
             decision.enabled_schemes.contains(0),
@@ -282,14 +284,14 @@ mod rows {
     use super::*;
 
     /// Table I of the Recyclable SSD paper (LX): traces, with the recyclable GB of section III-B.
-    const FIU: [(&str, TraceTable, f64); 3] = [
+    const FIU_TRACES: [(&str, TraceTable, f64); 3] = [
         ("homes", TraceTable { requests: 9.3e6, write_share: 0.938, addresses: 2.4e6 }, 2.8),
         ("mail", TraceTable { requests: 16.3e6, write_share: 0.753, addresses: 1.2e6 }, 7.4),
         ("web", TraceTable { requests: 5.9e6, write_share: 0.825, addresses: 0.8e6 }, 2.5),
     ];
 
-    fn of_traces(value: impl Fn(TraceTable, f64) -> f64) -> Vec<Value> {
-        FIU.map(|(name, table, recyclable)| Value::new(name, value(table, recyclable))).into()
+    fn value_per_trace(value: impl Fn(TraceTable, f64) -> f64) -> Vec<Value> {
+        FIU_TRACES.map(|(name, table, recyclable)| Value::new(name, value(table, recyclable))).into()
     }
 
     pub(super) fn one_value(value: f64) -> Vec<Value> {
@@ -307,9 +309,11 @@ mod rows {
 
     pub(super) fn lx_row(id: &str) -> Option<Vec<Value>> {
         Some(match id {
-            "LX-05" => of_traces(|table, _| to_percent(table.overwrite_share())),
-            "LX-06" => of_traces(|table, _| table.invalid_gib()),
-            "LX-08" => of_traces(|table, recyclable_gb| to_percent(recyclable_gb / table.invalid_gib())),
+            "LX-05" => value_per_trace(|table, _| to_percent(table.overwrite_share())),
+            "LX-06" => value_per_trace(|table, _| table.invalid_gib()),
+            "LX-08" => {
+                value_per_trace(|table, recyclable_gb| to_percent(recyclable_gb / table.invalid_gib()))
+            }
             "LX-16" => named_values(
                 [("64K", 64.0), ("128K", 128.0), ("256K", 256.0)]
                     .map(|(name, kilo)| (name, fingerprint_store_bytes(kilo * KIB) / MIB)),
@@ -320,7 +324,7 @@ mod rows {
     }
 
     /// Clocks of the delta encoder, from Tables 1 and 3 of the Delta-FTL paper (DF): name and MHz.
-    const CLOCKS: [(&str, f64); 3] = [("304 MHz", 304.0), ("619 MHz", 619.0), ("934 MHz", 934.0)];
+    const ENCODER_CLOCKS_MHZ: [(&str, f64); 3] = [("304 MHz", 304.0), ("619 MHz", 619.0), ("934 MHz", 934.0)];
     const COMPRESS_CYCLES: f64 = 27_212.0;
     const DECOMPRESS_CYCLES: f64 = 6_737.0;
     const PROGRAM_US: f64 = 200.0;
@@ -331,12 +335,12 @@ mod rows {
         DeltaPipeline { read_us: 25.0, bus_us: 40.0, encode_us: cycles_us(COMPRESS_CYCLES, mhz) }
     }
 
-    fn of_clocks(value: impl Fn(f64) -> f64) -> Vec<Value> {
-        named_values(CLOCKS.map(|(name, mhz)| (name, value(mhz))))
+    fn value_per_clock(value: impl Fn(f64) -> f64) -> Vec<Value> {
+        named_values(ENCODER_CLOCKS_MHZ.map(|(name, mhz)| (name, value(mhz))))
     }
 
     /// Returns a value for every combination of the share of delta writes (Pc) and the compression ratio (Rc).
-    fn of_shares(value: impl Fn(f64, f64) -> f64) -> Vec<Value> {
+    fn value_per_share_and_ratio(value: impl Fn(f64, f64) -> f64) -> Vec<Value> {
         let cell = |(name, ratio): (&str, f64), share: f64| {
             Value::new(format!("Rc {name} Pc {share}"), value(share, ratio))
         };
@@ -345,21 +349,21 @@ mod rows {
 
     pub(super) fn df_row(id: &str) -> Option<Vec<Value>> {
         Some(match id {
-            "DF-01" => of_clocks(|mhz| cycles_us(COMPRESS_CYCLES, mhz)),
-            "DF-02" => of_clocks(|mhz| cycles_us(DECOMPRESS_CYCLES, mhz)),
-            "DF-03" => of_clocks(|mhz| pipeline(mhz).overhead_us(PROGRAM_US)),
-            "DF-04" => of_clocks(|mhz| pipeline(mhz).viable_ratio(PROGRAM_US)),
+            "DF-01" => value_per_clock(|mhz| cycles_us(COMPRESS_CYCLES, mhz)),
+            "DF-02" => value_per_clock(|mhz| cycles_us(DECOMPRESS_CYCLES, mhz)),
+            "DF-03" => value_per_clock(|mhz| pipeline(mhz).overhead_in_programs(PROGRAM_US)),
+            "DF-04" => value_per_clock(|mhz| pipeline(mhz).viable_compression_ratio(PROGRAM_US)),
             "DF-05" => one_value(2f64.powi(31) * PAGE_BYTES / TIB),
             "DF-06" => named_values([
                 ("once", pages_saved(1.0, 0.25)),
                 ("four times", pages_saved(4.0, 0.25)),
                 ("spare space", 0.25),
             ]),
-            "DF-07" => of_clocks(|mhz| statement_value(pipeline(mhz).is_bound_by_encoder())),
-            "DF-19" => of_shares(theory::delta_foreground_writes),
+            "DF-07" => value_per_clock(|mhz| statement_value(pipeline(mhz).is_bound_by_encoder())),
+            "DF-19" => value_per_share_and_ratio(theory::delta_programs_per_host_write),
             "DF-30" => one_value(to_percent(read_latency_factor(0.107) - 1.0)),
             "DF-31" => overhead_at_tested_ratios(),
-            "DF-32" => of_shares(collection_frequency),
+            "DF-32" => value_per_share_and_ratio(collection_frequency),
             "DF-33" => {
                 let exported = 64.0 * (1.0 - 0.30);
                 named_values([("exported", exported), ("threshold", exported * 0.10)])
@@ -371,7 +375,7 @@ mod rows {
     /// Returns, for each compression ratio tested in the Delta-FTL paper, whether deltas cost no additional time even
     /// at the slowest clock, and the pages used per delta when deltas are packed.
     fn overhead_at_tested_ratios() -> Vec<Value> {
-        let slowest = pipeline(CLOCKS[0].1).viable_ratio(PROGRAM_US);
+        let slowest = pipeline(ENCODER_CLOCKS_MHZ[0].1).viable_compression_ratio(PROGRAM_US);
         let ideal = RATIOS.map(|(name, ratio)| Value::new(name, statement_value(ratio < slowest)));
         let packed =
             RATIOS.map(|(name, ratio)| Value::new(format!("packed {name}"), packed_pages_per_delta(ratio)));
@@ -379,21 +383,21 @@ mod rows {
     }
 
     /// Logical capacity of the drive in section 4.6 of the Remap-SSD paper (RM), bytes.
-    const LOGICAL: f64 = 4.0 * TIB;
-    const BIT_COST: f64 = 5.0;
+    const LOGICAL_BYTES: f64 = 4.0 * TIB;
+    const NVRAM_TO_FLASH_BIT_COST: f64 = 5.0;
     const SEGMENT_BYTES: f64 = 1024.0;
     const SUPERBLOCK_PAGES: f64 = 16.0 * 1024.0;
 
-    fn with_heads(bytes: f64) -> f64 {
+    fn with_segment_headers(bytes: f64) -> f64 {
         bytes / (1.0 - segment_header_share(SEGMENT_BYTES))
     }
 
     fn log_bytes(remapped_share: f64) -> f64 {
-        LOGICAL / PAGE_BYTES * remapped_share * 12.0
+        LOGICAL_BYTES / PAGE_BYTES * remapped_share * 12.0
     }
 
-    fn of_content(contents_per_page: f64) -> Vec<Value> {
-        let content = theory::zipf_content(0.2, contents_per_page);
+    fn zipf_content_values(contents_per_page: f64) -> Vec<Value> {
+        let content = theory::zipf_dedup_steady_state(0.2, contents_per_page);
         named_values([
             ("flash writes", content.miss_probability),
             ("distinct live contents", content.distinct_share),
@@ -405,7 +409,7 @@ mod rows {
         let superblocks = 36.0 * GIB / (SUPERBLOCK_PAGES * PAGE_BYTES);
         let tail_pages = SUPERBLOCK_PAGES * 12.0 / PAGE_BYTES;
         Some(match id {
-            "RM-01" => one_value(to_percent(table_bytes(1.0, 32.0))),
+            "RM-01" => one_value(to_percent(per_page_table_bytes(1.0, 32.0))),
             "RM-02" => one_value(log_bytes(0.05) / MIB),
             "RM-03" => one_value(log_bytes(0.20) / GIB),
             "RM-04" => named_values([
@@ -416,7 +420,10 @@ mod rows {
             ]),
             "RM-05" => {
                 let entries = entries_for_duplicates(GIB);
-                named_values([("entries", entries / MIB), ("with heads", with_heads(entries) / MIB)])
+                named_values([
+                    ("entries", entries / MIB),
+                    ("with heads", with_segment_headers(entries) / MIB),
+                ])
             }
             "RM-06" => named_values([
                 ("entries", duplicates_of(GIB) / GIB),
@@ -427,17 +434,17 @@ mod rows {
                 ("256 B", to_percent(segment_header_share(256.0))),
                 ("8 KiB", to_percent(segment_header_share(8.0 * KIB))),
             ]),
-            "RM-08" => one_value(to_percent(BIT_COST * entries_for_duplicates(1.0))),
-            "RM-09" => one_value(BIT_COST),
+            "RM-08" => one_value(to_percent(NVRAM_TO_FLASH_BIT_COST * entries_for_duplicates(1.0))),
+            "RM-09" => one_value(NVRAM_TO_FLASH_BIT_COST),
             "RM-10" => named_values(
                 [("4 bits", 4.0), ("1 bit", 1.0)]
-                    .map(|(name, bits)| (name, table_bytes(5.0 * TIB, bits) / MIB)),
+                    .map(|(name, bits)| (name, per_page_table_bytes(5.0 * TIB, bits) / MIB)),
             ),
-            "RM-11" => one_value(table_bytes(LOGICAL, 1.0) / MIB),
+            "RM-11" => one_value(per_page_table_bytes(LOGICAL_BYTES, 1.0) / MIB),
             "RM-12" => one_value([1, 21, 42, 1, 31, 1, 31].iter().map(|&bits| f64::from(bits)).sum()),
             "RM-14" => named_values([("references", 2f64.powi(4) - 1.0)]),
-            "RM-30" => of_content(0.9),
-            "RM-31" => of_content(0.7),
+            "RM-30" => zipf_content_values(0.9),
+            "RM-31" => zipf_content_values(0.7),
             "RM-44" => named_values([("superblocks", superblocks), ("pages each", SUPERBLOCK_PAGES)]),
             "RM-45" => named_values([
                 ("heads", superblocks),
@@ -466,18 +473,18 @@ mod rows {
     pub(super) fn il_row(id: &str) -> Option<Vec<Value>> {
         let cost = compress_uj() / program_uj();
         let hash = hash_uj() / program_uj();
-        let budget = budget_bytes(64.0 * GIB, 3000.0);
-        let target = rate_of_lifetime(budget, 5.0);
+        let budget = endurance_budget_bytes(64.0 * GIB, 3000.0);
+        let target = bytes_per_s_for_lifetime(budget, 5.0);
         let none = f64::NAN;
         Some(match id {
             "IL-09" => named_values([
-                ("", energy_break_even(cost).unwrap_or(none)),
-                ("2x", energy_break_even(2.0 * cost).unwrap_or(none)),
+                ("", break_even_compression_ratio(cost).unwrap_or(none)),
+                ("2x", break_even_compression_ratio(2.0 * cost).unwrap_or(none)),
                 ("cost", cost),
                 ("2x cost", 2.0 * cost),
             ]),
             "IL-10" => {
-                let useless = |&k: &i32| chunk_share(f64::from(k) / 1000.0) >= 1.0;
+                let useless = |&k: &i32| chunk_write_share(f64::from(k) / 1000.0) >= 1.0;
                 one_value(f64::from((0..=1000).rev().find(useless).unwrap_or(0) + 1) / 1000.0)
             }
             "IL-11" => {
@@ -505,7 +512,7 @@ mod rows {
             "IL-17" => named_values([("agree", decisions_that_agree())]),
             "IL-14" => named_values(
                 [("WKSN", 6.8), ("Media", 3.8), ("DVMT", 3.04)]
-                    .map(|(name, years)| (name, rate_of_lifetime(budget, years) / 1e6)),
+                    .map(|(name, years)| (name, bytes_per_s_for_lifetime(budget, years) / 1e6)),
             ),
             _ => return None,
         })

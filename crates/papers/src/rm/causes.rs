@@ -7,7 +7,8 @@
 //! Reasons for differences at full size are tested at both sizes.
 
 use super::{
-    Experiment, ExperimentSetting, LARGE_SIZES, LOADS, RequestSource, SCHEMES, SIZES, SQLITE, Size, load,
+    Experiment, ExperimentSetting, LARGE_DRIVE_REVERSE_MAP_MB, LOADS, REVERSE_MAP_KINDS, REVERSE_MAP_MB,
+    RequestSource, SQLITE_TESTS, Size, load_source,
 };
 use crate::experiment::ExperimentWork;
 
@@ -21,33 +22,33 @@ const LARGE_ERASE_TO_SCALE: &str = "device.erase_us=156.25";
 const FAST_PROGRAM: &str = "device.program_us=200";
 /// Factor on the NVRAM size with which the scaled-down device's NVRAM segments leave as much space for entries as those
 /// of the Remap-SSD paper: they waste 9 % instead of 2.3 %.
-const USABLE: f64 = 0.977 / 0.91;
+const USABLE_NVRAM_FACTOR: f64 = 0.977 / 0.91;
 
 /// Returns experiments that each repeat one of `catalogue` with a suspected cause of differences changed.
 pub fn cause_experiments(setting: &ExperimentSetting, catalogue: &[Experiment]) -> Vec<Experiment> {
-    let causes = Causes { setting, catalogue };
-    let both_sizes = [causes.fewer_duplicates(), causes.room_of_full_size()].concat();
+    let causes = CauseExperiments { setting, catalogue };
+    let both_sizes = [causes.fewer_duplicates_experiments(), causes.nvram_size_experiments()].concat();
     match setting.size {
         Size::Full => both_sizes,
         Size::Quick => [
             both_sizes,
-            causes.collection(),
-            causes.room_for_entries(),
-            causes.time_of_a_scan(),
-            causes.large_drive(),
-            causes.sqlite(),
-            causes.f2fs(),
+            causes.gc_cause_experiments(),
+            causes.entry_capacity_experiments(),
+            causes.scan_time_experiments(),
+            causes.large_drive_experiments(),
+            causes.sqlite_cause_experiments(),
+            causes.f2fs_cause_experiments(),
         ]
         .concat(),
     }
 }
 
-struct Causes<'a> {
+struct CauseExperiments<'a> {
     setting: &'a ExperimentSetting,
     catalogue: &'a [Experiment],
 }
 
-impl Causes<'_> {
+impl CauseExperiments<'_> {
     /// Returns a copy of the experiment `name` of the catalogue, renamed to `as_name`, with additional settings that
     /// override those of the original.
     fn with_changed_settings(&self, name: &str, as_name: &str, settings: &[&str]) -> Experiment {
@@ -62,15 +63,22 @@ impl Causes<'_> {
 
     /// Returns a changed experiment as [`Self::with_changed_settings`] does, with a load of the Remap-SSD paper's
     /// section 5.2 in which the number of distinct contents is `contents` times the logical pages.
-    fn with_contents(&self, name: &str, as_name: &str, contents: f64, settings: &[&str]) -> Experiment {
+    fn with_distinct_contents(
+        &self,
+        name: &str,
+        as_name: &str,
+        contents: f64,
+        settings: &[&str],
+    ) -> Experiment {
         let of = name.split('/').next().expect("an experiment of a load");
-        let source = load(of, super::device(self.setting).logical, contents, self.setting.seed);
+        let source =
+            load_source(of, super::scaled_drive(self.setting).logical_pages, contents, self.setting.seed);
         Experiment { source, ..self.with_changed_settings(name, as_name, settings) }
     }
 
     /// Returns a changed experiment as [`Self::with_changed_settings`] does, with additional keys for the host model
     /// (file system or database) that generates the requests.
-    fn with_keys(&self, name: &str, as_name: &str, keys: &str, settings: &[&str]) -> Experiment {
+    fn with_host_model_keys(&self, name: &str, as_name: &str, keys: &str, settings: &[&str]) -> Experiment {
         let mut changed = self.with_changed_settings(name, as_name, settings);
         if let RequestSource::Substitute(spec) = &mut changed.source {
             spec.push_str(keys);
@@ -80,15 +88,17 @@ impl Causes<'_> {
 
     /// Returns experiments with the loads of section 5.2 with 10 % duplicates as in the Remap-SSD paper: as many
     /// distinct contents as 0.9 of the logical pages.
-    fn fewer_duplicates(&self) -> Vec<Experiment> {
-        LOADS.map(|of| self.with_contents(&format!("{of}/opt"), &format!("{of}/opt-10"), 0.9, &[])).into()
+    fn fewer_duplicates_experiments(&self) -> Vec<Experiment> {
+        LOADS
+            .map(|of| self.with_distinct_contents(&format!("{of}/opt"), &format!("{of}/opt-10"), 0.9, &[]))
+            .into()
     }
 
     /// Returns experiments that repeat three rows of the Remap-SSD paper with other NVRAM sizes. Row RM-29: NVRAM with
     /// enough space for every bind (mapping of a further LPN to a stored page), so that runs with two segment sizes
     /// differ only in that size. Rows RM-33 and RM-37: half of the NVRAM, with which remaps save fewer programs once GC
     /// of the NVRAM begins, and NVRAM with enough space for every remap.
-    fn room_of_full_size(&self) -> Vec<Experiment> {
+    fn nvram_size_experiments(&self) -> Vec<Experiment> {
         let share = |full: f64, quick: f64| if self.setting.size == Size::Full { full } else { quick };
         let roomy = format!("remap.size_mib={}", share(160.0, 20.0));
         let (half, ample) = (share(40.0, 2.5), share(160.0, 10.0));
@@ -104,7 +114,7 @@ impl Causes<'_> {
     /// Returns experiments that test causes of the differences in the Remap-SSD paper's rows RM-15 and RM-16: a drive
     /// that is not filled before the load and therefore has a tenth more spare space, and a file server whose writes
     /// have only the contents of its own files, which occupy a quarter of the pages of their slots.
-    fn collection(&self) -> Vec<Experiment> {
+    fn gc_cause_experiments(&self) -> Vec<Experiment> {
         let unfilled = |of: &str, scheme: &str| {
             let as_name = format!("{of}/unfilled-{scheme}");
             self.with_changed_settings(&format!("{of}/{scheme}"), &as_name, &["precondition.filled=false"])
@@ -114,28 +124,28 @@ impl Causes<'_> {
             all.extend([unfilled(of, "noremap"), unfilled(of, "opt")]);
         }
         let own = 0.7 * 0.9 / 4.0;
-        all.push(self.with_contents("fileserver/opt", "fileserver/own-contents-opt", own, &[]));
+        all.push(self.with_distinct_contents("fileserver/opt", "fileserver/own-contents-opt", own, &[]));
         all
     }
 
     /// Returns experiments that test causes of the differences in the Remap-SSD paper's rows RM-17, 18, 20 and 21:
     /// NVRAM that holds as many reverse-map entries as the paper's, and a smaller NVRAM for loads that map few further
     /// LPNs to stored pages.
-    fn room_for_entries(&self) -> Vec<Experiment> {
+    fn entry_capacity_experiments(&self) -> Vec<Experiment> {
         let mut all = Vec::new();
         for of in ["oltp", "random writes"] {
-            for mb in &SIZES[..2] {
+            for mb in &REVERSE_MAP_MB[..2] {
                 let name = format!("{of}/segments-{mb}");
                 all.push(self.with_changed_settings(
                     &name,
                     &format!("{of}/usable-segments-{mb}"),
-                    &[&usable(*mb)],
+                    &[&usable_nvram_setting(*mb)],
                 ));
             }
         }
         let small = "remap.size_mib=0.9375";
         let own = 0.7 * 0.9 / 4.0;
-        all.push(self.with_contents(
+        all.push(self.with_distinct_contents(
             "fileserver/segments-40",
             "fileserver/own-contents-segments-15",
             own,
@@ -152,12 +162,12 @@ impl Causes<'_> {
     /// Returns experiments for the Remap-SSD paper's rows RM-20 to RM-22 in which the scan of the mapping log costs
     /// less (or more) relative to the programs of a GC victim: other erase, program and NVRAM read times, and smaller
     /// superblocks.
-    fn time_of_a_scan(&self) -> Vec<Experiment> {
+    fn scan_time_experiments(&self) -> Vec<Experiment> {
         let mut all = Vec::new();
         for of in LOADS {
-            for mb in SIZES {
-                for (scheme, _) in SCHEMES {
-                    let room = usable(mb);
+            for mb in REVERSE_MAP_MB {
+                for (scheme, _) in REVERSE_MAP_KINDS {
+                    let room = usable_nvram_setting(mb);
                     let mut settings = vec![ERASE_TO_SCALE, FAST_PROGRAM];
                     if scheme == "segments" {
                         settings.push(&room);
@@ -171,11 +181,11 @@ impl Causes<'_> {
             let as_name = format!("random writes/{cause}-{scheme}-120");
             self.with_changed_settings(&format!("random writes/{scheme}-120"), &as_name, &[setting])
         };
-        for (scheme, _) in SCHEMES {
+        for (scheme, _) in REVERSE_MAP_KINDS {
             all.push(of_random("to-scale", scheme, ERASE_TO_SCALE));
             all.push(of_random("four-die", scheme, "device.superblock_planes=4"));
         }
-        for (scheme, _) in &SCHEMES[..2] {
+        for (scheme, _) in &REVERSE_MAP_KINDS[..2] {
             all.push(of_random("slow-nvram", scheme, "timing.nvram_read_ns=100"));
         }
         all
@@ -184,7 +194,7 @@ impl Causes<'_> {
     /// Returns experiments for the Remap-SSD paper's rows RM-24 to RM-27, on the drive of its Figure 6. Each changes
     /// one thing: erase times to scale, no NVRAM entries at first, an ideal reverse map with as many shared pages as
     /// the segments have, NVRAM stores that take no time, or another share of duplicates.
-    fn large_drive(&self) -> Vec<Experiment> {
+    fn large_drive_experiments(&self) -> Vec<Experiment> {
         let mut all = Vec::new();
         for trace in ["homes", "mail"] {
             let changed = |name: &str, cause: &str, settings: &[&str]| {
@@ -194,12 +204,12 @@ impl Causes<'_> {
                     settings,
                 )
             };
-            for (scheme, _) in SCHEMES {
+            for (scheme, _) in REVERSE_MAP_KINDS {
                 let name = format!("{scheme}-640");
                 all.push(changed(&name, "to-scale", &[LARGE_ERASE_TO_SCALE]));
                 all.push(changed(&name, "unbound", &["precondition.bound_share=0"]));
             }
-            for mb in &LARGE_SIZES[..2] {
+            for mb in &LARGE_DRIVE_REVERSE_MAP_MB[..2] {
                 let room = format!("remap.size_mib={}", f64::from(*mb) / 32.0);
                 all.push(self.with_changed_settings(
                     &format!("{trace}/opt"),
@@ -224,13 +234,13 @@ impl Causes<'_> {
         all
     }
 
-    /// Returns SQLite experiments for the Remap-SSD paper's rows RM-34 and RM-36: NVRAM with space for every remap, a
+    /// Returns `SQLite` experiments for the Remap-SSD paper's rows RM-34 and RM-36: NVRAM with space for every remap, a
     /// host with one request in flight (a single thread), and superblocks of the paper's size with transactions of one
     /// value and of sixteen.
-    fn sqlite(&self) -> Vec<Experiment> {
+    fn sqlite_cause_experiments(&self) -> Vec<Experiment> {
         let (room, single) = ("remap.size_mib=10", "replay.queue_depth=1");
         let mut all = Vec::new();
-        for (scheme, _) in SCHEMES {
+        for (scheme, _) in REVERSE_MAP_KINDS {
             let (random, sequential) = (format!("fillrandom/{scheme}"), format!("fillseq/{scheme}"));
             all.push(self.with_changed_settings(&random, &format!("fillrandom/single-{scheme}"), &[single]));
             all.push(self.with_changed_settings(
@@ -241,18 +251,18 @@ impl Causes<'_> {
         }
         let superblocks =
             ["device.pages_per_block=1024", "device.blocks_per_plane=36", "remap.segment_bytes=1024"];
-        for test in SQLITE {
+        for test in SQLITE_TESTS {
             let (name, as_name) = (format!("{test}/segments"), format!("{test}/large-superblocks"));
             all.push(self.with_changed_settings(&name, &as_name, &superblocks));
         }
         let batches = ("fillrandom/segments", "fillrandom/large-transactions");
-        all.push(self.with_keys(batches.0, batches.1, ",batch=16", &superblocks));
+        all.push(self.with_host_model_keys(batches.0, batches.1, ",batch=16", &superblocks));
         all
     }
 
     /// Returns F2FS experiments for the Remap-SSD paper's rows RM-39 to RM-42: a host with one request in flight, the
     /// same host with 5 ms of its own work per request, NVRAM with space for every remap, and the paper's second load.
-    fn f2fs(&self) -> Vec<Experiment> {
+    fn f2fs_cause_experiments(&self) -> Vec<Experiment> {
         let mut all = Vec::new();
         for scheme in ["noremap", "segments", "nlog", "flog"] {
             let name = format!("f2fs/{scheme}");
@@ -272,16 +282,16 @@ impl Causes<'_> {
         }
         let room = ["remap.size_mib=10"];
         all.push(self.with_changed_settings("f2fs/segments", "f2fs/roomy-segments", &room));
-        all.push(self.with_keys("f2fs/noremap", "f2fs/ycsb-noremap", ",load=ycsb", &[]));
-        all.push(self.with_keys("f2fs/segments", "f2fs/ycsb-segments", ",load=ycsb", &[]));
-        all.push(self.with_keys("f2fs/segments", "f2fs/ycsb-roomy-segments", ",load=ycsb", &room));
+        all.push(self.with_host_model_keys("f2fs/noremap", "f2fs/ycsb-noremap", ",load=ycsb", &[]));
+        all.push(self.with_host_model_keys("f2fs/segments", "f2fs/ycsb-segments", ",load=ycsb", &[]));
+        all.push(self.with_host_model_keys("f2fs/segments", "f2fs/ycsb-roomy-segments", ",load=ycsb", &room));
         all
     }
 }
 
 /// Returns the setting for an NVRAM of the scaled-down device that has space for as many reverse-map entries, in
 /// proportion, as `mb` MB in the Remap-SSD paper.
-fn usable(mb: u32) -> String {
-    let share = if mb < SIZES[2] { USABLE } else { 1.0 };
+fn usable_nvram_setting(mb: u32) -> String {
+    let share = if mb < REVERSE_MAP_MB[2] { USABLE_NVRAM_FACTOR } else { 1.0 };
     format!("remap.size_mib={}", (f64::from(mb) / 16.0 * share * 1000.0).round() / 1000.0)
 }

@@ -18,27 +18,28 @@ use super::experiment::{
 use super::verdict::Value;
 
 /// Sizes of the reverse map (log on flash, or NVRAM) for the drive of 36 GiB, MB, as in the Remap-SSD paper.
-const SIZES: [u32; 3] = [40, 80, 120];
+const REVERSE_MAP_MB: [u32; 3] = [40, 80, 120];
 /// Sizes of the reverse map (log on flash, or NVRAM), MB, with which no write of duplicate content has to be programmed
 /// for lack of entries, so that kinds of reverse map differ only in the cost of scans.
-const AMPLE_SIZES: [u32; 3] = [120, 240, 480];
+const AMPLE_REVERSE_MAP_MB: [u32; 3] = [120, 240, 480];
 /// Sizes of the reverse map (log on flash, or NVRAM) for the drive of 288 GiB, MB.
-const LARGE_SIZES: [u32; 3] = [160, 320, 640];
+const LARGE_DRIVE_REVERSE_MAP_MB: [u32; 3] = [160, 320, 640];
 /// Kinds of reverse map (referrers of shared pages) that are compared: name in our experiments, and name in the
 /// configuration.
-const SCHEMES: [(&str, &str); 3] = [("segments", "segments"), ("nlog", "nvram-log"), ("flog", "flash-log")];
+const REVERSE_MAP_KINDS: [(&str, &str); 3] =
+    [("segments", "segments"), ("nlog", "nvram-log"), ("flog", "flash-log")];
 /// Names of the generated loads of section 5.2 of the Remap-SSD paper.
 const LOADS: [&str; 4] = ["fileserver", "oltp", "ycsb", "random writes"];
 
 struct ScaledDrive {
     scale: f64,
     /// Number of pages that the drive exports.
-    logical: f64,
+    logical_pages: f64,
     settings: Vec<String>,
 }
 
 /// Returns settings, scale and logical pages of the Remap-SSD paper's device at the requested size.
-fn device(setting: &ExperimentSetting) -> ScaledDrive {
+fn scaled_drive(setting: &ExperimentSetting) -> ScaledDrive {
     let (scale, blocks, pages) = match setting.size {
         Size::Quick => (1.0 / 16.0, 576, 64),
         Size::Full => (1.0, 576, 1024),
@@ -51,17 +52,17 @@ fn device(setting: &ExperimentSetting) -> ScaledDrive {
         "replay.arrival=closed".to_owned(),
         format!("replay.seed={}", setting.seed),
     ];
-    ScaledDrive { scale, logical: f64::from(blocks * pages * 16) / 1.125, settings }
+    ScaledDrive { scale, logical_pages: f64::from(blocks * pages * 16) / 1.125, settings }
 }
 
 /// Returns the settings for a reverse map of kind `map` with `mb` MB of NVRAM or log.
-fn sized(map: &str, mb: f64) -> Vec<String> {
+fn reverse_map_settings(map: &str, mb: f64) -> Vec<String> {
     vec![format!("remap.reverse_map={map}"), format!("remap.size_mib={mb}")]
 }
 
 /// Returns the generated load `name` of the Remap-SSD paper's section 5.2, which writes a few times the exported
 /// capacity. The number of distinct contents is `share` times the logical pages.
-fn load(name: &str, logical: f64, share: f64, seed: u64) -> RequestSource {
+fn load_source(name: &str, logical: f64, share: f64, seed: u64) -> RequestSource {
     let pages = 0.9 * logical;
     let contents = format!("seed={seed}+zipf:a=0.2,contents={}", (share * logical).round());
     match name {
@@ -93,21 +94,27 @@ fn load(name: &str, logical: f64, share: f64, seed: u64) -> RequestSource {
 
 /// Returns all experiments for the Remap-SSD paper (RM).
 pub fn experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
-    let catalogue = [deduplication(setting), traces(setting), sqlite(setting), f2fs(setting)].concat();
+    let catalogue = [
+        deduplication_experiments(setting),
+        trace_experiments(setting),
+        sqlite_experiments(setting),
+        f2fs_experiments(setting),
+    ]
+    .concat();
     let causes = causes::cause_experiments(setting, &catalogue);
     [catalogue, causes].concat()
 }
 
-fn deduplication(setting: &ExperimentSetting) -> Vec<Experiment> {
-    let ScaledDrive { scale, logical, settings } = device(setting);
+fn deduplication_experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
+    let ScaledDrive { scale, logical_pages: logical, settings } = scaled_drive(setting);
     let state = ["precondition.mode=aged", "precondition.filled=true"].map(str::to_owned).to_vec();
     let base = [settings, state, segment_setting(setting.size)].concat();
     let mut experiments = Vec::new();
     for name in LOADS {
-        let input = (load(name, logical, 0.7, setting.seed), scale);
+        let input = (load_source(name, logical, 0.7, setting.seed), scale);
         let mut add = |variant: &str, design, extra: Vec<String>| {
             let name = format!("{name}/{variant}");
-            experiments.push(Experiment::replay_of(
+            experiments.push(Experiment::new_replay(
                 name,
                 input.clone(),
                 design,
@@ -116,27 +123,27 @@ fn deduplication(setting: &ExperimentSetting) -> Vec<Experiment> {
         };
         add("noremap", "page-map", vec![]);
         add("opt", "remap", vec!["remap.reverse_map=ideal".to_owned()]);
-        for (scheme, map) in SCHEMES {
-            for mb in SIZES {
-                add(&format!("{scheme}-{mb}"), "remap", sized(map, f64::from(mb) * scale));
+        for (scheme, map) in REVERSE_MAP_KINDS {
+            for mb in REVERSE_MAP_MB {
+                add(&format!("{scheme}-{mb}"), "remap", reverse_map_settings(map, f64::from(mb) * scale));
             }
         }
         if name != LOADS[3] {
             continue;
         }
-        for (scheme, map) in &SCHEMES[..2] {
-            for mb in &AMPLE_SIZES[1..] {
-                add(&format!("{scheme}-{mb}"), "remap", sized(map, f64::from(*mb) * scale));
+        for (scheme, map) in &REVERSE_MAP_KINDS[..2] {
+            for mb in &AMPLE_REVERSE_MAP_MB[1..] {
+                add(&format!("{scheme}-{mb}"), "remap", reverse_map_settings(map, f64::from(*mb) * scale));
             }
         }
         // Comparison with the engine `timeline`, in which a die has no queue but only a time from which on it is idle.
         let timeline = || vec!["timing.mode=timeline".to_owned()];
-        for (scheme, map) in SCHEMES {
-            let settings = [timeline(), sized(map, 120.0 * scale)].concat();
+        for (scheme, map) in REVERSE_MAP_KINDS {
+            let settings = [timeline(), reverse_map_settings(map, 120.0 * scale)].concat();
             add(&format!("timeline-{scheme}-120"), "remap", settings);
         }
     }
-    experiments.extend(segments(setting));
+    experiments.extend(segment_size_experiments(setting));
     experiments
 }
 
@@ -152,12 +159,12 @@ fn segment_setting(size: Size) -> Vec<String> {
 /// Returns experiments with NVRAM segments of two sizes. Half a segment is wasted per superblock, and a header of fixed
 /// size per segment. So the wasted share of the NVRAM is that of the Remap-SSD paper only if superblocks and segments
 /// keep their sizes; the scaled-down device has fewer superblocks instead.
-fn segments(setting: &ExperimentSetting) -> Vec<Experiment> {
+fn segment_size_experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
     let blocks = match setting.size {
         Size::Quick => 72,
         Size::Full => 576,
     };
-    let ScaledDrive { settings, .. } = device(setting);
+    let ScaledDrive { settings, .. } = scaled_drive(setting);
     let scale = f64::from(blocks) / 576.0;
     let logical = f64::from(blocks * 1024 * 16) / 1.125;
     let shape = [
@@ -167,11 +174,14 @@ fn segments(setting: &ExperimentSetting) -> Vec<Experiment> {
     ];
     [1024, 8192]
         .map(|bytes| {
-            let sizes =
-                [sized("segments", 40.0 * scale), vec![format!("remap.segment_bytes={bytes}")]].concat();
-            let input = (load("random writes", logical, 0.9, setting.seed), scale);
+            let sizes = [
+                reverse_map_settings("segments", 40.0 * scale),
+                vec![format!("remap.segment_bytes={bytes}")],
+            ]
+            .concat();
+            let input = (load_source("random writes", logical, 0.9, setting.seed), scale);
             let settings = [settings.clone(), shape.to_vec(), sizes].concat();
-            Experiment::replay_of(format!("segment/{bytes}"), input, "remap", settings)
+            Experiment::new_replay(format!("segment/{bytes}"), input, "remap", settings)
         })
         .into()
 }
@@ -181,7 +191,7 @@ fn segments(setting: &ExperimentSetting) -> Vec<Experiment> {
 /// writes until the first GC, and 70 % of the NVRAM filled with valid entries of random pages. Duplicates are 33 to 92
 /// % of the writes in the three FIU systems (section 3.1); the substitutes have the least share for homes and the
 /// greatest for mail. At full size a drive takes 2.5 GB of memory.
-fn traces(setting: &ExperimentSetting) -> Vec<Experiment> {
+fn trace_experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
     let size = match setting.size {
         Size::Quick => 1.0 / 32.0,
         Size::Full => 1.0,
@@ -199,17 +209,17 @@ fn traces(setting: &ExperimentSetting) -> Vec<Experiment> {
             "precondition.mode=random".to_owned(),
             "precondition.bound_share=0.7".to_owned(),
         ];
-        let base = [device(setting).settings, segment_setting(setting.size), drive.to_vec()].concat();
+        let base = [scaled_drive(setting).settings, segment_setting(setting.size), drive.to_vec()].concat();
         let mut add = |variant: &str, design, extra: Vec<String>| {
             let input = (source.clone(), scale);
             let name = format!("{trace}/{variant}");
-            experiments.push(Experiment::replay_of(name, input, design, [base.clone(), extra].concat()));
+            experiments.push(Experiment::new_replay(name, input, design, [base.clone(), extra].concat()));
         };
         add("noremap", "page-map", vec![]);
         add("opt", "remap", vec!["remap.reverse_map=ideal".to_owned()]);
-        for (scheme, map) in SCHEMES {
-            for mb in LARGE_SIZES {
-                add(&format!("{scheme}-{mb}"), "remap", sized(map, f64::from(mb) * size));
+        for (scheme, map) in REVERSE_MAP_KINDS {
+            for mb in LARGE_DRIVE_REVERSE_MAP_MB {
+                add(&format!("{scheme}-{mb}"), "remap", reverse_map_settings(map, f64::from(mb) * size));
             }
         }
     }
@@ -218,40 +228,48 @@ fn traces(setting: &ExperimentSetting) -> Vec<Experiment> {
 
 /// Returns experiments with all kinds of reverse map for a case study in which the host issues remaps, on a new device
 /// with a reverse map of 80 MB. `spec` is the model of the host (file system or database) without its key `remap`.
-fn case_study(setting: &ExperimentSetting, name: &str, spec: &str) -> Vec<Experiment> {
-    let ScaledDrive { scale, settings, .. } = device(setting);
+fn case_study_experiments(setting: &ExperimentSetting, name: &str, spec: &str) -> Vec<Experiment> {
+    let ScaledDrive { scale, settings, .. } = scaled_drive(setting);
     let one = |variant: &str, design, remap: &str, extra: Vec<String>| {
         let source = RequestSource::Substitute(format!("{spec},remap={remap},seed={}", setting.seed));
         let settings = [settings.clone(), segment_setting(setting.size), extra].concat();
-        Experiment::replay_of(format!("{name}/{variant}"), (source, scale), design, settings)
+        Experiment::new_replay(format!("{name}/{variant}"), (source, scale), design, settings)
     };
     let mut experiments = vec![one("noremap", "page-map", "off", vec![])];
-    for (scheme, map) in SCHEMES {
-        let extra = [sized(map, 80.0 * scale), vec!["remap.dedup=false".to_owned()]].concat();
+    for (scheme, map) in REVERSE_MAP_KINDS {
+        let extra = [reverse_map_settings(map, 80.0 * scale), vec!["remap.dedup=false".to_owned()]].concat();
         experiments.push(one(scheme, "remap", "on", extra));
     }
     experiments
 }
 
-fn sqlite(setting: &ExperimentSetting) -> Vec<Experiment> {
-    let scale = device(setting).scale;
+fn sqlite_experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
+    let scale = scaled_drive(setting).scale;
     let entries = |full: f64| (full * scale).round();
     [
-        case_study(setting, "fillrandom", &format!("sqlite-wal:entries={}", entries(1.6e6))),
-        case_study(setting, "fillseq", &format!("sqlite-wal:entries={},order=sequential", entries(1.5e6)))
-            .into_iter()
-            .map(Experiment::with_curve)
-            .collect(),
+        case_study_experiments(setting, "fillrandom", &format!("sqlite-wal:entries={}", entries(1.6e6))),
+        case_study_experiments(
+            setting,
+            "fillseq",
+            &format!("sqlite-wal:entries={},order=sequential", entries(1.5e6)),
+        )
+        .into_iter()
+        .map(Experiment::with_curve)
+        .collect(),
     ]
     .concat()
 }
 
 /// Returns the experiments with the file system F2FS, which fills 0.9 of the device and whose files take 0.7 of that.
-fn f2fs(setting: &ExperimentSetting) -> Vec<Experiment> {
-    let pages = 0.9 * device(setting).logical;
+fn f2fs_experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
+    let pages = 0.9 * scaled_drive(setting).logical_pages;
     let segments = (pages / 512.0).floor();
     let files = (pages * 0.7 / 33.0).floor();
-    case_study(setting, "f2fs", &format!("f2fs-clean:segments={segments},files={files},ops={}", files * 4.0))
+    case_study_experiments(
+        setting,
+        "f2fs",
+        &format!("f2fs-clean:segments={segments},files={files},ops={}", files * 4.0),
+    )
 }
 
 type Result<T> = std::result::Result<T, String>;
@@ -259,7 +277,7 @@ type Result<T> = std::result::Result<T, String>;
 /// Computes our values for one row (reported result) of the Remap-SSD paper from the finished experiments; `None` if no
 /// experiment is about the row.
 pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Value>>> {
-    let row = measured(id, runs)?;
+    let row = measure_any_row(id, runs)?;
     let is_of_traces = ["RM-24", "RM-25", "RM-26", "RM-27", "RM-28"].contains(&id);
     Some(if is_of_traces { row.and_then(|values| require_duplicates(runs).map(|()| values)) } else { row })
 }
@@ -278,21 +296,24 @@ fn require_duplicates(runs: &ExperimentRecords) -> Result<()> {
     Ok(())
 }
 
-fn measured(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Value>>> {
+fn measure_any_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Value>>> {
     Some(match id {
-        "RM-15" => of_loads(runs, &[("10", "opt-10"), ("30", "opt")], |opt, none| rate(opt) / rate(none)),
-        "RM-16" => of_loads(runs, &[("30", "opt")], |opt, none| {
-            100.0 * (1.0 - amplification(opt) / amplification(none))
+        "RM-15" => values_per_load(runs, &[("10", "opt-10"), ("30", "opt")], |opt, none| {
+            requests_per_s(opt) / requests_per_s(none)
         }),
-        "RM-17" => demoted(runs, 40),
-        "RM-18" => demoted(runs, 80),
-        "RM-19" => demoted(runs, 120),
-        "RM-20" => over_logs(runs, &LOADS, 40),
-        "RM-21" => over_logs(runs, &LOADS, 80),
-        "RM-22" => over_logs(runs, &LOADS, 120).and_then(|values| {
-            let on_timelines = logs(|scheme| {
-                let of =
-                    |scheme: &str| runs.run_named(&format!("random writes/timeline-{scheme}-120")).map(rate);
+        "RM-16" => values_per_load(runs, &[("30", "opt")], |opt, none| {
+            100.0 * (1.0 - write_amplification(opt) / write_amplification(none))
+        }),
+        "RM-17" => demoted_bind_percents(runs, 40),
+        "RM-18" => demoted_bind_percents(runs, 80),
+        "RM-19" => demoted_bind_percents(runs, 120),
+        "RM-20" => mean_gains_over_logs(runs, &LOADS, 40),
+        "RM-21" => mean_gains_over_logs(runs, &LOADS, 80),
+        "RM-22" => mean_gains_over_logs(runs, &LOADS, 120).and_then(|values| {
+            let on_timelines = gains_over_logs(|scheme| {
+                let of = |scheme: &str| {
+                    runs.run_named(&format!("random writes/timeline-{scheme}-120")).map(requests_per_s)
+                };
                 Ok(of("segments")? / of(scheme)?)
             })?;
             let renamed = on_timelines
@@ -300,16 +321,18 @@ fn measured(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Value>>> {
                 .map(|value| Value::new(format!("{}, timelines", value.of), value.value));
             Ok(values.into_iter().chain(renamed).collect())
         }),
-        "RM-23" => SIZES
+        "RM-23" => REVERSE_MAP_MB
             .iter()
             .map(|&mb| Ok(Value::new(format!("{mb} MB"), extra_amplification(runs, mb)?)))
             .collect(),
-        "RM-24" => by_size(runs, "flog"),
-        "RM-25" => by_size(runs, "nlog"),
-        "RM-26" => loss_against_opt(runs),
+        "RM-24" => gains_by_reverse_map_size(runs, "flog"),
+        "RM-25" => gains_by_reverse_map_size(runs, "nlog"),
+        "RM-26" => performance_loss_against_opt(runs),
         "RM-27" => ["homes", "mail"]
             .iter()
-            .map(|trace| Ok(Value::new(*trace, ratio(runs, trace, "opt", "noremap", rate)?)))
+            .map(|trace| {
+                Ok(Value::new(*trace, ratio_to_baseline(runs, trace, "opt", "noremap", requests_per_s)?))
+            })
             .collect(),
         "RM-28" => [("FLog", "flog"), ("NLog", "nlog")]
             .iter()
@@ -321,20 +344,22 @@ fn measured(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Value>>> {
                         &["homes", "mail"],
                         &format!("{scheme}-320"),
                         "segments-320",
-                        amplification,
+                        write_amplification,
                     )?,
                 ))
             })
             .collect(),
-        "RM-29" => segment_size(runs),
+        "RM-29" => segment_size_values(runs),
         "RM-33" => Ok(vec![]).and_then(|_: Vec<Value>| {
-            let left = mean_ratio(runs, &SQLITE, "segments", "noremap", |run| run.figure("programs"))?;
+            let left = mean_ratio(runs, &SQLITE_TESTS, "segments", "noremap", |run| run.figure("programs"))?;
             Ok(vec![Value::new("", 100.0 * (1.0 - left))])
         }),
-        "RM-34" => logs(|scheme| mean_ratio(runs, &SQLITE, "segments", scheme, rate_after_first_erase)),
+        "RM-34" => gains_over_logs(|scheme| {
+            mean_ratio(runs, &SQLITE_TESTS, "segments", scheme, requests_per_s_after_first_erase)
+        }),
         "RM-36" => largest_group(runs),
         "RM-37" => rates_after_first_erase(runs),
-        "RM-38" => SQLITE
+        "RM-38" => SQLITE_TESTS
             .iter()
             .map(|test| {
                 let begins = |variant: &str| {
@@ -345,30 +370,30 @@ fn measured(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Value>>> {
             .collect(),
         "RM-39" => phase_gain(runs, "noremap", 1),
         "RM-40" => phase_gain(runs, "noremap", 2),
-        "RM-41" => logs(|scheme| phase_ratio(runs, scheme, 0)),
-        "RM-42" => logs(|scheme| phase_ratio(runs, scheme, 2)),
-        "RM-43" => losses_grow(runs),
+        "RM-41" => gains_over_logs(|scheme| phase_ratio(runs, scheme, 0)),
+        "RM-42" => gains_over_logs(|scheme| phase_ratio(runs, scheme, 2)),
+        "RM-43" => losses_by_reverse_map(runs),
         _ => return None,
     })
 }
 
-const SQLITE: [&str; 2] = ["fillrandom", "fillseq"];
+const SQLITE_TESTS: [&str; 2] = ["fillrandom", "fillseq"];
 
 /// Returns the requests that a run completes per second of simulated time.
-fn rate(run: ExperimentRun<'_>) -> f64 {
+fn requests_per_s(run: ExperimentRun<'_>) -> f64 {
     run.figure("trace.requests") / run.figure("timing.device_s")
 }
 
 /// Returns the requests per second of simulated time from the first erase on.
-fn rate_after_first_erase(run: ExperimentRun<'_>) -> f64 {
+fn requests_per_s_after_first_erase(run: ExperimentRun<'_>) -> f64 {
     run.figure("after_first_erase.requests_per_s")
 }
 
-fn amplification(run: ExperimentRun<'_>) -> f64 {
+fn write_amplification(run: ExperimentRun<'_>) -> f64 {
     run.figure("write_amplification")
 }
 
-fn ratio(
+fn ratio_to_baseline(
     runs: &ExperimentRecords,
     of: &str,
     variant: &str,
@@ -386,13 +411,14 @@ fn mean_ratio(
     baseline: &str,
     value: impl Fn(ExperimentRun<'_>) -> f64 + Copy,
 ) -> Result<f64> {
-    let ratios: Result<Vec<f64>> = of.iter().map(|of| ratio(runs, of, variant, baseline, value)).collect();
+    let ratios: Result<Vec<f64>> =
+        of.iter().map(|of| ratio_to_baseline(runs, of, variant, baseline, value)).collect();
     Ok(ratios?.iter().sum::<f64>() / of.len() as f64)
 }
 
 /// Returns a value per load and share of duplicates, from the runs of `Opt` (ideal reverse map) with that share
 /// (percent, name of the run). `NoRemap` does not deduplicate, so its run is the same for all shares.
-fn of_loads(
+fn values_per_load(
     runs: &ExperimentRecords,
     shares: &[(&str, &str)],
     value: impl Fn(ExperimentRun<'_>, ExperimentRun<'_>) -> f64,
@@ -407,7 +433,7 @@ fn of_loads(
 
 /// Returns the share of wanted mappings of a further LPN to a stored page that became programs because no NVRAM entry
 /// was free, percent.
-fn demoted(runs: &ExperimentRecords, mb: u32) -> Result<Vec<Value>> {
+fn demoted_bind_percents(runs: &ExperimentRecords, mb: u32) -> Result<Vec<Value>> {
     let of = |load: &&str| {
         let run = runs.run_named(&format!("{load}/segments-{mb}"))?;
         let full = run.figure("parts.demoted_full");
@@ -419,54 +445,65 @@ fn demoted(runs: &ExperimentRecords, mb: u32) -> Result<Vec<Value>> {
 
 /// Returns the gain of Remap-SSD over the two reverse maps in a log (on flash and in NVRAM), percent, with the names
 /// that the rows use.
-fn logs(ratio: impl Fn(&str) -> Result<f64>) -> Result<Vec<Value>> {
+fn gains_over_logs(ratio: impl Fn(&str) -> Result<f64>) -> Result<Vec<Value>> {
     [("FLog", "flog"), ("NLog", "nlog")]
         .iter()
         .map(|(name, scheme)| Ok(Value::new(*name, 100.0 * (ratio(scheme)? - 1.0))))
         .collect()
 }
 
-fn over_logs(runs: &ExperimentRecords, of: &[&str], mb: u32) -> Result<Vec<Value>> {
-    logs(|scheme| mean_ratio(runs, of, &format!("segments-{mb}"), &format!("{scheme}-{mb}"), rate))
+fn mean_gains_over_logs(runs: &ExperimentRecords, of: &[&str], mb: u32) -> Result<Vec<Value>> {
+    gains_over_logs(|scheme| {
+        mean_ratio(runs, of, &format!("segments-{mb}"), &format!("{scheme}-{mb}"), requests_per_s)
+    })
 }
 
 fn extra_amplification(runs: &ExperimentRecords, mb: u32) -> Result<f64> {
     let over = |scheme: &str| {
-        mean_ratio(runs, &LOADS, &format!("segments-{mb}"), &format!("{scheme}-{mb}"), amplification)
+        mean_ratio(runs, &LOADS, &format!("segments-{mb}"), &format!("{scheme}-{mb}"), write_amplification)
     };
     Ok(100.0 * (f64::midpoint(over("flog")?, over("nlog")?) - 1.0))
 }
 
-fn by_size(runs: &ExperimentRecords, scheme: &str) -> Result<Vec<Value>> {
+fn gains_by_reverse_map_size(runs: &ExperimentRecords, scheme: &str) -> Result<Vec<Value>> {
     let of = |mb: &u32| {
-        let gain =
-            mean_ratio(runs, &["homes", "mail"], &format!("segments-{mb}"), &format!("{scheme}-{mb}"), rate)?;
+        let gain = mean_ratio(
+            runs,
+            &["homes", "mail"],
+            &format!("segments-{mb}"),
+            &format!("{scheme}-{mb}"),
+            requests_per_s,
+        )?;
         Ok(Value::new(format!("{mb} MB"), 100.0 * (gain - 1.0)))
     };
-    LARGE_SIZES.iter().map(of).collect()
+    LARGE_DRIVE_REVERSE_MAP_MB.iter().map(of).collect()
 }
 
-fn loss_against_opt(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn performance_loss_against_opt(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let mut gaps = Vec::new();
     for trace in ["homes", "mail"] {
-        for mb in LARGE_SIZES {
-            gaps.push(100.0 * (1.0 - ratio(runs, trace, &format!("segments-{mb}"), "opt", rate)?));
+        for mb in LARGE_DRIVE_REVERSE_MAP_MB {
+            gaps.push(
+                100.0
+                    * (1.0
+                        - ratio_to_baseline(runs, trace, &format!("segments-{mb}"), "opt", requests_per_s)?),
+            );
         }
     }
     let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
     Ok(vec![Value::new("mean", mean), Value::new("largest", gaps.into_iter().fold(f64::MIN, f64::max))])
 }
 
-fn segment_size(runs: &ExperimentRecords) -> Result<Vec<Value>> {
-    let of = |value: fn(ExperimentRun<'_>) -> f64| ratio(runs, "segment", "8192", "1024", value);
+fn segment_size_values(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+    let of = |value: fn(ExperimentRun<'_>) -> f64| ratio_to_baseline(runs, "segment", "8192", "1024", value);
     Ok(vec![
-        Value::new("performance lost", 100.0 * (1.0 - of(rate)?)),
-        Value::new("write amplification", 100.0 * (of(amplification)? - 1.0)),
+        Value::new("performance lost", 100.0 * (1.0 - of(requests_per_s)?)),
+        Value::new("write amplification", 100.0 * (of(write_amplification)? - 1.0)),
     ])
 }
 
 fn largest_group(runs: &ExperimentRecords) -> Result<Vec<Value>> {
-    let sizes: Result<Vec<f64>> = SQLITE
+    let sizes: Result<Vec<f64>> = SQLITE_TESTS
         .iter()
         .map(|test| runs.run_named(&format!("{test}/segments"))?.required_figure("parts.largest_group_bytes"))
         .collect();
@@ -482,7 +519,8 @@ fn rates_after_first_erase(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     if to > none.required_figure("timing.device_s")? {
         return Err("NoRemap has finished by then".into());
     }
-    let rate = |run: ExperimentRun<'_>| (pages_by(run, to) - pages_by(run, from)) / (to - from);
+    let rate =
+        |run: ExperimentRun<'_>| (host_pages_until(run, to) - host_pages_until(run, from)) / (to - from);
     let (remap, none) = (rate(remap), rate(none));
     Ok(vec![
         Value::new("NoRemap is faster", f64::from(u8::from(none > remap))),
@@ -493,7 +531,7 @@ fn rates_after_first_erase(runs: &ExperimentRecords) -> Result<Vec<Value>> {
 
 /// Returns the number of host pages written until `device_s` seconds of simulated time, interpolated linearly between
 /// the points of the recorded curve.
-fn pages_by(run: ExperimentRun<'_>, device_s: f64) -> f64 {
+fn host_pages_until(run: ExperimentRun<'_>, device_s: f64) -> f64 {
     let point =
         |k: usize| (run.figure(&format!("curve.{k}.device_s")), run.figure(&format!("curve.{k}.host_pages")));
     let mut last = (0.0, 0.0);
@@ -507,13 +545,13 @@ fn pages_by(run: ExperimentRun<'_>, device_s: f64) -> f64 {
 }
 
 /// Returns the simulated time that a phase of the trace takes, seconds.
-fn phase_s(run: ExperimentRun<'_>, phase: usize) -> f64 {
+fn phase_duration_s(run: ExperimentRun<'_>, phase: usize) -> f64 {
     let end = |phase: usize| run.figure(&format!("phases.{phase}.device_s"));
     if phase == 0 { end(0) } else { end(phase) - end(phase - 1) }
 }
 
 fn phase_ratio(runs: &ExperimentRecords, baseline: &str, phase: usize) -> Result<f64> {
-    ratio(runs, "f2fs", baseline, "segments", |run| phase_s(run, phase))
+    ratio_to_baseline(runs, "f2fs", baseline, "segments", |run| phase_duration_s(run, phase))
 }
 
 /// Returns how much faster a phase of the F2FS load is with Remap-SSD than with the reference, percent.
@@ -523,8 +561,8 @@ fn phase_gain(runs: &ExperimentRecords, baseline: &str, phase: usize) -> Result<
 
 /// Returns the performance lost relative to `Opt` (ideal reverse map), percent, for reverse maps so large that hardly
 /// any remap is executed as a write. What remains is the cost of scans.
-fn losses_grow(runs: &ExperimentRecords) -> Result<Vec<Value>> {
-    let opt = rate(runs.run_named("random writes/opt")?);
+fn losses_by_reverse_map(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+    let opt = requests_per_s(runs.run_named("random writes/opt")?);
     let lost = |scheme: &str| -> Result<Vec<f64>> {
         let of = |mb: &u32| {
             let run = runs.run_named(&format!("random writes/{scheme}-{mb}"))?;
@@ -532,9 +570,9 @@ fn losses_grow(runs: &ExperimentRecords) -> Result<Vec<Value>> {
             if demoted > 0.01 {
                 return Err(format!("{scheme} of {mb} MB demotes {:.1} % of the writes", 100.0 * demoted));
             }
-            Ok(100.0 * (1.0 - rate(run) / opt))
+            Ok(100.0 * (1.0 - requests_per_s(run) / opt))
         };
-        AMPLE_SIZES.iter().map(of).collect()
+        AMPLE_REVERSE_MAP_MB.iter().map(of).collect()
     };
     let (nlog, segments) = (lost("nlog")?, lost("segments")?);
     let holds = |of: &str, statement: bool| Value::new(of, f64::from(u8::from(statement)));
@@ -542,7 +580,7 @@ fn losses_grow(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let spread = segments.iter().fold(f64::MIN, |most, &lost| most.max(lost))
         - segments.iter().fold(f64::MAX, |least, &lost| least.min(lost));
     let named = |name: &str, lost: &[f64]| -> Vec<Value> {
-        AMPLE_SIZES
+        AMPLE_REVERSE_MAP_MB
             .iter()
             .zip(lost)
             .map(|(mb, lost)| Value::new(format!("{name} {mb} MB, %"), *lost))

@@ -17,18 +17,18 @@ pub(super) struct AblationFigure {
     more_is_better: bool,
 }
 
-const fn cost(key: &'static str, short: &'static str) -> AblationFigure {
+const fn cost_figure(key: &'static str, short: &'static str) -> AblationFigure {
     AblationFigure { key, short_title: short, more_is_better: false }
 }
 
 /// All figures (results of a run) that an ablation examines, page programs first.
 pub(super) const ABLATION_FIGURES: [AblationFigure; 6] = [
-    cost("programs", "programs"),
-    cost("erases", "erases"),
-    AblationFigure { more_is_better: true, ..cost("tb_written_until_worn", "TB") },
-    cost("read_mean_us", "read us"),
-    cost("write_mean_us", "write us"),
-    cost("ram_mib", "MiB"),
+    cost_figure("programs", "programs"),
+    cost_figure("erases", "erases"),
+    AblationFigure { more_is_better: true, ..cost_figure("tb_written_until_worn", "TB") },
+    cost_figure("read_mean_us", "read us"),
+    cost_figure("write_mean_us", "write us"),
+    cost_figure("ram_mib", "MiB"),
 ];
 
 impl AblationFigure {
@@ -102,7 +102,7 @@ pub struct Overlap {
 pub(super) struct FigureValues<'a> {
     figure: &'a AblationFigure,
     game: CooperativeGame,
-    marked: Vec<bool>,
+    is_unsteady: Vec<bool>,
 }
 
 impl<'a> FigureValues<'a> {
@@ -113,18 +113,19 @@ impl<'a> FigureValues<'a> {
             subsets.iter().map(|subset| subset.run.as_ref().filter(|run| !run.partial)).collect();
         let column = figure.figure_column();
         let values = runs.iter().map(|run| run.and_then(|run| column.figure_of(run))).collect();
-        let marked = runs.iter().map(|run| run.is_some_and(|run| column.needs_unsteady_mark(run))).collect();
-        Self { figure, game: CooperativeGame::of_subset_values(values), marked }
+        let is_unsteady =
+            runs.iter().map(|run| run.is_some_and(|run| column.needs_unsteady_mark(run))).collect();
+        Self { figure, game: CooperativeGame::of_subset_values(values), is_unsteady }
     }
 
     pub(super) fn gains(&self, mechanisms: &[ContentName], subsets: &[SubsetRun]) -> FigureGains {
-        let (all, numbered) = (self.marked.len() - 1, || mechanisms.iter().copied().enumerate());
+        let (all, numbered) = (self.is_unsteady.len() - 1, || mechanisms.iter().copied().enumerate());
         let game = &self.game;
         let gain = |(player, mechanism): (usize, ContentName)| Gain {
             mechanism,
-            alone: self.change(game.gain_alone(player), &[0, 1 << player]),
-            last: self.change(game.gain_beside_others(player), &[all & !(1 << player), all]),
-            shapley: self.change_of_all(game.shapley_value(player)),
+            alone: self.change_over_subsets(game.gain_alone(player), &[0, 1 << player]),
+            last: self.change_over_subsets(game.gain_beside_others(player), &[all & !(1 << player), all]),
+            shapley: self.change_over_all_subsets(game.shapley_value(player)),
         };
         let whole = game.empty_subset_value().and_then(|baseline| Some(game.full_subset_value()? - baseline));
         let overlaps = numbered().flat_map(|one| numbered().skip(one.0 + 1).map(move |other| (one, other)));
@@ -133,10 +134,10 @@ impl<'a> FigureValues<'a> {
             title: self.figure.figure_column().title.to_owned(),
             more_is_better: self.figure.more_is_better,
             baseline: game.empty_subset_value(),
-            whole: self.change(whole, &[0, all]),
+            whole: self.change_over_subsets(whole, &[0, all]),
             mechanisms: numbered().map(gain).collect(),
             overlaps: overlaps.map(|(one, other)| self.overlap(one, other)).collect(),
-            why_no_shapley: self.missing(subsets),
+            why_no_shapley: self.why_no_shapley(subsets),
         }
     }
 
@@ -150,14 +151,14 @@ impl<'a> FigureValues<'a> {
         Overlap {
             first,
             second,
-            overlap: self.change(interaction.map(|value| sign * value), &[0, a, b, a | b]),
+            overlap: self.change_over_subsets(interaction.map(|value| sign * value), &[0, a, b, a | b]),
         }
     }
 
-    fn change(&self, absolute: Option<f64>, subsets: &[usize]) -> Option<Change> {
+    fn change_over_subsets(&self, absolute: Option<f64>, subsets: &[usize]) -> Option<Change> {
         let absolute = absolute?;
         let baseline = self.game.empty_subset_value().filter(|&baseline| baseline != 0.0);
-        let is_from_unsteady_run = subsets.iter().any(|&subset| self.marked[subset]);
+        let is_from_unsteady_run = subsets.iter().any(|&subset| self.is_unsteady[subset]);
         Some(Change {
             absolute,
             relative: baseline.map(|baseline| absolute / baseline),
@@ -165,14 +166,14 @@ impl<'a> FigureValues<'a> {
         })
     }
 
-    fn change_of_all(&self, absolute: Option<f64>) -> Option<Change> {
-        let all: Vec<usize> = (0..self.marked.len()).collect();
-        self.change(absolute, &all)
+    fn change_over_all_subsets(&self, absolute: Option<f64>) -> Option<Change> {
+        let all: Vec<usize> = (0..self.is_unsteady.len()).collect();
+        self.change_over_subsets(absolute, &all)
     }
 
     /// Returns why Shapley values of a figure are missing: the first subset of mechanisms without the figure. `None` if
     /// no subset lacks it, or if all do.
-    fn missing(&self, subsets: &[SubsetRun]) -> Option<String> {
+    fn why_no_shapley(&self, subsets: &[SubsetRun]) -> Option<String> {
         let values = self.game.subset_values();
         let lacking = values.iter().position(Option::is_none)?;
         values.iter().any(Option::is_some).then(|| subsets[lacking].why_missing())

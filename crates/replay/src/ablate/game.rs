@@ -9,7 +9,7 @@
 /// A cooperative game, as the value of each subset of its players; bit `k` of a subset's number is player `k`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CooperativeGame {
-    players: usize,
+    player_count: usize,
     values: Vec<Option<f64>>,
 }
 
@@ -21,7 +21,7 @@ impl CooperativeGame {
     /// Panics if the number of values is not a power of two.
     pub fn of_subset_values(values: Vec<Option<f64>>) -> Self {
         assert!(values.len().is_power_of_two(), "a value for each subset");
-        Self { players: values.len().trailing_zeros() as usize, values }
+        Self { player_count: values.len().trailing_zeros() as usize, values }
     }
 
     /// Returns the values of all subsets of the players, in the order of the subsets' numbers.
@@ -29,52 +29,52 @@ impl CooperativeGame {
         &self.values
     }
 
-    fn value(&self, subset: usize) -> Option<f64> {
+    fn subset_value(&self, subset: usize) -> Option<f64> {
         self.values[subset]
     }
 
     /// Returns the game's value for the empty subset of players.
     pub fn empty_subset_value(&self) -> Option<f64> {
-        self.value(0)
+        self.subset_value(0)
     }
 
     /// Returns the game's value for all players together.
     pub fn full_subset_value(&self) -> Option<f64> {
-        self.value(self.values.len() - 1)
+        self.subset_value(self.values.len() - 1)
     }
 
     /// Returns how much a player adds to the value of a subset of the other players.
-    fn added(&self, player: usize, subset: usize) -> Option<f64> {
-        Some(self.value(subset | 1 << player)? - self.value(subset)?)
+    fn gain_over_subset(&self, player: usize, subset: usize) -> Option<f64> {
+        Some(self.subset_value(subset | 1 << player)? - self.subset_value(subset)?)
     }
 
     /// Returns how much a player adds to the value of the empty subset.
     pub fn gain_alone(&self, player: usize) -> Option<f64> {
-        self.added(player, 0)
+        self.gain_over_subset(player, 0)
     }
 
     /// Returns how much a player adds to the value of all other players, which is what the whole loses without it.
     pub fn gain_beside_others(&self, player: usize) -> Option<f64> {
-        self.added(player, (self.values.len() - 1) & !(1 << player))
+        self.gain_over_subset(player, (self.values.len() - 1) & !(1 << player))
     }
 
     /// Returns how much a player adds on average over all orders (Shapley 1953). Of the n! orders of n players, s! (n -
     /// s - 1)! have exactly the s members of a given subset before the player.
     pub fn shapley_value(&self, player: usize) -> Option<f64> {
-        let orders = factorial(self.players);
+        let orders = factorial(self.player_count);
         let others = (0..self.values.len()).filter(|subset| subset >> player & 1 == 0);
         others
             .map(|subset| {
                 let before = subset.count_ones() as usize;
-                let share = factorial(before) * factorial(self.players - before - 1) / orders;
-                Some(share * self.added(player, subset)?)
+                let share = factorial(before) * factorial(self.player_count - before - 1) / orders;
+                Some(share * self.gain_over_subset(player, subset)?)
             })
             .sum()
     }
 
     /// Returns how much two players add together to the empty subset, less what each adds alone.
     pub fn interaction(&self, one: usize, other: usize) -> Option<f64> {
-        let together = self.value(1 << one | 1 << other)? - self.empty_subset_value()?;
+        let together = self.subset_value(1 << one | 1 << other)? - self.empty_subset_value()?;
         Some(together - self.gain_alone(one)? - self.gain_alone(other)?)
     }
 }

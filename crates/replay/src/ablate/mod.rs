@@ -91,7 +91,7 @@ pub enum SubsetOutcome {
 }
 
 impl SubsetRun {
-    fn of(mechanisms: Vec<ContentName>, outcome: SubsetOutcome) -> Self {
+    fn of_outcome(mechanisms: Vec<ContentName>, outcome: SubsetOutcome) -> Self {
         let (run, refused) = match outcome {
             SubsetOutcome::Ran(run) => (Some(*run), None),
             SubsetOutcome::Refused(sentence) => (None, Some(sentence)),
@@ -106,7 +106,7 @@ impl SubsetRun {
     }
 
     /// Whether this subset of the mechanisms was refused, or run to the end of the input.
-    fn is_answered(&self) -> bool {
+    fn is_refused_or_complete(&self) -> bool {
         self.refused.is_some() || self.run.as_ref().is_some_and(|run| !run.partial)
     }
 
@@ -139,7 +139,7 @@ impl Ablation {
         let subsets: Vec<SubsetRun> = members
             .into_iter()
             .zip(outcomes)
-            .map(|(members, outcome)| SubsetRun::of(members, outcome))
+            .map(|(members, outcome)| SubsetRun::of_outcome(members, outcome))
             .collect();
         let gains = |figure| FigureValues::of_subsets(figure, &subsets).gains(mechanisms.names(), &subsets);
         Self {
@@ -147,7 +147,7 @@ impl Ablation {
             design,
             settings,
             mechanisms: mechanisms.names().to_vec(),
-            partial: !subsets.iter().all(SubsetRun::is_answered),
+            partial: !subsets.iter().all(SubsetRun::is_refused_or_complete),
             figures: ABLATION_FIGURES.iter().map(gains).collect(),
             subsets,
         }

@@ -56,7 +56,7 @@ impl AblatedMechanisms {
 
     /// Returns the mechanisms that a subset contains.
     pub fn mechanisms_of(&self, subset: MechanismSubset) -> Vec<ContentName> {
-        let named = self.0.iter().enumerate().filter(|&(at, _)| subset.has(at));
+        let named = self.0.iter().enumerate().filter(|&(at, _)| subset.contains_mechanism(at));
         named.map(|(_, &name)| name).collect()
     }
 
@@ -90,7 +90,7 @@ pub struct MechanismSubset(usize);
 
 impl MechanismSubset {
     /// Whether the subset contains the mechanism with number `at`.
-    fn has(self, at: usize) -> bool {
+    fn contains_mechanism(self, at: usize) -> bool {
         self.0 >> at & 1 == 1
     }
 }

@@ -10,20 +10,20 @@ use crate::report::{
 };
 
 /// Largest number of pairs of mechanisms whose overlap is described in a sentence.
-const PAIRS_NAMED: usize = 2;
+const MAX_DESCRIBED_PAIRS: usize = 2;
 /// Smallest overlap of two mechanisms that is described in a sentence, as a share of the baseline's figure.
-const LEAST_NAMED: f64 = 0.001;
+const MIN_DESCRIBED_OVERLAP: f64 = 0.001;
 
-const SUBSETS: &str = "\
+const SUBSETS_CAPTION: &str = "\
 page programs, block erases, TB written until worn, mean latencies of reads and
 writes, MiB of controller RAM
 ";
-const GAINS: &str = "\
+const GAINS_CAPTION: &str = "\
 what each changes: alone on the baseline, last of all (the whole loses as much
 without it), and by its Shapley value (mean over all orders: these add up to
 all together); % of the baseline, which is none
 ";
-const OVERLAPS: &str = "\
+const OVERLAPS_CAPTION: &str = "\
 overlaps: what two gain on the baseline one by one, less what they gain
 together: above 0 both gain the same, below 0 they help each other
 ";
@@ -74,11 +74,11 @@ pub fn ablation_markdown(ablation: &Ablation) -> String {
 
 fn write_tables(ablation: &Ablation, render: fn(&[Vec<String>]) -> String) -> String {
     let Some(shown) = ablation.to_tables() else { return String::new() };
-    let mut text = shown.title + &shown.preamble + SUBSETS + &render(&shown.subsets);
-    text += GAINS;
+    let mut text = shown.title + &shown.preamble + SUBSETS_CAPTION + &render(&shown.subsets);
+    text += GAINS_CAPTION;
     text += &render(&shown.gains);
     if let Some(overlaps) = &shown.overlaps {
-        text += OVERLAPS;
+        text += OVERLAPS_CAPTION;
         text += &render(overlaps);
     }
     text + &shown.sentences
@@ -116,7 +116,7 @@ fn subset_rows(ablation: &Ablation) -> TableRows {
     let head = ["subset"].into_iter().chain(ABLATION_FIGURES.iter().map(|figure| figure.short_title));
     let row = |subset: &SubsetRun| {
         let cell = |column: &FigureColumn| {
-            subset.run.as_ref().map_or_else(|| "-".to_owned(), |run| column.cell(run))
+            subset.run.as_ref().map_or_else(|| "-".to_owned(), |run| column.cell_text(run))
         };
         let cells = ABLATION_FIGURES.iter().map(|figure| cell(figure.figure_column()));
         std::iter::once(subset.name()).chain(cells).collect()
@@ -137,10 +137,10 @@ fn gain_rows(ablation: &Ablation) -> TableRows {
             continue;
         }
         for gain in &figure.mechanisms {
-            let changes = [gain.alone, gain.last, gain.shapley].map(|change| cell(figure, change));
+            let changes = [gain.alone, gain.last, gain.shapley].map(|change| change_cell(figure, change));
             rows.push([vec![format!("  {}", gain.mechanism.name())], changes.to_vec()].concat());
         }
-        let whole = cell(figure, figure.whole);
+        let whole = change_cell(figure, figure.whole);
         rows.push(vec!["  all together".to_owned(), String::new(), String::new(), whole]);
     }
     rows
@@ -154,7 +154,7 @@ fn overlap_rows(ablation: &Ablation) -> TableRows {
     let head = shown().map(|(figure, _)| figure_with_share(figure.short_title, "%"));
     let mut rows = vec![std::iter::once(String::new()).chain(head).collect()];
     for (pair, named) in ablation.figures[0].overlaps.iter().enumerate() {
-        let cells = shown().map(|(_, gains)| cell(gains, gains.overlaps[pair].overlap));
+        let cells = shown().map(|(_, gains)| change_cell(gains, gains.overlaps[pair].overlap));
         let name = format!("{}, {}", named.first.name(), named.second.name());
         rows.push(std::iter::once(name).chain(cells).collect());
     }
@@ -168,18 +168,18 @@ fn figure_with_share(figure: &str, share: &str) -> String {
 
 /// Returns a table cell with a change of a figure, in as many digits as its baseline has, and its share of the
 /// baseline.
-fn cell(gains: &FigureGains, change: Option<Change>) -> String {
+fn change_cell(gains: &FigureGains, change: Option<Change>) -> String {
     let Some(Change { absolute, relative, is_from_unsteady_run }) = change else {
         return figure_with_share("-", "-");
     };
     let mark = if is_from_unsteady_run { NOT_STEADY_MARK } else { "" };
     let digits = figure_column(&gains.figure).decimal_digits_of(gains.baseline.unwrap_or(1.0));
-    let share = relative.map_or_else(|| "-".to_owned(), |share| signed(100.0 * share, 1));
-    figure_with_share(&(signed(absolute, digits) + mark), &share)
+    let share = relative.map_or_else(|| "-".to_owned(), |share| signed_text(100.0 * share, 1));
+    figure_with_share(&(signed_text(absolute, digits) + mark), &share)
 }
 
 /// Returns `value` as text with `digits` decimals and a plus or minus sign; without a sign if it is rounded to zero.
-fn signed(value: f64, digits: usize) -> String {
+fn signed_text(value: f64, digits: usize) -> String {
     let text = with_thousands_separators(value.abs(), digits);
     let is_zero = !text.bytes().any(|digit| matches!(digit, b'1'..=b'9'));
     match value {
@@ -193,12 +193,15 @@ fn signed(value: f64, digits: usize) -> String {
 fn overlap_sentences(programs: &FigureGains) -> String {
     let share = |pair: &Overlap| pair.overlap.and_then(|overlap| overlap.relative).unwrap_or(0.0);
     let mut pairs: Vec<&Overlap> =
-        programs.overlaps.iter().filter(|pair| share(pair).abs() >= LEAST_NAMED).collect();
+        programs.overlaps.iter().filter(|pair| share(pair).abs() >= MIN_DESCRIBED_OVERLAP).collect();
     pairs.sort_by(|one, other| share(other).abs().total_cmp(&share(one).abs()));
     if pairs.is_empty() && programs.overlaps.iter().all(|pair| pair.overlap.is_some()) {
-        return format!("no two overlap by {:.1} % of the baseline's page programs\n", 100.0 * LEAST_NAMED);
+        return format!(
+            "no two overlap by {:.1} % of the baseline's page programs\n",
+            100.0 * MIN_DESCRIBED_OVERLAP
+        );
     }
-    pairs.iter().take(PAIRS_NAMED).map(|pair| overlap_sentence(pair, share(pair))).collect()
+    pairs.iter().take(MAX_DESCRIBED_PAIRS).map(|pair| overlap_sentence(pair, share(pair))).collect()
 }
 
 fn overlap_sentence(pair: &Overlap, share: f64) -> String {

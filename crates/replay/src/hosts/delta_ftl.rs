@@ -15,17 +15,17 @@ use super::keys::SpecValues;
 use super::substitute::{READS_KEY, SCALE_KEY, SubstituteGenerator, THETA_KEY, TraceFacts};
 use crate::workload::options::{GeneratorKind, SpecError, SpecKey};
 
-const FLAT: SpecKey = SpecKey { default: "0.6", ..THETA_KEY };
+const WEAK_SKEW_KEY: SpecKey = SpecKey { default: "0.6", ..THETA_KEY };
 
 pub(super) const FINANCIAL_1: GeneratorKind = GeneratorKind {
     name: "f1",
     meaning: "substitute for Financial 1, 12 hours",
-    keys: &[SCALE_KEY, FLAT, READS_KEY],
+    keys: &[SCALE_KEY, WEAK_SKEW_KEY, READS_KEY],
 };
 pub(super) const FINANCIAL_2: GeneratorKind = GeneratorKind {
     name: "f2",
     meaning: "substitute for Financial 2, 12 hours",
-    keys: &[SCALE_KEY, FLAT, READS_KEY],
+    keys: &[SCALE_KEY, WEAK_SKEW_KEY, READS_KEY],
 };
 pub(super) const CELLO99_DISK_3: GeneratorKind = GeneratorKind {
     name: "c3",
@@ -50,7 +50,7 @@ pub(super) const MSN_CFS: GeneratorKind = GeneratorKind {
 
 /// Returns the facts of a trace from its row of Table 4 (in millions and hours), with the share of writes to new
 /// addresses that we assume.
-const fn row(name: &'static str, [reads, writes, hours]: [f64; 3], new_addresses: f64) -> TraceFacts {
+const fn trace_facts(name: &'static str, [reads, writes, hours]: [f64; 3], new_addresses: f64) -> TraceFacts {
     TraceFacts {
         name,
         reads: reads * 1e6,
@@ -61,15 +61,15 @@ const fn row(name: &'static str, [reads, writes, hours]: [f64; 3], new_addresses
 }
 
 const TRACES: [TraceFacts; 6] = [
-    row("f1", [1.23, 4.07, 12.0], 0.5),
-    row("f2", [3.04, 0.65, 12.0], 0.5),
-    row("c3", [0.75, 1.37, 24.0], 0.25),
-    row("c8", [0.56, 1.48, 24.0], 0.25),
-    row("dap", [0.61, 0.47, 24.0], 0.25),
-    row("msn", [0.82, 0.27, 6.0], 0.25),
+    trace_facts("f1", [1.23, 4.07, 12.0], 0.5),
+    trace_facts("f2", [3.04, 0.65, 12.0], 0.5),
+    trace_facts("c3", [0.75, 1.37, 24.0], 0.25),
+    trace_facts("c8", [0.56, 1.48, 24.0], 0.25),
+    trace_facts("dap", [0.61, 0.47, 24.0], 0.25),
+    trace_facts("msn", [0.82, 0.27, 6.0], 0.25),
 ];
 
-pub(super) fn substitute(
+pub(super) fn substitute_generator(
     kind: &str,
     keys: &SpecValues,
     random: Xoshiro256PlusPlus,

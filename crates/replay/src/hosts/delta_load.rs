@@ -15,7 +15,7 @@
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::Model;
+use super::HostModel;
 use super::keys::SpecValues;
 use super::script::RequestScript;
 use crate::workload::draw::{EventProbability, exponential_draw, uniform_below};
@@ -45,25 +45,25 @@ pub(super) const KIND: GeneratorKind = GeneratorKind {
 #[derive(Debug)]
 pub(super) struct DeltaLoad {
     random: Xoshiro256PlusPlus,
-    pages: u64,
+    volume_pages: u64,
     requests_left: u64,
-    writes: EventProbability,
-    writes_hot: EventProbability,
-    reads_hot: EventProbability,
-    gap_ns: f64,
+    write_probability: EventProbability,
+    hot_write_probability: EventProbability,
+    hot_read_probability: EventProbability,
+    mean_gap_ns: f64,
     time_ns: f64,
     /// Page numbers of the pages that are hot (overwritten often) at present.
-    hot: Vec<u64>,
+    hot_pages: Vec<u64>,
     /// Index, in the list of hot pages, of the page that has been hot (often overwritten) for longest, which is
     /// replaced next.
-    oldest: usize,
+    oldest_hot_index: usize,
     /// Whether each page of the volume is hot (often overwritten) at present.
     is_hot: Vec<bool>,
     /// The order in which the pages of the volume become hot.
-    order: Permutation,
+    heating_order: Permutation,
     /// Number of pages that have become hot (often overwritten) so far.
     heated_pages: u64,
-    life: u64,
+    overwrites_while_hot: u64,
     hot_writes: u64,
 }
 
@@ -79,30 +79,30 @@ impl DeltaLoad {
             is_hot[page as usize] = true;
         }
         Ok(Self {
-            hot,
+            hot_pages: hot,
             is_hot,
             heated_pages: hot_pages,
-            oldest: 0,
-            order,
-            pages,
+            oldest_hot_index: 0,
+            heating_order: order,
+            volume_pages: pages,
             requests_left: keys.integer("requests", 0..=u64::MAX)?,
-            writes: EventProbability::new(keys.number("write", 0.0..=1.0)?),
-            writes_hot: EventProbability::new(keys.number("deltas", 0.0..=1.0)?),
-            reads_hot: EventProbability::new(keys.number("hot_reads", 0.0..=1.0)?),
-            gap_ns: if rate > 0.0 { 1e9 / rate } else { 0.0 },
+            write_probability: EventProbability::new(keys.number("write", 0.0..=1.0)?),
+            hot_write_probability: EventProbability::new(keys.number("deltas", 0.0..=1.0)?),
+            hot_read_probability: EventProbability::new(keys.number("hot_reads", 0.0..=1.0)?),
+            mean_gap_ns: if rate > 0.0 { 1e9 / rate } else { 0.0 },
             time_ns: 0.0,
-            life: keys.integer("life", 1..=u64::MAX)?,
+            overwrites_while_hot: keys.integer("life", 1..=u64::MAX)?,
             hot_writes: 0,
             random,
         })
     }
 
-    fn page(&mut self, is_hot: bool) -> u64 {
+    fn draw_page(&mut self, is_hot: bool) -> u64 {
         if is_hot {
-            return self.hot[uniform_below(&mut self.random, self.hot.len() as u64) as usize];
+            return self.hot_pages[uniform_below(&mut self.random, self.hot_pages.len() as u64) as usize];
         }
         loop {
-            let page = uniform_below(&mut self.random, self.pages);
+            let page = uniform_below(&mut self.random, self.volume_pages);
             if !self.is_hot[page as usize] {
                 return page;
             }
@@ -111,41 +111,41 @@ impl DeltaLoad {
 
     /// Counts an overwrite of a hot page. After every `life` such overwrites, the page that has been hot for longest
     /// becomes cold, and the next page of the order becomes hot.
-    fn note_hot_write(&mut self) {
+    fn count_hot_write(&mut self) {
         self.hot_writes += 1;
-        if !self.hot_writes.is_multiple_of(self.life) {
+        if !self.hot_writes.is_multiple_of(self.overwrites_while_hot) {
             return;
         }
         // The order is a permutation, so the next page can already be hot only if nearly all pages are.
-        let next = self.order.apply(self.heated_pages % self.pages);
-        self.is_hot[self.hot[self.oldest] as usize] = false;
+        let next = self.heating_order.apply(self.heated_pages % self.volume_pages);
+        self.is_hot[self.hot_pages[self.oldest_hot_index] as usize] = false;
         self.is_hot[next as usize] = true;
-        self.hot[self.oldest] = next;
+        self.hot_pages[self.oldest_hot_index] = next;
         self.heated_pages += 1;
-        self.oldest = (self.oldest + 1) % self.hot.len();
+        self.oldest_hot_index = (self.oldest_hot_index + 1) % self.hot_pages.len();
     }
 }
 
-impl Model for DeltaLoad {
+impl HostModel for DeltaLoad {
     fn plan_next_steps(&mut self, script: &mut RequestScript) {
         if self.requests_left == 0 {
             return;
         }
         self.requests_left -= 1;
-        if self.gap_ns > 0.0 {
-            self.time_ns += exponential_draw(&mut self.random, self.gap_ns);
+        if self.mean_gap_ns > 0.0 {
+            self.time_ns += exponential_draw(&mut self.random, self.mean_gap_ns);
         }
         script.set_arrival_time(self.time_ns as u64);
-        if self.writes.is_drawn(&mut self.random) {
-            let is_hot = self.writes_hot.is_drawn(&mut self.random);
-            let page = self.page(is_hot);
+        if self.write_probability.is_drawn(&mut self.random) {
+            let is_hot = self.hot_write_probability.is_drawn(&mut self.random);
+            let page = self.draw_page(is_hot);
             script.plan_write(page, 1);
             if is_hot {
-                self.note_hot_write();
+                self.count_hot_write();
             }
         } else {
-            let is_hot = self.reads_hot.is_drawn(&mut self.random);
-            let page = self.page(is_hot);
+            let is_hot = self.hot_read_probability.is_drawn(&mut self.random);
+            let page = self.draw_page(is_hot);
             script.plan_read(page, 1);
         }
     }

@@ -25,10 +25,10 @@ use std::collections::{BTreeSet, VecDeque};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use wearwell::address::RemapMode;
 
-use super::files::{file_pages, for_each_run};
+use super::files::{draw_file_pages, for_each_run};
 use super::keys::SpecValues;
 use super::script::{CopyMethod, RequestScript};
-use super::{Model, REMAP};
+use super::{HostModel, REMAP_KEY};
 use crate::workload::draw::{Zipf, uniform_below};
 use crate::workload::options::{GeneratorKind, SpecError, SpecKey};
 use crate::workload::permutation::Permutation;
@@ -56,7 +56,7 @@ pub(super) const KIND: GeneratorKind = GeneratorKind {
             default: "6000",
             meaning: "steps of the load in each of its two phases, 0 to 1e9",
         },
-        REMAP,
+        REMAP_KEY,
     ],
 };
 
@@ -87,7 +87,7 @@ enum SegmentState {
 struct BlockOwner {
     file: u32,
     /// Number of the data block in its file; `None` for the inode.
-    index: Option<u32>,
+    index_in_file: Option<u32>,
 }
 
 #[derive(Clone, Default, Debug)]
@@ -100,56 +100,56 @@ struct File {
 #[derive(Debug)]
 struct MainArea {
     owners: Vec<Option<BlockOwner>>,
-    valid: Vec<u32>,
+    valid_counts: Vec<u32>,
     states: Vec<SegmentState>,
-    free: VecDeque<u32>,
+    free_segments: VecDeque<u32>,
     /// Block to which each log of the file system appends next; `None` if the log needs a new segment.
-    heads: [Option<u32>; 4],
-    live: u64,
+    log_heads: [Option<u32>; 4],
+    valid_block_count: u64,
 }
 
 impl MainArea {
     fn new(segments: u32) -> Self {
         Self {
             owners: vec![None; (segments * SEGMENT_BLOCKS) as usize],
-            valid: vec![0; segments as usize],
+            valid_counts: vec![0; segments as usize],
             states: vec![SegmentState::Free; segments as usize],
-            free: (0..segments).collect(),
-            heads: [None; 4],
-            live: 0,
+            free_segments: (0..segments).collect(),
+            log_heads: [None; 4],
+            valid_block_count: 0,
         }
     }
 
     fn append(&mut self, log: AppendLog, owner: BlockOwner) -> u32 {
-        let block = self.heads[log as usize].unwrap_or_else(|| self.open_segment() * SEGMENT_BLOCKS);
+        let block = self.log_heads[log as usize].unwrap_or_else(|| self.open_segment() * SEGMENT_BLOCKS);
         let segment = (block / SEGMENT_BLOCKS) as usize;
         let is_last = (block + 1).is_multiple_of(SEGMENT_BLOCKS);
-        self.heads[log as usize] = (!is_last).then_some(block + 1);
+        self.log_heads[log as usize] = (!is_last).then_some(block + 1);
         self.states[segment] = if is_last { SegmentState::Closed } else { SegmentState::Open };
         self.owners[block as usize] = Some(owner);
-        self.valid[segment] += 1;
-        self.live += 1;
+        self.valid_counts[segment] += 1;
+        self.valid_block_count += 1;
         block
     }
 
     fn open_segment(&mut self) -> u32 {
-        self.free.pop_front().expect("the load keeps free segments in reserve")
+        self.free_segments.pop_front().expect("the load keeps free segments in reserve")
     }
 
     fn invalidate(&mut self, block: u32) {
         self.owners[block as usize] = None;
-        self.valid[(block / SEGMENT_BLOCKS) as usize] -= 1;
-        self.live -= 1;
+        self.valid_counts[(block / SEGMENT_BLOCKS) as usize] -= 1;
+        self.valid_block_count -= 1;
     }
 
     /// Returns the cleaner's victim: the closed segment with the most invalid blocks; `None` if no closed segment has
     /// any.
-    fn victim(&self) -> Option<u32> {
+    fn choose_victim(&self) -> Option<u32> {
         let dirty = |segment: &u32| {
             self.states[*segment as usize] == SegmentState::Closed
-                && self.valid[*segment as usize] < SEGMENT_BLOCKS
+                && self.valid_counts[*segment as usize] < SEGMENT_BLOCKS
         };
-        (0..self.states.len() as u32).filter(dirty).min_by_key(|&segment| self.valid[segment as usize])
+        (0..self.states.len() as u32).filter(dirty).min_by_key(|&segment| self.valid_counts[segment as usize])
     }
 }
 
@@ -164,31 +164,31 @@ enum FileSystemLoad {
 #[derive(Debug)]
 struct DatabasePages {
     /// First page of each file in the common range of all files' pages.
-    starts: Vec<u64>,
-    ranks: Zipf,
-    places: Permutation,
+    file_starts: Vec<u64>,
+    page_ranks: Zipf,
+    page_scatter: Permutation,
     /// Files that changed since the last sync of the database.
-    dirty: BTreeSet<u32>,
-    steps: u64,
+    dirty_files: BTreeSet<u32>,
+    step_count: u64,
 }
 
 impl DatabasePages {
-    fn of(files: &[File], theta: f64, seed: u64) -> Self {
+    fn of_files(files: &[File], theta: f64, seed: u64) -> Self {
         let mut total = 0;
         let starts = files.iter().map(|file| {
             total += file.blocks.len() as u64;
             total - file.blocks.len() as u64
         });
-        let starts = starts.collect();
-        let (ranks, places) = (Zipf::new(total, theta), Permutation::new(total, seed));
-        Self { starts, ranks, places, dirty: BTreeSet::new(), steps: 0 }
+        let file_starts = starts.collect();
+        let (page_ranks, page_scatter) = (Zipf::new(total, theta), Permutation::new(total, seed));
+        Self { file_starts, page_ranks, page_scatter, dirty_files: BTreeSet::new(), step_count: 0 }
     }
 
     /// Draws a popular page of the database; returns its file and its page number in the file.
-    fn draw(&mut self, random: &mut Xoshiro256PlusPlus) -> (u32, u32) {
-        let page = self.places.apply(self.ranks.draw(random) - 1);
-        let file = self.starts.partition_point(|&start| start <= page) - 1;
-        (file as u32, (page - self.starts[file]) as u32)
+    fn draw_page(&mut self, random: &mut Xoshiro256PlusPlus) -> (u32, u32) {
+        let page = self.page_scatter.apply(self.page_ranks.draw(random) - 1);
+        let file = self.file_starts.partition_point(|&start| start <= page) - 1;
+        (file as u32, (page - self.file_starts[file]) as u32)
     }
 }
 
@@ -196,13 +196,13 @@ impl DatabasePages {
 #[derive(Debug)]
 pub(super) struct F2fsClean {
     random: Xoshiro256PlusPlus,
-    area: MainArea,
+    main_area: MainArea,
     files: Vec<File>,
-    mean: u64,
+    mean_file_pages: u64,
     load: FileSystemLoad,
     seed: u64,
-    ops: u64,
-    copying: CopyMethod,
+    steps_per_load: u64,
+    copy_method: CopyMethod,
     progress: Progress,
 }
 
@@ -231,36 +231,37 @@ impl F2fsClean {
         }
         Ok(Self {
             random,
-            area: MainArea::new(segments as u32),
+            main_area: MainArea::new(segments as u32),
             files: vec![File::default(); files as usize],
-            mean,
+            mean_file_pages: mean,
             load: if serves_files {
                 FileSystemLoad::Fileserver { append }
             } else {
                 FileSystemLoad::Ycsb { theta, pages: None }
             },
             seed: keys.integer("seed", 0..=u64::MAX)?,
-            ops: keys.integer("ops", 0..=1_000_000_000)?,
-            copying: if keys.switch("remap")? { CopyMethod::Remapped } else { CopyMethod::ReadAndWritten },
+            steps_per_load: keys.integer("ops", 0..=1_000_000_000)?,
+            copy_method: if keys.is_on("remap")? { CopyMethod::Remapped } else { CopyMethod::ReadAndWritten },
             progress: Progress::Creating { next: 0 },
         })
     }
 
     /// Performs one step of the file-server or database load.
-    fn step(&mut self, script: &mut RequestScript) {
+    fn perform_load_step(&mut self, script: &mut RequestScript) {
         match &mut self.load {
             FileSystemLoad::Fileserver { append } => {
                 let append = *append;
-                self.serve_file(append, script);
+                self.perform_fileserver_step(append, script);
             }
             FileSystemLoad::Ycsb { theta, pages } => {
-                let pages = pages.get_or_insert_with(|| DatabasePages::of(&self.files, *theta, self.seed));
-                let (file, index) = pages.draw(&mut self.random);
-                pages.dirty.insert(file);
-                pages.steps += 1;
-                let is_sync = pages.steps.is_multiple_of(SYNC_STEPS);
-                let dirty = if is_sync { std::mem::take(&mut pages.dirty) } else { BTreeSet::new() };
-                self.overwrite(file, index, script);
+                let pages =
+                    pages.get_or_insert_with(|| DatabasePages::of_files(&self.files, *theta, self.seed));
+                let (file, index) = pages.draw_page(&mut self.random);
+                pages.dirty_files.insert(file);
+                pages.step_count += 1;
+                let is_sync = pages.step_count.is_multiple_of(SYNC_STEPS);
+                let dirty = if is_sync { std::mem::take(&mut pages.dirty_files) } else { BTreeSet::new() };
+                self.overwrite_page(file, index, script);
                 for file in dirty {
                     self.write_inode(file, script);
                 }
@@ -268,11 +269,11 @@ impl F2fsClean {
         }
     }
 
-    fn serve_file(&mut self, append: u64, script: &mut RequestScript) {
+    fn perform_fileserver_step(&mut self, append: u64, script: &mut RequestScript) {
         let file = uniform_below(&mut self.random, self.files.len() as u64) as u32;
         match uniform_below(&mut self.random, 3) {
-            0 => self.replace(file, script),
-            1 => self.extend(file, append, script),
+            0 => self.replace_file(file, script),
+            1 => self.extend_file(file, append, script),
             _ => {
                 for_each_run(&self.files[file as usize].blocks, |first, pages| {
                     script.plan_read(first, pages);
@@ -281,32 +282,33 @@ impl F2fsClean {
         }
     }
 
-    fn overwrite(&mut self, file: u32, index: u32, script: &mut RequestScript) {
+    fn overwrite_page(&mut self, file: u32, index: u32, script: &mut RequestScript) {
         self.make_room(1, script);
-        self.area.invalidate(self.files[file as usize].blocks[index as usize]);
-        let block = self.area.append(AppendLog::Data, BlockOwner { file, index: Some(index) });
+        self.main_area.invalidate(self.files[file as usize].blocks[index as usize]);
+        let block = self.main_area.append(AppendLog::Data, BlockOwner { file, index_in_file: Some(index) });
         self.files[file as usize].blocks[index as usize] = block;
         script.plan_write(u64::from(block), 1);
     }
 
     /// Deletes a file of the simulated file system, and creates it again with another size.
-    fn replace(&mut self, file: u32, script: &mut RequestScript) {
+    fn replace_file(&mut self, file: u32, script: &mut RequestScript) {
         for block in std::mem::take(&mut self.files[file as usize].blocks) {
-            self.area.invalidate(block);
+            self.main_area.invalidate(block);
         }
-        let pages = file_pages(&mut self.random, self.mean);
-        self.extend(file, pages, script);
+        let pages = draw_file_pages(&mut self.random, self.mean_file_pages);
+        self.extend_file(file, pages, script);
     }
 
     /// Appends pages to a file and writes its inode. Stops at 0.85 of the volume, where the file system would report
     /// that it is full.
-    fn extend(&mut self, file: u32, pages: u64, script: &mut RequestScript) {
-        let limit = self.area.owners.len() as u64 * 85 / 100;
-        let pages = pages.min(limit.saturating_sub(self.area.live));
+    fn extend_file(&mut self, file: u32, pages: u64, script: &mut RequestScript) {
+        let limit = self.main_area.owners.len() as u64 * 85 / 100;
+        let pages = pages.min(limit.saturating_sub(self.main_area.valid_block_count));
         self.make_room(pages, script);
         let start = self.files[file as usize].blocks.len();
         for index in start as u32..start as u32 + pages as u32 {
-            let block = self.area.append(AppendLog::Data, BlockOwner { file, index: Some(index) });
+            let block =
+                self.main_area.append(AppendLog::Data, BlockOwner { file, index_in_file: Some(index) });
             self.files[file as usize].blocks.push(block);
         }
         for_each_run(&self.files[file as usize].blocks[start..], |first, pages| {
@@ -318,9 +320,9 @@ impl F2fsClean {
     fn write_inode(&mut self, file: u32, script: &mut RequestScript) {
         self.make_room(1, script);
         if let Some(old) = self.files[file as usize].inode.take() {
-            self.area.invalidate(old);
+            self.main_area.invalidate(old);
         }
-        let inode = self.area.append(AppendLog::Node, BlockOwner { file, index: None });
+        let inode = self.main_area.append(AppendLog::Node, BlockOwner { file, index_in_file: None });
         self.files[file as usize].inode = Some(inode);
         script.plan_write(u64::from(inode), 1);
     }
@@ -329,51 +331,51 @@ impl F2fsClean {
     /// clean.
     fn make_room(&mut self, pages: u64, script: &mut RequestScript) {
         let wanted = RESERVE_SEGMENTS + (pages / u64::from(SEGMENT_BLOCKS)) as usize;
-        while self.area.free.len() < wanted {
-            let Some(victim) = self.area.victim() else { return };
-            self.clean(victim, script);
+        while self.main_area.free_segments.len() < wanted {
+            let Some(victim) = self.main_area.choose_victim() else { return };
+            self.clean_segment(victim, script);
         }
     }
 
     /// Moves the valid blocks of a segment to other segments, and discards the segment.
-    fn clean(&mut self, segment: u32, script: &mut RequestScript) {
+    fn clean_segment(&mut self, segment: u32, script: &mut RequestScript) {
         let first = segment * SEGMENT_BLOCKS;
         let mut moves: Vec<(u32, u32)> = Vec::new();
         for block in first..first + SEGMENT_BLOCKS {
-            let Some(owner) = self.area.owners[block as usize] else { continue };
-            self.area.invalidate(block);
-            moves.push((self.relocate(owner), block));
+            let Some(owner) = self.main_area.owners[block as usize] else { continue };
+            self.main_area.invalidate(block);
+            moves.push((self.move_block(owner), block));
         }
         for run in moves.chunk_by(|a, b| a.0 + 1 == b.0 && a.1 + 1 == b.1) {
             let (target, source) = run[0];
             let (target, source) = (u64::from(target), u64::from(source));
-            script.plan_copy(target, source, run.len() as u64, RemapMode::Relocate, self.copying);
+            script.plan_copy(target, source, run.len() as u64, RemapMode::Relocate, self.copy_method);
         }
         script.plan_trim(u64::from(first), u64::from(SEGMENT_BLOCKS));
-        self.area.states[segment as usize] = SegmentState::Free;
-        self.area.free.push_back(segment);
+        self.main_area.states[segment as usize] = SegmentState::Free;
+        self.main_area.free_segments.push_back(segment);
     }
 
     /// Moves a valid block to the cleaner's log for data or inodes, and returns its new block number.
-    fn relocate(&mut self, owner: BlockOwner) -> u32 {
+    fn move_block(&mut self, owner: BlockOwner) -> u32 {
         let file = &mut self.files[owner.file as usize];
-        let Some(index) = owner.index else {
-            return *file.inode.insert(self.area.append(AppendLog::MovedNode, owner));
+        let Some(index) = owner.index_in_file else {
+            return *file.inode.insert(self.main_area.append(AppendLog::MovedNode, owner));
         };
-        let block = self.area.append(AppendLog::MovedData, owner);
+        let block = self.main_area.append(AppendLog::MovedData, owner);
         file.blocks[index as usize] = block;
         block
     }
 
     /// Performs one more step of the current phase (creating files, load, cleaning), or begins the next phase; returns
     /// the new progress.
-    fn progressed(&mut self, script: &mut RequestScript) -> Progress {
+    fn advance_phase(&mut self, script: &mut RequestScript) -> Progress {
         match self.progress {
             Progress::Creating { next } if next as usize == self.files.len() => {
-                Progress::Loading { left: self.ops, again: false }
+                Progress::Loading { left: self.steps_per_load, again: false }
             }
             Progress::Creating { next } => {
-                self.replace(next, script);
+                self.replace_file(next, script);
                 Progress::Creating { next: next + 1 }
             }
             Progress::Loading { left: 0, again: false } => {
@@ -382,25 +384,25 @@ impl F2fsClean {
             }
             Progress::Loading { left: 0, again: true } | Progress::Done => Progress::Done,
             Progress::Loading { left, again } => {
-                self.step(script);
+                self.perform_load_step(script);
                 Progress::Loading { left: left - 1, again }
             }
             Progress::Cleaning => {
-                let Some(victim) = self.area.victim() else {
+                let Some(victim) = self.main_area.choose_victim() else {
                     script.plan_phase_mark();
-                    return Progress::Loading { left: self.ops, again: true };
+                    return Progress::Loading { left: self.steps_per_load, again: true };
                 };
-                self.clean(victim, script);
+                self.clean_segment(victim, script);
                 Progress::Cleaning
             }
         }
     }
 }
 
-impl Model for F2fsClean {
+impl HostModel for F2fsClean {
     fn plan_next_steps(&mut self, script: &mut RequestScript) {
         while script.is_empty() && self.progress != Progress::Done {
-            self.progress = self.progressed(script);
+            self.progress = self.advance_phase(script);
         }
     }
 }
@@ -416,9 +418,9 @@ mod tests {
     use crate::workload::options::SpecOptions;
 
     /// Checks that valid counts, owners of blocks and the files' lists of blocks agree.
-    fn audit(model: &F2fsClean) {
-        let area = &model.area;
-        for (segment, &valid) in area.valid.iter().enumerate() {
+    fn check_block_ownership(model: &F2fsClean) {
+        let area = &model.main_area;
+        for (segment, &valid) in area.valid_counts.iter().enumerate() {
             let first = segment * SEGMENT_BLOCKS as usize;
             let owners = &area.owners[first..first + SEGMENT_BLOCKS as usize];
             assert_eq!(owners.iter().flatten().count(), valid as usize);
@@ -428,14 +430,14 @@ mod tests {
         let mut live = 0;
         for (file, number) in model.files.iter().zip(0..) {
             for (&block, index) in file.blocks.iter().zip(0..) {
-                assert_eq!(owner_of(block), Some(BlockOwner { file: number, index: Some(index) }));
+                assert_eq!(owner_of(block), Some(BlockOwner { file: number, index_in_file: Some(index) }));
             }
             if let Some(inode) = file.inode {
-                assert_eq!(owner_of(inode), Some(BlockOwner { file: number, index: None }));
+                assert_eq!(owner_of(inode), Some(BlockOwner { file: number, index_in_file: None }));
             }
             live += file.blocks.len() as u64 + u64::from(file.inode.is_some());
         }
-        assert_eq!(live, area.live);
+        assert_eq!(live, area.valid_block_count);
     }
 
     #[test]
@@ -443,7 +445,7 @@ mod tests {
         for load in ["fileserver", "ycsb"] {
             let text = format!("f2fs-clean:segments=64,files=500,ops=6000,load={load}");
             let spec: HostModelSpec = text.parse().unwrap();
-            let options = SpecOptions::parse(&spec.text, &HOST_GRAMMAR).unwrap();
+            let options = SpecOptions::parse(&spec.spec_text, &HOST_GRAMMAR).unwrap();
             let random = Xoshiro256PlusPlus::seed_from_u64(5);
             let mut model = F2fsClean::new(&SpecValues::new(&options), random).unwrap();
             let mut script =
@@ -452,21 +454,21 @@ mod tests {
             let (mut cleaned, mut was_dirty) = (false, false);
             while model.progress != Progress::Done {
                 let is_cleaning = model.progress == Progress::Cleaning;
-                was_dirty |= is_cleaning && model.area.victim().is_some();
-                model.progress = model.progressed(&mut script);
+                was_dirty |= is_cleaning && model.main_area.choose_victim().is_some();
+                model.progress = model.advance_phase(&mut script);
                 while script.next_request(&mut request) {}
                 if is_cleaning {
-                    audit(&model);
+                    check_block_ownership(&model);
                 }
                 if is_cleaning && model.progress != Progress::Cleaning {
                     cleaned = true;
-                    let invalid = |segment: usize| SEGMENT_BLOCKS - model.area.valid[segment];
+                    let invalid = |segment: usize| SEGMENT_BLOCKS - model.main_area.valid_counts[segment];
                     let closed =
-                        (0..64).filter(|&segment| model.area.states[segment] == SegmentState::Closed);
+                        (0..64).filter(|&segment| model.main_area.states[segment] == SegmentState::Closed);
                     assert_eq!(closed.map(invalid).sum::<u32>(), 0, "{load}");
                 }
             }
-            audit(&model);
+            check_block_ownership(&model);
             assert!(cleaned && was_dirty, "{load}: there was something to clean");
         }
     }

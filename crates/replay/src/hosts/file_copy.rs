@@ -8,10 +8,10 @@
 use rand_xoshiro::Xoshiro256PlusPlus;
 use wearwell::address::RemapMode;
 
-use super::files::file_pages;
+use super::files::draw_file_pages;
 use super::keys::SpecValues;
 use super::script::{CopyMethod, RequestScript};
-use super::{Model, REMAP};
+use super::{HostModel, REMAP_KEY};
 use crate::workload::options::{GeneratorKind, SpecError, SpecKey};
 
 pub(super) const KIND: GeneratorKind = GeneratorKind {
@@ -21,7 +21,7 @@ pub(super) const KIND: GeneratorKind = GeneratorKind {
         SpecKey { name: "files", default: "500", meaning: "1 to 1e7" },
         SpecKey { name: "mean", default: "32", meaning: "size of a file, pages, 1 to 65536" },
         SpecKey { name: "copies", default: "2", meaning: "of the tree, 0 to 1000" },
-        REMAP,
+        REMAP_KEY,
     ],
 };
 
@@ -29,57 +29,57 @@ pub(super) const KIND: GeneratorKind = GeneratorKind {
 #[derive(Debug)]
 pub(super) struct FileCopy {
     /// Size of each file of the tree, pages.
-    sizes: Vec<u64>,
+    file_page_counts: Vec<u64>,
     tree_pages: u64,
-    copies: u64,
-    copying: CopyMethod,
+    copies_wanted: u64,
+    copy_method: CopyMethod,
     /// Number of the copy of the file tree that is being written; 0 is the original.
-    copy: u64,
+    current_copy: u64,
     /// Index of the next file of the tree to write or copy.
-    file: usize,
+    next_file: usize,
     /// First page of the next file, counted from the start of its copy of the tree.
-    at: u64,
+    next_page: u64,
 }
 
 impl FileCopy {
     pub(super) fn new(keys: &SpecValues, mut random: Xoshiro256PlusPlus) -> Result<Self, SpecError> {
         let mean = keys.integer("mean", 1..=65_536)?;
         let files = keys.integer("files", 1..=10_000_000)?;
-        let sizes: Vec<u64> = (0..files).map(|_| file_pages(&mut random, mean)).collect();
+        let sizes: Vec<u64> = (0..files).map(|_| draw_file_pages(&mut random, mean)).collect();
         Ok(Self {
             tree_pages: sizes.iter().sum(),
-            sizes,
-            copies: keys.integer("copies", 0..=1000)?,
-            copying: if keys.switch("remap")? { CopyMethod::Remapped } else { CopyMethod::ReadAndWritten },
-            copy: 0,
-            file: 0,
-            at: 0,
+            file_page_counts: sizes,
+            copies_wanted: keys.integer("copies", 0..=1000)?,
+            copy_method: if keys.is_on("remap")? { CopyMethod::Remapped } else { CopyMethod::ReadAndWritten },
+            current_copy: 0,
+            next_file: 0,
+            next_page: 0,
         })
     }
 }
 
-impl Model for FileCopy {
+impl HostModel for FileCopy {
     fn plan_next_steps(&mut self, script: &mut RequestScript) {
-        if self.file == self.sizes.len() {
-            (self.file, self.at) = (0, 0);
-            self.copy += 1;
-            if self.copy <= self.copies {
+        if self.next_file == self.file_page_counts.len() {
+            (self.next_file, self.next_page) = (0, 0);
+            self.current_copy += 1;
+            if self.current_copy <= self.copies_wanted {
                 script.plan_phase_mark();
             }
         }
-        if self.copy > self.copies {
+        if self.current_copy > self.copies_wanted {
             // Marks the model as ended for all further calls.
-            self.file = self.sizes.len();
+            self.next_file = self.file_page_counts.len();
             return;
         }
-        let pages = self.sizes[self.file];
-        if self.copy == 0 {
-            script.plan_write(self.at, pages);
+        let pages = self.file_page_counts[self.next_file];
+        if self.current_copy == 0 {
+            script.plan_write(self.next_page, pages);
         } else {
-            let target = self.copy * self.tree_pages + self.at;
-            script.plan_copy(target, self.at, pages, RemapMode::Copy, self.copying);
+            let target = self.current_copy * self.tree_pages + self.next_page;
+            script.plan_copy(target, self.next_page, pages, RemapMode::Copy, self.copy_method);
         }
-        self.at += pages;
-        self.file += 1;
+        self.next_page += pages;
+        self.next_file += 1;
     }
 }

@@ -6,7 +6,7 @@ use crate::workload::draw;
 
 /// Draws an exponentially distributed file size with this mean, at least one page.
 #[expect(clippy::cast_sign_loss, reason = "sizes are positive")]
-pub(super) fn file_pages(random: &mut Xoshiro256PlusPlus, mean: u64) -> u64 {
+pub(super) fn draw_file_pages(random: &mut Xoshiro256PlusPlus, mean: u64) -> u64 {
     (draw::exponential_draw(random, mean as f64).round() as u64).max(1)
 }
 

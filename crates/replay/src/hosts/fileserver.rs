@@ -7,8 +7,8 @@
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::Model;
-use super::files::file_pages;
+use super::HostModel;
+use super::files::draw_file_pages;
 use super::keys::SpecValues;
 use super::script::RequestScript;
 use crate::workload::draw::uniform_below;
@@ -34,11 +34,11 @@ pub(super) const KIND: GeneratorKind = GeneratorKind {
 pub(super) struct Fileserver {
     random: Xoshiro256PlusPlus,
     /// Size of the file in each slot (fixed range of pages that holds one file), pages; 0 = no file.
-    sizes: Vec<u64>,
+    slot_file_pages: Vec<u64>,
     slot_pages: u64,
-    mean: u64,
-    append: u64,
-    created: usize,
+    mean_file_pages: u64,
+    append_pages: u64,
+    created_files: usize,
     loops_left: u64,
 }
 
@@ -47,66 +47,66 @@ impl Fileserver {
         let mean = keys.integer("mean", 1..=65_536)?;
         Ok(Self {
             random,
-            sizes: vec![0; keys.integer("files", 1..=10_000_000)? as usize],
+            slot_file_pages: vec![0; keys.integer("files", 1..=10_000_000)? as usize],
             slot_pages: 4 * mean,
-            mean,
-            append: keys.integer("append", 1..=65_536)?,
-            created: 0,
+            mean_file_pages: mean,
+            append_pages: keys.integer("append", 1..=65_536)?,
+            created_files: 0,
             loops_left: keys.integer("loops", 0..=1_000_000_000)?,
         })
     }
 
     /// Draws a random slot (fixed range of pages) with a file, or without one if `with_file` is false. After 64
     /// unsuccessful draws any slot is returned.
-    fn draw(&mut self, with_file: bool) -> usize {
+    fn draw_slot(&mut self, with_file: bool) -> usize {
         let mut slot = 0;
         for _ in 0..64 {
-            slot = uniform_below(&mut self.random, self.sizes.len() as u64) as usize;
-            if (self.sizes[slot] > 0) == with_file {
+            slot = uniform_below(&mut self.random, self.slot_file_pages.len() as u64) as usize;
+            if (self.slot_file_pages[slot] > 0) == with_file {
                 break;
             }
         }
         slot
     }
 
-    fn create(&mut self, slot: usize, script: &mut RequestScript) {
-        self.delete(slot, script);
-        let pages = file_pages(&mut self.random, self.mean);
-        self.extend(slot, pages, script);
+    fn create_file(&mut self, slot: usize, script: &mut RequestScript) {
+        self.delete_file(slot, script);
+        let pages = draw_file_pages(&mut self.random, self.mean_file_pages);
+        self.extend_file(slot, pages, script);
     }
 
-    fn extend(&mut self, slot: usize, pages: u64, script: &mut RequestScript) {
-        let size = self.sizes[slot];
+    fn extend_file(&mut self, slot: usize, pages: u64, script: &mut RequestScript) {
+        let size = self.slot_file_pages[slot];
         let pages = pages.min(self.slot_pages - size);
         script.plan_write(slot as u64 * self.slot_pages + size, pages);
-        self.sizes[slot] += pages;
+        self.slot_file_pages[slot] += pages;
     }
 
-    fn delete(&mut self, slot: usize, script: &mut RequestScript) {
-        let pages = std::mem::take(&mut self.sizes[slot]);
+    fn delete_file(&mut self, slot: usize, script: &mut RequestScript) {
+        let pages = std::mem::take(&mut self.slot_file_pages[slot]);
         if pages > 0 {
             script.plan_trim(slot as u64 * self.slot_pages, pages);
         }
     }
 }
 
-impl Model for Fileserver {
+impl HostModel for Fileserver {
     fn plan_next_steps(&mut self, script: &mut RequestScript) {
-        if self.created < self.sizes.len() * 4 / 5 {
-            self.create(self.created, script);
-            self.created += 1;
+        if self.created_files < self.slot_file_pages.len() * 4 / 5 {
+            self.create_file(self.created_files, script);
+            self.created_files += 1;
             return;
         }
         while script.is_empty() && self.loops_left > 0 {
             self.loops_left -= 1;
-            let slot = self.draw(false);
-            self.create(slot, script);
-            let slot = self.draw(true);
-            self.extend(slot, self.append, script);
-            let slot = self.draw(true);
-            script.plan_read(slot as u64 * self.slot_pages, self.sizes[slot]);
-            let slot = self.draw(true);
-            self.delete(slot, script);
+            let slot = self.draw_slot(false);
+            self.create_file(slot, script);
+            let slot = self.draw_slot(true);
+            self.extend_file(slot, self.append_pages, script);
+            let slot = self.draw_slot(true);
+            script.plan_read(slot as u64 * self.slot_pages, self.slot_file_pages[slot]);
+            let slot = self.draw_slot(true);
+            self.delete_file(slot, script);
         }
     }
 }

@@ -36,17 +36,17 @@ use super::recurring::{READ_COUNT_CLASSES, RecurringContent, RecurringPlan, Shar
 use super::substitute::SCALE_KEY;
 use crate::workload::options::{GeneratorKind, SpecError, SpecKey};
 
-const DUPLICATES: SpecKey = SpecKey {
+const DUPLICATES_KEY: SpecKey = SpecKey {
     name: "duplicates",
     default: "0",
     meaning: "share of writes that repeat a content, 0 to 1; what is not recycled repeats live pages; 0: recycled ones only",
 };
-const THETA: SpecKey = SpecKey {
+const THETA_KEY: SpecKey = SpecKey {
     name: "theta",
     default: "0.9",
     meaning: "zipf exponent of overwrites and returns (assumed), 0 to 2",
 };
-const READS: SpecKey = SpecKey {
+const READS_KEY: SpecKey = SpecKey {
     name: "reads",
     default: "table",
     meaning: "table: as many as Table I has; figures: as many as Figure 2 of the paper needs",
@@ -62,7 +62,7 @@ pub(super) const RUN_LENGTH_KEY: SpecKey = SpecKey {
     meaning: "neighbouring addresses whose newest dead pages return one after the other, 1 to 1024",
 };
 
-const KEYS: &[SpecKey] = &[SCALE_KEY, THETA, DUPLICATES, READS, RETURNS_FROM_KEY, RUN_LENGTH_KEY];
+const KEYS: &[SpecKey] = &[SCALE_KEY, THETA_KEY, DUPLICATES_KEY, READS_KEY, RETURNS_FROM_KEY, RUN_LENGTH_KEY];
 
 pub(super) const FIU_HOMES: GeneratorKind = GeneratorKind {
     name: "fiu-homes",
@@ -87,31 +87,33 @@ const TWO_WEEKS_S: f64 = 14.0 * 86_400.0;
 #[derive(Clone, Copy, Debug)]
 struct ReadPopularity {
     /// Share of the invalidated pages with 8 to 15 reads. (52 % of the invalidated pages have 0 to 3 reads.)
-    hot: f64,
+    read_8_or_more_share: f64,
     /// Probability that the content of a page with 0 reads is written again after it became dead.
-    unread: f64,
+    unread_return_probability: f64,
     /// Probability that the content of a page with 15 reads is written again after it became dead.
-    most: f64,
-    bend_position: f64,
+    most_read_return_probability: f64,
+    bend_exponent: f64,
 }
 
-const COLD: f64 = 0.52;
+const READ_0_TO_3_SHARE: f64 = 0.52;
 
 impl ReadPopularity {
     /// Returns the share of the invalidated pages for each number of reads.
-    fn shares(self) -> SharesByReadCount {
+    fn shares_by_read_count(self) -> SharesByReadCount {
         std::array::from_fn(|reads| match reads {
-            0..4 => COLD / 4.0,
-            4..8 => (1.0 - COLD - self.hot) / 4.0,
-            _ => self.hot / 8.0,
+            0..4 => READ_0_TO_3_SHARE / 4.0,
+            4..8 => (1.0 - READ_0_TO_3_SHARE - self.read_8_or_more_share) / 4.0,
+            _ => self.read_8_or_more_share / 8.0,
         })
     }
 
     /// Returns the probability that the content of a dead page is written again, for each number of reads.
-    fn probabilities(self) -> SharesByReadCount {
+    fn return_probabilities(self) -> SharesByReadCount {
         let last = (READ_COUNT_CLASSES - 1) as f64;
         std::array::from_fn(|reads| {
-            self.unread * (self.most / self.unread).powf((reads as f64 / last).powf(self.bend_position))
+            self.unread_return_probability
+                * (self.most_read_return_probability / self.unread_return_probability)
+                    .powf((reads as f64 / last).powf(self.bend_exponent))
         })
     }
 }
@@ -121,51 +123,66 @@ impl ReadPopularity {
 struct FiuTraceFacts {
     name: &'static str,
     /// Number of requests, share of writes, and number of addresses (Table I).
-    table: [f64; 3],
+    requests_write_share_addresses: [f64; 3],
     recyclable_gb: f64,
     invalid_gb: f64,
-    newest_four: f64,
-    list_length: f64,
-    popularity: ReadPopularity,
+    newest_four_returns_share: f64,
+    mean_dead_list_length: f64,
+    read_popularity: ReadPopularity,
 }
 
 const TRACES: [FiuTraceFacts; 3] = [
     FiuTraceFacts {
         name: "fiu-homes",
-        table: [9.3e6, 0.938, 2.4e6],
+        requests_write_share_addresses: [9.3e6, 0.938, 2.4e6],
         recyclable_gb: 2.8,
         invalid_gb: 24.1,
-        newest_four: 0.791,
-        list_length: 7.3,
-        popularity: ReadPopularity { hot: 0.27, unread: 0.04, most: 0.35, bend_position: 0.801 },
+        newest_four_returns_share: 0.791,
+        mean_dead_list_length: 7.3,
+        read_popularity: ReadPopularity {
+            read_8_or_more_share: 0.27,
+            unread_return_probability: 0.04,
+            most_read_return_probability: 0.35,
+            bend_exponent: 0.801,
+        },
     },
     FiuTraceFacts {
         name: "fiu-mail",
-        table: [16.3e6, 0.753, 1.2e6],
+        requests_write_share_addresses: [16.3e6, 0.753, 1.2e6],
         recyclable_gb: 7.4,
         invalid_gb: 42.2,
-        newest_four: 0.596,
-        list_length: 12.1,
-        popularity: ReadPopularity { hot: 0.32, unread: 0.06, most: 0.37, bend_position: 0.511 },
+        newest_four_returns_share: 0.596,
+        mean_dead_list_length: 12.1,
+        read_popularity: ReadPopularity {
+            read_8_or_more_share: 0.32,
+            unread_return_probability: 0.06,
+            most_read_return_probability: 0.37,
+            bend_exponent: 0.511,
+        },
     },
     FiuTraceFacts {
         name: "fiu-web",
-        table: [5.9e6, 0.825, 0.8e6],
+        requests_write_share_addresses: [5.9e6, 0.825, 0.8e6],
         recyclable_gb: 2.5,
         invalid_gb: 15.5,
-        newest_four: 0.865,
-        list_length: 6.7,
-        popularity: ReadPopularity { hot: 0.32, unread: 0.04, most: 0.345, bend_position: 0.404 },
+        newest_four_returns_share: 0.865,
+        mean_dead_list_length: 6.7,
+        read_popularity: ReadPopularity {
+            read_8_or_more_share: 0.32,
+            unread_return_probability: 0.04,
+            most_read_return_probability: 0.345,
+            bend_exponent: 0.404,
+        },
     },
 ];
 
 /// Whether `kind` is a substitute for an FIU trace. Such a host model chooses the contents of its pages itself, so it
 /// takes no content model.
-pub(super) fn has_known_contents(kind: &str) -> bool {
+pub(super) fn chooses_contents(kind: &str) -> bool {
     TRACES.iter().any(|facts| facts.name == kind)
 }
 
-pub(super) fn substitute(
+pub(super) fn substitute_generator(
     kind: &str,
     keys: &SpecValues,
     random: Xoshiro256PlusPlus,
@@ -173,29 +190,30 @@ pub(super) fn substitute(
     let facts = TRACES.iter().find(|facts| facts.name == kind).expect("a row for each kind");
     let scale = keys.number("scale", 0.0001..=1.0)?;
     let scaled = |count: f64| ((count * scale).round() as u64).max(1);
-    let [requests, write_share, addresses] = facts.table;
+    let [requests, write_share, addresses] = facts.requests_write_share_addresses;
     let writes = scaled(requests * write_share);
     let addresses = scaled(addresses).min(writes);
     let overwrites = (writes - addresses) as f64;
     let returns = (facts.recyclable_gb / facts.invalid_gb * overwrites).round() as u64;
     let repeated = (keys.number("duplicates", 0.0..=1.0)? * writes as f64).round() as u64;
     let takes_table = keys.is_first_of("reads", ["table", "figures"], "table or figures")?;
-    let (shares, probabilities) = (facts.popularity.shares(), facts.popularity.probabilities());
+    let (shares, probabilities) =
+        (facts.read_popularity.shares_by_read_count(), facts.read_popularity.return_probabilities());
     let plan = RecurringPlan {
         writes,
         distinct_addresses: addresses,
-        overwritten_addresses: (overwrites / facts.list_length).round() as u64,
+        overwritten_addresses: (overwrites / facts.mean_dead_list_length).round() as u64,
         reads: takes_table.then(|| scaled(requests * (1.0 - write_share))),
         duration_s: TWO_WEEKS_S * scale,
         dead_content_writes: returns,
         live_repeats: repeated.saturating_sub(returns),
-        returns_from: keys.number("from", 0.0..=1.0)?,
-        newest_four_share: facts.newest_four,
+        share_before_first_return: keys.number("from", 0.0..=1.0)?,
+        newest_four_share: facts.newest_four_returns_share,
         // A page that returned is invalidated again, with its reads. So the fresh pages have the remaining shares.
         fresh_read_counts: std::array::from_fn(|reads| shares[reads] * (1.0 - probabilities[reads])),
         returning_read_counts: std::array::from_fn(|reads| shares[reads] * probabilities[reads]),
-        class_of_address: false,
-        run_length: keys.integer("run", 1..=1024)?,
+        has_class_per_address: false,
+        return_run_addresses: keys.integer("run", 1..=1024)?,
         zipf_theta: keys.number("theta", 0.0..=2.0)?,
         seed: keys.integer("seed", 0..=u64::MAX)?,
     };

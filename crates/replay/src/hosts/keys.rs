@@ -11,7 +11,7 @@ pub(super) struct SpecValues<'a> {
     options: &'a SpecOptions<'a>,
 }
 
-const COMPLETE: &str = "a completed specification has every key";
+const COMPLETE_SPEC_MESSAGE: &str = "a completed specification has every key";
 
 impl<'a> SpecValues<'a> {
     pub(super) fn new(options: &'a SpecOptions<'a>) -> Self {
@@ -19,11 +19,11 @@ impl<'a> SpecValues<'a> {
     }
 
     pub(super) fn integer(&self, key: &'static str, bounds: RangeInclusive<u64>) -> Result<u64, SpecError> {
-        self.options.integer_value(key, bounds).map(|value| value.expect(COMPLETE))
+        self.options.integer_value(key, bounds).map(|value| value.expect(COMPLETE_SPEC_MESSAGE))
     }
 
     pub(super) fn number(&self, key: &'static str, bounds: RangeInclusive<f64>) -> Result<f64, SpecError> {
-        self.options.number_value(key, bounds).map(|value| value.expect(COMPLETE))
+        self.options.number_value(key, bounds).map(|value| value.expect(COMPLETE_SPEC_MESSAGE))
     }
 
     /// Whether the value of `key` is the first of two allowed words; any third word is an error.
@@ -33,7 +33,7 @@ impl<'a> SpecValues<'a> {
         [first, second]: [&str; 2],
         expected: &'static str,
     ) -> Result<bool, SpecError> {
-        match self.options.text_value(key).expect(COMPLETE) {
+        match self.options.text_value(key).expect(COMPLETE_SPEC_MESSAGE) {
             value if value == first => Ok(true),
             value if value == second => Ok(false),
             value => Err(SpecError::BadValue { key, value: value.into(), expected }),
@@ -41,7 +41,7 @@ impl<'a> SpecValues<'a> {
     }
 
     /// Returns whether the value of `key` is `on`; the only other value is `off`.
-    pub(super) fn switch(&self, key: &'static str) -> Result<bool, SpecError> {
+    pub(super) fn is_on(&self, key: &'static str) -> Result<bool, SpecError> {
         self.is_first_of(key, ["on", "off"], "on or off")
     }
 }

@@ -40,60 +40,75 @@ pub(super) const DVMT: GeneratorKind = GeneratorKind {
 
 const DAY_S: f64 = 86_400.0;
 const READS_PER_WRITE: f64 = 0.3;
-const NEW_ADDRESSES: f64 = 0.2;
+const NEW_ADDRESS_SHARE: f64 = 0.2;
 
 /// Bytes that the drive of the integrated lifetime paper can write over its life: 64 GiB times 3000 cycles.
 const BYTES_UNTIL_WORN: f64 = 64.0 * (1u64 << 30) as f64 * 3000.0;
 
 /// A row of Table I of the integrated lifetime paper: years without any scheme, and the shares of the writes that
 /// compression and deduplication leave.
-struct Row {
+struct LifetimeTableRow {
     name: &'static str,
-    years: f64,
-    compressed: f64,
-    deduplicated: f64,
+    years_without_scheme: f64,
+    compressed_share: f64,
+    deduplicated_share: f64,
 }
 
-const TRACES: [Row; 3] = [
-    Row { name: "wksn", years: 6.8, compressed: 6.8 / 20.9, deduplicated: 6.8 / 8.3 },
-    Row { name: "media", years: 3.8, compressed: 3.8 / 3.85, deduplicated: 3.8 / 3.81 },
-    Row { name: "dvmt", years: 3.04, compressed: 3.04 / 3.65, deduplicated: 3.04 / 2.92 },
+const TABLE_1_ROWS: [LifetimeTableRow; 3] = [
+    LifetimeTableRow {
+        name: "wksn",
+        years_without_scheme: 6.8,
+        compressed_share: 6.8 / 20.9,
+        deduplicated_share: 6.8 / 8.3,
+    },
+    LifetimeTableRow {
+        name: "media",
+        years_without_scheme: 3.8,
+        compressed_share: 3.8 / 3.85,
+        deduplicated_share: 3.8 / 3.81,
+    },
+    LifetimeTableRow {
+        name: "dvmt",
+        years_without_scheme: 3.04,
+        compressed_share: 3.04 / 3.65,
+        deduplicated_share: 3.04 / 2.92,
+    },
 ];
 
-fn row(kind: &str) -> &'static Row {
-    TRACES.iter().find(|row| row.name == kind).expect("a row for each kind")
+fn table_1_row(kind: &str) -> &'static LifetimeTableRow {
+    TABLE_1_ROWS.iter().find(|row| row.name == kind).expect("a row for each kind")
 }
 
-pub(super) fn substitute(
+pub(super) fn substitute_generator(
     kind: &str,
     keys: &SpecValues,
     random: Xoshiro256PlusPlus,
 ) -> Result<SubstituteGenerator, SpecError> {
-    let row = row(kind);
-    let writes = BYTES_UNTIL_WORN / (row.years * 365.0) / PAGE_BYTES as f64;
+    let row = table_1_row(kind);
+    let writes = BYTES_UNTIL_WORN / (row.years_without_scheme * 365.0) / PAGE_BYTES as f64;
     let facts = TraceFacts {
         name: row.name,
         reads: writes * READS_PER_WRITE,
         writes,
-        distinct_addresses: writes * NEW_ADDRESSES,
+        distinct_addresses: writes * NEW_ADDRESS_SHARE,
         duration_s: DAY_S,
     };
     SubstituteGenerator::new(&facts, keys, random)
 }
 
 /// Standard deviation of a page's compressed size, in pages.
-const SIGMA: f64 = 0.05;
+const COMPRESSED_SIZE_SIGMA: f64 = 0.05;
 /// Number of pages that are compressed together.
 const CHUNK_PAGES: f64 = 4.0;
 
 /// Returns the content model that Table I of the integrated lifetime paper implies for a trace.
 pub(super) fn content_model_of(kind: &str) -> ContentModelSpec {
-    let row = row(kind);
-    let share = (1.0 - row.deduplicated).max(0.0);
+    let row = table_1_row(kind);
+    let share = (1.0 - row.deduplicated_share).max(0.0);
     let source = ContentSource::Duplicates { share, theta: 0.9, pool: 100_000 };
-    let mean = mean_size_for_share(row.compressed);
+    let mean = mean_size_for_share(row.compressed_share);
     ContentModelSpec {
-        compress_ratio: Some(SizeRatio { mean, sigma: SIGMA }),
+        compress_ratio: Some(SizeRatio { mean, sigma: COMPRESSED_SIZE_SIGMA }),
         ..ContentModelSpec::new(source)
     }
 }
@@ -104,15 +119,15 @@ fn mean_size_for_share(share: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     for _ in 0..50 {
         let mean = f64::midpoint(low, high);
-        if share_left(mean) < share { low = mean } else { high = mean }
+        if stored_share_of_chunk(mean) < share { low = mean } else { high = mean }
     }
     low
 }
 
 /// Returns the flash pages that a compressed chunk takes, divided by its number of pages, for pages of mean compressed
 /// size `mean`. A chunk takes one page, and one more for each quarter that its mean size exceeds.
-fn share_left(mean: f64) -> f64 {
-    let sigma = SIGMA / CHUNK_PAGES.sqrt();
+fn stored_share_of_chunk(mean: f64) -> f64 {
+    let sigma = COMPRESSED_SIZE_SIGMA / CHUNK_PAGES.sqrt();
     let exceeds = |size: f64| 0.5 * libm::erfc((size - mean) / (sigma * std::f64::consts::SQRT_2));
     let pages: f64 = (1..CHUNK_PAGES as u32).map(|k| exceeds(f64::from(k) / CHUNK_PAGES)).sum();
     (1.0 + pages) / CHUNK_PAGES

@@ -72,7 +72,7 @@ pub const HOST_GRAMMAR: SpecGrammar = SpecGrammar {
 };
 
 /// The specification key `remap` of the host models that can copy pages by remaps or by writes.
-const REMAP: SpecKey = SpecKey {
+const REMAP_KEY: SpecKey = SpecKey {
     name: "remap",
     default: "on",
     meaning: "on: pages are copied by remap requests; off: they are written",
@@ -83,8 +83,8 @@ const REMAP: SpecKey = SpecKey {
 #[derive(Clone, PartialEq, Debug)]
 pub struct HostModelSpec {
     /// Specification text of the host model: kind and all keys, with defaults filled in.
-    text: String,
-    content: Option<content_model::ContentModelSpec>,
+    spec_text: String,
+    content_model: Option<content_model::ContentModelSpec>,
 }
 
 impl FromStr for HostModelSpec {
@@ -95,29 +95,32 @@ impl FromStr for HostModelSpec {
             Some((model, content)) => (model, Some(content.parse()?)),
             None => (text, None),
         };
-        let spec = Self { text: complete(&SpecOptions::parse(model, &HOST_GRAMMAR)?), content };
-        spec.build()?;
+        let spec = Self {
+            spec_text: completed_spec_text(&SpecOptions::parse(model, &HOST_GRAMMAR)?),
+            content_model: content,
+        };
+        spec.build_generator()?;
         Ok(spec)
     }
 }
 
 /// Returns the specification text of a host model with the kind and all of its keys.
-fn complete(options: &SpecOptions) -> String {
-    let kind = kind_of(options.kind);
+fn completed_spec_text(options: &SpecOptions) -> String {
+    let kind = generator_kind(options.kind);
     let value =
         |key: &SpecKey| format!("{}={}", key.name, options.text_value(key.name).unwrap_or(key.default));
     let values: Vec<String> = kind.keys.iter().chain(HOST_GRAMMAR.common_keys).map(value).collect();
     format!("{}:{}", kind.name, values.join(","))
 }
 
-fn kind_of(name: &str) -> &'static GeneratorKind {
+fn generator_kind(name: &str) -> &'static GeneratorKind {
     HOST_GRAMMAR.kinds.iter().find(|kind| kind.name == name).expect("options have a kind of their grammar")
 }
 
 impl fmt::Display for HostModelSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)?;
-        self.content.as_ref().map_or(Ok(()), |content| write!(f, "+{content}"))
+        f.write_str(&self.spec_text)?;
+        self.content_model.as_ref().map_or(Ok(()), |content| write!(f, "+{content}"))
     }
 }
 
@@ -128,40 +131,40 @@ impl HostModelSpec {
         HOST_GRAMMAR.kinds.iter().any(|kind| kind.name == name)
     }
 
-    fn build(&self) -> Result<HostGenerator, SpecError> {
-        let options = SpecOptions::parse(&self.text, &HOST_GRAMMAR)?;
+    fn build_generator(&self) -> Result<HostGenerator, SpecError> {
+        let options = SpecOptions::parse(&self.spec_text, &HOST_GRAMMAR)?;
         let keys = SpecValues::new(&options);
         let seed = keys.integer("seed", 0..=u64::MAX)?;
         let model = build_model(options.kind, &keys, Xoshiro256PlusPlus::seed_from_u64(seed))?;
-        let content = match (self.content, options.kind) {
+        let content = match (self.content_model, options.kind) {
             (Some(content), _) => content,
             (None, "wksn" | "media" | "dvmt") => lifetime::content_model_of(options.kind),
             (None, _) => content_model::ContentModelSpec::new(content_model::ContentSource::Unique),
         };
-        if self.content.is_some() && knows_contents(options.kind) {
+        if self.content_model.is_some() && chooses_contents(options.kind) {
             let message = format!(
                 "{} chooses the contents of its pages itself: leave out the content model after +",
                 options.kind
             );
             return Err(SpecError::ConflictingKeys(message));
         }
-        let script = RequestScript::new(ContentModel::new(&content, mix_bits(seed ^ CONTENT_STREAM)));
-        Ok(HostGenerator { script, model, knows_contents: knows_contents(options.kind) })
+        let script = RequestScript::new(ContentModel::new(&content, mix_bits(seed ^ CONTENT_SEED_MASK)));
+        Ok(HostGenerator { script, model, chooses_contents: chooses_contents(options.kind) })
     }
 }
 
 /// Whether a host model of this `kind` chooses the contents of its pages itself, so that no content model is allowed.
-fn knows_contents(kind: &str) -> bool {
-    kind == "predicted" || fiu::has_known_contents(kind)
+fn chooses_contents(kind: &str) -> bool {
+    kind == "predicted" || fiu::chooses_contents(kind)
 }
 
-const CONTENT_STREAM: u64 = 0x686f_7374_7061_6765;
+const CONTENT_SEED_MASK: u64 = 0x686f_7374_7061_6765;
 
 fn build_model(
     kind: &str,
     keys: &SpecValues,
     random: Xoshiro256PlusPlus,
-) -> Result<Box<dyn Model>, SpecError> {
+) -> Result<Box<dyn HostModel>, SpecError> {
     Ok(match kind {
         "sqlite-wal" => Box::new(sqlite_wal::SqliteWal::new(keys, random)?),
         "f2fs-clean" => Box::new(f2fs_clean::F2fsClean::new(keys, random)?),
@@ -171,16 +174,18 @@ fn build_model(
         "oltp" => Box::new(oltp::Oltp::new(keys, random)?),
         "ycsb" => Box::new(ycsb::Ycsb::new(keys, random)?),
         "predicted" => Box::new(predicted::predicted_load(keys, random)?),
-        "fiu-homes" | "fiu-mail" | "fiu-web" => Box::new(fiu::substitute(kind, keys, random)?),
-        "f1" | "f2" | "c3" | "c8" | "dap" | "msn" => Box::new(delta_ftl::substitute(kind, keys, random)?),
+        "fiu-homes" | "fiu-mail" | "fiu-web" => Box::new(fiu::substitute_generator(kind, keys, random)?),
+        "f1" | "f2" | "c3" | "c8" | "dap" | "msn" => {
+            Box::new(delta_ftl::substitute_generator(kind, keys, random)?)
+        }
         "delta-load" => Box::new(delta_load::DeltaLoad::new(keys, random)?),
-        "wksn" | "media" | "dvmt" => Box::new(lifetime::substitute(kind, keys, random)?),
+        "wksn" | "media" | "dvmt" => Box::new(lifetime::substitute_generator(kind, keys, random)?),
         other => unreachable!("the grammar lists host model {other}, which nobody builds"),
     })
 }
 
 /// A host model (of a file system, database, ...) that generates requests step by step.
-trait Model: fmt::Debug + Send {
+trait HostModel: fmt::Debug + Send {
     /// Adds the model's next steps to the script; a model that adds no step has ended.
     fn plan_next_steps(&mut self, script: &mut RequestScript);
 }
@@ -189,15 +194,15 @@ trait Model: fmt::Debug + Send {
 #[derive(Debug)]
 pub struct HostGenerator {
     script: RequestScript,
-    model: Box<dyn Model>,
+    model: Box<dyn HostModel>,
     /// Whether the host model chooses the contents of its pages itself, without the content model.
-    knows_contents: bool,
+    chooses_contents: bool,
 }
 
 impl HostGenerator {
     /// Creates the generator of a host model (of a file system, database, ...), before its first request.
     pub fn new(spec: &HostModelSpec) -> Self {
-        spec.build().expect("a specification is checked when it is parsed")
+        spec.build_generator().expect("a specification is checked when it is parsed")
     }
 
     /// Writes the next request into `into` and returns true; after the last one returns false and leaves `into`
@@ -211,7 +216,7 @@ impl HostGenerator {
 
     /// Returns a sentence for reports on how the contents of newly written pages of the host model are chosen.
     pub fn describe_content(&self) -> String {
-        if self.knows_contents {
+        if self.chooses_contents {
             return "content is synthetic: dead pages come back as often as the trace's counts say".into();
         }
         self.script.describe_content()

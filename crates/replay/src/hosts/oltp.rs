@@ -7,7 +7,7 @@
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::Model;
+use super::HostModel;
 use super::keys::SpecValues;
 use super::script::RequestScript;
 use crate::workload::draw::uniform_below;
@@ -31,53 +31,53 @@ const LOG_WRITE_PAGES: u64 = 64;
 #[derive(Debug)]
 pub(super) struct Oltp {
     random: Xoshiro256PlusPlus,
-    pages: u64,
+    data_pages: u64,
     /// Length of the database's circular log, in writes of [`LOG_WRITE_PAGES`] pages.
     log_slots: u64,
-    reads: u64,
-    writes: u64,
+    reads_per_round: u64,
+    writes_per_round: u64,
     rounds: u64,
-    loaded: bool,
-    done: u64,
+    is_loaded: bool,
+    rounds_done: u64,
 }
 
 impl Oltp {
     pub(super) fn new(keys: &SpecValues, random: Xoshiro256PlusPlus) -> Result<Self, SpecError> {
         Ok(Self {
             random,
-            pages: keys.integer("pages", 1..=u64::from(u32::MAX))?,
+            data_pages: keys.integer("pages", 1..=u64::from(u32::MAX))?,
             log_slots: keys.integer("log", LOG_WRITE_PAGES..=1 << 24)? / LOG_WRITE_PAGES,
-            reads: keys.integer("reads", 0..=1_000_000)?,
-            writes: keys.integer("writes", 0..=1_000_000)?,
+            reads_per_round: keys.integer("reads", 0..=1_000_000)?,
+            writes_per_round: keys.integer("writes", 0..=1_000_000)?,
             rounds: keys.integer("rounds", 0..=1_000_000_000)?,
-            loaded: false,
-            done: 0,
+            is_loaded: false,
+            rounds_done: 0,
         })
     }
 
     /// Draws a page of the database's data files, which follow the log in the volume.
-    fn data_page(&mut self) -> u64 {
-        self.log_slots * LOG_WRITE_PAGES + uniform_below(&mut self.random, self.pages)
+    fn draw_data_page(&mut self) -> u64 {
+        self.log_slots * LOG_WRITE_PAGES + uniform_below(&mut self.random, self.data_pages)
     }
 }
 
-impl Model for Oltp {
+impl HostModel for Oltp {
     fn plan_next_steps(&mut self, script: &mut RequestScript) {
-        if !std::mem::replace(&mut self.loaded, true) {
-            script.plan_write(self.log_slots * LOG_WRITE_PAGES, self.pages);
+        if !std::mem::replace(&mut self.is_loaded, true) {
+            script.plan_write(self.log_slots * LOG_WRITE_PAGES, self.data_pages);
             return script.plan_phase_mark();
         }
-        if self.done == self.rounds {
+        if self.rounds_done == self.rounds {
             return;
         }
-        for _ in 0..self.reads {
-            script.plan_read(self.data_page(), 1);
+        for _ in 0..self.reads_per_round {
+            script.plan_read(self.draw_data_page(), 1);
         }
-        for _ in 0..self.writes {
-            script.plan_write(self.data_page(), 1);
+        for _ in 0..self.writes_per_round {
+            script.plan_write(self.draw_data_page(), 1);
         }
-        script.plan_write(self.done % self.log_slots * LOG_WRITE_PAGES, LOG_WRITE_PAGES);
+        script.plan_write(self.rounds_done % self.log_slots * LOG_WRITE_PAGES, LOG_WRITE_PAGES);
         script.plan_flush();
-        self.done += 1;
+        self.rounds_done += 1;
     }
 }

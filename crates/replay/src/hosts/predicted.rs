@@ -13,7 +13,7 @@ use super::keys::SpecValues;
 use super::recurring::{READ_COUNT_CLASSES, RecurringContent, RecurringPlan};
 use crate::workload::options::{GeneratorKind, SpecError, SpecKey};
 
-const fn key(name: &'static str, default: &'static str, meaning: &'static str) -> SpecKey {
+const fn spec_key(name: &'static str, default: &'static str, meaning: &'static str) -> SpecKey {
     SpecKey { name, default, meaning }
 }
 
@@ -21,19 +21,23 @@ pub(super) const KIND: GeneratorKind = GeneratorKind {
     name: "predicted",
     meaning: "single pages whose contents return, more often if they were read",
     keys: &[
-        key("pages", "40000", "addresses, all of them overwritten"),
-        key("writes", "400000", "writes"),
-        key("theta", "0.9", "zipf exponent of overwrites and returns, 0 to 2"),
-        key("popular", "0.2", "share of the dead versions whose address is read, 0 to 1"),
-        key("reads", "4", "reads of each of their versions, 1 to 15"),
-        key("popular_return", "0.5", "share of their dead versions that return, 0 to 1"),
-        key("other_return", "0.05", "share of the other dead versions that return, 0 to 1"),
-        key("newest", "0.8", "share of the returns that are among the four newest dead versions, 0 to 1"),
-        FROM_START,
+        spec_key("pages", "40000", "addresses, all of them overwritten"),
+        spec_key("writes", "400000", "writes"),
+        spec_key("theta", "0.9", "zipf exponent of overwrites and returns, 0 to 2"),
+        spec_key("popular", "0.2", "share of the dead versions whose address is read, 0 to 1"),
+        spec_key("reads", "4", "reads of each of their versions, 1 to 15"),
+        spec_key("popular_return", "0.5", "share of their dead versions that return, 0 to 1"),
+        spec_key("other_return", "0.05", "share of the other dead versions that return, 0 to 1"),
+        spec_key(
+            "newest",
+            "0.8",
+            "share of the returns that are among the four newest dead versions, 0 to 1",
+        ),
+        RETURNS_FROM_START_KEY,
         RUN_LENGTH_KEY,
     ],
 };
-const FROM_START: SpecKey = SpecKey { default: "0", ..RETURNS_FROM_KEY };
+const RETURNS_FROM_START_KEY: SpecKey = SpecKey { default: "0", ..RETURNS_FROM_KEY };
 
 pub(super) fn predicted_load(
     keys: &SpecValues,
@@ -60,13 +64,13 @@ pub(super) fn predicted_load(
         duration_s: writes as f64 * 1e-3,
         dead_content_writes: (returning.iter().sum::<f64>() * overwrites).round() as u64,
         live_repeats: 0,
-        returns_from: share("from")?,
+        share_before_first_return: share("from")?,
         newest_four_share: share("newest")?,
         // A page that returned is invalidated again, with its reads. So the fresh pages have the remaining shares.
         fresh_read_counts: by_class(popular - returning[0], 1.0 - popular - returning[1]),
         returning_read_counts: by_class(returning[0], returning[1]),
-        class_of_address: true,
-        run_length: keys.integer("run", 1..=1024)?,
+        has_class_per_address: true,
+        return_run_addresses: keys.integer("run", 1..=1024)?,
         zipf_theta: keys.number("theta", 0.0..=2.0)?,
         seed: keys.integer("seed", 0..=u64::MAX)?,
     };

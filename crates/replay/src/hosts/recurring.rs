@@ -22,7 +22,7 @@
 use rand_xoshiro::Xoshiro256PlusPlus;
 use wearwell::data::{Fingerprint, mix_bits};
 
-use super::Model;
+use super::HostModel;
 use super::script::RequestScript;
 use crate::workload::draw::{Zipf, uniform_below, uniform_unit};
 use crate::workload::permutation::Permutation;
@@ -30,9 +30,9 @@ use crate::workload::permutation::Permutation;
 /// Number of classes of page versions: a class is the number of reads of a version, 0 to 15.
 pub(super) const READ_COUNT_CLASSES: usize = 16;
 /// Largest number of dead versions (overwritten contents) kept per address, as many as 4 bits can number.
-const VERSIONS: usize = 16;
+const MAX_DEAD_VERSIONS: usize = 16;
 /// Number of dead versions (overwritten contents) of an address that count as its newest (numbers 15 to 12).
-const NEWEST: usize = 4;
+const NEWEST_VERSIONS: usize = 4;
 /// Number of addresses that are tried before a return (the write of a dead content) is postponed.
 const ADDRESS_TRIES: usize = 64;
 
@@ -57,7 +57,7 @@ pub(super) struct RecurringPlan {
     /// Number of writes that repeat the content of a valid page; not counted as returns.
     pub live_repeats: u64,
     /// Share of the requests before the first return (write of a dead content).
-    pub returns_from: f64,
+    pub share_before_first_return: f64,
     /// Share of the returns (writes of a dead content) that write one of the four newest dead versions of their
     /// address.
     pub newest_four_share: f64,
@@ -66,10 +66,10 @@ pub(super) struct RecurringPlan {
     /// Share of each class (number of reads) among returns (writes of a dead content).
     pub returning_read_counts: SharesByReadCount,
     /// Whether all versions (contents) of an address have one class (number of reads).
-    pub class_of_address: bool,
+    pub has_class_per_address: bool,
     /// Number of neighbouring addresses whose newest dead versions are written again one after the other; 1 = single
     /// returns.
-    pub run_length: u64,
+    pub return_run_addresses: u64,
     /// Zipf exponent of the popularity of addresses for overwrites.
     pub zipf_theta: f64,
     pub seed: u64,
@@ -106,7 +106,7 @@ impl EventDeck {
 }
 
 /// Draws a class (number of reads) with its share as the probability.
-fn draw_class(shares: &SharesByReadCount, random: &mut Xoshiro256PlusPlus) -> u8 {
+fn draw_read_count_class(shares: &SharesByReadCount, random: &mut Xoshiro256PlusPlus) -> u8 {
     let mut left = uniform_unit(random) * shares.iter().sum::<f64>();
     for (class, share) in (0u8..).zip(shares) {
         left -= share;
@@ -121,116 +121,121 @@ fn draw_class(shares: &SharesByReadCount, random: &mut Xoshiro256PlusPlus) -> u8
 #[derive(Debug)]
 pub(super) struct RecurringContent {
     random: Xoshiro256PlusPlus,
-    requests: u64,
-    interval_ns: f64,
-    done: u64,
+    total_requests: u64,
+    arrival_interval_ns: f64,
+    requests_done: u64,
     writes_left: u64,
-    first_writes: EventDeck,
-    first_overwrites: EventDeck,
+    first_write_deck: EventDeck,
+    first_overwrite_deck: EventDeck,
     /// Number of first overwrites of an address that were dealt when every written address had been overwritten
     /// already, so that they are still to be made.
     owed_first_overwrites: u64,
     /// Number of addresses that the host model has written so far; addresses are numbered in the order of their first
     /// write.
-    known: u64,
+    written_addresses: u64,
     /// Number of addresses that the host model has overwritten so far.
-    overwritten: u64,
-    ranks: Zipf,
-    places: Permutation,
-    reads: PendingReads,
-    contents: Contents,
+    overwritten_count: u64,
+    address_ranks: Zipf,
+    address_places: Permutation,
+    pending_reads: PendingReads,
+    contents: PageContents,
 }
 
 impl RecurringContent {
     pub(super) fn new(plan: &RecurringPlan, mut random: Xoshiro256PlusPlus) -> Self {
         let needed = plan.reads_needed();
         let reads = plan.reads.unwrap_or(needed);
-        let requests = plan.writes + reads;
+        let total_requests = plan.writes + reads;
         let overwritten = plan.overwritten_addresses.clamp(1, plan.distinct_addresses);
         let content_seed = rand::Rng::next_u64(&mut random);
         Self {
-            requests,
-            interval_ns: plan.duration_s * 1e9 / requests as f64,
-            done: 0,
+            total_requests,
+            arrival_interval_ns: plan.duration_s * 1e9 / total_requests as f64,
+            requests_done: 0,
             writes_left: plan.writes,
-            first_writes: EventDeck { wanted_cards: plan.distinct_addresses, cards_left: plan.writes },
-            first_overwrites: EventDeck {
+            first_write_deck: EventDeck { wanted_cards: plan.distinct_addresses, cards_left: plan.writes },
+            first_overwrite_deck: EventDeck {
                 wanted_cards: overwritten,
                 cards_left: plan.writes - plan.distinct_addresses,
             },
             owed_first_overwrites: 0,
-            known: 0,
-            overwritten: 0,
-            ranks: Zipf::new(overwritten, plan.zipf_theta),
-            places: Permutation::new(plan.distinct_addresses, plan.seed),
-            reads: PendingReads::new(plan.distinct_addresses, reads, needed),
-            contents: Contents::new(plan, requests, content_seed),
+            written_addresses: 0,
+            overwritten_count: 0,
+            address_ranks: Zipf::new(overwritten, plan.zipf_theta),
+            address_places: Permutation::new(plan.distinct_addresses, plan.seed),
+            pending_reads: PendingReads::new(plan.distinct_addresses, reads, needed),
+            contents: PageContents::new(plan, total_requests, content_seed),
             random,
         }
     }
 
     /// Returns the address that the next overwrite writes: one that was overwritten before, or one for its first
     /// overwrite.
-    fn overwritten_address(&mut self) -> u64 {
-        let must = self.overwritten + self.owed_first_overwrites == 0;
-        let is_first = self.first_overwrites.deal_card(must, &mut self.random);
+    fn draw_overwrite_address(&mut self) -> u64 {
+        let must = self.overwritten_count + self.owed_first_overwrites == 0;
+        let is_first = self.first_overwrite_deck.deal_card(must, &mut self.random);
         self.owed_first_overwrites += u64::from(is_first);
-        if self.owed_first_overwrites > 0 && self.overwritten < self.known {
+        if self.owed_first_overwrites > 0 && self.overwritten_count < self.written_addresses {
             self.owed_first_overwrites -= 1;
-            self.overwritten += 1;
-            return self.overwritten - 1;
+            self.overwritten_count += 1;
+            return self.overwritten_count - 1;
         }
-        popular(&self.ranks, self.overwritten, &mut self.random)
+        draw_popular_address(&self.address_ranks, self.overwritten_count, &mut self.random)
     }
 
-    fn write(&mut self, script: &mut RequestScript) {
+    fn plan_content_write(&mut self, script: &mut RequestScript) {
         self.writes_left -= 1;
-        let is_first = self.first_writes.deal_card(self.known == 0, &mut self.random);
-        let address = if is_first { self.known } else { self.overwritten_address() };
-        self.known += u64::from(is_first);
-        for _ in 0..self.reads.take_rest(address) {
-            self.read(address, script);
+        let is_first = self.first_write_deck.deal_card(self.written_addresses == 0, &mut self.random);
+        let address = if is_first { self.written_addresses } else { self.draw_overwrite_address() };
+        self.written_addresses += u64::from(is_first);
+        for _ in 0..self.pending_reads.take_pending(address) {
+            self.plan_content_read(address, script);
         }
-        let known =
-            KnownAddresses { ranks: &self.ranks, overwritten: self.overwritten, places: &self.places };
-        let content = self.contents.next(address, is_first, self.done, known, &mut self.random);
+        let known = KnownAddresses {
+            ranks: &self.address_ranks,
+            overwritten: self.overwritten_count,
+            places: &self.address_places,
+        };
+        let content =
+            self.contents.next_content(address, is_first, self.requests_done, known, &mut self.random);
         if content.is_fresh {
-            self.reads.add(address, content.class, &mut self.random);
+            self.pending_reads.add_version_reads(address, content.read_count_class, &mut self.random);
         }
-        self.stamp(script);
-        script.plan_known_write(self.places.apply(address), Fingerprint(content.number));
+        self.set_next_arrival(script);
+        script.plan_known_write(self.address_places.apply(address), Fingerprint(content.content_number));
     }
 
-    fn read(&mut self, address: u64, script: &mut RequestScript) {
-        self.stamp(script);
-        script.plan_read(self.places.apply(address), 1);
+    fn plan_content_read(&mut self, address: u64, script: &mut RequestScript) {
+        self.set_next_arrival(script);
+        script.plan_read(self.address_places.apply(address), 1);
     }
 
-    fn stamp(&mut self, script: &mut RequestScript) {
-        script.set_arrival_time((self.done as f64 * self.interval_ns) as u64);
-        self.done += 1;
+    fn set_next_arrival(&mut self, script: &mut RequestScript) {
+        script.set_arrival_time((self.requests_done as f64 * self.arrival_interval_ns) as u64);
+        self.requests_done += 1;
     }
 }
 
 /// Returns one of the first `known` addresses, popular addresses more often. While few addresses are known most random
 /// draws fail; after 16 of them any known address is returned.
-fn popular(ranks: &Zipf, known: u64, random: &mut Xoshiro256PlusPlus) -> u64 {
+fn draw_popular_address(ranks: &Zipf, known: u64, random: &mut Xoshiro256PlusPlus) -> u64 {
     let drawn = (0..16).map(|_| ranks.draw(random) - 1).find(|&rank| rank < known);
     drawn.unwrap_or_else(|| uniform_below(random, known))
 }
 
-impl Model for RecurringContent {
+impl HostModel for RecurringContent {
     fn plan_next_steps(&mut self, script: &mut RequestScript) {
         if self.writes_left > 0 {
-            self.write(script);
-            while let Some(address) = self.reads.next_due(&mut self.random) {
-                self.read(address, script);
+            self.plan_content_write(script);
+            while let Some(address) = self.pending_reads.next_due_address(&mut self.random) {
+                self.plan_content_read(address, script);
             }
-        } else if self.done < self.requests {
-            let waiting = self.reads.next_waiting(&mut self.random);
-            let address =
-                waiting.unwrap_or_else(|| popular(&self.ranks, self.overwritten.max(1), &mut self.random));
-            self.read(address, script);
+        } else if self.requests_done < self.total_requests {
+            let waiting = self.pending_reads.next_pending_address(&mut self.random);
+            let address = waiting.unwrap_or_else(|| {
+                draw_popular_address(&self.address_ranks, self.overwritten_count.max(1), &mut self.random)
+            });
+            self.plan_content_read(address, script);
         }
     }
 }
@@ -239,55 +244,57 @@ impl Model for RecurringContent {
 #[derive(Debug)]
 struct PendingReads {
     /// Deals which of the reads that the versions need by their class are sent, so that their total is exact.
-    sampled: EventDeck,
+    read_sample_deck: EventDeck,
     /// Number of pending reads of the present version (content) of each address.
-    unread: Vec<u8>,
+    pending_by_address: Vec<u8>,
     /// The address of each pending read of a present version, and of some reads that are no longer pending.
-    pool: Vec<u32>,
-    waiting: u64,
+    read_addresses: Vec<u32>,
+    pending_count: u64,
     /// Number of reads that are kept pending, so that the reads of a page version are spread over its life.
-    backlog: u64,
+    kept_pending: u64,
 }
 
 impl PendingReads {
     fn new(addresses: u64, reads: u64, needed: u64) -> Self {
         Self {
-            sampled: EventDeck { wanted_cards: reads.min(needed), cards_left: needed },
-            unread: vec![0; addresses as usize],
-            pool: Vec::new(),
-            waiting: 0,
-            backlog: reads / 20,
+            read_sample_deck: EventDeck { wanted_cards: reads.min(needed), cards_left: needed },
+            pending_by_address: vec![0; addresses as usize],
+            read_addresses: Vec::new(),
+            pending_count: 0,
+            kept_pending: reads / 20,
         }
     }
 
     /// Adds the pending reads of a new page version at `address`: as many as its class, or a random sample of them.
-    fn add(&mut self, address: u64, class: u8, random: &mut Xoshiro256PlusPlus) {
-        let cards = u64::from(class).min(self.sampled.cards_left);
-        let reads = (0..cards).filter(|_| self.sampled.deal_card(false, random)).count();
-        self.unread[address as usize] = reads as u8;
-        self.waiting += reads as u64;
-        self.pool.extend(std::iter::repeat_n(address as u32, reads));
+    fn add_version_reads(&mut self, address: u64, class: u8, random: &mut Xoshiro256PlusPlus) {
+        let cards = u64::from(class).min(self.read_sample_deck.cards_left);
+        let reads = (0..cards).filter(|_| self.read_sample_deck.deal_card(false, random)).count();
+        self.pending_by_address[address as usize] = reads as u8;
+        self.pending_count += reads as u64;
+        self.read_addresses.extend(std::iter::repeat_n(address as u32, reads));
     }
 
     /// Removes the pending reads of the present version (content) of `address`, and returns their number.
-    fn take_rest(&mut self, address: u64) -> u8 {
-        let rest = std::mem::take(&mut self.unread[address as usize]);
-        self.waiting -= u64::from(rest);
+    fn take_pending(&mut self, address: u64) -> u8 {
+        let rest = std::mem::take(&mut self.pending_by_address[address as usize]);
+        self.pending_count -= u64::from(rest);
         rest
     }
 
     /// Returns an address to read now, if more reads are pending than the backlog that is kept; otherwise `None`.
-    fn next_due(&mut self, random: &mut Xoshiro256PlusPlus) -> Option<u64> {
-        if self.waiting > self.backlog { self.next_waiting(random) } else { None }
+    fn next_due_address(&mut self, random: &mut Xoshiro256PlusPlus) -> Option<u64> {
+        if self.pending_count > self.kept_pending { self.next_pending_address(random) } else { None }
     }
 
-    fn next_waiting(&mut self, random: &mut Xoshiro256PlusPlus) -> Option<u64> {
-        while self.waiting > 0 && !self.pool.is_empty() {
-            let address = self.pool.swap_remove(uniform_below(random, self.pool.len() as u64) as usize);
-            let unread = &mut self.unread[address as usize];
+    fn next_pending_address(&mut self, random: &mut Xoshiro256PlusPlus) -> Option<u64> {
+        while self.pending_count > 0 && !self.read_addresses.is_empty() {
+            let address = self
+                .read_addresses
+                .swap_remove(uniform_below(random, self.read_addresses.len() as u64) as usize);
+            let unread = &mut self.pending_by_address[address as usize];
             if *unread > 0 {
                 *unread -= 1;
-                self.waiting -= 1;
+                self.pending_count -= 1;
                 return Some(u64::from(address));
             }
         }
@@ -299,8 +306,8 @@ impl PendingReads {
 #[derive(Clone, Copy, Debug, Default)]
 struct ContentVersion {
     /// Number of the content; 0 = none.
-    number: u64,
-    class: u8,
+    content_number: u64,
+    read_count_class: u8,
     is_fresh: bool,
 }
 
@@ -316,51 +323,51 @@ struct KnownAddresses<'a> {
 /// per death, so that the number of recyclable pages is the number of returns. All other contents are new, or repeat
 /// that of a valid page.
 #[derive(Debug)]
-struct Contents {
+struct PageContents {
     plan: RecurringPlan,
     /// Number of the request from which on dead contents are written again.
-    first_return: u64,
+    first_return_request: u64,
     /// Deals which overwrites write a dead content again (returns); created when the first return is possible.
-    returns: Option<EventDeck>,
+    return_deck: Option<EventDeck>,
     /// Number of overwrites that are still to be generated.
     overwrites_left: u64,
-    live: EventDeck,
+    live_repeat_deck: EventDeck,
     /// Writes of a dead content ("returns") that are due but for which no dead version was found yet: class (number of
     /// reads) of the version, and whether it must be among the newest of its address.
     due_returns: Vec<(u8, bool)>,
-    present: Vec<ContentVersion>,
+    present_versions: Vec<ContentVersion>,
     /// Dead versions (overwritten contents) of each address, oldest first.
-    dead: Vec<Vec<ContentVersion>>,
+    dead_versions: Vec<Vec<ContentVersion>>,
     /// The page after that of the last return (write of a dead content), and how many further pages of its run of
     /// neighbours are to return.
-    run: Option<(u64, u64)>,
-    made: u64,
+    return_run: Option<(u64, u64)>,
+    created_contents: u64,
     seed: u64,
 }
 
-impl Contents {
+impl PageContents {
     fn new(plan: &RecurringPlan, requests: u64, seed: u64) -> Self {
         Self {
             plan: plan.clone(),
-            first_return: (plan.returns_from * requests as f64).ceil() as u64,
-            returns: None,
+            first_return_request: (plan.share_before_first_return * requests as f64).ceil() as u64,
+            return_deck: None,
             overwrites_left: plan.writes - plan.distinct_addresses,
-            live: EventDeck {
+            live_repeat_deck: EventDeck {
                 wanted_cards: plan.live_repeats,
                 cards_left: plan.writes - plan.dead_content_writes,
             },
             due_returns: Vec::new(),
-            present: vec![ContentVersion::default(); plan.distinct_addresses as usize],
-            dead: vec![Vec::new(); plan.distinct_addresses as usize],
-            run: None,
-            made: 0,
+            present_versions: vec![ContentVersion::default(); plan.distinct_addresses as usize],
+            dead_versions: vec![Vec::new(); plan.distinct_addresses as usize],
+            return_run: None,
+            created_contents: 0,
             seed,
         }
     }
 
     /// Returns the content that request number `done` writes to `address`; the content that the address held becomes
     /// dead.
-    fn next(
+    fn next_content(
         &mut self,
         address: u64,
         is_first: bool,
@@ -370,10 +377,10 @@ impl Contents {
     ) -> ContentVersion {
         let returned = if is_first { None } else { self.next_return(done, known, random) };
         let version = returned.unwrap_or_else(|| self.new_version(address, known, random));
-        let held = std::mem::replace(&mut self.present[address as usize], version);
-        if held.number != 0 {
-            let dead = &mut self.dead[address as usize];
-            if dead.len() == VERSIONS {
+        let held = std::mem::replace(&mut self.present_versions[address as usize], version);
+        if held.content_number != 0 {
+            let dead = &mut self.dead_versions[address as usize];
+            if dead.len() == MAX_DEAD_VERSIONS {
                 dead.remove(0);
             }
             dead.push(held);
@@ -391,37 +398,37 @@ impl Contents {
     ) -> Option<ContentVersion> {
         let left = self.overwrites_left;
         self.overwrites_left -= 1;
-        if done < self.first_return {
+        if done < self.first_return_request {
             return None;
         }
         let wanted = self.plan.dead_content_writes.min(left);
-        let deck = self.returns.get_or_insert(EventDeck { wanted_cards: wanted, cards_left: left });
+        let deck = self.return_deck.get_or_insert(EventDeck { wanted_cards: wanted, cards_left: left });
         if deck.deal_card(false, random) {
-            let class = draw_class(&self.plan.returning_read_counts, random);
+            let class = draw_read_count_class(&self.plan.returning_read_counts, random);
             self.due_returns.push((class, uniform_unit(random) < self.plan.newest_four_share));
         }
-        self.continue_run(known).or_else(|| self.find_due(known, random))
+        self.continue_return_run(known).or_else(|| self.find_due_return(known, random))
     }
 
     /// Removes and returns the newest dead version of the page next to the last return (write of a dead content). It
     /// serves a return that is due, so that contents of neighbouring pages return together.
-    fn continue_run(&mut self, known: KnownAddresses<'_>) -> Option<ContentVersion> {
-        let (place, left) = self.run?;
+    fn continue_return_run(&mut self, known: KnownAddresses<'_>) -> Option<ContentVersion> {
+        let (place, left) = self.return_run?;
         if self.due_returns.is_empty() {
             return None;
         }
-        self.run = (left > 1).then_some((place + 1, left - 1));
+        self.return_run = (left > 1).then_some((place + 1, left - 1));
         if place >= known.places.domain_size() {
             return None;
         }
-        let version = self.dead[known.places.invert(place) as usize].pop()?;
+        let version = self.dead_versions[known.places.invert(place) as usize].pop()?;
         self.due_returns.pop();
         Some(ContentVersion { is_fresh: false, ..version })
     }
 
     /// Finds a dead version (overwritten content) for a return that is due: one of the class drawn for the return, at a
     /// popular address. Removes the version and returns it.
-    fn find_due(
+    fn find_due_return(
         &mut self,
         known: KnownAddresses<'_>,
         random: &mut Xoshiro256PlusPlus,
@@ -433,17 +440,17 @@ impl Contents {
             if address >= known.overwritten {
                 continue;
             }
-            let dead = &mut self.dead[address as usize];
-            let older = dead.len() - dead.len().min(NEWEST);
+            let dead = &mut self.dead_versions[address as usize];
+            let older = dead.len() - dead.len().min(NEWEST_VERSIONS);
             let range = if is_new { older..dead.len() } else { 0..older };
-            let of_class = |&k: &usize| dead[k].class == class;
+            let of_class = |&k: &usize| dead[k].read_count_class == class;
             let count = range.clone().filter(of_class).count() as u64;
             if count > 0 {
                 let k = range.filter(of_class).nth(uniform_below(random, count) as usize).expect("counted");
                 let version = dead.remove(k);
                 self.due_returns.swap_remove(at);
-                self.run = (self.plan.run_length > 1)
-                    .then(|| (known.places.apply(address) + 1, self.plan.run_length - 1));
+                self.return_run = (self.plan.return_run_addresses > 1)
+                    .then(|| (known.places.apply(address) + 1, self.plan.return_run_addresses - 1));
                 return Some(ContentVersion { is_fresh: false, ..version });
             }
         }
@@ -457,28 +464,35 @@ impl Contents {
         known: KnownAddresses<'_>,
         random: &mut Xoshiro256PlusPlus,
     ) -> ContentVersion {
-        let number = self.live_content(known, random).unwrap_or_else(|| {
-            self.made += 1;
+        let number = self.draw_live_content(known, random).unwrap_or_else(|| {
+            self.created_contents += 1;
             // A bijection of the number, so that contents never collide.
-            mix_bits(self.made ^ self.seed)
+            mix_bits(self.created_contents ^ self.seed)
         });
-        let class = if self.plan.class_of_address {
+        let class = if self.plan.has_class_per_address {
             let mut of_address = rand::SeedableRng::seed_from_u64(mix_bits(address ^ self.seed));
-            draw_class(&self.plan.fresh_read_counts, &mut of_address)
+            draw_read_count_class(&self.plan.fresh_read_counts, &mut of_address)
         } else {
-            draw_class(&self.plan.fresh_read_counts, random)
+            draw_read_count_class(&self.plan.fresh_read_counts, random)
         };
-        ContentVersion { number, class, is_fresh: true }
+        ContentVersion { content_number: number, read_count_class: class, is_fresh: true }
     }
 
     /// Returns the content of a valid page, if this write is to repeat one, else `None`. Pages are chosen by the
     /// popularity of their address.
-    fn live_content(&mut self, known: KnownAddresses<'_>, random: &mut Xoshiro256PlusPlus) -> Option<u64> {
-        if self.live.wanted_cards == 0 || self.live.cards_left == 0 || !self.live.deal_card(false, random) {
+    fn draw_live_content(
+        &mut self,
+        known: KnownAddresses<'_>,
+        random: &mut Xoshiro256PlusPlus,
+    ) -> Option<u64> {
+        if self.live_repeat_deck.wanted_cards == 0
+            || self.live_repeat_deck.cards_left == 0
+            || !self.live_repeat_deck.deal_card(false, random)
+        {
             return None;
         }
-        let source = popular(known.ranks, known.overwritten.max(1), random);
-        let content = self.present[source as usize].number;
+        let source = draw_popular_address(known.ranks, known.overwritten.max(1), random);
+        let content = self.present_versions[source as usize].content_number;
         (content != 0).then_some(content)
     }
 }

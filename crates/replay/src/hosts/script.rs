@@ -28,7 +28,7 @@ pub(super) enum CopyMethod {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Step {
+enum PlannedStep {
     Read,
     Write,
     WriteKnown(Fingerprint),
@@ -41,25 +41,25 @@ enum Step {
 
 #[derive(Clone, Copy, Debug)]
 struct PlannedRequest {
-    step: Step,
-    first: u64,
-    pages: u64,
-    time_ns: u64,
+    step: PlannedStep,
+    first_page: u64,
+    page_count: u64,
+    arrival_ns: u64,
 }
 
 /// The planned requests of a host model, and what each page of its volume holds.
 #[derive(Debug)]
 pub(super) struct RequestScript {
     planned_requests: VecDeque<PlannedRequest>,
-    time_ns: u64,
-    content: ContentModel,
+    arrival_ns: u64,
+    content_model: ContentModel,
     /// Content of each page of the host model's volume, as of the requests taken so far.
     held_contents: Vec<Descriptor>,
 }
 
 impl RequestScript {
-    pub(super) fn new(content: ContentModel) -> Self {
-        Self { planned_requests: VecDeque::new(), time_ns: 0, content, held_contents: Vec::new() }
+    pub(super) fn new(content_model: ContentModel) -> Self {
+        Self { planned_requests: VecDeque::new(), arrival_ns: 0, content_model, held_contents: Vec::new() }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -67,52 +67,52 @@ impl RequestScript {
     }
 
     pub(super) fn describe_content(&self) -> String {
-        self.content.describe()
+        self.content_model.describe()
     }
 
     /// Sets the arrival time of all requests that are planned from now on.
     pub(super) fn set_arrival_time(&mut self, time_ns: u64) {
-        self.time_ns = time_ns;
+        self.arrival_ns = time_ns;
     }
 
     pub(super) fn plan_read(&mut self, first: u64, pages: u64) {
-        self.plan(first, pages, |_| Step::Read);
+        self.plan_in_pieces(first, pages, |_| PlannedStep::Read);
     }
 
     /// Plans write requests of new contents to `pages` pages from `first` on.
     pub(super) fn plan_write(&mut self, first: u64, pages: u64) {
-        self.plan(first, pages, |_| Step::Write);
+        self.plan_in_pieces(first, pages, |_| PlannedStep::Write);
     }
 
     /// Plans a write request of one page with a content that the host model chooses.
     pub(super) fn plan_known_write(&mut self, page: u64, content: Fingerprint) {
-        self.plan(page, 1, |_| Step::WriteKnown(content));
+        self.plan_in_pieces(page, 1, |_| PlannedStep::WriteKnown(content));
     }
 
     pub(super) fn plan_trim(&mut self, first: u64, pages: u64) {
         self.planned_requests.push_back(PlannedRequest {
-            step: Step::Trim,
-            first,
-            pages,
-            time_ns: self.time_ns,
+            step: PlannedStep::Trim,
+            first_page: first,
+            page_count: pages,
+            arrival_ns: self.arrival_ns,
         });
     }
 
     pub(super) fn plan_flush(&mut self) {
         self.planned_requests.push_back(PlannedRequest {
-            step: Step::Flush,
-            first: 0,
-            pages: 0,
-            time_ns: self.time_ns,
+            step: PlannedStep::Flush,
+            first_page: 0,
+            page_count: 0,
+            arrival_ns: self.arrival_ns,
         });
     }
 
     pub(super) fn plan_phase_mark(&mut self) {
         self.planned_requests.push_back(PlannedRequest {
-            step: Step::Phase,
-            first: 0,
-            pages: 0,
-            time_ns: self.time_ns,
+            step: PlannedStep::Phase,
+            first_page: 0,
+            page_count: 0,
+            arrival_ns: self.arrival_ns,
         });
     }
 
@@ -127,51 +127,54 @@ impl RequestScript {
         copying: CopyMethod,
     ) {
         if copying == CopyMethod::Remapped {
-            return self.plan(target, pages, |done| Step::Remap { source: source + done, mode });
+            return self
+                .plan_in_pieces(target, pages, |done| PlannedStep::Remap { source: source + done, mode });
         }
         if copying == CopyMethod::ReadAndWritten {
             self.plan_read(source, pages);
         }
-        self.plan(target, pages, |done| Step::WriteCopy { source: source + done });
+        self.plan_in_pieces(target, pages, |done| PlannedStep::WriteCopy { source: source + done });
     }
 
     /// Divides a range of pages into planned requests of bounded length; `step` receives the number of pages of the
     /// range before each request.
-    fn plan(&mut self, first: u64, pages: u64, step: impl Fn(u64) -> Step) {
+    fn plan_in_pieces(&mut self, first: u64, pages: u64, step: impl Fn(u64) -> PlannedStep) {
         for done in (0..pages).step_by(MAX_REQUEST_PAGES as usize) {
             let pages = (pages - done).min(MAX_REQUEST_PAGES);
             self.planned_requests.push_back(PlannedRequest {
                 step: step(done),
-                first: first + done,
-                pages,
-                time_ns: self.time_ns,
+                first_page: first + done,
+                page_count: pages,
+                arrival_ns: self.arrival_ns,
             });
         }
     }
 
     /// Converts the next planned step of the host model into a request; returns false if there is none.
     pub(super) fn next_request(&mut self, into: &mut Request) -> bool {
-        let Some(PlannedRequest { step, first, pages, time_ns }) = self.planned_requests.pop_front() else {
+        let Some(PlannedRequest { step, first_page: first, page_count: pages, arrival_ns: time_ns }) =
+            self.planned_requests.pop_front()
+        else {
             return false;
         };
-        into.clear();
-        into.set_fields(time_ns, op_of(step), first * PAGE_BYTES, pages * PAGE_BYTES);
+        into.clear_optional_fields();
+        into.set_common_fields(time_ns, op_of(step), first * PAGE_BYTES, pages * PAGE_BYTES);
         let range = first..first + pages;
         match step {
-            Step::Write => self.content.describe_pages(range.clone(), &mut into.content),
-            Step::WriteKnown(content) => into.content.push(Descriptor::of_fingerprint(content)),
-            Step::WriteCopy { source } => {
+            PlannedStep::Write => self.content_model.describe_pages(range.clone(), &mut into.content),
+            PlannedStep::WriteKnown(content) => into.content.push(Descriptor::of_fingerprint(content)),
+            PlannedStep::WriteCopy { source } => {
                 into.content.extend_from_slice(self.page_contents(source..source + pages));
             }
-            Step::Remap { source, .. } => {
+            PlannedStep::Remap { source, .. } => {
                 into.source_offset_bytes = source * PAGE_BYTES;
                 let copied = self.page_contents(source..source + pages).to_vec();
-                self.hold(range.clone(), &copied);
+                self.record_contents(range.clone(), &copied);
             }
-            Step::Read | Step::Trim | Step::Flush | Step::Phase => {}
+            PlannedStep::Read | PlannedStep::Trim | PlannedStep::Flush | PlannedStep::Phase => {}
         }
         if into.op == Op::Write {
-            self.hold(range, &into.content);
+            self.record_contents(range, &into.content);
         }
         true
     }
@@ -182,7 +185,7 @@ impl RequestScript {
 
     /// Records the contents that pages of the volume hold. The size of a delta to the earlier version becomes unknown,
     /// because a copy of the page would be compared with another page.
-    fn hold(&mut self, pages: Range<u64>, contents: &[Descriptor]) {
+    fn record_contents(&mut self, pages: Range<u64>, contents: &[Descriptor]) {
         if self.held_contents.len() < pages.end as usize {
             self.held_contents.resize(pages.end as usize, Descriptor::of_fingerprint(Fingerprint::ZERO_PAGE));
         }
@@ -192,13 +195,13 @@ impl RequestScript {
     }
 }
 
-fn op_of(step: Step) -> Op {
+fn op_of(step: PlannedStep) -> Op {
     match step {
-        Step::Read => Op::Read,
-        Step::Write | Step::WriteKnown(_) | Step::WriteCopy { .. } => Op::Write,
-        Step::Remap { mode, .. } => Op::Remap(mode),
-        Step::Trim => Op::Trim,
-        Step::Flush => Op::Flush,
-        Step::Phase => Op::Phase,
+        PlannedStep::Read => Op::Read,
+        PlannedStep::Write | PlannedStep::WriteKnown(_) | PlannedStep::WriteCopy { .. } => Op::Write,
+        PlannedStep::Remap { mode, .. } => Op::Remap(mode),
+        PlannedStep::Trim => Op::Trim,
+        PlannedStep::Flush => Op::Flush,
+        PlannedStep::Phase => Op::Phase,
     }
 }

@@ -10,7 +10,7 @@ use wearwell::address::RemapMode;
 
 use super::keys::SpecValues;
 use super::script::{CopyMethod, RequestScript};
-use super::{Model, REMAP};
+use super::{HostModel, REMAP_KEY};
 use crate::workload::draw::Zipf;
 use crate::workload::options::{GeneratorKind, SpecError, SpecKey};
 use crate::workload::permutation::Permutation;
@@ -27,7 +27,7 @@ pub(super) const KIND: GeneratorKind = GeneratorKind {
             meaning: "single pages after each snapshot, 0 to 1e9",
         },
         SpecKey { name: "theta", default: "0.99", meaning: "zipf exponent of the overwrites, 0 to 2" },
-        REMAP,
+        REMAP_KEY,
     ],
 };
 
@@ -35,14 +35,14 @@ pub(super) const KIND: GeneratorKind = GeneratorKind {
 #[derive(Debug)]
 pub(super) struct Snapshot {
     random: Xoshiro256PlusPlus,
-    pages: u64,
-    snapshots: u64,
-    overwrites: u64,
-    ranks: Zipf,
-    places: Permutation,
-    copying: CopyMethod,
-    filled: bool,
-    taken: u64,
+    volume_pages: u64,
+    snapshot_count: u64,
+    overwrites_per_snapshot: u64,
+    page_ranks: Zipf,
+    page_places: Permutation,
+    copy_method: CopyMethod,
+    is_filled: bool,
+    snapshots_taken: u64,
     overwrites_left: u64,
 }
 
@@ -51,32 +51,38 @@ impl Snapshot {
         let pages = keys.integer("pages", 1..=1 << 24)?;
         Ok(Self {
             random,
-            pages,
-            snapshots: keys.integer("snapshots", 0..=1000)?,
-            overwrites: keys.integer("overwrites", 0..=1_000_000_000)?,
-            ranks: Zipf::new(pages, keys.number("theta", 0.0..=2.0)?),
-            places: Permutation::new(pages, keys.integer("seed", 0..=u64::MAX)?),
-            copying: if keys.switch("remap")? { CopyMethod::Remapped } else { CopyMethod::ReadAndWritten },
-            filled: false,
-            taken: 0,
+            volume_pages: pages,
+            snapshot_count: keys.integer("snapshots", 0..=1000)?,
+            overwrites_per_snapshot: keys.integer("overwrites", 0..=1_000_000_000)?,
+            page_ranks: Zipf::new(pages, keys.number("theta", 0.0..=2.0)?),
+            page_places: Permutation::new(pages, keys.integer("seed", 0..=u64::MAX)?),
+            copy_method: if keys.is_on("remap")? { CopyMethod::Remapped } else { CopyMethod::ReadAndWritten },
+            is_filled: false,
+            snapshots_taken: 0,
             overwrites_left: 0,
         })
     }
 }
 
-impl Model for Snapshot {
+impl HostModel for Snapshot {
     fn plan_next_steps(&mut self, script: &mut RequestScript) {
-        if !std::mem::replace(&mut self.filled, true) {
-            script.plan_write(0, self.pages);
+        if !std::mem::replace(&mut self.is_filled, true) {
+            script.plan_write(0, self.volume_pages);
         } else if self.overwrites_left > 0 {
             self.overwrites_left -= 1;
-            let rank = self.ranks.draw(&mut self.random) - 1;
-            script.plan_write(self.places.apply(rank), 1);
-        } else if self.taken < self.snapshots {
-            self.taken += 1;
-            self.overwrites_left = self.overwrites;
+            let rank = self.page_ranks.draw(&mut self.random) - 1;
+            script.plan_write(self.page_places.apply(rank), 1);
+        } else if self.snapshots_taken < self.snapshot_count {
+            self.snapshots_taken += 1;
+            self.overwrites_left = self.overwrites_per_snapshot;
             script.plan_phase_mark();
-            script.plan_copy(self.taken * self.pages, 0, self.pages, RemapMode::Copy, self.copying);
+            script.plan_copy(
+                self.snapshots_taken * self.volume_pages,
+                0,
+                self.volume_pages,
+                RemapMode::Copy,
+                self.copy_method,
+            );
         }
     }
 }

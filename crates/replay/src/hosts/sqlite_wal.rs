@@ -33,7 +33,7 @@ use wearwell::address::RemapMode;
 
 use super::keys::SpecValues;
 use super::script::{CopyMethod, RequestScript};
-use super::{Model, REMAP};
+use super::{HostModel, REMAP_KEY};
 use crate::workload::draw::uniform_below;
 use crate::workload::options::{GeneratorKind, SpecError, SpecKey};
 
@@ -63,7 +63,7 @@ pub(super) const KIND: GeneratorKind = GeneratorKind {
             default: "1000",
             meaning: "frames at which a commit checkpoints, 1 to 1e6",
         },
-        REMAP,
+        REMAP_KEY,
         SpecKey {
             name: "mode",
             default: "copy",
@@ -72,14 +72,14 @@ pub(super) const KIND: GeneratorKind = GeneratorKind {
     ],
 };
 
-const PAGE: u64 = 4096;
+const PAGE_BYTES: u64 = 4096;
 const KEY_BYTES: u64 = 16;
 /// Number of frames of the write-ahead log whose headers (24 bytes each) share a page.
-const GROUP_FRAMES: u64 = 170;
+const FRAMES_PER_HEADER_PAGE: u64 = 170;
 /// Bytes of an entry of the table's index: a key, a row number, lengths and a pointer.
 const INDEX_ENTRY_BYTES: u64 = 26;
 /// Share of a B-tree leaf that is filled in the long run if full leaves split in the middle.
-const RANDOM_FILL: f64 = 0.69;
+const RANDOM_LEAF_FILL_SHARE: f64 = 0.69;
 
 /// How `SQLite` lays out table rows of one size: overflow pages per row, rows per leaf.
 #[derive(Clone, Copy, Debug)]
@@ -91,51 +91,51 @@ struct RowShape {
 impl RowShape {
     /// Computes the layout of rows by `SQLite`'s rule for how much of a row stays in a leaf if the row does not fit
     /// into it.
-    fn of(value_bytes: u64) -> Self {
+    fn of_value_bytes(value_bytes: u64) -> Self {
         let row = value_bytes + KEY_BYTES + 6;
-        let (most, least) = (PAGE - 35, (PAGE - 12) * 32 / 255 - 23);
-        let spilled = least + row.saturating_sub(least) % (PAGE - 4);
+        let (most, least) = (PAGE_BYTES - 35, (PAGE_BYTES - 12) * 32 / 255 - 23);
+        let spilled = least + row.saturating_sub(least) % (PAGE_BYTES - 4);
         let kept = match row {
             _ if row <= most => row,
             _ if spilled <= most => spilled,
             _ => least,
         };
-        let overflow_pages = (row - kept).div_ceil(PAGE - 4);
-        Self { overflow_pages, rows_per_leaf: ((PAGE - 8) / (kept + 12)).max(1) }
+        let overflow_pages = (row - kept).div_ceil(PAGE_BYTES - 4);
+        Self { overflow_pages, rows_per_leaf: ((PAGE_BYTES - 8) / (kept + 12)).max(1) }
     }
 }
 
 /// The pages that hold the table row of a key: its first overflow page, and its leaf.
 #[derive(Clone, Copy, Debug)]
-struct Row {
-    overflow: u32,
-    leaf: u32,
+struct RowPages {
+    first_overflow_page: u32,
+    leaf_page: u32,
 }
 
 /// The pages of the simulated database file, numbered in order of allocation.
 #[derive(Debug)]
 struct Database {
-    pages: u64,
-    shape: RowShape,
-    rows: Vec<Option<Row>>,
-    table_leaf: u32,
-    table_leaf_rows: u64,
+    page_count: u64,
+    row_shape: RowShape,
+    rows: Vec<Option<RowPages>>,
+    last_table_leaf: u32,
+    rows_in_last_leaf: u64,
     index_leaves: Vec<u32>,
     index_leaf_entries: u64,
-    keys: u64,
+    key_count: u64,
 }
 
 impl Database {
-    fn allocate(&mut self, pages: u64) -> u32 {
-        let first = self.pages as u32;
-        self.pages += pages;
+    fn allocate_pages(&mut self, pages: u64) -> u32 {
+        let first = self.page_count as u32;
+        self.page_count += pages;
         first
     }
 
     /// Stores a value in the database, and adds the pages that change to `touched`. Returns the two changed leaves that
     /// hold older entries, so that they may have to be read first: the table leaf of a replaced row, and the leaf of
     /// the index.
-    fn put(
+    fn store_value(
         &mut self,
         key: u64,
         random: Option<&mut Xoshiro256PlusPlus>,
@@ -143,23 +143,24 @@ impl Database {
     ) -> [Option<u32>; 2] {
         touched.push(0);
         let replaced = self.rows[key as usize];
-        touched.extend(replaced.map(|row| row.leaf));
+        touched.extend(replaced.map(|row| row.leaf_page));
         let overflow = match replaced {
-            Some(row) => row.overflow,
-            None => self.allocate(self.shape.overflow_pages),
+            Some(row) => row.first_overflow_page,
+            None => self.allocate_pages(self.row_shape.overflow_pages),
         };
-        touched.extend(overflow..overflow + self.shape.overflow_pages as u32);
-        if self.table_leaf_rows == self.shape.rows_per_leaf {
-            self.table_leaf = self.allocate(1);
-            self.table_leaf_rows = 0;
+        touched.extend(overflow..overflow + self.row_shape.overflow_pages as u32);
+        if self.rows_in_last_leaf == self.row_shape.rows_per_leaf {
+            self.last_table_leaf = self.allocate_pages(1);
+            self.rows_in_last_leaf = 0;
         }
-        self.table_leaf_rows += 1;
-        touched.push(self.table_leaf);
-        self.rows[key as usize] = Some(Row { overflow, leaf: self.table_leaf });
+        self.rows_in_last_leaf += 1;
+        touched.push(self.last_table_leaf);
+        self.rows[key as usize] =
+            Some(RowPages { first_overflow_page: overflow, leaf_page: self.last_table_leaf });
         if replaced.is_none() {
-            self.keys += 1;
-            if self.keys > self.index_leaves.len() as u64 * self.index_leaf_entries {
-                let leaf = self.allocate(1);
+            self.key_count += 1;
+            if self.key_count > self.index_leaves.len() as u64 * self.index_leaf_entries {
+                let leaf = self.allocate_pages(1);
                 self.index_leaves.push(leaf);
             }
         }
@@ -167,7 +168,7 @@ impl Database {
         let leaf = random.map_or(leaves - 1, |random| uniform_below(random, leaves as u64) as usize);
         let index_leaf = self.index_leaves[leaf];
         touched.push(index_leaf);
-        [replaced.map(|row| row.leaf), Some(index_leaf)]
+        [replaced.map(|row| row.leaf_page), Some(index_leaf)]
     }
 }
 
@@ -176,38 +177,38 @@ impl Database {
 pub(super) struct SqliteWal {
     random: Xoshiro256PlusPlus,
     is_random: bool,
-    entries: u64,
-    batch: u64,
+    values_to_write: u64,
+    values_per_transaction: u64,
     checkpoint_frames: u64,
-    copying: CopyMethod,
-    mode: RemapMode,
-    done: u64,
+    copy_method: CopyMethod,
+    remap_mode: RemapMode,
+    values_written: u64,
     database: Database,
     /// First page of the database file in the volume; the log occupies the pages before it.
-    base: u64,
+    database_first_page: u64,
     /// Database page of every frame in the write-ahead log.
-    frames: Vec<u32>,
+    log_frame_pages: Vec<u32>,
     /// Number of complete groups of log frames (frames whose headers share a page) that were written to the log.
-    groups: u64,
-    touched: Vec<u32>,
+    full_groups_written: u64,
+    changed_pages: Vec<u32>,
     cache: PageCache,
 }
 
 /// Which pages of the database the host holds in memory.
 #[derive(Debug)]
 struct PageCache {
-    pages: u64,
+    capacity_pages: u64,
     /// Number of pages of the database at the last checkpoint; pages with higher numbers are only in the log.
     applied_pages: u64,
     logged_pages: FxHashSet<u32>,
 }
 
 impl PageCache {
-    fn misses(&self, page: u32, random: &mut Xoshiro256PlusPlus) -> bool {
+    fn is_miss(&self, page: u32, random: &mut Xoshiro256PlusPlus) -> bool {
         let is_only_applied = u64::from(page) < self.applied_pages && !self.logged_pages.contains(&page);
         is_only_applied
-            && self.pages < self.applied_pages
-            && uniform_below(random, self.applied_pages) >= self.pages
+            && self.capacity_pages < self.applied_pages
+            && uniform_below(random, self.applied_pages) >= self.capacity_pages
     }
 }
 
@@ -218,102 +219,125 @@ impl SqliteWal {
         let entries = keys.integer("entries", 1..=100_000_000)?;
         let batch = keys.integer("batch", 1..=10_000)?;
         let checkpoint_frames = keys.integer("checkpoint", 1..=1_000_000)?;
-        let shape = RowShape::of(keys.integer("value", 1..=1 << 20)?);
-        let per_leaf = (PAGE - 8) / INDEX_ENTRY_BYTES;
+        let shape = RowShape::of_value_bytes(keys.integer("value", 1..=1 << 20)?);
+        let per_leaf = (PAGE_BYTES - 8) / INDEX_ENTRY_BYTES;
         let most_frames = checkpoint_frames + batch * (shape.overflow_pages + 4);
         let database = Database {
-            pages: 3,
-            shape,
+            page_count: 3,
+            row_shape: shape,
             rows: vec![None; entries as usize],
-            table_leaf: 1,
-            table_leaf_rows: 0,
+            last_table_leaf: 1,
+            rows_in_last_leaf: 0,
             index_leaves: vec![2],
-            index_leaf_entries: if is_random { (per_leaf as f64 * RANDOM_FILL) as u64 } else { per_leaf },
-            keys: 0,
+            index_leaf_entries: if is_random {
+                (per_leaf as f64 * RANDOM_LEAF_FILL_SHARE) as u64
+            } else {
+                per_leaf
+            },
+            key_count: 0,
         };
         Ok(Self {
             random,
             is_random,
-            entries,
-            batch,
+            values_to_write: entries,
+            values_per_transaction: batch,
             checkpoint_frames,
-            copying: if keys.switch("remap")? { CopyMethod::Remapped } else { CopyMethod::Written },
-            mode: if relocates { RemapMode::Relocate } else { RemapMode::Copy },
-            done: 0,
+            copy_method: if keys.is_on("remap")? { CopyMethod::Remapped } else { CopyMethod::Written },
+            remap_mode: if relocates { RemapMode::Relocate } else { RemapMode::Copy },
+            values_written: 0,
             database,
-            base: most_frames + most_frames.div_ceil(GROUP_FRAMES),
-            frames: Vec::new(),
-            groups: 0,
-            touched: Vec::new(),
+            database_first_page: most_frames + most_frames.div_ceil(FRAMES_PER_HEADER_PAGE),
+            log_frame_pages: Vec::new(),
+            full_groups_written: 0,
+            changed_pages: Vec::new(),
             cache: PageCache {
-                pages: keys.integer("cache", 0..=u64::from(u32::MAX))?,
+                capacity_pages: keys.integer("cache", 0..=u64::from(u32::MAX))?,
                 applied_pages: 0,
                 logged_pages: FxHashSet::default(),
             },
         })
     }
 
-    fn transaction(&mut self, script: &mut RequestScript) {
-        self.touched.clear();
-        for _ in 0..self.batch.min(self.entries - self.done) {
-            let key = if self.is_random { uniform_below(&mut self.random, self.entries) } else { self.done };
+    fn run_transaction(&mut self, script: &mut RequestScript) {
+        self.changed_pages.clear();
+        for _ in 0..self.values_per_transaction.min(self.values_to_write - self.values_written) {
+            let key = if self.is_random {
+                uniform_below(&mut self.random, self.values_to_write)
+            } else {
+                self.values_written
+            };
             let random = self.is_random.then_some(&mut self.random);
-            let leaves = self.database.put(key, random, &mut self.touched);
+            let leaves = self.database.store_value(key, random, &mut self.changed_pages);
             for leaf in leaves.into_iter().flatten() {
-                if self.is_random && self.cache.misses(leaf, &mut self.random) {
-                    script.plan_read(self.base + u64::from(leaf), 1);
+                if self.is_random && self.cache.is_miss(leaf, &mut self.random) {
+                    script.plan_read(self.database_first_page + u64::from(leaf), 1);
                 }
                 self.cache.logged_pages.insert(leaf);
             }
-            self.done += 1;
+            self.values_written += 1;
         }
         // A transaction logs each page once, however often it changes the page.
-        self.touched.sort_unstable();
-        self.touched.dedup();
-        self.frames.extend_from_slice(&self.touched);
+        self.changed_pages.sort_unstable();
+        self.changed_pages.dedup();
+        self.log_frame_pages.extend_from_slice(&self.changed_pages);
     }
 
     /// Writes complete groups of log frames (frames whose headers share a page) from the page cache to the log.
     fn write_full_groups(&mut self, script: &mut RequestScript) {
-        while self.frames.len() as u64 >= (self.groups + 1) * GROUP_FRAMES {
-            script.plan_write(self.groups * (GROUP_FRAMES + 1), GROUP_FRAMES + 1);
-            self.groups += 1;
+        while self.log_frame_pages.len() as u64 >= (self.full_groups_written + 1) * FRAMES_PER_HEADER_PAGE {
+            script.plan_write(
+                self.full_groups_written * (FRAMES_PER_HEADER_PAGE + 1),
+                FRAMES_PER_HEADER_PAGE + 1,
+            );
+            self.full_groups_written += 1;
         }
     }
 
-    fn checkpoint(&mut self, script: &mut RequestScript) {
-        let rest = self.frames.len() as u64 - self.groups * GROUP_FRAMES;
+    fn run_checkpoint(&mut self, script: &mut RequestScript) {
+        let rest = self.log_frame_pages.len() as u64 - self.full_groups_written * FRAMES_PER_HEADER_PAGE;
         if rest > 0 {
-            script.plan_write(self.groups * (GROUP_FRAMES + 1), rest + 1);
+            script.plan_write(self.full_groups_written * (FRAMES_PER_HEADER_PAGE + 1), rest + 1);
         }
         script.plan_flush();
-        let newest: BTreeMap<u64, u64> =
-            self.frames.iter().zip(0..).map(|(&page, frame)| (u64::from(page), log_page(frame))).collect();
+        let newest: BTreeMap<u64, u64> = self
+            .log_frame_pages
+            .iter()
+            .zip(0..)
+            .map(|(&page, frame)| (u64::from(page), log_page_of_frame(frame)))
+            .collect();
         let pairs: Vec<(u64, u64)> = newest.into_iter().collect();
         for run in pairs.chunk_by(|a, b| a.0 + 1 == b.0 && a.1 + 1 == b.1) {
             let (page, log) = run[0];
-            script.plan_copy(self.base + page, log, run.len() as u64, self.mode, self.copying);
+            script.plan_copy(
+                self.database_first_page + page,
+                log,
+                run.len() as u64,
+                self.remap_mode,
+                self.copy_method,
+            );
         }
         script.plan_flush();
-        self.frames.clear();
-        self.groups = 0;
+        self.log_frame_pages.clear();
+        self.full_groups_written = 0;
         self.cache.logged_pages.clear();
-        self.cache.applied_pages = self.database.pages;
+        self.cache.applied_pages = self.database.page_count;
     }
 }
 
 /// Returns the page of the write-ahead log that holds a frame.
-fn log_page(frame: u64) -> u64 {
-    frame / GROUP_FRAMES * (GROUP_FRAMES + 1) + 1 + frame % GROUP_FRAMES
+fn log_page_of_frame(frame: u64) -> u64 {
+    frame / FRAMES_PER_HEADER_PAGE * (FRAMES_PER_HEADER_PAGE + 1) + 1 + frame % FRAMES_PER_HEADER_PAGE
 }
 
-impl Model for SqliteWal {
+impl HostModel for SqliteWal {
     fn plan_next_steps(&mut self, script: &mut RequestScript) {
-        while script.is_empty() && self.done < self.entries {
-            self.transaction(script);
+        while script.is_empty() && self.values_written < self.values_to_write {
+            self.run_transaction(script);
             self.write_full_groups(script);
-            if self.frames.len() as u64 >= self.checkpoint_frames || self.done == self.entries {
-                self.checkpoint(script);
+            if self.log_frame_pages.len() as u64 >= self.checkpoint_frames
+                || self.values_written == self.values_to_write
+            {
+                self.run_checkpoint(script);
             }
         }
     }
@@ -326,11 +350,11 @@ mod tests {
     /// Computed by hand from the file format: of 16406 bytes 489 stay in the leaf, and 15917 need four pages of 4092.
     #[test]
     fn sqlite_rows_per_page_follow_the_file_format() {
-        let shape = RowShape::of(16_384);
+        let shape = RowShape::of_value_bytes(16_384);
         assert_eq!((shape.overflow_pages, shape.rows_per_leaf), (4, 8));
-        let shape = RowShape::of(100);
+        let shape = RowShape::of_value_bytes(100);
         assert_eq!((shape.overflow_pages, shape.rows_per_leaf), (0, 30));
-        assert_eq!(RowShape::of(4039).overflow_pages, 0, "the largest row without overflow");
-        assert_eq!(RowShape::of(4040).overflow_pages, 1);
+        assert_eq!(RowShape::of_value_bytes(4039).overflow_pages, 0, "the largest row without overflow");
+        assert_eq!(RowShape::of_value_bytes(4040).overflow_pages, 1);
     }
 }

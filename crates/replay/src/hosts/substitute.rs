@@ -15,7 +15,7 @@
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::Model;
+use super::HostModel;
 use super::keys::SpecValues;
 use super::recurring::EventDeck;
 use super::script::RequestScript;
@@ -53,19 +53,19 @@ pub(super) const READS_KEY: SpecKey = SpecKey {
 #[derive(Debug)]
 pub(super) struct SubstituteGenerator {
     random: Xoshiro256PlusPlus,
-    requests: u64,
-    interval_ns: f64,
+    total_requests: u64,
+    arrival_interval_ns: f64,
     /// Deals which requests are writes, so that their total is exact.
-    writes: EventDeck,
+    write_deck: EventDeck,
     /// Deals which writes are the first of their address, so that their total is exact.
-    first_writes: EventDeck,
-    done: u64,
+    first_write_deck: EventDeck,
+    requests_done: u64,
     /// Number of addresses that the substitute has written so far; addresses are numbered in the order of their first
     /// write.
-    known: u64,
-    ranks: Zipf,
+    written_addresses: u64,
+    address_ranks: Zipf,
     has_popular_reads: bool,
-    places: Permutation,
+    address_places: Permutation,
 }
 
 impl SubstituteGenerator {
@@ -84,57 +84,57 @@ impl SubstituteGenerator {
         // contents used it.
         rand::Rng::next_u64(&mut random);
         Ok(Self {
-            requests,
-            interval_ns: facts.duration_s * scale * 1e9 / requests as f64,
-            writes: EventDeck { wanted_cards: writes, cards_left: requests },
-            first_writes: EventDeck { wanted_cards: addresses, cards_left: writes },
-            done: 0,
-            known: 0,
-            ranks: Zipf::new(addresses, theta),
+            total_requests: requests,
+            arrival_interval_ns: facts.duration_s * scale * 1e9 / requests as f64,
+            write_deck: EventDeck { wanted_cards: writes, cards_left: requests },
+            first_write_deck: EventDeck { wanted_cards: addresses, cards_left: writes },
+            requests_done: 0,
+            written_addresses: 0,
+            address_ranks: Zipf::new(addresses, theta),
             has_popular_reads: keys.is_first_of("reads", ["popular", "uniform"], "popular or uniform")?,
-            places: Permutation::new(addresses, keys.integer("seed", 0..=u64::MAX)?),
+            address_places: Permutation::new(addresses, keys.integer("seed", 0..=u64::MAX)?),
             random,
         })
     }
 
     /// Returns an address that was written before, popular ones more often. While few addresses are written most draws
     /// fail; after 16 of them any written address is returned.
-    fn popular(&mut self) -> u64 {
+    fn draw_popular_address(&mut self) -> u64 {
         for _ in 0..16 {
-            let rank = self.ranks.draw(&mut self.random) - 1;
-            if rank < self.known {
+            let rank = self.address_ranks.draw(&mut self.random) - 1;
+            if rank < self.written_addresses {
                 return rank;
             }
         }
-        uniform_below(&mut self.random, self.known)
+        uniform_below(&mut self.random, self.written_addresses)
     }
 
-    fn write(&mut self, script: &mut RequestScript) {
-        let is_first = self.first_writes.deal_card(self.known == 0, &mut self.random);
-        let address = if is_first { self.known } else { self.popular() };
-        self.known += u64::from(is_first);
-        let page = self.places.apply(address);
+    fn plan_next_write(&mut self, script: &mut RequestScript) {
+        let is_first = self.first_write_deck.deal_card(self.written_addresses == 0, &mut self.random);
+        let address = if is_first { self.written_addresses } else { self.draw_popular_address() };
+        self.written_addresses += u64::from(is_first);
+        let page = self.address_places.apply(address);
         script.plan_write(page, 1);
     }
 }
 
-impl Model for SubstituteGenerator {
+impl HostModel for SubstituteGenerator {
     fn plan_next_steps(&mut self, script: &mut RequestScript) {
-        if self.done == self.requests {
+        if self.requests_done == self.total_requests {
             return;
         }
-        script.set_arrival_time((self.done as f64 * self.interval_ns) as u64);
-        self.done += 1;
+        script.set_arrival_time((self.requests_done as f64 * self.arrival_interval_ns) as u64);
+        self.requests_done += 1;
         // The first request is a write, because later requests need a written address to read or overwrite.
-        if self.writes.deal_card(self.known == 0, &mut self.random) {
-            self.write(script);
+        if self.write_deck.deal_card(self.written_addresses == 0, &mut self.random) {
+            self.plan_next_write(script);
         } else {
             let address = if self.has_popular_reads {
-                self.popular()
+                self.draw_popular_address()
             } else {
-                uniform_below(&mut self.random, self.known)
+                uniform_below(&mut self.random, self.written_addresses)
             };
-            script.plan_read(self.places.apply(address), 1);
+            script.plan_read(self.address_places.apply(address), 1);
         }
     }
 }

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::Model;
+use super::HostModel;
 use super::files::for_each_run;
 use super::keys::SpecValues;
 use super::script::RequestScript;
@@ -39,17 +39,17 @@ const RECORDS_PER_PAGE: u64 = 4;
 #[derive(Debug)]
 pub(super) struct Ycsb {
     random: Xoshiro256PlusPlus,
-    ranks: Zipf,
-    records: Permutation,
-    updates: u64,
-    checkpoint: u64,
+    record_ranks: Zipf,
+    record_places: Permutation,
+    total_updates: u64,
+    updates_per_checkpoint: u64,
     journal_pages: u64,
-    loaded: bool,
-    issued_operations: u64,
+    is_loaded: bool,
+    updates_issued: u64,
     /// Page that holds each B-tree leaf, counted from the end of the journal.
-    places: Vec<u32>,
-    free: BTreeSet<u32>,
-    dirty: BTreeSet<u32>,
+    leaf_pages: Vec<u32>,
+    free_pages: BTreeSet<u32>,
+    dirty_leaves: BTreeSet<u32>,
 }
 
 impl Ycsb {
@@ -58,26 +58,26 @@ impl Ycsb {
         let leaves = records.div_ceil(RECORDS_PER_PAGE) as u32;
         Ok(Self {
             random,
-            ranks: Zipf::new(records, keys.number("theta", 0.0..=2.0)?),
-            records: Permutation::new(records, keys.integer("seed", 0..=u64::MAX)?),
-            updates: keys.integer("updates", 0..=1_000_000_000_000)?,
-            checkpoint: keys.integer("checkpoint", 1..=1_000_000_000)?,
+            record_ranks: Zipf::new(records, keys.number("theta", 0.0..=2.0)?),
+            record_places: Permutation::new(records, keys.integer("seed", 0..=u64::MAX)?),
+            total_updates: keys.integer("updates", 0..=1_000_000_000_000)?,
+            updates_per_checkpoint: keys.integer("checkpoint", 1..=1_000_000_000)?,
             journal_pages: keys.integer("journal", 1..=1 << 24)?,
-            loaded: false,
-            issued_operations: 0,
-            places: (0..leaves).collect(),
+            is_loaded: false,
+            updates_issued: 0,
+            leaf_pages: (0..leaves).collect(),
             // Twice as many pages as leaves, because a checkpoint can move all of them.
-            free: (leaves..2 * leaves).collect(),
-            dirty: BTreeSet::new(),
+            free_pages: (leaves..2 * leaves).collect(),
+            dirty_leaves: BTreeSet::new(),
         })
     }
 
-    fn update(&mut self, script: &mut RequestScript) {
-        let record = self.records.apply(self.ranks.draw(&mut self.random) - 1);
-        self.dirty.insert((record / RECORDS_PER_PAGE) as u32);
-        self.issued_operations += 1;
-        if self.issued_operations.is_multiple_of(RECORDS_PER_PAGE) {
-            script.plan_write((self.issued_operations / RECORDS_PER_PAGE - 1) % self.journal_pages, 1);
+    fn plan_update(&mut self, script: &mut RequestScript) {
+        let record = self.record_places.apply(self.record_ranks.draw(&mut self.random) - 1);
+        self.dirty_leaves.insert((record / RECORDS_PER_PAGE) as u32);
+        self.updates_issued += 1;
+        if self.updates_issued.is_multiple_of(RECORDS_PER_PAGE) {
+            script.plan_write((self.updates_issued / RECORDS_PER_PAGE - 1) % self.journal_pages, 1);
             script.plan_flush();
         }
     }
@@ -85,27 +85,27 @@ impl Ycsb {
     fn write_dirty_leaves(&mut self, script: &mut RequestScript) {
         let mut freed = Vec::new();
         let mut written = Vec::new();
-        for leaf in std::mem::take(&mut self.dirty) {
-            let place = self.free.pop_first().expect("there are as many free places as leaves");
-            freed.push(std::mem::replace(&mut self.places[leaf as usize], place));
+        for leaf in std::mem::take(&mut self.dirty_leaves) {
+            let place = self.free_pages.pop_first().expect("there are as many free places as leaves");
+            freed.push(std::mem::replace(&mut self.leaf_pages[leaf as usize], place));
             written.push(place);
         }
         for_each_run(&written, |first, pages| script.plan_write(self.journal_pages + first, pages));
         script.plan_flush();
-        self.free.extend(freed);
+        self.free_pages.extend(freed);
     }
 }
 
-impl Model for Ycsb {
+impl HostModel for Ycsb {
     fn plan_next_steps(&mut self, script: &mut RequestScript) {
-        if !std::mem::replace(&mut self.loaded, true) {
-            script.plan_write(self.journal_pages, self.places.len() as u64);
+        if !std::mem::replace(&mut self.is_loaded, true) {
+            script.plan_write(self.journal_pages, self.leaf_pages.len() as u64);
             return script.plan_phase_mark();
         }
-        while script.is_empty() && self.issued_operations < self.updates {
-            self.update(script);
-            if self.issued_operations.is_multiple_of(self.checkpoint)
-                || self.issued_operations == self.updates
+        while script.is_empty() && self.updates_issued < self.total_updates {
+            self.plan_update(script);
+            if self.updates_issued.is_multiple_of(self.updates_per_checkpoint)
+                || self.updates_issued == self.total_updates
             {
                 self.write_dirty_leaves(script);
             }

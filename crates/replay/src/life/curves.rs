@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::{End, Estimate, Life, LifePoint, LifeRecord};
 
 /// Largest number of moments of the curves of a drive's life.
-const MOMENTS_MAX: u64 = 100;
+const MAX_CURVE_MOMENTS: u64 = 100;
 
 /// State of the drives of all seeds when the host has written the same number of bytes to each; a drive that has ended
 /// keeps the state in which it ended.
@@ -53,7 +53,7 @@ impl LifeRecord {
     #[must_use]
     pub fn with_curves(mut self) -> Self {
         self.estimates = self.estimates_of_whole_lives();
-        self.curves = curves(&self.lives);
+        self.curves = curve_points(&self.lives);
         self
     }
 
@@ -71,15 +71,15 @@ impl LifeRecord {
     }
 }
 
-/// Returns the states of all drives at regular moments, at most [`MOMENTS_MAX`] and not more often than every life was
+/// Returns the states of all drives at regular moments, at most [`MAX_CURVE_MOMENTS`] and not more often than every life was
 /// recorded.
-fn curves(lives: &[Life]) -> Vec<CurvePoint> {
+fn curve_points(lives: &[Life]) -> Vec<CurvePoint> {
     let Some(last) = last_moment(lives) else { return Vec::new() };
-    let spacing = lives.iter().map(spacing_bytes).max().unwrap_or(0);
-    let step = last.div_ceil(MOMENTS_MAX).max(spacing).max(1);
-    let mut courses: Vec<LifeCourse<'_>> = lives.iter().map(LifeCourse::of).collect();
+    let spacing = lives.iter().map(max_spacing_bytes).max().unwrap_or(0);
+    let step = last.div_ceil(MAX_CURVE_MOMENTS).max(spacing).max(1);
+    let mut courses: Vec<LifeCourse<'_>> = lives.iter().map(LifeCourse::of_life).collect();
     let moments = (1..last.div_ceil(step)).map(|number| number * step).chain([last]);
-    moments.map(|host_bytes| point(&mut courses, host_bytes)).collect()
+    moments.map(|host_bytes| curve_point_at(&mut courses, host_bytes)).collect()
 }
 
 /// Returns the host bytes at which the curves stop: where the first interrupted life does, or where the longest ends.
@@ -90,12 +90,12 @@ fn last_moment(lives: &[Life]) -> Option<u64> {
 }
 
 /// Returns the most host bytes between two recorded states of a life.
-fn spacing_bytes(life: &Life) -> u64 {
+fn max_spacing_bytes(life: &Life) -> u64 {
     let gaps = life.series.windows(2).map(|pair| pair[1].host_bytes - pair[0].host_bytes);
     gaps.max().unwrap_or(0)
 }
 
-fn point(courses: &mut [LifeCourse<'_>], host_bytes: u64) -> CurvePoint {
+fn curve_point_at(courses: &mut [LifeCourse<'_>], host_bytes: u64) -> CurvePoint {
     let states: Vec<DriveMoment> = courses.iter_mut().map(|course| course.advance_to(host_bytes)).collect();
     let of = |figure: fn(&DriveMoment) -> f64| {
         Estimate::of_values(states.iter().map(|state| Some(figure(state)))).expect("there is a life")
@@ -104,7 +104,7 @@ fn point(courses: &mut [LifeCourse<'_>], host_bytes: u64) -> CurvePoint {
     CurvePoint {
         host_bytes,
         ended: u32::try_from(ended).unwrap_or(u32::MAX),
-        spare: of(|state| state.spare),
+        spare: of(|state| state.spare_share),
         write_amplification: of(|state| state.write_amplification),
         mean_erases: of(|state| state.mean_erases),
         max_erases: of(|state| state.max_erases),
@@ -118,7 +118,7 @@ struct DriveMoment {
     programs: f64,
     mean_erases: f64,
     max_erases: f64,
-    spare: f64,
+    spare_share: f64,
     write_amplification: f64,
 }
 
@@ -128,18 +128,18 @@ impl DriveMoment {
         programs: 0.0,
         mean_erases: 0.0,
         max_erases: 0.0,
-        spare: 1.0,
+        spare_share: 1.0,
         write_amplification: 1.0,
     };
 
     /// Returns a recorded state; it has no write amplification, which is that of an interval.
-    fn of(point: &LifePoint) -> Self {
+    fn of_point(point: &LifePoint) -> Self {
         Self {
             host_bytes: point.host_bytes as f64,
             programs: point.programs as f64,
             mean_erases: point.mean_erases,
             max_erases: point.max_erases.into(),
-            spare: point.spare,
+            spare_share: point.spare,
             write_amplification: 0.0,
         }
     }
@@ -150,17 +150,17 @@ struct LifeCourse<'a> {
     life: &'a Life,
     page_bytes: f64,
     /// Host bytes from which on an interval is long enough for a write amplification.
-    least_interval: f64,
+    min_interval_bytes: f64,
     /// Host bytes and programs at the beginning of the interval over which write amplification is computed next.
-    since: [f64; 2],
+    interval_start: [f64; 2],
     write_amplification: f64,
 }
 
 impl<'a> LifeCourse<'a> {
-    fn of(life: &'a Life) -> Self {
+    fn of_life(life: &'a Life) -> Self {
         let page_bytes = life.media_bytes as f64 / life.programs().max(1) as f64;
-        let least_interval = (0.5 * spacing_bytes(life) as f64).max(1.0);
-        Self { life, page_bytes, least_interval, since: [0.0; 2], write_amplification: 1.0 }
+        let min_interval_bytes = (0.5 * max_spacing_bytes(life) as f64).max(1.0);
+        Self { life, page_bytes, min_interval_bytes, interval_start: [0.0; 2], write_amplification: 1.0 }
     }
 
     fn has_ended_by(&self, host_bytes: u64) -> bool {
@@ -171,26 +171,27 @@ impl<'a> LifeCourse<'a> {
     /// that a single collection would decide its write amplification; then the write amplification of the interval
     /// before is kept.
     fn advance_to(&mut self, host_bytes: u64) -> DriveMoment {
-        let state = self.recorded_at(host_bytes.min(self.life.host_bytes) as f64);
-        let [bytes, programs] = self.since;
+        let state = self.state_at(host_bytes.min(self.life.host_bytes) as f64);
+        let [bytes, programs] = self.interval_start;
         let written = state.host_bytes - bytes;
-        if written >= self.least_interval {
+        if written >= self.min_interval_bytes {
             self.write_amplification = (state.programs - programs) * self.page_bytes / written;
-            self.since = [state.host_bytes, state.programs];
+            self.interval_start = [state.host_bytes, state.programs];
         }
         DriveMoment { write_amplification: self.write_amplification, ..state }
     }
 
     /// Returns the state of the drive after `host_bytes` host bytes, interpolated between the recorded states around
     /// that moment.
-    fn recorded_at(&self, host_bytes: f64) -> DriveMoment {
+    fn state_at(&self, host_bytes: f64) -> DriveMoment {
         let series = &self.life.series;
         let after = series.partition_point(|point| (point.host_bytes as f64) < host_bytes);
-        let Some(next) = series.get(after).map(DriveMoment::of) else {
-            return series.last().map_or(DriveMoment::NEW_DRIVE, DriveMoment::of);
+        let Some(next) = series.get(after).map(DriveMoment::of_point) else {
+            return series.last().map_or(DriveMoment::NEW_DRIVE, DriveMoment::of_point);
         };
-        let before =
-            after.checked_sub(1).map_or(DriveMoment::NEW_DRIVE, |before| DriveMoment::of(&series[before]));
+        let before = after
+            .checked_sub(1)
+            .map_or(DriveMoment::NEW_DRIVE, |before| DriveMoment::of_point(&series[before]));
         let share = (host_bytes - before.host_bytes) / (next.host_bytes - before.host_bytes).max(1.0);
         let between = |of: fn(&DriveMoment) -> f64| of(&before) + share * (of(&next) - of(&before));
         DriveMoment {
@@ -198,7 +199,7 @@ impl<'a> LifeCourse<'a> {
             programs: between(|state| state.programs),
             mean_erases: between(|state| state.mean_erases),
             max_erases: between(|state| state.max_erases),
-            spare: between(|state| state.spare),
+            spare_share: between(|state| state.spare_share),
             write_amplification: 0.0,
         }
     }

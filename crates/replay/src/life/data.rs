@@ -5,25 +5,25 @@ use super::{CurvePoint, End, Estimate, Life, LifeRecord};
 use crate::data_table::{Cell, CellKind, DataColumn, DataTable};
 
 /// A column of a table of lives: its title and kind, and a function that returns its cell for a life.
-type Column = (&'static str, CellKind, fn(&LifeRecord, &Life) -> Cell);
+type LifeColumn = (&'static str, CellKind, fn(&LifeRecord, &Life) -> Cell);
 
 /// Returns lives of drives as a typed table. A figure that a life does not have is empty, so that files of any lives
 /// can be joined.
 pub fn data_table(records: &[LifeRecord]) -> DataTable {
-    let columns = COLUMNS.iter().map(|&(title, kind, _)| DataColumn::new(title, kind));
+    let columns = LIFE_COLUMNS.iter().map(|&(title, kind, _)| DataColumn::new(title, kind));
     let mut table = DataTable::new(columns.collect());
     for record in records {
         for life in &record.lives {
-            table.push(COLUMNS.iter().map(|(_, _, value)| value(record, life)).collect());
+            table.push(LIFE_COLUMNS.iter().map(|(_, _, value)| value(record, life)).collect());
         }
     }
     table
 }
 
 /// A figure of a drive's curves: its name, and a function that returns it at a moment.
-type Curve = (&'static str, fn(&CurvePoint) -> Estimate);
+type CurveFigure = (&'static str, fn(&CurvePoint) -> Estimate);
 
-const CURVES: [Curve; 4] = [
+const CURVE_FIGURES: [CurveFigure; 4] = [
     ("spare", |point| point.spare),
     ("write_amplification", |point| point.write_amplification),
     ("mean_erases", |point| point.mean_erases),
@@ -45,7 +45,7 @@ pub fn curves_data_table(records: &[LifeRecord]) -> DataTable {
 fn curve_columns() -> Vec<DataColumn> {
     let names = ["input", "design", "leveling"].map(|title| DataColumn::new(title, CellKind::Text));
     let counts = ["drives", "host_bytes", "ended"].map(|title| DataColumn::new(title, CellKind::Whole));
-    let parts = CURVES.iter().flat_map(|(name, _)| {
+    let parts = CURVE_FIGURES.iter().flat_map(|(name, _)| {
         ["mean", "half_width", "least", "most"]
             .map(|part| DataColumn::new(&format!("{name}.{part}"), CellKind::Real))
     });
@@ -62,7 +62,7 @@ fn curve_row(record: &LifeRecord, point: &CurvePoint) -> Vec<Cell> {
         point.host_bytes.into(),
         point.ended.into(),
     ];
-    let figures = CURVES.iter().flat_map(|(_, figure)| {
+    let figures = CURVE_FIGURES.iter().flat_map(|(_, figure)| {
         let Estimate { mean, half_width, least, most } = figure(point);
         [mean.into(), half_width.into(), least.into(), most.into()]
     });
@@ -70,18 +70,18 @@ fn curve_row(record: &LifeRecord, point: &CurvePoint) -> Vec<Cell> {
 }
 
 /// Returns the name of a configuration value, as a configuration file writes it.
-fn name_of<T: serde::Serialize>(value: &T) -> String {
+fn config_value_name<T: serde::Serialize>(value: &T) -> String {
     let value = serde_json::to_value(value).expect("settings are plain data");
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-const COLUMNS: &[Column] = &[
+const LIFE_COLUMNS: &[LifeColumn] = &[
     ("input", CellKind::Text, |record, _| record.input.clone().into()),
     ("design", CellKind::Text, |record, _| record.design.clone().into()),
     ("leveling", CellKind::Text, |record, _| record.leveling.name().into()),
     ("version", CellKind::Text, |record, _| record.version.clone().into()),
     ("seed", CellKind::Whole, |_, life| life.seed.into()),
-    ("end", CellKind::Text, |_, life| name_of(&life.end).into()),
+    ("end", CellKind::Text, |_, life| config_value_name(&life.end).into()),
     ("partial", CellKind::Flag, |_, life| (life.end == End::Interrupted).into()),
     ("is_filled", CellKind::Flag, |record, _| record.is_filled.into()),
     ("preset", CellKind::Text, |record, _| record.config.device.preset.clone().into()),
@@ -94,7 +94,7 @@ const COLUMNS: &[Column] = &[
     ("early_share", CellKind::Real, |record, _| record.endurance.early_share.into()),
     ("program_share", CellKind::Real, |record, _| record.endurance.program_share.into()),
     ("spare_minimum", CellKind::Real, |record, _| record.endurance.spare_minimum.into()),
-    ("victim_policy", CellKind::Text, |record, _| name_of(&record.config.gc.policy).into()),
+    ("victim_policy", CellKind::Text, |record, _| config_value_name(&record.config.gc.policy).into()),
     ("gc_low_blocks", CellKind::Whole, |record, _| record.config.gc.low_blocks.into()),
     ("wear_dynamic", CellKind::Flag, |record, _| record.config.wear.dynamic.into()),
     ("wear_static_gap", CellKind::Whole, |record, _| record.config.wear.static_gap.into()),

@@ -79,7 +79,7 @@ impl Endurance {
         let rated = f64::from(rated_cycles);
         let mut limit = |_| {
             let is_early = random.random::<f64>() < self.early_share;
-            let normal = rated * (1.0 + self.spread * normal(&mut random));
+            let normal = rated * (1.0 + self.spread * draw_standard_normal(&mut random));
             let early = rated * random.random::<f64>();
             let fails_program = random.random::<f64>() < self.program_share;
             let cycles = if is_early { early } else { normal };
@@ -103,7 +103,7 @@ pub(crate) fn usable_endurance(limits: &[WearLimit], most_failed: u64, rated_cyc
 }
 
 /// Draws a number from the standard normal distribution, by the Box-Muller method.
-fn normal(random: &mut Xoshiro256PlusPlus) -> f64 {
+fn draw_standard_normal(random: &mut Xoshiro256PlusPlus) -> f64 {
     let (radius, angle) = (1.0 - random.random::<f64>(), random.random::<f64>());
     libm::sqrt(-2.0 * libm::log(radius)) * libm::cos(std::f64::consts::TAU * angle)
 }
@@ -360,7 +360,7 @@ impl Estimate {
         let mean = values.iter().sum::<f64>() / count;
         let squares: f64 = values.iter().map(|value| (value - mean) * (value - mean)).sum();
         let half_width = (values.len() > 1)
-            .then(|| student_95(values.len() - 1) * (squares / (count - 1.0) / count).sqrt());
+            .then(|| student_t_95(values.len() - 1) * (squares / (count - 1.0) / count).sqrt());
         let least = values.iter().copied().fold(f64::INFINITY, f64::min);
         let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         (!values.is_empty()).then_some(Self { mean, half_width, least, most })
@@ -369,7 +369,7 @@ impl Estimate {
 
 /// Returns the quantile of Student's t for a two-sided interval of 95 %. For more than 30 degrees of freedom returns
 /// that of the normal distribution, which is at most 4 % too small.
-fn student_95(freedom: usize) -> f64 {
+fn student_t_95(freedom: usize) -> f64 {
     const QUANTILES: [f64; 30] = [
         12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145,
         2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048,
@@ -380,7 +380,7 @@ fn student_95(freedom: usize) -> f64 {
 
 /// Returns a sentence on the first section or key of a configuration that a life would ignore; `None` if it uses all.
 pub fn first_ignored_setting(config: &Config) -> Option<String> {
-    let ignored = config.ignored_by_life()?;
+    let ignored = config.key_ignored_by_life()?;
     Some(format!(
         "{ignored} has no effect on a life, which begins with a new drive, filled or --empty, and has no clock but the \
          input's"

@@ -24,34 +24,37 @@ pub(crate) struct LivesTable {
 pub(crate) fn to_lives_table(records: &[LifeRecord]) -> Option<LivesTable> {
     let records: Vec<&LifeRecord> = records.iter().filter(|record| !record.lives.is_empty()).collect();
     let first = records.first()?;
-    let mut rows = vec![row("", &records, |record| vec_of(&record.design))];
+    let mut rows = vec![table_row("", &records, |record| owned_text(&record.design))];
     if records.iter().any(|record| record.leveling != Leveling::Configured) {
-        rows.push(row("wear leveling", &records, |record| vec_of(record.leveling.name())));
+        rows.push(table_row("wear leveling", &records, |record| owned_text(record.leveling.name())));
     }
-    let (total, gains) = FIGURES.split_at(1);
-    rows.push(row(total[0].title, &records, |record| of_figure(record, &total[0])));
+    let (total, gains) = LIFE_FIGURES.split_at(1);
+    rows.push(table_row(total[0].title, &records, |record| figure_cell(record, &total[0])));
     if records.len() > 1 {
-        rows.push(row("  over that of the first column", &records, |record| ratio(record, first)));
+        rows.push(table_row("  over that of the first column", &records, |record| {
+            ratio_to_first(record, first)
+        }));
     }
-    let is_shown =
-        |figure: &&LifeFigure| figure.is_always || records.iter().any(|r| estimate(r, figure).is_some());
+    let is_shown = |figure: &&LifeFigure| {
+        figure.is_always_shown || records.iter().any(|r| estimate_figure(r, figure).is_some())
+    };
     for figure in gains.iter().filter(is_shown) {
-        rows.push(row(figure.title, &records, |record| of_figure(record, figure)));
+        rows.push(table_row(figure.title, &records, |record| figure_cell(record, figure)));
     }
-    rows.push(row("end", &records, ends));
-    Some(LivesTable { preamble: preamble(first), rows, notes: notes(&records) })
+    rows.push(table_row("end", &records, ends_cell));
+    Some(LivesTable { preamble: preamble(first), rows, notes: notes_below_table(&records) })
 }
 
-fn vec_of(text: &str) -> String {
+fn owned_text(text: &str) -> String {
     text.to_owned()
 }
 
-fn row(title: &str, records: &[&LifeRecord], cell: impl Fn(&LifeRecord) -> String) -> Vec<String> {
+fn table_row(title: &str, records: &[&LifeRecord], cell: impl Fn(&LifeRecord) -> String) -> Vec<String> {
     std::iter::once(title.to_owned()).chain(records.iter().map(|record| cell(record))).collect()
 }
 
 /// Returns the host bytes of a drive until its end, divided by those of the first drive.
-fn ratio(record: &LifeRecord, first: &LifeRecord) -> String {
+fn ratio_to_first(record: &LifeRecord, first: &LifeRecord) -> String {
     let bytes = |record: &LifeRecord| {
         let has_ended = record.lives.iter().all(|life| life.end != End::Interrupted);
         record.host_bytes().filter(|_| has_ended).map(|estimate| estimate.mean)
@@ -67,59 +70,73 @@ struct LifeFigure {
     title: &'static str,
     /// Digits of the figure after the decimal point; a small value gets more, to show its first three significant
     /// digits.
-    digits: usize,
+    min_decimal_digits: usize,
     /// Whether the row of the figure is shown even if no record has the figure.
-    is_always: bool,
-    value: fn(&LifeRecord, &Life) -> Option<f64>,
+    is_always_shown: bool,
+    value_of: fn(&LifeRecord, &Life) -> Option<f64>,
 }
 
-const fn figure(
+const fn life_figure(
     title: &'static str,
     digits: usize,
     value: fn(&LifeRecord, &Life) -> Option<f64>,
 ) -> LifeFigure {
-    LifeFigure { title, digits, is_always: true, value }
+    LifeFigure { title, min_decimal_digits: digits, is_always_shown: true, value_of: value }
 }
 
-fn estimate(record: &LifeRecord, figure: &LifeFigure) -> Option<Estimate> {
-    record.estimate(|life| (figure.value)(record, life))
+fn estimate_figure(record: &LifeRecord, figure: &LifeFigure) -> Option<Estimate> {
+    record.estimate(|life| (figure.value_of)(record, life))
 }
 
-const TB: f64 = 1e12;
+const BYTES_PER_TB: f64 = 1e12;
 
 /// Returns `value` if the simulated drive has ended; a figure of a whole life has no value for an interrupted one.
-fn if_drives_ended(life: &Life, value: f64) -> Option<f64> {
+fn if_drive_ended(life: &Life, value: f64) -> Option<f64> {
     (life.end != End::Interrupted).then_some(value)
 }
 
-const FIGURES: &[LifeFigure] = &[
-    figure("TB written until the end", 3, |_, life| if_drives_ended(life, life.host_bytes as f64 / TB)),
-    figure("  extrapolated from the beginning", 3, |_, life| Some(life.extrapolated_bytes? / TB)),
-    figure("  lived / extrapolated", 3, |_, life| {
-        if_drives_ended(life, life.host_bytes as f64 / life.extrapolated_bytes?)
+const LIFE_FIGURES: &[LifeFigure] = &[
+    life_figure("TB written until the end", 3, |_, life| {
+        if_drive_ended(life, life.host_bytes as f64 / BYTES_PER_TB)
     }),
-    figure("  left by the spread of endurance", 3, |_, life| Some(life.usable_endurance)),
-    figure("  at the first failed block", 3, |_, life| Some(life.first_failure_bytes? as f64 / TB)),
-    figure("drive writes until the end", 1, |record, life| {
-        if_drives_ended(life, life.host_bytes as f64 / record.exported_bytes as f64)
+    life_figure("  extrapolated from the beginning", 3, |_, life| {
+        Some(life.extrapolated_bytes? / BYTES_PER_TB)
     }),
-    figure("years at the input's rate", 2, |_, life| if_drives_ended(life, life.years?)),
+    life_figure("  lived / extrapolated", 3, |_, life| {
+        if_drive_ended(life, life.host_bytes as f64 / life.extrapolated_bytes?)
+    }),
+    life_figure("  left by the spread of endurance", 3, |_, life| Some(life.usable_endurance)),
+    life_figure("  at the first failed block", 3, |_, life| {
+        Some(life.first_failure_bytes? as f64 / BYTES_PER_TB)
+    }),
+    life_figure("drive writes until the end", 1, |record, life| {
+        if_drive_ended(life, life.host_bytes as f64 / record.exported_bytes as f64)
+    }),
+    life_figure("years at the input's rate", 2, |_, life| if_drive_ended(life, life.years?)),
     LifeFigure {
-        is_always: false,
-        ..figure("  on the larger drive", 2, |record, life| if_drives_ended(life, record.scaled_years(life)?))
+        is_always_shown: false,
+        ..life_figure("  on the larger drive", 2, |record, life| {
+            if_drive_ended(life, record.scaled_years(life)?)
+        })
     },
-    LifeFigure { is_always: false, ..figure("drive writes a day", 2, LifeRecord::drive_writes_per_day) },
-    figure("write amplification, bytes", 3, |_, life| Some(life.write_amplification())),
-    figure("failed blocks", 0, |_, life| Some(life.failed_blocks as f64)),
-    figure("erases per block, mean", 1, |_, life| Some(life.wear.mean)),
-    figure("  the least worn block", 0, |_, life| Some(life.wear.least.into())),
-    figure("  a tenth of the blocks has at most", 0, |_, life| Some(life.wear.p10.into())),
-    figure("  half of them", 0, |_, life| Some(life.wear.p50.into())),
-    figure("  nine tenths", 0, |_, life| Some(life.wear.p90.into())),
-    figure("  the most worn block", 0, |_, life| Some(life.wear.most.into())),
-    LifeFigure { is_always: false, ..figure("copied by wear leveling, % of programs", 2, copied_percent) },
-    LifeFigure { is_always: false, ..figure("RAM of wear leveling, KiB", 1, leveling_ram_kib) },
-    figure("simulation, CPU s", 1, |_, life| Some(life.cpu_seconds)),
+    LifeFigure {
+        is_always_shown: false,
+        ..life_figure("drive writes a day", 2, LifeRecord::drive_writes_per_day)
+    },
+    life_figure("write amplification, bytes", 3, |_, life| Some(life.write_amplification())),
+    life_figure("failed blocks", 0, |_, life| Some(life.failed_blocks as f64)),
+    life_figure("erases per block, mean", 1, |_, life| Some(life.wear.mean)),
+    life_figure("  the least worn block", 0, |_, life| Some(life.wear.least.into())),
+    life_figure("  a tenth of the blocks has at most", 0, |_, life| Some(life.wear.p10.into())),
+    life_figure("  half of them", 0, |_, life| Some(life.wear.p50.into())),
+    life_figure("  nine tenths", 0, |_, life| Some(life.wear.p90.into())),
+    life_figure("  the most worn block", 0, |_, life| Some(life.wear.most.into())),
+    LifeFigure {
+        is_always_shown: false,
+        ..life_figure("copied by wear leveling, % of programs", 2, copied_percent)
+    },
+    LifeFigure { is_always_shown: false, ..life_figure("RAM of wear leveling, KiB", 1, leveling_ram_kib) },
+    life_figure("simulation, CPU s", 1, |_, life| Some(life.cpu_seconds)),
 ];
 
 /// Returns the share of page programs made by wear leveling, in percent; `None` if the wear leveling is left to the
@@ -134,9 +151,12 @@ fn leveling_ram_kib(record: &LifeRecord, _: &Life) -> Option<f64> {
     is_asked.then(|| record.leveling_ram_bytes as f64 / 1024.0)
 }
 
-fn of_figure(record: &LifeRecord, figure: &LifeFigure) -> String {
-    let Some(Estimate { mean, half_width, .. }) = estimate(record, figure) else { return "-".to_owned() };
-    let digits = if figure.digits == 0 { 0 } else { figure.digits.max(decimal_digits(mean)) };
+fn figure_cell(record: &LifeRecord, figure: &LifeFigure) -> String {
+    let Some(Estimate { mean, half_width, .. }) = estimate_figure(record, figure) else {
+        return "-".to_owned();
+    };
+    let digits =
+        if figure.min_decimal_digits == 0 { 0 } else { figure.min_decimal_digits.max(decimal_digits(mean)) };
     match half_width {
         None => with_thousands_separators(mean, digits),
         Some(half) => format!(
@@ -147,7 +167,7 @@ fn of_figure(record: &LifeRecord, figure: &LifeFigure) -> String {
     }
 }
 
-fn ends(record: &LifeRecord) -> String {
+fn ends_cell(record: &LifeRecord) -> String {
     let count = |end: End| record.lives.iter().filter(|life| life.end == end).count();
     let named = [(End::Spare, "spare gone"), (End::Full, "full"), (End::Interrupted, "INTERRUPTED")];
     let said: Vec<String> = named
@@ -199,7 +219,7 @@ fn over_provisioning(record: &LifeRecord) -> f64 {
 }
 
 /// Returns the notes below the table of drives' lives.
-fn notes(records: &[&LifeRecord]) -> String {
+fn notes_below_table(records: &[&LifeRecord]) -> String {
     let mut text = "note: the extrapolation takes all blocks for equal and evenly worn. The spread of their endurance alone leaves a \
                     perfectly leveled drive the share of it that is shown; uneven wear, and write amplification that grows as spare \
                     blocks fail, take the rest\n"
@@ -225,8 +245,8 @@ fn notes(records: &[&LifeRecord]) -> String {
     for record in records {
         for life in record.lives.iter().filter(|life| life.end == End::Interrupted) {
             let written = with_thousands_separators(
-                life.host_bytes as f64 / TB,
-                decimal_digits(life.host_bytes as f64 / TB).max(3),
+                life.host_bytes as f64 / BYTES_PER_TB,
+                decimal_digits(life.host_bytes as f64 / BYTES_PER_TB).max(3),
             );
             writeln!(
                 text,

@@ -16,11 +16,11 @@ impl HtmlReport for Ablations {
     }
 
     fn body_html(&self) -> String {
-        self.ablations.iter().enumerate().map(|(number, ablation)| section(number, ablation)).collect()
+        self.ablations.iter().enumerate().map(|(number, ablation)| ablation_html(number, ablation)).collect()
     }
 }
 
-fn section(number: usize, ablation: &Ablation) -> String {
+fn ablation_html(number: usize, ablation: &Ablation) -> String {
     let Some(shown) = ablation.to_tables() else { return String::new() };
     let runs: Vec<RunRecord> = ablation.subsets.iter().filter_map(|subset| subset.run.clone()).collect();
     let mut html = html_heading(&ablation.input)

@@ -18,12 +18,12 @@ impl HtmlReport for Diff {
         let only_a = self.only_a.iter().map(|title| format!("only in the first: {title}"));
         let only_b = self.only_b.iter().map(|title| format!("only in the second: {title}"));
         let only: Vec<String> = only_a.chain(only_b).collect();
-        let pairs = self.pairs.iter().enumerate().map(|(number, pair)| section(number, pair));
+        let pairs = self.pairs.iter().enumerate().map(|(number, pair)| pair_html(number, pair));
         notes_list("Without a partner", only.iter().map(String::as_str)) + &pairs.collect::<String>()
     }
 }
 
-fn section(number: usize, pair: &RunPair) -> String {
+fn pair_html(number: usize, pair: &RunPair) -> String {
     let (causes, results) = (pair.causes.len(), pair.results.len());
     let lead = match (causes, results) {
         (0, 0) => "No difference.".to_owned(),
@@ -33,12 +33,12 @@ fn section(number: usize, pair: &RunPair) -> String {
     };
     html_heading(&pair.title)
         + &html_element("p", "lead", &lead)
-        + &differences("What was run", &pair.causes)
+        + &differences_table("What was run", &pair.causes)
         + &charts_element(number)
-        + &collapsible("All figures that differ", &differences("What came out", &pair.results))
+        + &collapsible("All figures that differ", &differences_table("What came out", &pair.results))
 }
 
-fn differences(caption: &str, differences: &[Difference]) -> String {
+fn differences_table(caption: &str, differences: &[Difference]) -> String {
     if differences.is_empty() {
         return String::new();
     }

@@ -32,16 +32,16 @@ pub(super) fn collapsible(summary: &str, html: &str) -> String {
 }
 
 /// Title of a table column that shows ratios, which gets a style of its own.
-const RATIO: &str = "ratio";
+const RATIO_TITLE: &str = "ratio";
 
 /// Returns an HTML table whose first row and first column are titles. Leading blanks of a row's title are its depth of
 /// indentation.
 pub(super) fn html_table(class: &str, caption: &str, rows: &[Vec<String>]) -> String {
-    table_of(class, caption, rows, |_| "")
+    html_table_with_row_classes(class, caption, rows, |_| "")
 }
 
 /// Returns an HTML table; `class_of` returns the attribute of a row that sets its class, or an empty text.
-fn table_of(
+fn html_table_with_row_classes(
     class: &str,
     caption: &str,
     rows: &[Vec<String>],
@@ -49,11 +49,11 @@ fn table_of(
 ) -> String {
     let Some((head, body)) = rows.split_first() else { return String::new() };
     let classes: Vec<&str> =
-        head.iter().map(|title| if title == RATIO { " class=\"ratio\"" } else { "" }).collect();
+        head.iter().map(|title| if title == RATIO_TITLE { " class=\"ratio\"" } else { "" }).collect();
     let title =
         |(title, class): (&String, &&str)| format!("<th scope=\"col\"{class}>{}</th>", escape_html(title));
     let titles: String = head.iter().zip(&classes).map(title).collect();
-    let lines: String = body.iter().map(|row| line(row, &classes, class_of(row))).collect();
+    let lines: String = body.iter().map(|row| html_table_row(row, &classes, class_of(row))).collect();
     format!(
         "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{caption}\"><table class=\"{class}\"><caption>{caption}</caption>\
          <thead><tr>{titles}</tr></thead>\n<tbody>\n{lines}</tbody></table></div>\n",
@@ -65,7 +65,7 @@ fn table_of(
 pub(super) fn filterable_table(class: &str, caption: &str, rows: &[Vec<String>], common: &str) -> String {
     let class_of =
         |row: &[String]| if row.last().is_some_and(|last| last == common) { " class=\"common\"" } else { "" };
-    let table = table_of(class, caption, rows, class_of);
+    let table = html_table_with_row_classes(class, caption, rows, class_of);
     format!(
         "<div class=\"filtered\"><label><input type=\"checkbox\"> without rows that are {}</label>\n{table}</div>\n",
         escape_html(common)
@@ -73,7 +73,7 @@ pub(super) fn filterable_table(class: &str, caption: &str, rows: &[Vec<String>],
 }
 
 /// Returns an HTML table row whose cells have the classes of their columns. Names of fields can break after their dots.
-fn line(row: &[String], classes: &[&str], class: &str) -> String {
+fn html_table_row(row: &[String], classes: &[&str], class: &str) -> String {
     let Some((title, cells)) = row.split_first() else { return String::new() };
     let depth = (title.len() - title.trim_start().len()) / 2;
     let blank = classes.len().saturating_sub(row.len());

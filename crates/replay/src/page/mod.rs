@@ -22,8 +22,8 @@ mod walkthrough;
 
 use serde::Serialize;
 
-const TEMPLATE: &str = include_str!("page.html");
-const STYLE: &str = include_str!("page.css");
+const PAGE_TEMPLATE: &str = include_str!("page.html");
+const PAGE_STYLE: &str = include_str!("page.css");
 /// Scripts that draw charts and maps of any result.
 const DRAWING_SCRIPTS: [&str; 3] =
     [include_str!("script/base.js"), include_str!("script/chart.js"), include_str!("script/map.js")];
@@ -61,16 +61,16 @@ pub fn html_page<T: HtmlReport>(result: &T) -> String {
     let json = serde_json::to_string(result).expect("results are plain data");
     let scripts = [DRAWING_SCRIPTS.concat(), RESULT_SCRIPTS.concat()].concat();
     let title = markup::escape_html(&result.title());
-    filled(
-        TEMPLATE,
+    fill_template(
+        PAGE_TEMPLATE,
         &[
             ("version", env!("CARGO_PKG_VERSION")),
             ("title", &title),
             ("kind", T::KIND),
             ("uplot.css", UPLOT_STYLE),
-            ("page.css", STYLE),
+            ("page.css", PAGE_STYLE),
             ("sections", &result.body_html()),
-            ("record", &without_markup(&json)),
+            ("record", &escape_json_for_html(&json)),
             ("uplot.licence", UPLOT_LICENCE),
             ("uplot.js", UPLOT_SCRIPT),
             ("page.js", &scripts),
@@ -80,7 +80,7 @@ pub fn html_page<T: HtmlReport>(result: &T) -> String {
 
 /// Returns the style sheet of the HTML pages, for other pages that look like them.
 pub fn style_sheet() -> String {
-    [UPLOT_STYLE, "\n", STYLE].concat()
+    [UPLOT_STYLE, "\n", PAGE_STYLE].concat()
 }
 
 /// Returns the functions and classes in JavaScript by which the HTML pages make elements, charts and maps of blocks,
@@ -105,7 +105,7 @@ pub fn embedded_record(page: &str) -> Option<&str> {
 }
 
 /// Returns JSON of equal meaning in which no character can end an HTML script element or begin another.
-fn without_markup(json: &str) -> String {
+fn escape_json_for_html(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for letter in json.chars() {
         match letter {
@@ -121,7 +121,7 @@ fn without_markup(json: &str) -> String {
 }
 
 /// Returns the HTML template with the value of each `{{name}}` inserted; names inside values are not replaced.
-fn filled(template: &str, values: &[(&str, &str)]) -> String {
+fn fill_template(template: &str, values: &[(&str, &str)]) -> String {
     let mut parts = template.split("{{");
     let mut text = parts.next().unwrap_or_default().to_owned();
     for part in parts {
@@ -139,13 +139,13 @@ mod tests {
 
     #[test]
     fn placeholders_inside_embedded_values_are_not_replaced() {
-        assert_eq!(filled("a {{b}} c {{d}}", &[("b", "{{d}}"), ("d", "x")]), "a {{d}} c x");
+        assert_eq!(fill_template("a {{b}} c {{d}}", &[("b", "{{d}}"), ("d", "x")]), "a {{d}} c x");
     }
 
     #[test]
     fn json_escaped_for_html_parses_to_the_same_json() {
         let value = serde_json::json!({ "a": "</script><!-- & \u{2028}\u{2029} ü" });
-        let text = without_markup(&value.to_string());
+        let text = escape_json_for_html(&value.to_string());
         assert!(!text.contains(['<', '>', '&', '\u{2028}', '\u{2029}']), "{text}");
         assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), value);
     }

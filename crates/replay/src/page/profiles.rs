@@ -14,13 +14,13 @@ impl HtmlReport for Profiles {
     }
 
     fn body_html(&self) -> String {
-        self.profiles.iter().enumerate().map(|(number, profile)| section(number, profile)).collect()
+        self.profiles.iter().enumerate().map(|(number, profile)| profile_html(number, profile)).collect()
     }
 }
 
-fn section(number: usize, profile: &Profile) -> String {
+fn profile_html(number: usize, profile: &Profile) -> String {
     let head = ["figure", "value"].map(str::to_owned).to_vec();
-    let figures = profile.rows().into_iter().map(|(name, value)| vec![name, value]);
+    let figures = profile.figure_rows().into_iter().map(|(name, value)| vec![name, value]);
     let rows: Vec<Vec<String>> = std::iter::once(head).chain(figures).collect();
     let partial = profile.partial.then_some("PARTIAL: not seen to its end");
     let lines = [("--content", &profile.content_line), ("--workload", &profile.workload_line)];

@@ -11,12 +11,12 @@ use super::markup::{
 };
 use crate::record::RunRecord;
 use crate::report::{
-    Comparison, all_figure_rows, answer_rows, figure_cell, lines_above_table, lines_below_table,
+    Comparison, all_figure_rows, figure_cell, lines_above_table, lines_below_table, main_figure_rows,
 };
 
 /// Title of the notes on a result in its HTML page.
 pub(super) const NOTES_TITLE: &str = "What these figures rest on";
-const FIGURES: &str = "Ratios are to the first design; docs/figures.md defines each figure.";
+const FIGURES_CAPTION: &str = "Ratios are to the first design; docs/figures.md defines each figure.";
 
 impl HtmlReport for Comparison {
     const KIND: &'static str = "runs";
@@ -33,7 +33,7 @@ impl HtmlReport for Comparison {
             first += runs.len();
             format!(
                 "<section>\n{}{}</section>\n",
-                answer(runs),
+                answer_html(runs),
                 charts_element_of_runs(numbers) + &details_of_runs(runs)
             )
         };
@@ -63,16 +63,16 @@ pub(super) fn page_title(what: &str, inputs: impl Iterator<Item = String>) -> St
 
 /// Returns the first section of a page of runs: a sentence with the result, and a table of the figures that decide
 /// between the runs.
-fn answer(runs: &[RunRecord]) -> String {
+fn answer_html(runs: &[RunRecord]) -> String {
     let refs: Vec<&RunRecord> = runs.iter().collect();
     html_heading(&runs[0].trace.path)
-        + &html_element("p", "lead", &lead(runs))
-        + &html_table("answer", FIGURES, &answer_rows(&refs))
+        + &html_element("p", "lead", &lead_sentence(runs))
+        + &html_table("answer", FIGURES_CAPTION, &main_figure_rows(&refs))
         + &html_element("p", "facts", lines_above_table(&runs[0]).trim_end())
-        + &notes_of(runs)
+        + &notes_html(runs)
 }
 
-fn lead(runs: &[RunRecord]) -> String {
+fn lead_sentence(runs: &[RunRecord]) -> String {
     let amplification = |run: &RunRecord| (run.host_page_writes > 0).then_some(run.write_amplification);
     let said = |run: &RunRecord| {
         amplification(run).map_or_else(
@@ -81,7 +81,7 @@ fn lead(runs: &[RunRecord]) -> String {
                 format!(
                     "{}: write amplification {value:.3}, TB written until worn {}",
                     run.label(),
-                    worn(run)
+                    tb_until_worn_cell(run)
                 )
             },
         )
@@ -106,13 +106,13 @@ fn lead(runs: &[RunRecord]) -> String {
     }
 }
 
-fn worn(run: &RunRecord) -> String {
+fn tb_until_worn_cell(run: &RunRecord) -> String {
     figure_cell(run, "TB written until worn")
 }
 
 /// Returns the lines below the terminal's table of runs as notes for the HTML page: steadiness, remarks and partial
 /// runs.
-fn notes_of(runs: &[RunRecord]) -> String {
+fn notes_html(runs: &[RunRecord]) -> String {
     let labelled: Vec<(String, &RunRecord)> = runs.iter().map(|run| (run.label(), run)).collect();
     notes_list(NOTES_TITLE, lines_below_table(&labelled).lines())
 }
@@ -123,16 +123,16 @@ pub(super) fn details_of_runs(runs: &[RunRecord]) -> String {
         return String::new();
     }
     let refs: Vec<&RunRecord> = runs.iter().collect();
-    collapsible("All figures", &html_table("", FIGURES, &all_figure_rows(&refs)))
-        + &collapsible("RAM of a controller by structure, bytes", &ram(&refs))
-        + &collapsible("Configuration and provenance", &(provenance(&refs) + &configuration(&refs)))
+    collapsible("All figures", &html_table("", FIGURES_CAPTION, &all_figure_rows(&refs)))
+        + &collapsible("RAM of a controller by structure, bytes", &ram_table(&refs))
+        + &collapsible("Configuration and provenance", &(provenance_table(&refs) + &settings_table(&refs)))
 }
 
-fn titles(first: &str, runs: &[&RunRecord]) -> Vec<String> {
+fn title_row(first: &str, runs: &[&RunRecord]) -> Vec<String> {
     std::iter::once(first.to_owned()).chain(runs.iter().map(|run| run.label())).collect()
 }
 
-fn ram(runs: &[&RunRecord]) -> String {
+fn ram_table(runs: &[&RunRecord]) -> String {
     let structures: BTreeSet<&String> =
         runs.iter().flat_map(|run| run.ram_bytes_by_structure.keys()).collect();
     let of = |run: &&RunRecord, name: &String| {
@@ -141,14 +141,14 @@ fn ram(runs: &[&RunRecord]) -> String {
     let row =
         |name: &String| std::iter::once(name.clone()).chain(runs.iter().map(|run| of(run, name))).collect();
     let rows: Vec<Vec<String>> =
-        std::iter::once(titles("", runs)).chain(structures.into_iter().map(row)).collect();
+        std::iter::once(title_row("", runs)).chain(structures.into_iter().map(row)).collect();
     html_table("", "Bytes of controller RAM", &rows)
 }
 
 /// A fact about a run for its HTML page: name, and a function that returns it.
 type RunFact = (&'static str, fn(&RunRecord) -> String);
 
-const FACTS: [RunFact; 10] = [
+const RUN_FACTS: [RunFact; 10] = [
     ("version of Wearwell", |run| run.version.clone()),
     ("seed", |run| run.seed.to_string()),
     ("input", |run| run.trace.path.clone()),
@@ -161,23 +161,24 @@ const FACTS: [RunFact; 10] = [
     ("device preset", |run| run.device.preset.clone()),
 ];
 
-fn provenance(runs: &[&RunRecord]) -> String {
+fn provenance_table(runs: &[&RunRecord]) -> String {
     let row = |(name, value): &RunFact| {
         std::iter::once((*name).to_owned()).chain(runs.iter().map(|run| value(run))).collect()
     };
-    let rows: Vec<Vec<String>> = std::iter::once(titles("", runs)).chain(FACTS.iter().map(row)).collect();
+    let rows: Vec<Vec<String>> =
+        std::iter::once(title_row("", runs)).chain(RUN_FACTS.iter().map(row)).collect();
     html_table("left wrap", "Where the figures come from", &rows)
 }
 
 /// Returns an HTML table of every effective setting: its value, or the values of the runs if they differ, and where
 /// they come from. Rows of defaults can be hidden.
-fn configuration(runs: &[&RunRecord]) -> String {
-    let configs: Vec<BTreeMap<String, String>> = runs.iter().map(|run| settings_of(run)).collect();
+fn settings_table(runs: &[&RunRecord]) -> String {
+    let configs: Vec<BTreeMap<String, String>> = runs.iter().map(|run| settings_of_run(run)).collect();
     let keys: BTreeSet<&String> = configs.iter().flat_map(BTreeMap::keys).collect();
     let value =
         |config: &BTreeMap<String, String>, key: &String| config.get(key).cloned().unwrap_or_default();
     let origin = |run: &&RunRecord, key: &String| {
-        run.origins.get(key).map_or_else(|| DEFAULT.to_owned(), ToString::to_string)
+        run.origins.get(key).map_or_else(|| DEFAULT_ORIGIN.to_owned(), ToString::to_string)
     };
     let row = |key: &String| {
         let values = distinct_values(configs.iter().map(|config| value(config, key)));
@@ -191,33 +192,37 @@ fn configuration(runs: &[&RunRecord]) -> String {
         "left wrap",
         "Settings in effect: with them the same input gives the same run",
         &rows,
-        DEFAULT,
+        DEFAULT_ORIGIN,
     ) + &collapsible(&format!("As a file, for --config: {}", runs[0].label()), &file)
 }
 
 /// Text that is shown as the origin of a setting whose value is the built-in default.
-const DEFAULT: &str = "default";
+const DEFAULT_ORIGIN: &str = "default";
 
 /// Returns the settings of a run by dotted keys, the parts of its design included.
-fn settings_of(run: &RunRecord) -> BTreeMap<String, String> {
+fn settings_of_run(run: &RunRecord) -> BTreeMap<String, String> {
     let parts = run.config.all_parts(&run.design);
     let parts = parts.map(|parts| Config { parts, ..run.config.clone() });
-    settings(parts.as_ref().unwrap_or(&run.config))
+    flat_settings(parts.as_ref().unwrap_or(&run.config))
 }
 
 /// Returns a configuration as values by dotted keys, without keys that have no value.
-fn settings(config: &Config) -> BTreeMap<String, String> {
+fn flat_settings(config: &Config) -> BTreeMap<String, String> {
     let mut settings = BTreeMap::new();
-    flatten("", &serde_json::to_value(config).expect("a configuration is plain data"), &mut settings);
+    add_flat_settings(
+        "",
+        &serde_json::to_value(config).expect("a configuration is plain data"),
+        &mut settings,
+    );
     settings
 }
 
-fn flatten(key: &str, value: &Value, settings: &mut BTreeMap<String, String>) {
+fn add_flat_settings(key: &str, value: &Value, settings: &mut BTreeMap<String, String>) {
     match value {
         Value::Null => {}
         Value::Object(fields) => fields.iter().for_each(|(name, field)| {
             let dot = if key.is_empty() { "" } else { "." };
-            flatten(&format!("{key}{dot}{name}"), field, settings);
+            add_flat_settings(&format!("{key}{dot}{name}"), field, settings);
         }),
         Value::String(text) => drop(settings.insert(key.to_owned(), text.clone())),
         other => drop(settings.insert(key.to_owned(), other.to_string())),

@@ -16,8 +16,8 @@ impl HtmlReport for Swept {
 
     fn body_html(&self) -> String {
         let runs = &self.comparison.runs;
-        let mut html = html_heading("Result") + &html_element("p", "lead", &self.lead());
-        html += &notes_list(NOTES_TITLE, self.failure_lines().lines().chain(self.notes()));
+        let mut html = html_heading("Result") + &html_element("p", "lead", &self.lead_sentence());
+        html += &notes_list(NOTES_TITLE, self.failure_lines().lines().chain(self.distinct_notes()));
         html += &charts_element_of_runs(0..runs.len());
         for (input, rows) in self.rows_by_input() {
             html += &html_table("", &input, &rows);
@@ -27,7 +27,7 @@ impl HtmlReport for Swept {
 }
 
 impl Swept {
-    fn lead(&self) -> String {
+    fn lead_sentence(&self) -> String {
         let runs = &self.comparison.runs;
         let order = |a: &&RunRecord, b: &&RunRecord| a.write_amplification.total_cmp(&b.write_amplification);
         let is_whole = |run: &&RunRecord| !run.partial && run.host_page_writes > 0;
@@ -47,7 +47,7 @@ impl Swept {
     }
 
     /// Returns the notes of all runs of the sweep, each different note once.
-    fn notes(&self) -> impl Iterator<Item = &str> {
+    fn distinct_notes(&self) -> impl Iterator<Item = &str> {
         let mut seen = std::collections::BTreeSet::new();
         let notes = self.comparison.runs.iter().flat_map(|run| &run.notes).map(String::as_str);
         notes.filter(move |note| seen.insert(*note))

@@ -13,14 +13,14 @@ impl HtmlReport for Walkthrough {
 
     fn body_html(&self) -> String {
         html_heading(&self.input)
-            + &html_element("p", "facts", &facts(&self.source, &self.drive))
+            + &html_element("p", "facts", &drive_facts(&self.source, &self.drive))
             + &charts_element(0)
             + &notes_list("What to know about this drive", self.notes.iter().map(String::as_str))
-            + &collapsible("All steps as text", &all_steps(&self.steps))
+            + &collapsible("All steps as text", &steps_html(&self.steps))
     }
 }
 
-fn facts(source: &str, drive: &Drive) -> String {
+fn drive_facts(source: &str, drive: &Drive) -> String {
     format!(
         "A drive of {} flash pages in {} blocks; the host sees {} logical pages. Victim policy: {}. The design: {source}.",
         drive.blocks * drive.block_pages,
@@ -31,7 +31,7 @@ fn facts(source: &str, drive: &Drive) -> String {
 }
 
 /// Returns the HTML list of all steps with their sentences, for reading without scripts and on paper.
-fn all_steps(steps: &[Step]) -> String {
+fn steps_html(steps: &[Step]) -> String {
     let sentence = |sentence: &String| format!(" {}", escape_html(sentence));
     let item = |step: &Step| {
         let sentences: String = step.sentences.iter().map(sentence).collect();

@@ -162,37 +162,37 @@ impl RunTrace {
             slice.name.push_str(" (multi-plane)");
             for other in group[1..].iter().map(|op| self.op_slice(op)) {
                 slice.arguments.extend(other.arguments);
-                slice.flows.extend(other.flows);
-                slice.last_flows.extend(other.last_flows);
+                slice.flow_ids.extend(other.flow_ids);
+                slice.ending_flow_ids.extend(other.ending_flow_ids);
             }
         }
         slice
     }
 
     fn op_slice(&self, op: &TracedOp) -> TraceSlice {
-        let mut slice = TraceSlice::named(&name_of(op), op.op.cause.name(), op.start_ns, op.end_ns);
+        let mut slice = TraceSlice::named(&op_name(op), op.op.cause.name(), op.start_ns, op.end_ns);
         slice.arguments.push(("cause", SliceArgument::Text(op.op.cause.name())));
         slice.arguments.extend(op.request_number.map(|request| ("request", SliceArgument::Number(request))));
         slice.arguments.push(("waited_ns", SliceArgument::Number(op.start_ns - op.submitted_ns)));
         slice.arguments.extend(self.place_arguments(op));
         let ends_here = op.transfer_ns.is_none();
         if ends_here {
-            slice.last_flows.push(op.op_number);
+            slice.ending_flow_ids.push(op.op_number);
         } else {
-            slice.flows.push(op.op_number);
+            slice.flow_ids.push(op.op_number);
         }
         slice
     }
 
     fn transfer_slice(&self, op: &TracedOp, start_ns: u64, end_ns: u64) -> TraceSlice {
-        let name = format!("{} transfer", name_of(op));
+        let name = format!("{} transfer", op_name(op));
         let mut slice = TraceSlice::named(&name, op.op.cause.name(), start_ns, end_ns);
         slice.arguments.extend([
             ("cause", SliceArgument::Text(op.op.cause.name())),
             ("die", SliceArgument::Number(u64::from(op.op.plane.0 / self.geometry.planes_per_die))),
             ("bytes", SliceArgument::Number(u64::from(op.op.transfer_bytes))),
         ]);
-        slice.last_flows.push(op.op_number);
+        slice.ending_flow_ids.push(op.op_number);
         slice
     }
 
@@ -208,14 +208,16 @@ impl RunTrace {
         }
         arguments.push(("page", number(place.ppn.0 % pages)));
         let owner = if place.kind == PageKind::Data { "lpn" } else { "owner" };
-        arguments
-            .extend([("holds", SliceArgument::Text(kind_of_page(place.kind))), (owner, number(place.owner))]);
+        arguments.extend([
+            ("holds", SliceArgument::Text(page_kind_name(place.kind))),
+            (owner, number(place.owner)),
+        ]);
         arguments
     }
 }
 
 /// Returns the name of an operation's slice: its cause and its kind.
-fn name_of(op: &TracedOp) -> String {
+fn op_name(op: &TracedOp) -> String {
     let kind = match op.op.kind {
         OpKind::Read => "read",
         OpKind::Program => "program",
@@ -225,7 +227,7 @@ fn name_of(op: &TracedOp) -> String {
     format!("{} {kind}", op.op.cause.name())
 }
 
-fn kind_of_page(kind: PageKind) -> &'static str {
+fn page_kind_name(kind: PageKind) -> &'static str {
     match kind {
         PageKind::Data => "data",
         PageKind::Translation => "translation",
@@ -255,6 +257,6 @@ fn request_slice(request: &WindowRequest, flows: &[u64]) -> TraceSlice {
         ("offset_bytes", SliceArgument::Number(*offset_bytes)),
         ("len_bytes", SliceArgument::Number(*len_bytes)),
     ]);
-    slice.flows.extend_from_slice(flows);
+    slice.flow_ids.extend_from_slice(flows);
     slice
 }

@@ -11,16 +11,16 @@ use super::wire::ProtobufMessage;
 pub(super) type TrackId = u64;
 
 /// Identifier of the packet sequence in the Perfetto trace; all packets belong to this one sequence.
-const SEQUENCE: u64 = 1;
+const SEQUENCE_ID: u64 = 1;
 /// Packet flag: the interned names of the sequence start here.
-const NAMES_START: u64 = 1;
+const FLAG_NAMES_START: u64 = 1;
 /// Packet flag: the packet refers to interned names.
-const NEEDS_NAMES: u64 = 2;
+const FLAG_NEEDS_NAMES: u64 = 2;
 
 /// Type of a track event that begins a slice; the next two are an event that ends a slice and the value of a counter.
-const SLICE_BEGIN: u64 = 1;
-const SLICE_END: u64 = 2;
-const COUNTER: u64 = 4;
+const EVENT_SLICE_BEGIN: u64 = 1;
+const EVENT_SLICE_END: u64 = 2;
+const EVENT_COUNTER: u64 = 4;
 
 /// Value of a named argument that the viewer shows with a slice.
 #[derive(Clone, Debug)]
@@ -38,9 +38,9 @@ pub(super) struct TraceSlice {
     pub(super) end_ns: u64,
     pub(super) arguments: Vec<(&'static str, SliceArgument)>,
     /// Identifiers of the flows (arrows between slices) that begin at this slice or continue from it to another slice.
-    pub(super) flows: Vec<u64>,
+    pub(super) flow_ids: Vec<u64>,
     /// Identifiers of the flows (arrows between slices) that end at this slice.
-    pub(super) last_flows: Vec<u64>,
+    pub(super) ending_flow_ids: Vec<u64>,
     /// Slices inside of this slice, in order of time.
     pub(super) inner_slices: Vec<TraceSlice>,
 }
@@ -53,8 +53,8 @@ impl TraceSlice {
             start_ns,
             end_ns,
             arguments: Vec::new(),
-            flows: Vec::new(),
-            last_flows: Vec::new(),
+            flow_ids: Vec::new(),
+            ending_flow_ids: Vec::new(),
             inner_slices: Vec::new(),
         }
     }
@@ -82,24 +82,24 @@ impl TraceSlice {
 /// Names that the Perfetto trace already contains, and the numbers by which later packets refer to them.
 struct InternedNames {
     /// Number of the field of Perfetto's message `InternedData` that holds these names.
-    field: u32,
-    numbers: FxHashMap<String, u64>,
+    interned_field: u32,
+    number_by_name: FxHashMap<String, u64>,
 }
 
 impl InternedNames {
-    fn of_field(field: u32) -> Self {
-        Self { field, numbers: FxHashMap::default() }
+    fn of_field(interned_field: u32) -> Self {
+        Self { interned_field, number_by_name: FxHashMap::default() }
     }
 
     /// Returns the number by which packets refer to a name; a new name gets the next number and is added to `interned`.
-    fn number(&mut self, name: &str, interned: &mut ProtobufMessage) -> u64 {
-        if let Some(&number) = self.numbers.get(name) {
+    fn number_of_name(&mut self, name: &str, interned: &mut ProtobufMessage) -> u64 {
+        if let Some(&number) = self.number_by_name.get(name) {
             return number;
         }
-        let number = self.numbers.len() as u64 + 1;
-        self.numbers.insert(name.to_owned(), number);
+        let number = self.number_by_name.len() as u64 + 1;
+        self.number_by_name.insert(name.to_owned(), number);
         let entry = ProtobufMessage::default().with_varint(1, number).with_string(2, name);
-        *interned = std::mem::take(interned).with_message(self.field, &entry);
+        *interned = std::mem::take(interned).with_message(self.interned_field, &entry);
         number
     }
 }
@@ -109,11 +109,11 @@ impl InternedNames {
 pub(super) struct TracePackets {
     tracks: Vec<ProtobufMessage>,
     /// Events of all tracks, each with its time; sorted by time when the trace is complete.
-    events: Vec<(u64, Event)>,
+    events: Vec<(u64, TrackEvent)>,
 }
 
 /// An event on a track of the Perfetto trace: a slice begins or ends, or a counter takes a value.
-enum Event {
+enum TrackEvent {
     Begin(TrackId, TraceSlice),
     End(TrackId),
     Value(TrackId, f64),
@@ -157,14 +157,14 @@ impl TracePackets {
     /// Adds a slice and its inner slices to a track. Slices of a track must be added in order of time.
     pub(super) fn add_slice(&mut self, track: TrackId, slice: &TraceSlice) {
         let own = TraceSlice { inner_slices: Vec::new(), ..slice.clone() };
-        self.events.push((slice.start_ns, Event::Begin(track, own)));
+        self.events.push((slice.start_ns, TrackEvent::Begin(track, own)));
         slice.inner_slices.iter().for_each(|inner| self.add_slice(track, inner));
-        self.events.push((slice.end_ns, Event::End(track)));
+        self.events.push((slice.end_ns, TrackEvent::End(track)));
     }
 
     /// Adds the value that a counter has from `time_ns` on.
     pub(super) fn add_counter_value(&mut self, counter: TrackId, time_ns: u64, value: f64) {
-        self.events.push((time_ns, Event::Value(counter, value)));
+        self.events.push((time_ns, TrackEvent::Value(counter, value)));
     }
 
     /// Returns the Perfetto trace, encoded as protocol buffers.
@@ -172,16 +172,16 @@ impl TracePackets {
         self.events.sort_by_key(|event| event.0);
         let mut trace = ProtobufMessage::default();
         for (number, descriptor) in self.tracks.iter().enumerate() {
-            let flags = if number == 0 { NAMES_START } else { NEEDS_NAMES };
+            let flags = if number == 0 { FLAG_NAMES_START } else { FLAG_NEEDS_NAMES };
             let packet = ProtobufMessage::default()
-                .with_varint(10, SEQUENCE)
+                .with_varint(10, SEQUENCE_ID)
                 .with_varint(13, flags)
                 .with_message(60, descriptor);
             trace = trace.with_message(1, &packet);
         }
         let mut writer = EventWriter::default();
         for (time_ns, event) in &self.events {
-            trace = trace.with_message(1, &writer.packet(*time_ns, event));
+            trace = trace.with_message(1, &writer.event_packet(*time_ns, event));
         }
         trace.into_bytes()
     }
@@ -191,8 +191,8 @@ impl TracePackets {
 struct EventWriter {
     categories: InternedNames,
     names: InternedNames,
-    keys: InternedNames,
-    texts: InternedNames,
+    argument_keys: InternedNames,
+    argument_texts: InternedNames,
 }
 
 impl Default for EventWriter {
@@ -200,52 +200,57 @@ impl Default for EventWriter {
         Self {
             categories: InternedNames::of_field(1),
             names: InternedNames::of_field(2),
-            keys: InternedNames::of_field(3),
-            texts: InternedNames::of_field(29),
+            argument_keys: InternedNames::of_field(3),
+            argument_texts: InternedNames::of_field(29),
         }
     }
 }
 
 impl EventWriter {
-    fn packet(&mut self, time_ns: u64, event: &Event) -> ProtobufMessage {
+    fn event_packet(&mut self, time_ns: u64, event: &TrackEvent) -> ProtobufMessage {
         let mut interned = ProtobufMessage::default();
         let event = match event {
-            Event::Begin(track, slice) => self.slice_begin(*track, slice, &mut interned),
-            Event::End(track) => ProtobufMessage::default().with_varint(9, SLICE_END).with_varint(11, *track),
-            Event::Value(track, value) => ProtobufMessage::default()
-                .with_varint(9, COUNTER)
+            TrackEvent::Begin(track, slice) => self.slice_begin_event(*track, slice, &mut interned),
+            TrackEvent::End(track) => {
+                ProtobufMessage::default().with_varint(9, EVENT_SLICE_END).with_varint(11, *track)
+            }
+            TrackEvent::Value(track, value) => ProtobufMessage::default()
+                .with_varint(9, EVENT_COUNTER)
                 .with_varint(11, *track)
                 .with_double(44, *value),
         };
         let packet = ProtobufMessage::default()
             .with_varint(8, time_ns)
-            .with_varint(10, SEQUENCE)
-            .with_varint(13, NEEDS_NAMES);
+            .with_varint(10, SEQUENCE_ID)
+            .with_varint(13, FLAG_NEEDS_NAMES);
         let packet = if interned.is_empty() { packet } else { packet.with_message(12, &interned) };
         packet.with_message(11, &event)
     }
 
-    fn slice_begin(
+    fn slice_begin_event(
         &mut self,
         track: TrackId,
         slice: &TraceSlice,
         interned: &mut ProtobufMessage,
     ) -> ProtobufMessage {
         let mut event = ProtobufMessage::default()
-            .with_varint(9, SLICE_BEGIN)
+            .with_varint(9, EVENT_SLICE_BEGIN)
             .with_varint(11, track)
-            .with_varint(3, self.categories.number(slice.category, interned))
-            .with_varint(10, self.names.number(&slice.name, interned));
+            .with_varint(3, self.categories.number_of_name(slice.category, interned))
+            .with_varint(10, self.names.number_of_name(&slice.name, interned));
         for (key, argument) in &slice.arguments {
-            let annotation = ProtobufMessage::default().with_varint(1, self.keys.number(key, interned));
+            let annotation =
+                ProtobufMessage::default().with_varint(1, self.argument_keys.number_of_name(key, interned));
             let annotation = match argument {
                 SliceArgument::Number(value) => annotation.with_varint(3, *value),
-                SliceArgument::Text(text) => annotation.with_varint(17, self.texts.number(text, interned)),
+                SliceArgument::Text(text) => {
+                    annotation.with_varint(17, self.argument_texts.number_of_name(text, interned))
+                }
             };
             event = event.with_message(4, &annotation);
         }
         // Numbers of flows begin with 1.
-        event = slice.flows.iter().fold(event, |event, flow| event.with_fixed64(47, flow + 1));
-        slice.last_flows.iter().fold(event, |event, flow| event.with_fixed64(48, flow + 1))
+        event = slice.flow_ids.iter().fold(event, |event, flow| event.with_fixed64(47, flow + 1));
+        slice.ending_flow_ids.iter().fold(event, |event, flow| event.with_fixed64(48, flow + 1))
     }
 }

@@ -15,7 +15,7 @@ enum WireType {
 impl ProtobufMessage {
     /// Appends a number as a protobuf varint: seven bits per byte, the lowest first; the high bit is set in all bytes
     /// but the last.
-    fn put(&mut self, mut value: u64) {
+    fn put_varint(&mut self, mut value: u64) {
         while value >= 0x80 {
             self.0.push(value as u8 | 0x80);
             value >>= 7;
@@ -23,20 +23,20 @@ impl ProtobufMessage {
         self.0.push(value as u8);
     }
 
-    fn tag(&mut self, field: u32, wire_type: WireType) {
-        self.put(u64::from(field) << 3 | wire_type as u64);
+    fn put_tag(&mut self, field: u32, wire_type: WireType) {
+        self.put_varint(u64::from(field) << 3 | wire_type as u64);
     }
 
     /// Appends a field of a type that is stored as a varint: an unsigned integer or an enumeration.
     pub(super) fn with_varint(mut self, field: u32, value: u64) -> Self {
-        self.tag(field, WireType::Varint);
-        self.put(value);
+        self.put_tag(field, WireType::Varint);
+        self.put_varint(value);
         self
     }
 
     /// Appends a protobuf field of type `fixed64`.
     pub(super) fn with_fixed64(mut self, field: u32, value: u64) -> Self {
-        self.tag(field, WireType::Fixed64);
+        self.put_tag(field, WireType::Fixed64);
         self.0.extend_from_slice(&value.to_le_bytes());
         self
     }
@@ -48,17 +48,17 @@ impl ProtobufMessage {
 
     /// Appends a protobuf field of type `string`.
     pub(super) fn with_string(self, field: u32, text: &str) -> Self {
-        self.bytes(field, text.as_bytes())
+        self.with_bytes(field, text.as_bytes())
     }
 
     /// Appends a protobuf field that is a message itself.
     pub(super) fn with_message(self, field: u32, message: &Self) -> Self {
-        self.bytes(field, &message.0)
+        self.with_bytes(field, &message.0)
     }
 
-    fn bytes(mut self, field: u32, bytes: &[u8]) -> Self {
-        self.tag(field, WireType::Bytes);
-        self.put(bytes.len() as u64);
+    fn with_bytes(mut self, field: u32, bytes: &[u8]) -> Self {
+        self.put_tag(field, WireType::Bytes);
+        self.put_varint(bytes.len() as u64);
         self.0.extend_from_slice(bytes);
         self
     }

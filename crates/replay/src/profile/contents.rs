@@ -42,26 +42,26 @@ pub struct ContentFigures {
 #[derive(Clone, Copy, Default)]
 struct CopyCount {
     /// Number of pages that hold the content now.
-    live: u32,
+    live_pages: u32,
     /// Largest number of pages that held the content at the same time: programs that it needs if every dead page could
     /// be revived.
-    most_live: u32,
+    max_live_pages: u32,
     /// Number of times that a page received the content while no page held it: programs that it needs if deduplication
     /// finds every live copy.
-    first: u32,
+    first_copies: u32,
 }
 
 impl CopyCount {
     /// Counts a page that receives the content.
-    fn add(&mut self) {
-        self.first = self.first.saturating_add(u32::from(self.live == 0));
-        self.live = self.live.saturating_add(1);
-        self.most_live = self.most_live.max(self.live);
+    fn add_copy(&mut self) {
+        self.first_copies = self.first_copies.saturating_add(u32::from(self.live_pages == 0));
+        self.live_pages = self.live_pages.saturating_add(1);
+        self.max_live_pages = self.max_live_pages.max(self.live_pages);
     }
 
     /// Counts a page that no longer holds the content.
-    fn remove(&mut self) {
-        self.live = self.live.saturating_sub(1);
+    fn remove_live_copy(&mut self) {
+        self.live_pages = self.live_pages.saturating_sub(1);
     }
 }
 
@@ -69,21 +69,21 @@ impl CopyCount {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct IdealSavings {
     /// Share of the page writes whose content some page already holds: what perfect deduplication would not program.
-    pub(super) held_content: f64,
+    pub(super) held_content_share: f64,
     /// Share of the page writes of whose content there is a dead page, if no dead page is ever erased: what perfect
     /// recycling would not program.
-    pub(super) dead_content: f64,
+    pub(super) dead_content_share: f64,
     /// Share of the written bytes that compression of each page by itself leaves out, if compressed pages could be
     /// packed without loss; `None` if no compressed size is known.
-    pub(super) left_out_by_compression: Option<f64>,
+    pub(super) compression_saving_share: Option<f64>,
 }
 
 struct ContentEntry {
     copies: CopyCount,
-    seen: u32,
+    occurrences: u32,
     compressed_bytes: u16,
     /// Number of distinct contents that occurred before this content first did, estimated from the sample of that time.
-    ordinal: u32,
+    first_ordinal: u32,
 }
 
 /// Counts of the page contents in a sample.
@@ -92,12 +92,12 @@ pub(super) struct ContentCounts {
     pub(super) sample: HashSample,
     entries_max: usize,
     pages: u64,
-    zero: u64,
+    zero_pages: u64,
     zero_copies: CopyCount,
-    ordinals: u32,
+    next_ordinal: u32,
     /// Number of pages that repeat an earlier content, by the octave (power of two) of the number of distinct contents
     /// at the time.
-    repeats: [u64; 32],
+    repeats_by_octave: [u64; 32],
 }
 
 impl ContentCounts {
@@ -107,10 +107,10 @@ impl ContentCounts {
             sample,
             entries_max,
             pages: 0,
-            zero: 0,
+            zero_pages: 0,
             zero_copies: CopyCount::default(),
-            ordinals: 0,
-            repeats: [0; 32],
+            next_ordinal: 0,
+            repeats_by_octave: [0; 32],
         }
     }
 
@@ -118,44 +118,49 @@ impl ContentCounts {
     pub(super) fn add_page(&mut self, content: Fingerprint, compressed_bytes: impl FnOnce() -> u16) {
         self.pages += 1;
         if content == Fingerprint::ZERO_PAGE {
-            self.zero += 1;
-            self.zero_copies.add();
+            self.zero_pages += 1;
+            self.zero_copies.add_copy();
             return;
         }
         if !self.sample.contains(content.0) {
             return;
         }
         if let Some(entry) = self.entries.get_mut(&content.0) {
-            entry.seen = entry.seen.saturating_add(1);
-            entry.copies.add();
-            self.repeats[self.ordinals.max(1).ilog2() as usize] += self.sample.sampled_one_of;
+            entry.occurrences = entry.occurrences.saturating_add(1);
+            entry.copies.add_copy();
+            self.repeats_by_octave[self.next_ordinal.max(1).ilog2() as usize] += self.sample.sampled_one_of;
             return;
         }
         if self.entries.len() == self.entries_max {
-            self.sample = self.sample.halved();
+            self.sample = self.sample.half_of_sample();
             let sample = self.sample;
             self.entries.retain(|&content, _| sample.contains(content));
             if !sample.contains(content.0) {
                 return;
             }
         }
-        let ordinal = self.ordinals;
+        let ordinal = self.next_ordinal;
         let weight = u32::try_from(self.sample.sampled_one_of).unwrap_or(u32::MAX);
-        self.ordinals = self.ordinals.saturating_add(weight);
+        self.next_ordinal = self.next_ordinal.saturating_add(weight);
         let mut copies = CopyCount::default();
-        copies.add();
+        copies.add_copy();
         self.entries.insert(
             content.0,
-            ContentEntry { copies, seen: 1, compressed_bytes: compressed_bytes(), ordinal },
+            ContentEntry {
+                copies,
+                occurrences: 1,
+                compressed_bytes: compressed_bytes(),
+                first_ordinal: ordinal,
+            },
         );
     }
 
     /// Counts that a page no longer holds this content, because it was overwritten or trimmed.
     pub(super) fn remove_copy(&mut self, content: Fingerprint) {
         if content == Fingerprint::ZERO_PAGE {
-            self.zero_copies.remove();
+            self.zero_copies.remove_live_copy();
         } else if let Some(entry) = self.entries.get_mut(&content.0) {
-            entry.copies.remove();
+            entry.copies.remove_live_copy();
         }
     }
 
@@ -164,11 +169,14 @@ impl ContentCounts {
     pub(super) fn ideal_savings(&self, figures: &ContentFigures) -> IdealSavings {
         let (mut seen, mut known, mut first, mut most_live) = (0, 0, 0, 0);
         for entry in self.entries.values() {
-            seen += u64::from(entry.seen);
-            known +=
-                if entry.compressed_bytes == Descriptor::UNKNOWN_SIZE { 0 } else { u64::from(entry.seen) };
-            first += u64::from(entry.copies.first);
-            most_live += u64::from(entry.copies.most_live);
+            seen += u64::from(entry.occurrences);
+            known += if entry.compressed_bytes == Descriptor::UNKNOWN_SIZE {
+                0
+            } else {
+                u64::from(entry.occurrences)
+            };
+            first += u64::from(entry.copies.first_copies);
+            most_live += u64::from(entry.copies.max_live_pages);
         }
         let nonzero_share = 1.0 - figures.zero_share;
         let saved = |programs: u64, zero_programs: u32| {
@@ -178,16 +186,16 @@ impl ContentCounts {
         };
         let known_share = known as f64 / seen.max(1) as f64;
         IdealSavings {
-            held_content: saved(first, self.zero_copies.first),
-            dead_content: saved(most_live, self.zero_copies.most_live),
-            left_out_by_compression: figures
+            held_content_share: saved(first, self.zero_copies.first_copies),
+            dead_content_share: saved(most_live, self.zero_copies.max_live_pages),
+            compression_saving_share: figures
                 .compressed
                 .as_ref()
                 .map(|sizes| figures.zero_share + nonzero_share * known_share * (1.0 - sizes.mean)),
         }
     }
 
-    pub(super) fn figures(&self) -> Option<ContentFigures> {
+    pub(super) fn content_figures(&self) -> Option<ContentFigures> {
         if self.pages == 0 {
             return None;
         }
@@ -198,24 +206,24 @@ impl ContentCounts {
         let (mut sizes, mut sizes_distinct) = (SizeHistogram::default(), SizeHistogram::default());
         for (&content, entry) in &self.entries {
             let part = error_group(content);
-            seen[part] += f64::from(entry.seen);
-            repeated[part] += f64::from(entry.seen - 1);
+            seen[part] += f64::from(entry.occurrences);
+            repeated[part] += f64::from(entry.occurrences - 1);
             if entry.compressed_bytes != Descriptor::UNKNOWN_SIZE {
-                known[part] += f64::from(entry.seen);
-                bytes[part] += f64::from(entry.seen) * f64::from(entry.compressed_bytes) / 4096.0;
-                sizes.add_pages(entry.compressed_bytes, u64::from(entry.seen));
+                known[part] += f64::from(entry.occurrences);
+                bytes[part] += f64::from(entry.occurrences) * f64::from(entry.compressed_bytes) / 4096.0;
+                sizes.add_pages(entry.compressed_bytes, u64::from(entry.occurrences));
                 sizes_distinct.add_pages(entry.compressed_bytes, 1);
             }
         }
-        let nonzero_share = (self.pages - self.zero) as f64 / self.pages as f64;
+        let nonzero_share = (self.pages - self.zero_pages) as f64 / self.pages as f64;
         let total: f64 = seen.iter().sum();
         let duplicate_share = repeated.iter().sum::<f64>() / total.max(1.0) * nonzero_share;
         let is_sampled = self.sample.sampled_one_of > 1;
         let error = |parts, wholes| if is_sampled { standard_error_of_quotient(parts, wholes) } else { 0.0 };
-        let (duplicate_theta, duplicate_pool) = self.popularity();
+        let (duplicate_theta, duplicate_pool) = self.duplicate_popularity();
         Some(ContentFigures {
             pages: self.pages,
-            zero_share: self.zero as f64 / self.pages as f64,
+            zero_share: self.zero_pages as f64 / self.pages as f64,
             duplicate_share,
             duplicate_share_error: error(&repeated, &seen) * nonzero_share,
             distinct: self.entries.len() as u64 * self.sample.sampled_one_of,
@@ -229,12 +237,12 @@ impl ContentCounts {
 
     /// Returns the zipf exponent and the number of the contents that repeat. The pool of such contents ends where it
     /// contains 99 % of the repetitions, so that one late repetition does not extend it to the whole input.
-    fn popularity(&self) -> (f64, u64) {
+    fn duplicate_popularity(&self) -> (f64, u64) {
         let mut repeated: Vec<(u32, u32)> = self
             .entries
             .values()
-            .filter(|entry| entry.seen > 1)
-            .map(|entry| (entry.ordinal, entry.seen - 1))
+            .filter(|entry| entry.occurrences > 1)
+            .map(|entry| (entry.first_ordinal, entry.occurrences - 1))
             .collect();
         repeated.sort_unstable();
         let total: u64 = repeated.iter().map(|&(_, times)| u64::from(times)).sum();
@@ -244,21 +252,21 @@ impl ContentCounts {
             inside as f64 >= 0.99 * total as f64
         });
         let pool = last.map_or(1, |&(ordinal, _)| u64::from(ordinal) + 1);
-        let inside = self.entries.values().filter(|entry| u64::from(entry.ordinal) < pool).count();
+        let inside = self.entries.values().filter(|entry| u64::from(entry.first_ordinal) < pool).count();
         let counts: Vec<u32> = repeated.iter().map(|&(_, times)| times).collect();
-        (zipf_theta_of_growing_items(&counts, &self.stages(pool, inside as u64)), pool)
+        (zipf_theta_of_growing_items(&counts, &self.growth_stages(pool, inside as u64)), pool)
     }
 
     /// Returns the stages of the sample's growth as (number of contents, share of the repetitions): the share was made
     /// while that number of contents could be repeated. The number doubles at each stage, because the content model
     /// extends its popularity in the same steps.
-    fn stages(&self, pool: u64, inside: u64) -> Vec<(u64, f64)> {
-        let total: u64 = self.repeats.iter().sum();
+    fn growth_stages(&self, pool: u64, inside: u64) -> Vec<(u64, f64)> {
+        let total: u64 = self.repeats_by_octave.iter().sum();
         let of = |(octave, &count): (usize, &u64)| {
             let contents = if 2 << octave > pool { pool } else { 1_u64 << octave };
             let sampled = (contents as f64 * inside as f64 / pool as f64).ceil() as u64;
             (sampled.max(1), count as f64 / total as f64)
         };
-        self.repeats.iter().enumerate().filter(|(_, count)| **count > 0).map(of).collect()
+        self.repeats_by_octave.iter().enumerate().filter(|(_, count)| **count > 0).map(of).collect()
     }
 }

@@ -86,7 +86,7 @@ const BINS_PER_OCTAVE: u64 = 16;
 #[derive(Clone, Debug, Default)]
 pub(super) struct LogHistogram {
     bins: Vec<u64>,
-    total: u64,
+    total_weight: u64,
 }
 
 impl LogHistogram {
@@ -96,16 +96,16 @@ impl LogHistogram {
             self.bins.resize(bin + 1, 0);
         }
         self.bins[bin] += weight;
-        self.total += weight;
+        self.total_weight += weight;
     }
 
     /// Returns the middle of the histogram bin that contains the quantile; `None` if nothing was counted.
     pub(super) fn quantile(&self, share: f64) -> Option<f64> {
-        let mut left = share * self.total as f64;
+        let mut left = share * self.total_weight as f64;
         for (bin, &count) in self.bins.iter().enumerate() {
             left -= count as f64;
             if count > 0 && left <= 0.0 {
-                return Some(middle_of(bin));
+                return Some(middle_of_bin(bin));
             }
         }
         None
@@ -122,7 +122,7 @@ fn bin_of(value: u64) -> usize {
     ((octave + 1) * BINS_PER_OCTAVE + (value >> octave) - BINS_PER_OCTAVE) as usize
 }
 
-fn middle_of(bin: usize) -> f64 {
+fn middle_of_bin(bin: usize) -> f64 {
     let bin = bin as u64;
     if bin < BINS_PER_OCTAVE {
         return bin as f64;

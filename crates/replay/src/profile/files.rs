@@ -26,12 +26,12 @@ type OnPage<'a> = &'a mut dyn FnMut(&[u8], Option<&[u8]>);
 #[derive(Clone, Debug, Default)]
 pub struct ProfiledFiles {
     /// Path of each file to profile, with the path of its old version if there is one.
-    found: Vec<(PathBuf, Option<PathBuf>)>,
+    found_files: Vec<(PathBuf, Option<PathBuf>)>,
     /// Total bytes of all files to profile.
     pub total_bytes: u64,
     /// Paths that could not be read, with the reason.
     pub unreadable_paths: Vec<String>,
-    seen: HashSet<(u64, u64)>,
+    seen_inodes: HashSet<(u64, u64)>,
 }
 
 impl ProfiledFiles {
@@ -51,28 +51,28 @@ impl ProfiledFiles {
             ));
         }
         if is_directory {
-            files.walk(path, against)?;
+            files.add_directory(path, against)?;
         } else {
-            files.add(path.to_owned(), against.map(Path::to_owned), &fs::metadata(path)?);
+            files.add_file(path.to_owned(), against.map(Path::to_owned), &fs::metadata(path)?);
         }
         Ok(files)
     }
 
     /// Returns the number of files found for the profile.
     pub fn file_count(&self) -> usize {
-        self.found.len()
+        self.found_files.len()
     }
 
-    fn add(&mut self, path: PathBuf, old: Option<PathBuf>, found: &fs::Metadata) {
-        if found.nlink() > 1 && !self.seen.insert((found.dev(), found.ino())) {
+    fn add_file(&mut self, path: PathBuf, old: Option<PathBuf>, found: &fs::Metadata) {
+        if found.nlink() > 1 && !self.seen_inodes.insert((found.dev(), found.ino())) {
             return;
         }
         self.total_bytes += found.len();
-        self.found.push((path, old));
+        self.found_files.push((path, old));
     }
 
     /// Adds all files below a directory, in the order of names, so that two runs see the same order.
-    fn walk(&mut self, directory: &Path, old: Option<&Path>) -> io::Result<()> {
+    fn add_directory(&mut self, directory: &Path, old: Option<&Path>) -> io::Result<()> {
         let mut entries: Vec<_> = fs::read_dir(directory)?.collect::<io::Result<_>>()?;
         entries.sort_by_key(fs::DirEntry::file_name);
         for entry in entries {
@@ -81,11 +81,11 @@ impl ProfiledFiles {
             match entry.metadata() {
                 Ok(found) if found.is_dir() => {
                     let old = old.filter(|old| old.is_dir());
-                    if let Err(error) = self.walk(&path, old.as_deref()) {
+                    if let Err(error) = self.add_directory(&path, old.as_deref()) {
                         self.unreadable_paths.push(format!("{}: {error}", path.display()));
                     }
                 }
-                Ok(found) if found.is_file() => self.add(path, old.filter(|old| old.is_file()), &found),
+                Ok(found) if found.is_file() => self.add_file(path, old.filter(|old| old.is_file()), &found),
                 Ok(_) => {}
                 Err(error) => self.unreadable_paths.push(format!("{}: {error}", path.display())),
             }
@@ -100,7 +100,7 @@ impl ProfiledFiles {
         profiler: &mut Profiler,
         progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
     ) -> bool {
-        self.visit(&mut |page, old| profiler.add_page(page, old), progress)
+        self.visit_pages(&mut |page, old| profiler.add_page(page, old), progress)
     }
 
     /// Writes a trace in the native format that writes the pages of all files once, one file after the other, with
@@ -128,7 +128,7 @@ impl ProfiledFiles {
             written = writer.write(&request);
             pages += 1;
         };
-        self.visit(&mut write, progress);
+        self.visit_pages(&mut write, progress);
         written?;
         writer.finish()?;
         Ok(pages)
@@ -136,9 +136,9 @@ impl ProfiledFiles {
 
     /// Calls `on_page` with each page of all files, and its old version if there is one. Returns false if `progress`
     /// ended the reading.
-    fn visit(&mut self, on_page: OnPage<'_>, progress: &mut dyn FnMut(u64) -> ControlFlow<()>) -> bool {
+    fn visit_pages(&mut self, on_page: OnPage<'_>, progress: &mut dyn FnMut(u64) -> ControlFlow<()>) -> bool {
         let mut done = 0;
-        for (path, old) in std::mem::take(&mut self.found) {
+        for (path, old) in std::mem::take(&mut self.found_files) {
             match read_file(&path, old.as_deref(), on_page, &mut done, progress) {
                 Ok(ControlFlow::Continue(())) => {}
                 Ok(ControlFlow::Break(())) => return false,
@@ -161,14 +161,14 @@ fn read_file(
     let mut old = old.map(File::open).transpose()?;
     let (mut batch, mut old_batch) = (vec![0; BATCH_PAGES * page_bytes], Vec::new());
     loop {
-        let count = fill(&mut new, &mut batch)?;
+        let count = read_pages(&mut new, &mut batch)?;
         if count == 0 {
             return Ok(ControlFlow::Continue(()));
         }
         let mut old_count = 0;
         if let Some(old) = &mut old {
             old_batch.resize(batch.len(), 0);
-            old_count = fill(old, &mut old_batch)?;
+            old_count = read_pages(old, &mut old_batch)?;
         }
         for start in (0..count).step_by(page_bytes) {
             let page = start..start + page_bytes;
@@ -184,7 +184,7 @@ fn read_file(
 
 /// Reads from the file until the buffer is full or the file ends, and fills the rest of the last page with zeros.
 /// Returns the bytes read.
-fn fill(file: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+fn read_pages(file: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     let mut count = 0;
     while count < buffer.len() {
         match file.read(&mut buffer[count..]) {

@@ -103,7 +103,7 @@ impl Profiles {
 /// Measures an input, request by request or page by page, and computes its [`Profile`].
 pub struct Profiler {
     contents: ContentCounts,
-    pages: PageWriteCounts,
+    page_writes: PageWriteCounts,
     traffic: TrafficCounts,
     deltas: SizeHistogram,
     /// Number of page writes whose known difference to the old content is empty.
@@ -114,9 +114,9 @@ pub struct Profiler {
     /// Whether the input moves contents by remap requests, which are not followed.
     has_remaps: bool,
     /// Number of pages of the profiled files that have an old version.
-    versions: u64,
+    pages_with_old_version: u64,
     /// Number of pages of the profiled files that equal their old version.
-    unchanged: u64,
+    unchanged_pages: u64,
     /// Number of page writes whose content is unknown.
     unknown_pages: u64,
 }
@@ -146,15 +146,15 @@ impl Profiler {
         let sample = HashSample { sampled_one_of };
         Self {
             contents: ContentCounts::new(sample, entries_max),
-            pages: PageWriteCounts::new(sample, entries_max),
+            page_writes: PageWriteCounts::new(sample, entries_max),
             traffic: TrafficCounts::default(),
             deltas: SizeHistogram::default(),
             empty_deltas: 0,
             last_pages: RecentlyWrittenPages::default(),
             replaced_in_buffer: 0,
             has_remaps: false,
-            versions: 0,
-            unchanged: 0,
+            pages_with_old_version: 0,
+            unchanged_pages: 0,
             unknown_pages: 0,
         }
     }
@@ -163,11 +163,11 @@ impl Profiler {
     pub fn add_request(&mut self, request: &Request) {
         self.traffic.add_request(request);
         match request.op {
-            Op::Read => request.pages().for_each(|page| self.pages.add_read(request.device, page)),
-            Op::Write => self.write(request),
+            Op::Read => request.pages().for_each(|page| self.page_writes.add_read(request.device, page)),
+            Op::Write => self.add_write_request(request),
             Op::Trim | Op::Zero => {
                 for page in request.whole_pages() {
-                    let content = self.pages.add_trim(request.device, page);
+                    let content = self.page_writes.add_trim(request.device, page);
                     self.remove_copy(content);
                 }
             }
@@ -176,7 +176,7 @@ impl Profiler {
         }
     }
 
-    fn write(&mut self, request: &Request) {
+    fn add_write_request(&mut self, request: &Request) {
         let has_bytes = !request.payload.is_empty() && request.offset_bytes.is_multiple_of(PAGE_BYTES);
         let whole = request.payload.as_chunks::<{ PAGE_BYTES as usize }>().0;
         for (index, page) in request.pages().enumerate() {
@@ -185,7 +185,7 @@ impl Profiler {
             let fingerprint = descriptor
                 .map(|descriptor| descriptor.fingerprint)
                 .or_else(|| bytes.map(|bytes| fingerprint_of(bytes)));
-            let before = self.pages.add_write(request.device, page, request.time_ns, fingerprint);
+            let before = self.page_writes.add_write(request.device, page, request.time_ns, fingerprint);
             self.replaced_in_buffer +=
                 u64::from(self.last_pages.add_page(pages::page_key(request.device, page)));
             let Some(fingerprint) = fingerprint else {
@@ -220,9 +220,9 @@ impl Profiler {
         let fingerprint = fingerprint_of(page);
         self.contents.add_page(fingerprint, || compressed_len(page) as u16);
         let Some(old) = old else { return };
-        self.versions += 1;
+        self.pages_with_old_version += 1;
         if page == old {
-            self.unchanged += 1;
+            self.unchanged_pages += 1;
         } else if self.contents.sample.contains(fingerprint.0) {
             self.deltas.add_pages(delta_len(page, old) as u16, 1);
         }
@@ -230,32 +230,33 @@ impl Profiler {
 
     /// Returns the profile of everything counted so far, for the input called `input`.
     pub fn to_profile(&self, input: String) -> Profile {
-        let content = self.contents.figures();
+        let content = self.contents.content_figures();
         let delta = self.deltas.size_shares();
         let is_trace = self.traffic.traffic_figures(0, 0).requests > 0;
-        let traffic = is_trace
-            .then(|| self.traffic.traffic_figures(self.pages.touched_pages(), self.pages.written_pages()));
-        let rewrites = self.pages.rewrite_figures(self.traffic.has_times());
-        let unchanged_share = match self.versions {
-            0 => self.pages.silent_share(),
-            versions => Some(self.unchanged as f64 / versions as f64),
+        let traffic = is_trace.then(|| {
+            self.traffic.traffic_figures(self.page_writes.touched_pages(), self.page_writes.written_pages())
+        });
+        let rewrites = self.page_writes.rewrite_figures(self.traffic.has_times());
+        let unchanged_share = match self.pages_with_old_version {
+            0 => self.page_writes.silent_share(),
+            versions => Some(self.unchanged_pages as f64 / versions as f64),
         };
         let silent = if is_trace { unchanged_share } else { unchanged_share.filter(|share| *share > 0.0) };
         let content_line = content
             .as_ref()
-            .map(|content| spell::content_line(content, delta.as_ref(), silent, rewrites.as_ref()));
-        let skew = self.pages.skew_figures();
+            .map(|content| spell::content_specification(content, delta.as_ref(), silent, rewrites.as_ref()));
+        let skew = self.page_writes.skew_figures();
         let workload_line = traffic
             .as_ref()
-            .map(|traffic| spell::workload_line(traffic, skew.as_ref(), content_line.as_deref()));
+            .map(|traffic| spell::workload_specification(traffic, skew.as_ref(), content_line.as_deref()));
         let savings = content
             .as_ref()
-            .map_or_else(Vec::new, |content| self.savings(content, delta.as_ref(), rewrites.as_ref()));
+            .map_or_else(Vec::new, |content| self.saving_bounds(content, delta.as_ref(), rewrites.as_ref()));
         let mut profile = Profile {
             input,
             partial: false,
             contents_sampled_1_of: self.contents.sample.sampled_one_of,
-            pages_sampled_1_of: self.pages.sample.sampled_one_of,
+            pages_sampled_1_of: self.page_writes.sample.sampled_one_of,
             content,
             delta,
             unchanged_share,
@@ -268,32 +269,32 @@ impl Profiler {
             workload_line,
             notes: Vec::new(),
         };
-        profile.notes = self.notes(&profile);
+        profile.notes = self.profile_notes(&profile);
         profile
     }
 
     /// Returns what each content mechanism by itself could save of the page writes. Files are written once, so that
     /// there is no dead page to recycle.
-    fn savings(
+    fn saving_bounds(
         &self,
         content: &ContentFigures,
         delta: Option<&SizeShares>,
         rewrites: Option<&RewriteFigures>,
     ) -> Vec<Saving> {
         let ideal = self.contents.ideal_savings(content);
-        let is_sampled = self.contents.sample.sampled_one_of.max(self.pages.sample.sampled_one_of) > 1;
+        let is_sampled = self.contents.sample.sampled_one_of.max(self.page_writes.sample.sampled_one_of) > 1;
         // Of a sample, and where contents are moved unseen, every content that was seen before counts.
         let seen_before =
             content.duplicate_share + (content.zero_share - 1.0 / content.pages as f64).max(0.0);
         let [held, dead] = if is_sampled || self.has_remaps {
             [seen_before; 2]
         } else {
-            [ideal.held_content, ideal.dead_content]
+            [ideal.held_content_share, ideal.dead_content_share]
         };
         let pages = content.pages as f64;
         let replaced = self.replaced_in_buffer as f64 / pages;
         let compressed =
-            ideal.left_out_by_compression.map(|packed| savings::compression_bound(packed, replaced));
+            ideal.compression_saving_share.map(|packed| savings::compression_bound(packed, replaced));
         let saving = |mechanism, at_most: Option<f64>, at_most_error: f64| Saving {
             mechanism,
             at_most: at_most.map(|share| share.clamp(0.0, 1.0)),
@@ -310,15 +311,15 @@ impl Profiler {
 
     /// Returns the share of the page writes that deltas leave out at most; `None` if no difference is known.
     fn delta_bound(&self, pages: u64, delta: Option<&SizeShares>) -> Option<f64> {
-        let (changed, unchanged) = match (self.versions, delta) {
+        let (changed, unchanged) = match (self.pages_with_old_version, delta) {
             (0, delta) => (delta.map_or(0, |delta| delta.pages), self.empty_deltas),
-            (versions, _) => (versions - self.unchanged, self.unchanged),
+            (versions, _) => (versions - self.unchanged_pages, self.unchanged_pages),
         };
         let left_out = delta.map_or(0.0, |delta| 1.0 - delta.mean) * changed as f64 + unchanged as f64;
         (changed + unchanged > 0).then(|| left_out / pages as f64)
     }
 
-    fn notes(&self, profile: &Profile) -> Vec<String> {
+    fn profile_notes(&self, profile: &Profile) -> Vec<String> {
         let mut notes = Vec::new();
         if let Some(traffic) = &profile.traffic {
             if profile.content.is_none() && traffic.pages_written > 0 {

@@ -57,11 +57,11 @@ pub struct SkewFigures {
 }
 
 struct PageEntry {
-    writes: u32,
-    last_write: u64,
+    write_count: u32,
+    last_write_number: u64,
     last_ns: u64,
     /// Fingerprint of the page's content, plus one; 0 if it is unknown.
-    held: u64,
+    held_content_plus_one: u64,
 }
 
 /// Counts of the writes of each page in a sample.
@@ -69,13 +69,13 @@ pub(super) struct PageWriteCounts {
     entries: FxHashMap<u64, PageEntry>,
     pub(super) sample: HashSample,
     entries_max: usize,
-    writes: u64,
-    intervals: LogHistogram,
+    total_writes: u64,
+    write_intervals: LogHistogram,
     intervals_ns: LogHistogram,
     /// Overwrites of sampled pages whose old and new content are known.
-    overwrites: u64,
+    known_overwrites: u64,
     /// Overwrites of sampled pages that write the content that the page already holds.
-    silent: u64,
+    silent_overwrites: u64,
 }
 
 impl PageWriteCounts {
@@ -84,11 +84,11 @@ impl PageWriteCounts {
             entries: FxHashMap::default(),
             sample,
             entries_max,
-            writes: 0,
-            intervals: LogHistogram::default(),
+            total_writes: 0,
+            write_intervals: LogHistogram::default(),
             intervals_ns: LogHistogram::default(),
-            overwrites: 0,
-            silent: 0,
+            known_overwrites: 0,
+            silent_overwrites: 0,
         }
     }
 
@@ -102,56 +102,63 @@ impl PageWriteCounts {
         content: Option<Fingerprint>,
     ) -> Option<Fingerprint> {
         let key = page_key(device, page);
-        let now = self.writes;
-        self.writes += 1;
+        let now = self.total_writes;
+        self.total_writes += 1;
         if !self.sample.contains(key) {
             return None;
         }
         let held = content.map_or(0, |content| content.0.wrapping_add(1));
         let weight = self.sample.sampled_one_of;
-        if !self.entries.contains_key(&key) && !self.insert(key) {
+        if !self.entries.contains_key(&key) && !self.insert_page(key) {
             return None;
         }
         let entry = self.entries.get_mut(&key).expect("it is in the table");
-        let before = entry.held;
-        if entry.writes > 0 {
-            self.intervals.add_value(now - entry.last_write, weight);
+        let before = entry.held_content_plus_one;
+        if entry.write_count > 0 {
+            self.write_intervals.add_value(now - entry.last_write_number, weight);
             self.intervals_ns.add_value(time_ns.saturating_sub(entry.last_ns), weight);
             let is_known = held != 0 && before != 0;
-            self.overwrites += weight * u64::from(is_known);
-            self.silent += weight * u64::from(is_known && held == before);
+            self.known_overwrites += weight * u64::from(is_known);
+            self.silent_overwrites += weight * u64::from(is_known && held == before);
         }
-        *entry =
-            PageEntry { writes: entry.writes.saturating_add(1), last_write: now, last_ns: time_ns, held };
-        fingerprint_of(before)
+        *entry = PageEntry {
+            write_count: entry.write_count.saturating_add(1),
+            last_write_number: now,
+            last_ns: time_ns,
+            held_content_plus_one: held,
+        };
+        stored_fingerprint(before)
     }
 
     /// Forgets the content of a page that was trimmed. Returns the content that it held, if that is known.
     pub(super) fn add_trim(&mut self, device: u32, page: u64) -> Option<Fingerprint> {
         let entry = self.entries.get_mut(&page_key(device, page))?;
-        fingerprint_of(std::mem::take(&mut entry.held))
+        stored_fingerprint(std::mem::take(&mut entry.held_content_plus_one))
     }
 
     /// Counts a page as touched by a read request.
     pub(super) fn add_read(&mut self, device: u32, page: u64) {
         let key = page_key(device, page);
         if self.sample.contains(key) && !self.entries.contains_key(&key) {
-            self.insert(key);
+            self.insert_page(key);
         }
     }
 
     /// Adds a table entry for a page of the sample. If the table is full the sample is halved first; returns false if
     /// the page is then outside the sample.
-    fn insert(&mut self, key: u64) -> bool {
+    fn insert_page(&mut self, key: u64) -> bool {
         if self.entries.len() == self.entries_max {
-            self.sample = self.sample.halved();
+            self.sample = self.sample.half_of_sample();
             let sample = self.sample;
             self.entries.retain(|&key, _| sample.contains(key));
             if !sample.contains(key) {
                 return false;
             }
         }
-        self.entries.insert(key, PageEntry { writes: 0, last_write: 0, last_ns: 0, held: 0 });
+        self.entries.insert(
+            key,
+            PageEntry { write_count: 0, last_write_number: 0, last_ns: 0, held_content_plus_one: 0 },
+        );
         true
     }
 
@@ -161,7 +168,10 @@ impl PageWriteCounts {
     }
 
     fn written_entries(&self) -> impl Iterator<Item = (u64, u32)> {
-        self.entries.iter().filter(|(_, entry)| entry.writes > 0).map(|(&key, entry)| (key, entry.writes))
+        self.entries
+            .iter()
+            .filter(|(_, entry)| entry.write_count > 0)
+            .map(|(&key, entry)| (key, entry.write_count))
     }
 
     /// Returns the number of distinct pages written, extrapolated if sampled.
@@ -172,7 +182,7 @@ impl PageWriteCounts {
     /// Returns the share of overwrites that do not change the content of their page; `None` if no overwrite has known
     /// old and new content.
     pub(super) fn silent_share(&self) -> Option<f64> {
-        (self.overwrites > 0).then(|| self.silent as f64 / self.overwrites as f64)
+        (self.known_overwrites > 0).then(|| self.silent_overwrites as f64 / self.known_overwrites as f64)
     }
 
     pub(super) fn rewrite_figures(&self, has_times: bool) -> Option<RewriteFigures> {
@@ -191,7 +201,7 @@ impl PageWriteCounts {
         }
         let is_sampled = self.sample.sampled_one_of > 1;
         let error = |parts, wholes| if is_sampled { standard_error_of_quotient(parts, wholes) } else { 0.0 };
-        let after = |share| self.intervals.quantile(share);
+        let after = |share| self.write_intervals.quantile(share);
         Some(RewriteFigures {
             rewrite_share: sum(&again) / sum(&writes),
             rewrite_share_error: error(&again, &writes),
@@ -226,7 +236,11 @@ impl PageWriteCounts {
             top_1_percent: top_share(&counts, 0.01),
             top_10_percent: top_share(&counts, 0.1),
             top_20_percent: top_share(&counts, 0.2),
-            top_20_percent_error: if self.sample.sampled_one_of > 1 { self.top_error(0.2) } else { 0.0 },
+            top_20_percent_error: if self.sample.sampled_one_of > 1 {
+                self.top_share_error(0.2)
+            } else {
+                0.0
+            },
             zipf_theta: theta,
             zipf_misfit: misfit,
         })
@@ -234,7 +248,7 @@ impl PageWriteCounts {
 
     /// Returns the standard error of the share of writes that the most written `share` of the pages receives, from its
     /// spread between the parts of the sample.
-    fn top_error(&self, share: f64) -> f64 {
+    fn top_share_error(&self, share: f64) -> f64 {
         let mut parts: [Vec<u32>; ERROR_GROUPS] = Default::default();
         for (key, writes) in self.written_entries() {
             parts[error_group(key)].push(writes);
@@ -259,7 +273,7 @@ pub(super) fn page_key(device: u32, page: u64) -> u64 {
 }
 
 /// Returns the fingerprint that a table entry stores plus one as `held`; `None` if the content is unknown.
-fn fingerprint_of(held: u64) -> Option<Fingerprint> {
+fn stored_fingerprint(held: u64) -> Option<Fingerprint> {
     held.checked_sub(1).map(Fingerprint)
 }
 

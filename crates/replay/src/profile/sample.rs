@@ -10,7 +10,7 @@ use wearwell::data::mix_bits;
 
 /// Number of independent parts of a sample of pages or contents, whose spread gives the standard error.
 pub(super) const ERROR_GROUPS: usize = 16;
-const SALT: u64 = 0x7072_6f66_696c_6573;
+const SAMPLE_HASH_SALT: u64 = 0x7072_6f66_696c_6573;
 
 /// A sample of pages or contents: one of `sampled_one_of` is examined.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,11 +20,11 @@ pub(super) struct HashSample {
 
 impl HashSample {
     pub(super) fn contains(self, key: u64) -> bool {
-        self.sampled_one_of == 1 || mix_bits(key ^ SALT) <= u64::MAX / self.sampled_one_of
+        self.sampled_one_of == 1 || mix_bits(key ^ SAMPLE_HASH_SALT) <= u64::MAX / self.sampled_one_of
     }
 
     /// Returns a sample of half as many pages or contents, a subset of this one.
-    pub(super) fn halved(self) -> Self {
+    pub(super) fn half_of_sample(self) -> Self {
         Self { sampled_one_of: self.sampled_one_of * 2 }
     }
 }
@@ -32,7 +32,7 @@ impl HashSample {
 /// Returns the index of the error group (one of the [`ERROR_GROUPS`] parts of the sample) to which a page or content
 /// belongs, given by its key.
 pub(super) fn error_group(key: u64) -> usize {
-    (mix_bits(!key ^ SALT) as usize) % ERROR_GROUPS
+    (mix_bits(!key ^ SAMPLE_HASH_SALT) as usize) % ERROR_GROUPS
 }
 
 /// Returns the standard error of the quotient `sum(parts) / sum(wholes)`, where both slices have one sum per error

@@ -90,21 +90,21 @@ pub(super) fn compression_bound(packed: f64, replaced_in_buffer: f64) -> f64 {
 /// runs uses.
 #[must_use]
 pub fn with_every_mechanism(config: &Config) -> Config {
-    config_with(
+    config_with_mechanisms(
         config,
         &[ContentName::RECYCLE, ContentName::DEDUP, ContentName::DELTA, ContentName::COMPRESS],
     )
 }
 
 /// Returns a copy of `config` that has exactly these content mechanisms.
-fn config_with(config: &Config, mechanisms: &[ContentName]) -> Config {
+fn config_with_mechanisms(config: &Config, mechanisms: &[ContentName]) -> Config {
     let mut config = config.clone();
     config.parts.content = Some(ContentList::of_names(mechanisms));
     config
 }
 
 impl MeasuredSaving {
-    fn of(run: &RunRecord, baseline: &RunRecord) -> Self {
+    fn compared_with_baseline(run: &RunRecord, baseline: &RunRecord) -> Self {
         let saved = |of: fn(&RunRecord) -> u64| {
             (of(baseline) > 0).then(|| 1.0 - of(run) as f64 / of(baseline) as f64)
         };
@@ -138,7 +138,7 @@ impl Profile {
             self.notes.push("nothing was run: no content mechanism can save anything of this input".into());
             return Ok(());
         }
-        let without = config_with(config, &[]);
+        let without = config_with_mechanisms(config, &[]);
         let plan = Plan::new(&without, input)?;
         plan.check_designs(&[BASE_DESIGN.to_owned()])?;
         let is_interrupted = Cell::new(false);
@@ -148,16 +148,16 @@ impl Profile {
             flow
         };
         let baseline = plan.run(BASE_DESIGN, &mut watched)?;
-        self.runs = (!is_interrupted.get()).then(|| SavingRuns::of(baseline.clone()));
+        self.runs = (!is_interrupted.get()).then(|| SavingRuns::of_baseline_record(baseline.clone()));
         for saving in self.savings.iter_mut().filter(|saving| saving.is_worth_a_run()) {
             if is_interrupted.get() {
                 break;
             }
-            let config = config_with(config, &[saving.mechanism]);
+            let config = config_with_mechanisms(config, &[saving.mechanism]);
             match plan.with_config(&config).and_then(|plan| plan.run(BASE_DESIGN, &mut watched)) {
                 Ok(run) if is_interrupted.get() => drop(run),
-                Ok(run) => saving.when_run = Some(MeasuredSaving::of(&run, &baseline)),
-                Err(error) if error.is_of_device() => {
+                Ok(run) => saving.when_run = Some(MeasuredSaving::compared_with_baseline(&run, &baseline)),
+                Err(error) if error.is_due_to_configuration_or_device() => {
                     self.notes.push(format!("{} was not run: {error}", saving.mechanism.name()));
                 }
                 Err(error) => return Err(error),
@@ -179,7 +179,9 @@ impl Saving {
 }
 
 impl SavingRuns {
-    fn of(RunRecord { device, host_page_writes, programs, erases, config, .. }: RunRecord) -> Self {
+    fn of_baseline_record(
+        RunRecord { device, host_page_writes, programs, erases, config, .. }: RunRecord,
+    ) -> Self {
         Self { device, host_page_writes, programs, erases, config }
     }
 }

@@ -27,7 +27,7 @@ pub(super) fn zipf_theta_of_growing_items(counts: &[u32], stages: &[(u64, f64)])
     let (mut low, mut high) = (0.0, THETA_MAX);
     for _ in 0..40 {
         let middle = f64::midpoint(low, high);
-        if coincidence(middle, stages) < coincide {
+        if coincidence_probability(middle, stages) < coincide {
             low = middle;
         } else {
             high = middle;
@@ -38,7 +38,7 @@ pub(super) fn zipf_theta_of_growing_items(counts: &[u32], stages: &[(u64, f64)])
 
 /// Returns the probability that two draws hit the same item, for a zipf law with exponent `theta` over the growing
 /// items of `stages`.
-fn coincidence(theta: f64, stages: &[(u64, f64)]) -> f64 {
+fn coincidence_probability(theta: f64, stages: &[(u64, f64)]) -> f64 {
     let sums: Vec<(f64, f64, f64)> = stages
         .iter()
         .map(|&(items, share)| {
@@ -54,12 +54,12 @@ fn coincidence(theta: f64, stages: &[(u64, f64)]) -> f64 {
 /// Returns the sum of `k^-theta` for `k` from 1 to `items`: exact for the first thousand terms, by an integral for the
 /// others.
 pub(super) fn harmonic_sum(items: u64, theta: f64) -> f64 {
-    const TERMS: u64 = 1000;
-    let sum: f64 = (1..=items.min(TERMS)).map(|k| (k as f64).powf(-theta)).sum();
-    if items <= TERMS {
+    const EXACT_TERMS: u64 = 1000;
+    let sum: f64 = (1..=items.min(EXACT_TERMS)).map(|k| (k as f64).powf(-theta)).sum();
+    if items <= EXACT_TERMS {
         return sum;
     }
-    let (from, to) = (TERMS as f64 + 0.5, items as f64 + 0.5);
+    let (from, to) = (EXACT_TERMS as f64 + 0.5, items as f64 + 0.5);
     let power = 1.0 - theta;
     let integral =
         if power.abs() < 1e-9 { (to / from).ln() } else { (to.powf(power) - from.powf(power)) / power };

@@ -13,7 +13,7 @@ use crate::input::Input;
 /// Number of profiled requests between two reports of progress.
 const REQUESTS_PER_REPORT: u64 = 1 << 12;
 /// Largest number of unreadable files that a note of the profile names.
-const UNREADABLE_NAMED: usize = 3;
+const UNREADABLE_FILES_NAMED: usize = 3;
 
 /// Why an input cannot be profiled.
 #[derive(Debug, thiserror::Error)]
@@ -33,7 +33,7 @@ pub enum ProfileError {
 }
 
 impl ProfileError {
-    fn of(name: String, source: io::Error) -> Self {
+    fn of_input(name: String, source: io::Error) -> Self {
         Self::Input { name, source }
     }
 }
@@ -90,7 +90,7 @@ pub fn profile_requests(
         }
     }
     if done == 0 {
-        return Err(ProfileError::of(input.name(), io::Error::other("there is no request in it")));
+        return Err(ProfileError::of_input(input.name(), io::Error::other("there is no request in it")));
     }
     if requests.rejected_lines() > 0 {
         notes.push(format!("{} bad lines skipped", requests.rejected_lines()));
@@ -111,19 +111,19 @@ pub fn profile_files(
 ) -> Result<Profile, ProfileError> {
     let name = path.display().to_string();
     let mut files =
-        ProfiledFiles::find(path, against).map_err(|error| ProfileError::of(name.clone(), error))?;
+        ProfiledFiles::find(path, against).map_err(|error| ProfileError::of_input(name.clone(), error))?;
     let (total, count) = (files.total_bytes, files.file_count());
     let mut profiler = Profiler::new(sampled_one_of);
     let is_whole = files.read_into(&mut profiler, &mut |done| on_read(done, total));
     let mut notes = vec![format!("{count} files, {total} bytes")];
     let unreadable = files.unreadable_paths.len();
     if unreadable > 0 {
-        let named = files.unreadable_paths[..unreadable.min(UNREADABLE_NAMED)].join("; ");
+        let named = files.unreadable_paths[..unreadable.min(UNREADABLE_FILES_NAMED)].join("; ");
         notes.push(format!("{unreadable} could not be read: {named}"));
     }
     let profile = profiler.to_profile(name.clone());
     if profile.content.is_none() {
-        return Err(ProfileError::of(name, io::Error::other("there is no page in it")));
+        return Err(ProfileError::of_input(name, io::Error::other("there is no page in it")));
     }
     Ok(with_notes(profile, notes, !is_whole || unreadable > 0))
 }

@@ -13,13 +13,13 @@ use super::pages::{RewriteFigures, SkewFigures};
 use super::traffic::TrafficFigures;
 
 /// Zipf exponent below which a workload specification states a uniform pattern.
-const THETA_UNIFORM: f64 = 0.05;
-const SEQUENTIAL_SHARE: f64 = 0.9;
+const UNIFORM_THETA_MAX: f64 = 0.05;
+const SEQUENTIAL_SHARE_MIN: f64 = 0.9;
 /// Largest pool (number of contents among which repeated writes choose) that the content model accepts.
 const POOL_MAX: u64 = 1 << 26;
 
 /// Returns the specification for `--content` of a content model whose contents have the figures of a profile.
-pub(super) fn content_line(
+pub(super) fn content_specification(
     content: &ContentFigures,
     delta: Option<&SizeShares>,
     silent_of_overwrites: Option<f64>,
@@ -56,14 +56,14 @@ pub(super) fn content_line(
 }
 
 /// Returns the specification for `--workload` of a generator whose requests have the figures of a profile.
-pub(super) fn workload_line(
+pub(super) fn workload_specification(
     traffic: &TrafficFigures,
     skew: Option<&SkewFigures>,
     content: Option<&str>,
 ) -> String {
     let mut line = match skew {
-        _ if traffic.sequential_write_share >= SEQUENTIAL_SHARE => "sequential:".to_owned(),
-        Some(skew) if skew.zipf_theta >= THETA_UNIFORM => format!("zipf:theta={:.2},", skew.zipf_theta),
+        _ if traffic.sequential_write_share >= SEQUENTIAL_SHARE_MIN => "sequential:".to_owned(),
+        Some(skew) if skew.zipf_theta >= UNIFORM_THETA_MAX => format!("zipf:theta={:.2},", skew.zipf_theta),
         _ => "uniform:".to_owned(),
     };
     let pages = traffic.footprint_pages.max(1);

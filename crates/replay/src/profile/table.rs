@@ -8,21 +8,21 @@ use super::distribution::SizeShares;
 use super::{Profile, Saving};
 use crate::report::with_thousands_separators;
 
-const COLUMNS: usize = 80;
+const LINE_WIDTH_CHARS: usize = 80;
 
 impl Profile {
     /// Returns the profile as a table of text.
     pub fn to_table(&self) -> String {
         let mut text =
             format!("{}{}\n", self.input, if self.partial { "  PARTIAL: not seen to its end" } else { "" });
-        for (name, value) in self.rows() {
+        for (name, value) in self.figure_rows() {
             let _ = writeln!(text, "  {name:38} {value}");
         }
         for row in self.savings_rows() {
-            let _ = writeln!(text, "  {}", columns(&row).trim_end());
+            let _ = writeln!(text, "  {}", savings_line(&row).trim_end());
         }
         for note in &self.notes {
-            wrap(&mut text, "  note: ", note);
+            append_wrapped(&mut text, "  note: ", note);
         }
         for (flag, line) in [("--content", &self.content_line), ("--workload", &self.workload_line)] {
             if let Some(line) = line {
@@ -33,7 +33,7 @@ impl Profile {
     }
 
     /// Returns names and values of the figures that the profiled input has.
-    pub(crate) fn rows(&self) -> Vec<(String, String)> {
+    pub(crate) fn figure_rows(&self) -> Vec<(String, String)> {
         let mut rows = Vec::new();
         self.traffic_rows(&mut rows);
         self.rewrite_rows(&mut rows);
@@ -57,8 +57,8 @@ impl Profile {
 
     fn savings_row(&self, saving: &Saving) -> Vec<String> {
         let or_dash = |share: Option<f64>| share.map_or_else(|| "-".to_owned(), percent);
-        let at_most = saving.at_most.map(|share| within(share, saving.at_most_error));
-        let mut row = vec![title_of(saving.mechanism), at_most.unwrap_or_else(|| "-".to_owned())];
+        let at_most = saving.at_most.map(|share| percent_with_error(share, saving.at_most_error));
+        let mut row = vec![mechanism_title(saving.mechanism), at_most.unwrap_or_else(|| "-".to_owned())];
         if self.runs.is_some() {
             let run = saving.when_run;
             row.extend([
@@ -73,10 +73,16 @@ impl Profile {
     fn traffic_rows(&self, rows: &mut Vec<(String, String)>) {
         let Some(traffic) = &self.traffic else { return };
         let mut row = |name: &str, value: String| rows.push((name.to_owned(), value));
-        row("requests", count(traffic.requests));
+        row("requests", format_count(traffic.requests));
         row("reads among reads and writes", percent(traffic.read_share));
-        row("trims / flushes", format!("{} / {}", percent(traffic.trim_share), count(traffic.flushes)));
-        row("written / read, MiB", format!("{} / {}", mib(traffic.bytes_written), mib(traffic.bytes_read)));
+        row(
+            "trims / flushes",
+            format!("{} / {}", percent(traffic.trim_share), format_count(traffic.flushes)),
+        );
+        row(
+            "written / read, MiB",
+            format!("{} / {}", format_mib(traffic.bytes_written), format_mib(traffic.bytes_read)),
+        );
         row(
             "mean write / read, KiB",
             format!("{:.1} / {:.1}", traffic.write_mean_bytes / 1024.0, traffic.read_mean_bytes / 1024.0),
@@ -90,7 +96,7 @@ impl Profile {
         row("commonest sizes, pages of 4 KiB", sizes.join(", "));
         row("reads and writes of parts of pages", percent(traffic.partial_share));
         if traffic.empty_requests > 0 {
-            row("reads and writes without length", count(traffic.empty_requests));
+            row("reads and writes without length", format_count(traffic.empty_requests));
         }
         row(
             "sequential writes / reads",
@@ -102,7 +108,7 @@ impl Profile {
         );
         row(
             "pages touched / written (footprint)",
-            format!("{} / {}", count(traffic.footprint_pages), count(traffic.written_pages)),
+            format!("{} / {}", format_count(traffic.footprint_pages), format_count(traffic.written_pages)),
         );
         row("duration, s", with_thousands_separators(traffic.duration_s, 3));
     }
@@ -110,8 +116,11 @@ impl Profile {
     fn rewrite_rows(&self, rows: &mut Vec<(String, String)>) {
         let mut row = |name: &str, value: String| rows.push((name.to_owned(), value));
         if let Some(rewrites) = &self.rewrites {
-            row("page writes that rewrite", within(rewrites.rewrite_share, rewrites.rewrite_share_error));
-            row("pages written once", within(rewrites.once_share, rewrites.once_share_error));
+            row(
+                "page writes that rewrite",
+                percent_with_error(rewrites.rewrite_share, rewrites.rewrite_share_error),
+            );
+            row("pages written once", percent_with_error(rewrites.once_share, rewrites.once_share_error));
             let quantiles = [
                 rewrites.interval_p25_pages,
                 rewrites.interval_p50_pages,
@@ -134,7 +143,7 @@ impl Profile {
                     "{} / {} / {}",
                     percent(skew.top_1_percent),
                     percent(skew.top_10_percent),
-                    within(skew.top_20_percent, skew.top_20_percent_error)
+                    percent_with_error(skew.top_20_percent, skew.top_20_percent_error)
                 ),
             );
             row(
@@ -147,16 +156,19 @@ impl Profile {
     fn content_rows(&self, rows: &mut Vec<(String, String)>) {
         let mut row = |name: &str, value: String| rows.push((name.to_owned(), value));
         if let Some(content) = &self.content {
-            row("pages with known content", count(content.pages));
+            row("pages with known content", format_count(content.pages));
             row("zero pages", percent(content.zero_share));
             row(
                 "duplicates (zero pages apart)",
-                within(content.duplicate_share, content.duplicate_share_error),
+                percent_with_error(content.duplicate_share, content.duplicate_share_error),
             );
-            row("distinct contents", count(content.distinct));
+            row("distinct contents", format_count(content.distinct));
             if let Some(sizes) = &content.compressed {
-                row("compressed size / page (LZ4), mean", within(sizes.mean, content.compressed_mean_error));
-                spread(sizes, &mut row);
+                row(
+                    "compressed size / page (LZ4), mean",
+                    percent_with_error(sizes.mean, content.compressed_mean_error),
+                );
+                add_size_rows(sizes, &mut row);
             }
             if let Some(mean) = content.compressed_distinct_mean {
                 row("  the same, each content once", percent(mean));
@@ -167,19 +179,19 @@ impl Profile {
         }
         if let Some(delta) = &self.delta {
             row("difference / page (XOR, LZ4), mean", percent(delta.mean));
-            spread(delta, &mut row);
+            add_size_rows(delta, &mut row);
         }
     }
 }
 
 /// Returns a row of the table of savings as a line of text: the title on the left, the figures aligned to the right.
-fn columns(row: &[String]) -> String {
+fn savings_line(row: &[String]) -> String {
     let (title, figures) = row.split_first().expect("a row has a title");
     figures.iter().fold(format!("{title:26}"), |line, figure| format!("{line} {figure:>11}"))
 }
 
 /// Returns the title of a content mechanism in the table of savings, such as "deduplication".
-fn title_of(mechanism: ContentName) -> String {
+fn mechanism_title(mechanism: ContentName) -> String {
     let title = match mechanism {
         ContentName::RECYCLE => "recycling of dead pages",
         ContentName::Remap => "remap commands",
@@ -191,7 +203,7 @@ fn title_of(mechanism: ContentName) -> String {
     format!("  {title}")
 }
 
-fn spread(sizes: &SizeShares, row: &mut impl FnMut(&str, String)) {
+fn add_size_rows(sizes: &SizeShares, row: &mut impl FnMut(&str, String)) {
     row(
         "  10 / 50 / 90 % of pages at most",
         format!("{} / {} / {}", percent(sizes.p10), percent(sizes.p50), percent(sizes.p90)),
@@ -203,24 +215,24 @@ fn percent(share: f64) -> String {
     format!("{:.2} %", share * 100.0)
 }
 
-fn within(share: f64, error: f64) -> String {
+fn percent_with_error(share: f64, error: f64) -> String {
     if error > 0.0 { format!("{:.2} ± {:.2} %", share * 100.0, error * 100.0) } else { percent(share) }
 }
 
-fn count(n: u64) -> String {
+fn format_count(n: u64) -> String {
     with_thousands_separators(n as f64, 0)
 }
 
-fn mib(bytes: u64) -> String {
+fn format_mib(bytes: u64) -> String {
     with_thousands_separators(bytes as f64 / 1_048_576.0, 1)
 }
 
 /// Appends `sentence` to `text`, broken at blanks into lines of at most 80 columns. The first line begins with `first`;
 /// further lines are indented by as much.
-fn wrap(text: &mut String, first: &str, sentence: &str) {
+fn append_wrapped(text: &mut String, first: &str, sentence: &str) {
     let mut line = first.to_owned();
     for word in sentence.split(' ') {
-        if line.trim_end().chars().count() + 1 + word.chars().count() > COLUMNS {
+        if line.trim_end().chars().count() + 1 + word.chars().count() > LINE_WIDTH_CHARS {
             let _ = writeln!(text, "{}", line.trim_end());
             line = " ".repeat(first.chars().count());
         }

@@ -64,17 +64,17 @@ pub struct SizeShare {
 struct RequestKindCounts {
     requests: u64,
     bytes: u64,
-    sequential: u64,
+    sequential_requests: u64,
     /// Byte offset at which the last request of this kind (read or write) ended, by device number.
-    ends: FxHashMap<u32, u64>,
+    last_end_bytes: FxHashMap<u32, u64>,
 }
 
 impl RequestKindCounts {
-    fn add(&mut self, request: &Request) {
+    fn add_request(&mut self, request: &Request) {
         self.requests += 1;
         self.bytes = self.bytes.saturating_add(request.len_bytes);
-        let before = self.ends.insert(request.device, request.end_bytes());
-        self.sequential += u64::from(before == Some(request.offset_bytes));
+        let before = self.last_end_bytes.insert(request.device, request.end_bytes());
+        self.sequential_requests += u64::from(before == Some(request.offset_bytes));
     }
 
     fn mean_bytes(&self) -> f64 {
@@ -91,25 +91,25 @@ pub(super) struct TrafficCounts {
     trims: u64,
     flushes: u64,
     pages_written: u64,
-    partial: u64,
-    empty: u64,
+    partial_requests: u64,
+    empty_requests: u64,
     /// Number of requests by the number of pages that they touch; at most 2^18 + 1 sizes, because the length of
     /// requests is bounded.
-    sizes: BTreeMap<u64, u64>,
-    latest_ns: u64,
-    before_ns: u64,
-    unsorted: u64,
+    requests_by_page_count: BTreeMap<u64, u64>,
+    latest_request_ns: u64,
+    previous_request_ns: u64,
+    unsorted_times: u64,
 }
 
 impl TrafficCounts {
     pub(super) fn add_request(&mut self, request: &Request) {
         self.requests += 1;
-        self.unsorted += u64::from(request.time_ns < self.before_ns);
-        self.before_ns = request.time_ns;
-        self.latest_ns = self.latest_ns.max(request.time_ns);
+        self.unsorted_times += u64::from(request.time_ns < self.previous_request_ns);
+        self.previous_request_ns = request.time_ns;
+        self.latest_request_ns = self.latest_request_ns.max(request.time_ns);
         match request.op {
-            Op::Read => self.reads.add(request),
-            Op::Write => self.writes.add(request),
+            Op::Read => self.reads.add_request(request),
+            Op::Write => self.writes.add_request(request),
             Op::Trim => self.trims += 1,
             Op::Flush => self.flushes += 1,
             Op::Zero | Op::Remap(_) | Op::Phase => {}
@@ -122,16 +122,16 @@ impl TrafficCounts {
         if request.op == Op::Write {
             self.pages_written += count;
         }
-        self.empty += u64::from(count == 0);
+        self.empty_requests += u64::from(count == 0);
         if count > 0 {
-            *self.sizes.entry(count).or_default() += 1;
+            *self.requests_by_page_count.entry(count).or_default() += 1;
             let edges = request.offset_bytes | request.end_bytes();
-            self.partial += u64::from(!edges.is_multiple_of(PAGE_BYTES));
+            self.partial_requests += u64::from(!edges.is_multiple_of(PAGE_BYTES));
         }
     }
 
     pub(super) fn has_times(&self) -> bool {
-        self.latest_ns > 0
+        self.latest_request_ns > 0
     }
 
     pub(super) fn traffic_figures(&self, footprint_pages: u64, written_pages: u64) -> TrafficFigures {
@@ -149,20 +149,21 @@ impl TrafficCounts {
             read_mean_bytes: self.reads.mean_bytes(),
             sizes,
             other_sizes,
-            partial_share: fraction(self.partial, transfers),
-            empty_requests: self.empty,
-            sequential_write_share: fraction(self.writes.sequential, self.writes.requests),
-            sequential_read_share: fraction(self.reads.sequential, self.reads.requests),
+            partial_share: fraction(self.partial_requests, transfers),
+            empty_requests: self.empty_requests,
+            sequential_write_share: fraction(self.writes.sequential_requests, self.writes.requests),
+            sequential_read_share: fraction(self.reads.sequential_requests, self.reads.requests),
             footprint_pages,
             written_pages,
-            duration_s: self.latest_ns as f64 / 1e9,
-            unsorted_times: self.unsorted,
+            duration_s: self.latest_request_ns as f64 / 1e9,
+            unsorted_times: self.unsorted_times,
         }
     }
 
     fn commonest_sizes(&self) -> (Vec<SizeShare>, Option<SizeShare>) {
-        let total: u64 = self.sizes.values().sum();
-        let mut sizes: Vec<(u64, u64)> = self.sizes.iter().map(|(&pages, &count)| (pages, count)).collect();
+        let total: u64 = self.requests_by_page_count.values().sum();
+        let mut sizes: Vec<(u64, u64)> =
+            self.requests_by_page_count.iter().map(|(&pages, &count)| (pages, count)).collect();
         sizes.sort_by_key(|&(pages, count)| (u64::MAX - count, pages));
         let others = sizes.split_off(sizes.len().min(SIZES_LISTED));
         let of = |(pages, count)| SizeShare { pages, share: fraction(count, total) };

@@ -10,7 +10,6 @@ use wearwell_trace::{Op, Request};
 use super::Run;
 
 #[derive(Clone, Copy, Debug, Default)]
-#[expect(clippy::struct_field_names, reason = "units stand last in names")]
 pub(super) struct RequestClock {
     pub(super) arrival_ns: u64,
     pub(super) previous_trace_ns: u64,
@@ -23,24 +22,24 @@ pub(super) struct RequestClock {
 pub(super) struct ArrivalPace {
     arrival: Arrival,
     /// Largest number of requests in flight; not used in open loop.
-    depth: usize,
+    queue_depth: usize,
     /// Factor by which the times of the trace are multiplied.
-    scale: f64,
+    time_scale: f64,
 }
 
 impl ArrivalPace {
     pub(super) fn new(config: &ReplayConfig, arrival: Arrival) -> Self {
-        let depth = match arrival {
+        let queue_depth = match arrival {
             Arrival::Auto | Arrival::Open => usize::MAX,
             Arrival::Closed => config.queue_depth() as usize,
             Arrival::Think => 1,
         };
-        Self { arrival, depth, scale: config.time_scale() }
+        Self { arrival, queue_depth, time_scale: config.time_scale() }
     }
 
     #[inline]
-    fn scaled(self, ns: u64) -> u64 {
-        if (self.scale - 1.0).abs() < f64::EPSILON { ns } else { (ns as f64 * self.scale) as u64 }
+    fn scaled_time_ns(self, ns: u64) -> u64 {
+        if (self.time_scale - 1.0).abs() < f64::EPSILON { ns } else { (ns as f64 * self.time_scale) as u64 }
     }
 }
 
@@ -58,9 +57,9 @@ impl RequestClock {
         let gap_ns = trace_ns.saturating_sub(self.previous_trace_ns);
         self.previous_trace_ns = trace_ns;
         let arrival_ns = match pace.arrival {
-            Arrival::Auto | Arrival::Open => pace.scaled(trace_ns.saturating_sub(first_ns)),
-            Arrival::Closed => self.wait_for_answers(pace.depth, timing).max(timing.now_ns()),
-            Arrival::Think => self.wait_for_answers(pace.depth, timing) + pace.scaled(gap_ns),
+            Arrival::Auto | Arrival::Open => pace.scaled_time_ns(trace_ns.saturating_sub(first_ns)),
+            Arrival::Closed => self.wait_for_answers(pace.queue_depth, timing).max(timing.now_ns()),
+            Arrival::Think => self.wait_for_answers(pace.queue_depth, timing) + pace.scaled_time_ns(gap_ns),
         };
         self.arrival_ns = self.arrival_ns.max(arrival_ns);
     }
@@ -89,7 +88,7 @@ impl Run<'_> {
             self.arrival_pace,
             timing,
             trace_ns,
-            self.requested_counts.first_ns.unwrap_or(0),
+            self.requested_counts.first_request_ns.unwrap_or(0),
         );
         self.collect_while_idle(before)
     }
@@ -97,7 +96,7 @@ impl Run<'_> {
     /// Advances time to the moment at which lifetime management lets the request start (throttling). Without a timing
     /// engine no request is delayed, and only the write-saving schemes (deduplication, compression, ...) are switched.
     pub(super) fn throttle_request(&mut self, request: &Request) -> Result<(), Error> {
-        let Some(managed) = &mut self.managed else { return Ok(()) };
+        let Some(managed) = &mut self.lifetime_management else { return Ok(()) };
         let Some(timing) = &mut self.timing else { return managed.begin_epoch(&mut self.device, 0) };
         let zeroes_are_written = self.plan.config.replay.zeroes == Zeroes::Write;
         let is_write = request.op == Op::Write || request.op == Op::Zero && zeroes_are_written;
@@ -113,7 +112,7 @@ impl Run<'_> {
     /// Runs background GC in the idle gap before the new arrival, as many block collections as fit. The gap begins when
     /// the device has answered every request.
     fn collect_while_idle(&mut self, since_ns: u64) -> Result<(), Error> {
-        if self.plan.resolved.gc_options.background_blocks == 0 {
+        if self.plan.resolved.gc_options.background_free_blocks == 0 {
             return Ok(());
         }
         let until_ns = self.clock.arrival_ns;

@@ -15,30 +15,31 @@ impl Run<'_> {
     /// Whether consecutive writes of whole pages can be executed in one call of the FTL: no background GC and no
     /// throttling acts between them, and no trace records the state after each.
     pub(super) fn can_batch_writes(&self) -> bool {
-        let collects_between = self.timing.is_some() && self.plan.resolved.gc_options.background_blocks > 0;
+        let collects_between =
+            self.timing.is_some() && self.plan.resolved.gc_options.background_free_blocks > 0;
         self.device.supports_write_batches()
-            && self.managed.is_none()
+            && self.lifetime_management.is_none()
             && !collects_between
-            && self.tape.is_none()
+            && self.trace_recorder.is_none()
     }
 
     /// Executes a batch of requests. Returns how many were executed, and the error of the next request if it failed.
     pub(super) fn execute_batch(&mut self, batch: &[Request]) -> (usize, Result<(), Error>) {
-        let (executed, outcome) = self.execute_batch_part(batch);
+        let (executed, outcome) = self.execute_batch_uncounted(batch);
         self.requested_counts.written_bytes += batch[..executed].iter().map(written_bytes).sum::<u64>();
         let reads = batch[..executed].iter().filter(|request| request.op == Op::Read);
         self.requested_counts.read_bytes += reads.map(|request| request.len_bytes).sum::<u64>();
         (executed, outcome)
     }
 
-    fn execute_batch_part(&mut self, batch: &[Request]) -> (usize, Result<(), Error>) {
+    fn execute_batch_uncounted(&mut self, batch: &[Request]) -> (usize, Result<(), Error>) {
         if self.can_batch_writes() && batch.iter().all(|request| self.as_page_write(request).is_some()) {
             return self.write_batch(batch);
         }
-        self.device.ftl().prefetch_writes(&self.lookahead.writes, &self.lookahead.contents);
-        self.device.ftl().prefetch_reads(&self.lookahead.reads);
+        self.device.ftl().prefetch_writes(&self.lookahead.write_lpns, &self.lookahead.write_fingerprints);
+        self.device.ftl().prefetch_reads(&self.lookahead.read_lpns);
         for (request, executed) in batch.iter().zip(0..) {
-            if let Err(error) = self.execute(request) {
+            if let Err(error) = self.execute_request(request) {
                 return (executed, Err(error));
             }
             self.requested_counts.requests += 1;
@@ -49,11 +50,15 @@ impl Run<'_> {
     /// Writes a batch in which every request is a write of one whole page. The pages are in [`Run::lookahead`] already,
     /// so only the requests' times are read here.
     fn write_batch(&mut self, batch: &[Request]) -> (usize, Result<(), Error>) {
-        let (written, outcome) = self.device.write_pages(&self.lookahead.writes);
+        let (written, outcome) = self.device.write_pages(&self.lookahead.write_lpns);
         let batch = &batch[..written];
-        batch.first().into_iter().chain(batch.last()).for_each(|request| self.note_time(request.time_ns));
+        batch
+            .first()
+            .into_iter()
+            .chain(batch.last())
+            .for_each(|request| self.record_request_time(request.time_ns));
         if self.timing.is_some() {
-            self.time_writes(batch);
+            self.submit_writes_to_timing(batch);
         }
         self.requested_counts.requests += written as u64;
         (written, outcome)
@@ -61,11 +66,11 @@ impl Run<'_> {
 
     /// Submits page writes that the FTL has executed to the timing engine, each with its flash operations up to and
     /// including its own program.
-    fn time_writes(&mut self, batch: &[Request]) {
+    fn submit_writes_to_timing(&mut self, batch: &[Request]) {
         let Self { device, timing: Some(timing), clock, arrival_pace, requested_counts, .. } = self else {
             return;
         };
-        let Some(first_ns) = requested_counts.first_ns else { return };
+        let Some(first_ns) = requested_counts.first_request_ns else { return };
         let is_host_program = |op: &FlashOp| (op.kind, op.cause) == (OpKind::Program, Cause::Host);
         let mut lists = device.flash_ops().split_inclusive(is_host_program);
         for request in batch {
@@ -73,7 +78,7 @@ impl Run<'_> {
             let list = lists.next().expect("a write ends with its program");
             timing.submit(RequestKind::Write, clock.arrival_ns, list);
         }
-        self.before.work = self.device.ftl().stats().controller_work;
+        self.counters_before.controller_work = self.device.ftl().stats().controller_work;
         self.device.ftl_mut().store_mut().flash_ops.clear();
     }
 }

@@ -13,11 +13,11 @@ use wearwell::timing::Completion;
 #[derive(Debug, Default)]
 pub(super) struct ChunkResponseTimes {
     /// Number of writes whose pages wait in RAM because their compressed chunk is not complete yet.
-    waiting: u64,
+    waiting_writes: u64,
     /// Number of writes that waited for a compressed chunk, by the number of the request that completed the chunk; only
     /// for requests that have no completion time yet.
-    completing: FxHashMap<u64, u64>,
-    charged_ns: f64,
+    waiting_by_completing_request: FxHashMap<u64, u64>,
+    charged_response_ns: f64,
 }
 
 impl ChunkResponseTimes {
@@ -26,31 +26,31 @@ impl ChunkResponseTimes {
     /// completed the chunk.
     pub(super) fn add_write(&mut self, request: u64, (before, pages): (usize, usize), gathers: bool) {
         if pages == 0 && before > 0 {
-            self.completing.insert(request, std::mem::take(&mut self.waiting));
+            self.waiting_by_completing_request.insert(request, std::mem::take(&mut self.waiting_writes));
         } else if gathers && pages > 0 {
-            self.waiting += 1;
+            self.waiting_writes += 1;
         }
     }
 
     /// Forgets the writes whose pages were lost from the chunk buffer in a loss of power. `pages` is the number of
     /// pages in the buffer after the recovery.
-    pub(super) fn lose_power(&mut self, pages: usize) {
-        self.waiting = self.waiting.min(pages as u64);
+    pub(super) fn forget_lost_writes(&mut self, pages: usize) {
+        self.waiting_writes = self.waiting_writes.min(pages as u64);
     }
 
     /// Charges each write whose compressed chunk was completed by one of the requests in `completions` with the latency
     /// of that request.
     pub(super) fn charge_completions(&mut self, completions: &[Completion]) {
         for completion in completions {
-            if let Some(writes) = self.completing.remove(&completion.request_number) {
-                self.charged_ns += writes as f64 * completion.latency_ns as f64;
+            if let Some(writes) = self.waiting_by_completing_request.remove(&completion.request_number) {
+                self.charged_response_ns += writes as f64 * completion.latency_ns as f64;
             }
         }
     }
 
     /// Returns the mean response time until a host write is programmed, microseconds. `writes` is the number of host
     /// writes, and `mean_us` the mean time after which they were answered.
-    pub(super) fn mean_us(&self, mean_us: f64, writes: u64) -> f64 {
-        if writes == 0 { 0.0 } else { mean_us + self.charged_ns / 1e3 / writes as f64 }
+    pub(super) fn mean_until_programmed_us(&self, mean_us: f64, writes: u64) -> f64 {
+        if writes == 0 { 0.0 } else { mean_us + self.charged_response_ns / 1e3 / writes as f64 }
     }
 }

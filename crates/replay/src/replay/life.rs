@@ -13,14 +13,17 @@ use wearwell_config::{Config, Origin, ResolvedDevice};
 use wearwell_trace::Request;
 
 use super::batch::written_bytes;
-use super::{BATCH, OnProgress, Plan, Progress, REPORT_EVERY, ReplayError, Run, RunPhase, WRITES_PER_BATCH};
+use super::{
+    OnProgress, Plan, Progress, REQUESTS_PER_BATCH, REQUESTS_PER_REPORT, ReplayError, Run, RunPhase,
+    WRITES_PER_BATCH,
+};
 use crate::life::{self, End, Endurance, Leveling, Life, LifePoint, LifeRecord, Wear};
 use crate::record::SeriesPoint;
 use crate::{precondition, process};
 
 /// Largest number of points in the series that records a drive's life. When it is reached, every second point is
 /// dropped.
-const MOST_POINTS: usize = 400;
+const SERIES_POINTS_MAX: usize = 400;
 /// Range of mean erases per block from which the lifetime is extrapolated: a drive that was filled in order is steady
 /// after about ten erases per block. If these would be a large part of the rated cycles, [`EXTRAPOLATION_SHARES`]
 /// applies.
@@ -65,15 +68,15 @@ impl Plan<'_> {
         let started = process::thread_cpu_seconds();
         let run = Run::new(self, &record.design)?;
         let resolved = &self.resolved;
-        let seed = mix_bits(self.config.seed() ^ SEED_OF_LIMITS);
+        let seed = mix_bits(self.config.seed() ^ WEAR_LIMITS_SEED_SALT);
         let limits =
             record.endurance.draw_wear_limits(resolved.geometry.blocks(), resolved.endurance_cycles, seed);
         let mut living = LifeSimulation::new(run, &record.endurance);
         living.usable_endurance =
-            life::usable_endurance(&limits, living.most_failed, resolved.endurance_cycles);
+            life::usable_endurance(&limits, living.failed_blocks_at_end, resolved.endurance_cycles);
         living.run.device.ftl_mut().store_mut().nand_mut().set_wear_limits(limits);
-        let end = living.live(record.is_filled, on_progress)?;
-        let mut life = living.report(end);
+        let end = living.wear_out(record.is_filled, on_progress)?;
+        let mut life = living.finish_life(end);
         life.cpu_seconds = process::thread_cpu_seconds() - started;
         record.notes = living.run.notes();
         let wear = living.run.device.ftl().gc_options().wear;
@@ -105,7 +108,7 @@ impl Plan<'_> {
 
 /// Number that is mixed into the seed of blocks' endurance limits, so that the limits are independent of the draws of
 /// content and faults.
-const SEED_OF_LIMITS: u64 = 0x6c69_6665;
+const WEAR_LIMITS_SEED_SALT: u64 = 0x6c69_6665;
 
 /// A simulated drive that is being worn out.
 struct LifeSimulation<'a> {
@@ -115,29 +118,29 @@ struct LifeSimulation<'a> {
     /// Number of the drive's good blocks beyond those that the exported pages need.
     spare_blocks: u64,
     /// Number of failed blocks at which the simulated drive has ended.
-    most_failed: u64,
+    failed_blocks_at_end: u64,
     /// Number of the drive's physical blocks; each block of a superblock counts.
-    blocks: f64,
+    physical_blocks: f64,
     /// Rated number of block erases of the whole drive: physical blocks times rated cycles.
     rated_erases: f64,
     /// Mean P/E cycles that the drive's blocks provide under perfect wear leveling before the drive runs out of spare
     /// blocks, as a fraction of the rated cycles.
     usable_endurance: f64,
-    first_failure_bytes: Option<u64>,
+    host_bytes_at_first_failure: Option<u64>,
     /// Host bytes and mean erases per block at the start and at the end of the range from which the lifetime is
     /// extrapolated.
-    measured: [Option<(u64, f64)>; 2],
+    extrapolation_range: [Option<(u64, f64)>; 2],
     /// Duration of all passes over the input by its own times, seconds.
     elapsed_s: f64,
     series: Vec<LifePoint>,
     /// Number of host bytes between two points of the series that records the drive's life.
-    every_bytes: u64,
+    series_interval_bytes: u64,
     /// Number of host bytes at which the next point of the drive's series is recorded.
-    next_bytes: u64,
+    next_point_bytes: u64,
     /// Number of host bytes between two samples of the timeline.
-    offer_every_bytes: u64,
+    sample_interval_bytes: u64,
     /// Number of host bytes at which the timeline is sampled next.
-    next_offer_bytes: u64,
+    next_sample_bytes: u64,
 }
 
 impl<'a> LifeSimulation<'a> {
@@ -147,39 +150,40 @@ impl<'a> LifeSimulation<'a> {
         let bad = (0..resolved.geometry.blocks()).filter(|&block| store.nand().is_bad(BlockId(block)));
         let needed = u64::from(resolved.logical_pages).div_ceil(u64::from(store.data_pages()));
         let spare_blocks = blocks - bad.count() as u64 - needed;
-        let every_bytes = run.device.capacity_bytes() / 4;
+        let series_interval_bytes = run.device.capacity_bytes() / 4;
         let physical_blocks = blocks as f64 * f64::from(resolved.geometry.superblock_planes);
         Self {
             host_bytes: 0,
             requests: 0,
             spare_blocks,
-            most_failed: (spare_blocks as f64 * (1.0 - endurance.spare_minimum)).ceil().max(1.0) as u64,
-            blocks: physical_blocks,
+            failed_blocks_at_end: (spare_blocks as f64 * (1.0 - endurance.spare_minimum)).ceil().max(1.0)
+                as u64,
+            physical_blocks,
             rated_erases: physical_blocks * f64::from(resolved.endurance_cycles),
             usable_endurance: 1.0,
-            first_failure_bytes: None,
-            measured: [None; 2],
+            host_bytes_at_first_failure: None,
+            extrapolation_range: [None; 2],
             elapsed_s: 0.0,
             series: Vec::new(),
-            every_bytes,
-            next_bytes: 0,
-            offer_every_bytes: every_bytes,
-            next_offer_bytes: 0,
+            series_interval_bytes,
+            next_point_bytes: 0,
+            sample_interval_bytes: series_interval_bytes,
+            next_sample_bytes: 0,
             run,
         }
     }
 
-    fn live(&mut self, is_filled: bool, on_progress: OnProgress<'_>) -> Result<End, ReplayError> {
+    fn wear_out(&mut self, is_filled: bool, on_progress: OnProgress<'_>) -> Result<End, ReplayError> {
         self.run.start_timeline();
-        self.offer_to_timeline();
-        if is_filled && let Some(end) = self.fill(on_progress)? {
+        self.sample_life_timeline();
+        if is_filled && let Some(end) = self.fill_drive(on_progress)? {
             return Ok(end);
         }
         loop {
             let (before, bytes_before) = (self.requests, self.host_bytes);
-            let end = self.pass(on_progress)?;
+            let end = self.replay_input_once(on_progress)?;
             self.elapsed_s += self.run.duration_s();
-            self.run.requested_counts.first_ns = None;
+            self.run.requested_counts.first_request_ns = None;
             if let Some(end) = end {
                 return Ok(end);
             }
@@ -195,7 +199,7 @@ impl<'a> LifeSimulation<'a> {
 
     /// Writes all exported pages once, as a part of the drive's life. Returns [`End::Interrupted`] if the user
     /// interrupts, otherwise `None`.
-    fn fill(&mut self, on_progress: OnProgress<'_>) -> Result<Option<End>, ReplayError> {
+    fn fill_drive(&mut self, on_progress: OnProgress<'_>) -> Result<Option<End>, ReplayError> {
         let mut step = |done, total| {
             on_progress(Progress {
                 phase: RunPhase::Precondition,
@@ -206,25 +210,25 @@ impl<'a> LifeSimulation<'a> {
         let filled = precondition::fill_sequentially(&mut self.run.device, &mut step)?;
         self.host_bytes += self.run.device.capacity_bytes();
         self.record_life_point();
-        self.offer_to_timeline();
+        self.sample_life_timeline();
         Ok(filled.is_break().then_some(End::Interrupted))
     }
 
     /// Replays the input once on the drive that is being worn out. Returns why the drive ended; `None` if it did not
     /// end.
-    fn pass(&mut self, on_progress: OnProgress<'_>) -> Result<Option<End>, ReplayError> {
-        let ahead = if self.run.can_batch_writes() { WRITES_PER_BATCH } else { BATCH };
+    fn replay_input_once(&mut self, on_progress: OnProgress<'_>) -> Result<Option<End>, ReplayError> {
+        let ahead = if self.run.can_batch_writes() { WRITES_PER_BATCH } else { REQUESTS_PER_BATCH };
         let mut batch = vec![Request::default(); ahead];
         loop {
             let (read, damage) = self.run.read_batch(&mut batch);
             let (executed, outcome) = self.run.execute_batch(&batch[..read]);
             self.requests += executed as u64;
             self.host_bytes += batch[..executed].iter().map(written_bytes).sum::<u64>();
-            if self.host_bytes >= self.next_bytes {
+            if self.host_bytes >= self.next_point_bytes {
                 self.record_life_point();
             }
-            if self.host_bytes >= self.next_offer_bytes {
-                self.offer_to_timeline();
+            if self.host_bytes >= self.next_sample_bytes {
+                self.sample_life_timeline();
             }
             match outcome {
                 Err(Error::Full { .. }) => return Ok(Some(End::Full)),
@@ -239,7 +243,7 @@ impl<'a> LifeSimulation<'a> {
             if read < batch.len() {
                 return Ok(None);
             }
-            if self.requests % REPORT_EVERY < ahead as u64 && self.report_progress(on_progress) {
+            if self.requests % REQUESTS_PER_REPORT < ahead as u64 && self.report_progress(on_progress) {
                 return Ok(Some(End::Interrupted));
             }
         }
@@ -265,59 +269,59 @@ impl<'a> LifeSimulation<'a> {
     }
 
     fn has_ended(&mut self) -> bool {
-        self.first_failure_bytes.get_or_insert(self.host_bytes);
-        self.failed_blocks() >= self.most_failed
+        self.host_bytes_at_first_failure.get_or_insert(self.host_bytes);
+        self.failed_blocks() >= self.failed_blocks_at_end
     }
 
-    fn mean_erases(&self) -> f64 {
-        self.run.device.ftl().stats().total_erases() as f64 / self.blocks
+    fn mean_erases_per_block(&self) -> f64 {
+        self.run.device.ftl().stats().total_erases() as f64 / self.physical_blocks
     }
 
     /// Adds the drive's present state to the series of its life, and records whether the range for the extrapolation
     /// starts or ends here.
     fn record_life_point(&mut self) {
-        self.next_bytes = self.host_bytes + self.every_bytes;
-        let mean_erases = self.mean_erases();
-        let rated = self.rated_erases / self.blocks;
+        self.next_point_bytes = self.host_bytes + self.series_interval_bytes;
+        let mean_erases = self.mean_erases_per_block();
+        let rated = self.rated_erases / self.physical_blocks;
         let shares = EXTRAPOLATION_SHARES.map(|share| share * rated);
         for (noted, (erases, share)) in
-            self.measured.iter_mut().zip(EXTRAPOLATION_ERASES.into_iter().zip(shares))
+            self.extrapolation_range.iter_mut().zip(EXTRAPOLATION_ERASES.into_iter().zip(shares))
         {
             if noted.is_none() && mean_erases >= erases.min(share) {
                 *noted = Some((self.host_bytes, mean_erases));
             }
         }
-        if self.series.len() == MOST_POINTS {
-            self.every_bytes *= 2;
+        if self.series.len() == SERIES_POINTS_MAX {
+            self.series_interval_bytes *= 2;
             let points = std::mem::take(&mut self.series);
             self.series = points.into_iter().skip(1).step_by(2).collect();
         }
-        let point = self.point();
+        let point = self.life_point();
         self.series.push(point);
     }
 
     /// Returns the counters of the drive's life so far; the bytes of the first fill count as written by the host.
-    fn counters(&self) -> SeriesPoint {
+    fn life_counters(&self) -> SeriesPoint {
         SeriesPoint { requests: self.requests, host_bytes: self.host_bytes, ..self.run.current_counters() }
     }
 
-    fn offer_to_timeline(&mut self) {
-        self.next_offer_bytes = self.host_bytes + self.offer_every_bytes;
-        self.run.sample_timeline(&self.counters());
+    fn sample_life_timeline(&mut self) {
+        self.next_sample_bytes = self.host_bytes + self.sample_interval_bytes;
+        self.run.sample_timeline(&self.life_counters());
     }
 
-    fn point(&self) -> LifePoint {
+    fn life_point(&self) -> LifePoint {
         let failed = self.failed_blocks() as f64 / self.spare_blocks.max(1) as f64;
         LifePoint {
             host_bytes: self.host_bytes,
             programs: self.run.device.ftl().stats().total_programs(),
-            mean_erases: self.mean_erases(),
-            max_erases: self.erases().max().unwrap_or(0),
+            mean_erases: self.mean_erases_per_block(),
+            max_erases: self.erase_counts().max().unwrap_or(0),
             spare: 1.0 - failed,
         }
     }
 
-    fn erases(&self) -> impl Iterator<Item = u32> + '_ {
+    fn erase_counts(&self) -> impl Iterator<Item = u32> + '_ {
         let nand = self.run.device.ftl().store().nand();
         (0..self.run.plan.resolved.geometry.blocks()).map(|block| nand.erase_count(BlockId(block)))
     }
@@ -325,13 +329,13 @@ impl<'a> LifeSimulation<'a> {
     /// Returns the drive's lifetime in host bytes, extrapolated from the measured range: its host bytes divided by the
     /// share of all rated cycles that it used; `None` if no block was erased in the range.
     fn extrapolated_bytes(&self) -> Option<f64> {
-        let [Some((from, erases_before)), Some((to, erases))] = self.measured else { return None };
-        let used = (erases - erases_before) * self.blocks / self.rated_erases;
+        let [Some((from, erases_before)), Some((to, erases))] = self.extrapolation_range else { return None };
+        let used = (erases - erases_before) * self.physical_blocks / self.rated_erases;
         (used > 0.0).then(|| (to - from) as f64 / used)
     }
 
-    fn report(&mut self, end: End) -> Life {
-        let last = self.point();
+    fn finish_life(&mut self, end: End) -> Life {
+        let last = self.life_point();
         self.series.push(last);
         let plan = self.run.plan;
         Life {
@@ -343,13 +347,13 @@ impl<'a> LifeSimulation<'a> {
             years: (self.elapsed_s > 0.0).then(|| self.elapsed_s / YEAR_S as f64),
             extrapolated_bytes: self.extrapolated_bytes(),
             usable_endurance: self.usable_endurance,
-            first_failure_bytes: self.first_failure_bytes,
+            first_failure_bytes: self.host_bytes_at_first_failure,
             failed_blocks: self.failed_blocks(),
-            wear: Wear::of_erase_counts(self.erases().collect()),
+            wear: Wear::of_erase_counts(self.erase_counts().collect()),
             leveling_programs: self.run.device.ftl().stats().programs[Cause::Wear as usize],
             leveling_erases: self.run.device.ftl().stats().erases[Cause::Wear as usize],
             series: std::mem::take(&mut self.series),
-            timeline: self.run.finish_timeline(&self.counters()),
+            timeline: self.run.finish_timeline(&self.life_counters()),
             cpu_seconds: 0.0,
         }
     }

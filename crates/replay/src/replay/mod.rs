@@ -88,7 +88,7 @@ pub enum ReplayError {
 impl ReplayError {
     /// Whether the error is due to the configuration or the device, so that another device or design may succeed on the
     /// same input.
-    pub fn is_of_device(&self) -> bool {
+    pub fn is_due_to_configuration_or_device(&self) -> bool {
         matches!(self, Self::Config(_) | Self::Device(_))
     }
 }
@@ -121,17 +121,17 @@ pub struct Progress {
 pub type OnProgress<'a> = &'a mut dyn FnMut(Progress) -> ControlFlow<()>;
 
 /// Number of requests that the replay reads ahead as one batch.
-const BATCH: usize = 32;
+const REQUESTS_PER_BATCH: usize = 32;
 /// Number of requests in a batch if all of them are page writes that one call of the FTL executes. It is larger than
-/// [`BATCH`], because such a call needs nothing of earlier work in the CPU cache.
+/// [`REQUESTS_PER_BATCH`], because such a call needs nothing of earlier work in the CPU cache.
 const WRITES_PER_BATCH: usize = 128;
 /// Number of requests between two reports of a run's progress.
-const REPORT_EVERY: u64 = 1 << 16;
+const REQUESTS_PER_REPORT: u64 = 1 << 16;
 /// Largest number of points in a run's time series of counters.
-const SERIES_POINTS: u64 = 200;
+const SERIES_POINTS_MAX: u64 = 200;
 
 /// Reason why a phase of a run ended before the end of its input; `None` if it reached the end.
-type Ended = Option<String>;
+type EarlyEndReason = Option<String>;
 
 /// One design that is being run on one input.
 struct Run<'a> {
@@ -141,39 +141,39 @@ struct Run<'a> {
     content: ContentModel,
     lookahead: Lookahead,
     /// Executor of all requests that are not writes of exactly one page.
-    host: RequestExecutor,
+    executor: RequestExecutor,
     timing: Option<Timing>,
     arrival_pace: ArrivalPace,
     /// Arrival time of the current request and completion time of the last one, nanoseconds.
     clock: RequestClock,
     /// Response times of writes that are buffered for compressed chunks; `None` without timing or on a design without
     /// such chunks.
-    gathered_responses: Option<ChunkResponseTimes>,
+    chunk_response_times: Option<ChunkResponseTimes>,
     /// Recorder of single flash operations for a trace viewer; `None` unless the run is traced.
-    tape: Option<RunTraceRecorder>,
+    trace_recorder: Option<RunTraceRecorder>,
     /// Options with which lifetime management starts at the measured part; `None` if it is off.
-    management: Option<LifetimeOptions>,
+    lifetime_options: Option<LifetimeOptions>,
     /// Lifetime management during the measured part; `None` if the configuration does not enable it.
-    managed: Option<LifetimeManagement>,
-    compacts: bool,
+    lifetime_management: Option<LifetimeManagement>,
+    compacts_addresses: bool,
     has_content_stage: bool,
     page_bytes: u64,
     requested_counts: RequestedCounts,
-    observed: RunObservations,
-    before: CountersBefore,
+    observations: RunObservations,
+    counters_before: CountersBefore,
     /// Number of requests that aged the device before the measured part.
-    aged: u64,
+    aging_requests: u64,
 }
 
 /// Pages that the requests of the next batch touch; the device looks them up before it executes the batch.
 #[derive(Debug, Default)]
 struct Lookahead {
     /// First logical page of each write request of the batch.
-    writes: Vec<Lpn>,
+    write_lpns: Vec<Lpn>,
     /// Fingerprints of the contents that the write requests bring, where known.
-    contents: Vec<Fingerprint>,
+    write_fingerprints: Vec<Fingerprint>,
     /// First logical page of each read request of the batch.
-    reads: Vec<Lpn>,
+    read_lpns: Vec<Lpn>,
 }
 
 /// Counts of what the host requested since the end of the aging phase.
@@ -184,34 +184,34 @@ struct RequestedCounts {
     read_bytes: u64,
     remapped_pages: u64,
     /// Time in the input of the first request, nanoseconds; `None` before the first request.
-    first_ns: Option<u64>,
+    first_request_ns: Option<u64>,
     /// Time in the input of the latest request, nanoseconds.
-    last_ns: u64,
+    last_request_ns: u64,
 }
 
 /// Observations of the run that the counters of the device do not contain.
 #[derive(Debug, Default)]
 struct RunObservations {
     /// How steady the random overwrites of preconditioning were; `None` if there were none, or too few to judge.
-    settled: Option<Steadiness>,
+    precondition_steadiness: Option<Steadiness>,
     /// Counters of the run, sampled after regular numbers of requests.
     series: Vec<SeriesPoint>,
     /// Counters at the start of each phase of the input except the first. At the end of the run, the counters at its
     /// end are added.
-    phases: Vec<SeriesPoint>,
+    phase_counters: Vec<SeriesPoint>,
     /// Recorder of the run's timeline; `None` unless the configuration asks for a timeline.
     timeline: Option<TimelineRecorder>,
     /// Cost of the recovery from a loss of power in the middle of the run; `None` if there was none.
     recovery: Option<RecoveryRecord>,
     /// Time at which the last request was answered, nanoseconds, without the background work after it.
-    answered_ns: u64,
+    last_answer_ns: u64,
 }
 
 /// Counters of the device at an earlier moment, which are subtracted from later ones to count what happened between.
 #[derive(Debug, Default)]
 struct CountersBefore {
     /// Total of the controller's work (hashing, deltas, compression) up to the current request.
-    work: ControllerWorkCounts,
+    controller_work: ControllerWorkCounts,
     /// Page writes that the write buffer absorbed before the measured part of the run.
     absorbed_writes: u64,
     /// Writes of parts of pages before the measured part of the run.
@@ -227,11 +227,11 @@ impl<'a> Run<'a> {
         let generation = sequence && parts.content.delta.is_some();
         let packed = sequence && parts.recovers_packed_pages();
         let retain = RetainedFields {
-            bytes: carries_bytes,
-            sequence,
-            generation,
-            packed,
-            ..parts.needed_sim_fields()
+            data_bytes: carries_bytes,
+            sequence_numbers: sequence,
+            generations: generation,
+            packed_bytes: packed,
+            ..parts.needed_retained_fields()
         };
         let mut nand = SimNand::new(resolved.geometry.clone(), retain)
             .with_nvram(parts.nvram_bytes_with_map(&resolved.geometry, resolved.logical_pages))
@@ -240,7 +240,8 @@ impl<'a> Run<'a> {
             nand = nand.with_endurance(resolved.endurance_cycles);
         }
         let options = DeviceOptions { buffer: plan.config.write_buffer_options(&resolved.geometry) };
-        let mut device = Device::new(nand, resolved.logical_pages, &parts, options).map_err(refusal_error)?;
+        let mut device =
+            Device::new(nand, resolved.logical_pages, &parts, options).map_err(to_config_error)?;
         device.ftl_mut().store_mut().set_striping(plan.config.striping_name().into());
         device.ftl_mut().set_user_victim_policy(plan.user_policy.clone());
         Ok(Self {
@@ -249,26 +250,26 @@ impl<'a> Run<'a> {
             requests: plan.input.open()?,
             content: ContentModel::new(&plan.content_spec, plan.config.seed()),
             timing: None,
-            managed: None,
-            gathered_responses: None,
-            tape: None,
-            management: plan.config.lifetime_options(design, &parts.content),
-            compacts: plan.compacts_addresses(),
-            arrival_pace: ArrivalPace::new(&plan.config.replay, plan.arrival()),
+            lifetime_management: None,
+            chunk_response_times: None,
+            trace_recorder: None,
+            lifetime_options: plan.config.lifetime_options(design, &parts.content),
+            compacts_addresses: plan.compacts_addresses(),
+            arrival_pace: ArrivalPace::new(&plan.config.replay, plan.arrival_mode()),
             clock: RequestClock::default(),
-            host: RequestExecutor::of_device(&device, plan.config.replay.zeroes),
+            executor: RequestExecutor::of_device(&device, plan.config.replay.zeroes),
             lookahead: Lookahead::default(),
             requested_counts: RequestedCounts::default(),
-            observed: RunObservations::default(),
-            before: CountersBefore::default(),
-            aged: 0,
+            observations: RunObservations::default(),
+            counters_before: CountersBefore::default(),
+            aging_requests: 0,
             plan,
             device,
         })
     }
 
     /// Brings the device into the initial state that the configuration sets, and clears the counters.
-    fn precondition(&mut self, on_progress: OnProgress<'_>) -> Result<Ended, ReplayError> {
+    fn precondition(&mut self, on_progress: OnProgress<'_>) -> Result<EarlyEndReason, ReplayError> {
         let config = &self.plan.config.precondition;
         let seed = mix_bits(self.plan.config.seed());
         let device = &mut self.device;
@@ -288,7 +289,7 @@ impl<'a> Run<'a> {
             Precondition::Fill => precondition::fill_sequentially(device, &mut step)?,
             Precondition::Steady => {
                 let flow = precondition::write_to_steady_state(device, capacities, seed, &mut step)?;
-                flow.map_continue(|settled| self.observed.settled = Some(settled))
+                flow.map_continue(|settled| self.observations.precondition_steadiness = Some(settled))
             }
             Precondition::Random => precondition::overwrite_at_random(device, capacities, seed, &mut step)?,
             Precondition::Constructed => {
@@ -296,35 +297,35 @@ impl<'a> Run<'a> {
             }
             Precondition::InUse => {
                 let flow = precondition::bring_into_use(device, capacities, seed, &mut step)?;
-                flow.map_continue(|settled| self.observed.settled = settled)
+                flow.map_continue(|settled| self.observations.precondition_steadiness = settled)
             }
         };
         device.ftl_mut().reset_access_counts();
         let ended = match (flow, config.mode) {
             (Break(()), _) => Some("interrupted before the first measured request".into()),
-            (Continue(()), Precondition::Aged) => self.age(on_progress)?,
+            (Continue(()), Precondition::Aged) => self.age_device(on_progress)?,
             (Continue(()), _) => None,
         };
         if ended.is_none() {
-            self.bind_pages(on_progress)?;
+            self.bind_pages_at_random(on_progress)?;
         }
         precondition::write_partial_chunks(&mut self.device)?;
         if !self.plan.config.buffer.keep_at_end {
             self.device.write_out_buffer()?;
         }
         self.device.ftl_mut().clear_stats();
-        self.before.work = ControllerWorkCounts::default();
-        self.before.absorbed_writes = self.device.absorbed_writes();
-        self.before.partial_writes = self.device.partial_writes();
+        self.counters_before.controller_work = ControllerWorkCounts::default();
+        self.counters_before.absorbed_writes = self.device.absorbed_writes();
+        self.counters_before.partial_writes = self.device.partial_writes();
         Ok(ended)
     }
 
     /// Executes random remaps until the reverse map is filled to the share `precondition.bound_share`; does nothing
     /// without that setting.
-    fn bind_pages(&mut self, on_progress: OnProgress<'_>) -> Result<(), ReplayError> {
+    fn bind_pages_at_random(&mut self, on_progress: OnProgress<'_>) -> Result<(), ReplayError> {
         let config = self.plan.config;
         let Some(share) = config.precondition.bound_share else { return Ok(()) };
-        let entries = config.remap.sized_entries(&self.plan.resolved.geometry) as f64 * share;
+        let entries = config.remap.reverse_map_capacity_entries(&self.plan.resolved.geometry) as f64 * share;
         let mut step = |done, total| {
             on_progress(Progress {
                 phase: RunPhase::Precondition,
@@ -343,7 +344,7 @@ impl<'a> Run<'a> {
     }
 
     /// Ages the device with another trace, or with the first part of the input.
-    fn age(&mut self, on_progress: OnProgress<'_>) -> Result<Ended, ReplayError> {
+    fn age_device(&mut self, on_progress: OnProgress<'_>) -> Result<EarlyEndReason, ReplayError> {
         let ended = if let Some(input) = &self.plan.aging_input {
             let measured = std::mem::replace(&mut self.requests, input.open()?);
             let ended =
@@ -355,22 +356,22 @@ impl<'a> Run<'a> {
             let count = (self.plan.survey.requests as f64 * share) as u64;
             self.execute_requests(Some(count), count, RunPhase::Aging, on_progress)?
         };
-        self.aged = std::mem::take(&mut self.requested_counts).requests;
-        self.observed.series.clear();
-        self.observed.phases.clear();
+        self.aging_requests = std::mem::take(&mut self.requested_counts).requests;
+        self.observations.series.clear();
+        self.observations.phase_counters.clear();
         Ok(ended)
     }
 
     /// Replays the measured part of the input: the requests after preconditioning and aging.
-    fn replay(&mut self, on_progress: OnProgress<'_>) -> Result<Ended, ReplayError> {
+    fn replay_measured_part(&mut self, on_progress: OnProgress<'_>) -> Result<EarlyEndReason, ReplayError> {
         let config = self.plan.config;
         if config.timing.timing_mode() != TimingMode::None {
             let resolved = &self.plan.resolved;
-            let open_loop = self.plan.arrival() == Arrival::Open;
-            self.gathered_responses =
+            let open_loop = self.plan.arrival_mode() == Arrival::Open;
+            self.chunk_response_times =
                 self.device.ftl().chunk_statistics().map(|_| ChunkResponseTimes::default());
-            let keep_completions = self.gathered_responses.is_some();
-            let trace = self.tape.is_some();
+            let keep_completions = self.chunk_response_times.is_some();
+            let trace = self.trace_recorder.is_some();
             let options = TimingOptions {
                 open_loop,
                 keep_completions,
@@ -387,40 +388,40 @@ impl<'a> Run<'a> {
             self.device.ftl_mut().store_mut().flash_ops.set_recording_pages(trace);
         }
         let endurance_cycles = self.plan.resolved.endurance_cycles;
-        let options = self.management.take();
-        self.managed =
+        let options = self.lifetime_options.take();
+        self.lifetime_management =
             options.map(|options| LifetimeManagement::new(options, &self.device, endurance_cycles));
         self.start_timeline();
         self.sample_timeline(&self.current_counters());
-        let aged = if self.plan.aging_input.is_some() { 0 } else { self.aged };
+        let aged = if self.plan.aging_input.is_some() { 0 } else { self.aging_requests };
         let left = self.plan.survey.requests.saturating_sub(aged);
         let limit = config.replay.requests;
         let total = limit.map_or(left, |limit| limit.min(left));
         let ended = match config.recovery.after_requests.filter(|&cut| cut < total) {
-            Some(cut) => self.replay_with_cut(cut, total, on_progress)?,
+            Some(cut) => self.replay_with_power_cut(cut, total, on_progress)?,
             None => self.execute_requests(limit, total, RunPhase::Replay, on_progress)?,
         };
         if let Some(timing) = &mut self.timing {
             timing.complete_until(u64::MAX);
-            self.observed.answered_ns = timing.now_ns();
+            self.observations.last_answer_ns = timing.now_ns();
             timing.run_to_completion();
-            if let Some(gathered_responses) = &mut self.gathered_responses {
+            if let Some(gathered_responses) = &mut self.chunk_response_times {
                 gathered_responses.charge_completions(&timing.take_completions());
             }
         }
-        let ended = ended.or(self.empty_buffer());
-        if let (Some(tape), Some(timing)) = (&mut self.tape, &mut self.timing) {
-            tape.add_ended(timing.take_trace());
+        let ended = ended.or(self.write_out_buffer_at_end());
+        if let (Some(tape), Some(timing)) = (&mut self.trace_recorder, &mut self.timing) {
+            tape.add_timing_trace(timing.take_trace());
         }
-        if !self.observed.phases.is_empty() {
-            self.observed.phases.push(self.current_counters());
+        if !self.observations.phase_counters.is_empty() {
+            self.observations.phase_counters.push(self.current_counters());
         }
         Ok(ended)
     }
 
     /// Writes out the write buffer after the last request: the host wrote its pages, so their programs and their time
     /// count. Does nothing if power is lost after the last request, or if `buffer.keep_at_end` is set.
-    fn empty_buffer(&mut self) -> Ended {
+    fn write_out_buffer_at_end(&mut self) -> EarlyEndReason {
         let config = self.plan.config;
         let is_kept = config.buffer.keep_at_end || config.recovery.after_run;
         if is_kept || self.device.buffered_pages() == 0 {
@@ -433,24 +434,24 @@ impl<'a> Run<'a> {
             timing.run_to_completion();
         }
         self.device.ftl_mut().store_mut().flash_ops.clear();
-        if self.observed.series.pop_if(|last| last.requests == self.requested_counts.requests).is_some() {
-            self.observed.series.push(self.current_counters());
+        if self.observations.series.pop_if(|last| last.requests == self.requested_counts.requests).is_some() {
+            self.observations.series.push(self.current_counters());
         }
         emptied.err().map(|error| error.to_string())
     }
 
     /// Replays the measured part of the input with a loss of power, and recovery, after request `cut`.
-    fn replay_with_cut(
+    fn replay_with_power_cut(
         &mut self,
         cut: u64,
         total: u64,
         on_progress: OnProgress<'_>,
-    ) -> Result<Ended, ReplayError> {
+    ) -> Result<EarlyEndReason, ReplayError> {
         let ended = self.execute_requests(Some(cut), cut, RunPhase::Replay, on_progress)?;
         if ended.is_some() {
             return Ok(ended);
         }
-        self.observed.recovery = Some(self.recover()?);
+        self.observations.recovery = Some(self.recover()?);
         self.execute_requests(Some(total - cut), total - cut, RunPhase::Replay, on_progress)
     }
 
@@ -462,10 +463,10 @@ impl<'a> Run<'a> {
         total: u64,
         phase: RunPhase,
         on_progress: OnProgress<'_>,
-    ) -> Result<Ended, ReplayError> {
-        let lookahead = if self.can_batch_writes() { WRITES_PER_BATCH } else { BATCH };
+    ) -> Result<EarlyEndReason, ReplayError> {
+        let lookahead = if self.can_batch_writes() { WRITES_PER_BATCH } else { REQUESTS_PER_BATCH };
         let mut batch: Vec<Request> = vec![Request::default(); lookahead];
-        let series_every = total.div_ceil(SERIES_POINTS).max(1);
+        let series_every = total.div_ceil(SERIES_POINTS_MAX).max(1);
         let limit = limit.unwrap_or(u64::MAX);
         let (mut done, mut sample_at) = (0, series_every);
         while done < limit {
@@ -475,7 +476,7 @@ impl<'a> Run<'a> {
             done += executed as u64;
             if done == sample_at {
                 sample_at += series_every;
-                self.add_sample();
+                self.sample_counters();
             }
             match outcome {
                 Err(error @ Error::VictimPolicyFailed { .. }) => return Err(error.into()),
@@ -483,12 +484,16 @@ impl<'a> Run<'a> {
                 Ok(()) => {}
             }
             if let Some(damage) = damage {
-                return if done + self.aged == 0 { Err(damage.into()) } else { Ok(Some(damage.to_string())) };
+                return if done + self.aging_requests == 0 {
+                    Err(damage.into())
+                } else {
+                    Ok(Some(damage.to_string()))
+                };
             }
             if read < wanted {
                 return Ok(None);
             }
-            if done % REPORT_EVERY < lookahead as u64
+            if done % REQUESTS_PER_REPORT < lookahead as u64
                 && on_progress(Progress { phase, done_requests: done, total_requests: total }).is_break()
             {
                 return Ok(Some("interrupted".into()));
@@ -507,15 +512,15 @@ impl<'a> Run<'a> {
             let writes = batch.iter().filter(|request| request.op == Op::Write && request.content.is_empty());
             self.content.prefetch(writes.map(|request| request.pages().start));
         }
-        self.lookahead.writes.clear();
-        self.lookahead.contents.clear();
-        self.lookahead.reads.clear();
+        self.lookahead.write_lpns.clear();
+        self.lookahead.write_fingerprints.clear();
+        self.lookahead.read_lpns.clear();
         for request in batch {
-            self.prepare(request);
+            self.prepare_request(request);
             let first = Lpn((request.offset_bytes >> self.page_bytes.trailing_zeros()).min(last) as u32);
             match request.op {
-                Op::Write => self.lookahead.writes.push(first),
-                Op::Read => self.lookahead.reads.push(first),
+                Op::Write => self.lookahead.write_lpns.push(first),
+                Op::Read => self.lookahead.read_lpns.push(first),
                 _ => {}
             }
         }
@@ -538,11 +543,11 @@ impl<'a> Run<'a> {
     /// Prepares a request for the device: adds content from the model if it has none, and converts its addresses to
     /// dense ones.
     #[inline]
-    fn prepare(&mut self, request: &mut Request) {
+    fn prepare_request(&mut self, request: &mut Request) {
         if self.has_content_stage {
-            self.give_content(request);
+            self.add_model_content(request);
         }
-        if self.compacts
+        if self.compacts_addresses
             && let Some(footprint) = &self.plan.survey.footprint
         {
             footprint.compact_request(request);
@@ -550,45 +555,49 @@ impl<'a> Run<'a> {
     }
 
     /// Adds content from the content model to a write that has none, and adds the content of a write to the lookahead.
-    fn give_content(&mut self, request: &mut Request) {
-        self.content.complete_request(request);
+    fn add_model_content(&mut self, request: &mut Request) {
+        self.content.fill_request_content(request);
         if request.op == Op::Write {
-            self.lookahead.contents.extend(request.content.first().map(|content| content.fingerprint));
+            self.lookahead
+                .write_fingerprints
+                .extend(request.content.first().map(|content| content.fingerprint));
         }
     }
 
-    fn note_time(&mut self, time_ns: u64) {
-        if self.requested_counts.first_ns.is_none() {
-            (self.requested_counts.first_ns, self.clock.previous_trace_ns) = (Some(time_ns), time_ns);
+    fn record_request_time(&mut self, time_ns: u64) {
+        if self.requested_counts.first_request_ns.is_none() {
+            (self.requested_counts.first_request_ns, self.clock.previous_trace_ns) = (Some(time_ns), time_ns);
         }
-        self.requested_counts.last_ns = time_ns;
+        self.requested_counts.last_request_ns = time_ns;
     }
 
-    fn execute(&mut self, request: &Request) -> Result<(), Error> {
+    fn execute_request(&mut self, request: &Request) -> Result<(), Error> {
         let time_ns = request.time_ns;
-        self.note_time(time_ns);
+        self.record_request_time(time_ns);
         if request.op == Op::Phase {
-            self.observed.phases.push(self.current_counters());
+            self.observations.phase_counters.push(self.current_counters());
             return Ok(());
         }
         if self.timing.is_some() {
             self.set_next_arrival(time_ns)?;
         }
-        if self.managed.is_some() {
+        if self.lifetime_management.is_some() {
             self.throttle_request(request)?;
         }
         let gathering = self.device.ftl().buffered_chunk_pages();
         let packed = self.device.ftl().stats().packed_writes;
-        let reads = self.page_reads();
+        let reads = self.page_read_counts();
         let kind = match self.perform_request(request)? {
-            RequestKind::Read if self.were_unwritten(reads) => RequestKind::UnwrittenRead,
+            RequestKind::Read if self.reads_were_unwritten(reads) => RequestKind::UnwrittenRead,
             kind => kind,
         };
         if let Some(timing) = &mut self.timing {
             let work = self.device.ftl().stats().controller_work;
-            let price = || self.plan.config.timing.controller_work(&work.since(&self.before.work));
+            let price = || {
+                self.plan.config.timing.controller_work(&work.since(&self.counters_before.controller_work))
+            };
             let priced = if self.has_content_stage { price() } else { ControllerWork::default() };
-            self.before.work = work;
+            self.counters_before.controller_work = work;
             timing.set_op_pages(self.device.ftl().store().flash_ops.op_pages());
             let number =
                 timing.submit_with_work(kind, self.clock.arrival_ns, priced, self.device.flash_ops());
@@ -597,14 +606,14 @@ impl<'a> Run<'a> {
                 timing.submit_background(self.clock.arrival_ns, self.device.deferred_ops());
             }
             self.device.ftl_mut().store_mut().flash_ops.clear();
-            if let Some(gathered_responses) = &mut self.gathered_responses {
+            if let Some(gathered_responses) = &mut self.chunk_response_times {
                 let ftl = self.device.ftl();
                 let gathers = ftl.stats().packed_writes > packed;
                 gathered_responses.add_write(number, (gathering, ftl.buffered_chunk_pages()), gathers);
                 gathered_responses.charge_completions(&timing.take_completions());
             }
-            if self.tape.is_some() {
-                self.record_for_trace(number, request);
+            if self.trace_recorder.is_some() {
+                self.trace_request(number, request);
             }
         }
         Ok(())
@@ -612,33 +621,33 @@ impl<'a> Run<'a> {
 
     /// Records in the trace of the run a request that was just submitted, and what has ended since the request before
     /// it.
-    fn record_for_trace(&mut self, number: u64, request: &Request) {
+    fn trace_request(&mut self, number: u64, request: &Request) {
         let counters = self.current_counters();
-        if let (Some(tape), Some(timing)) = (&mut self.tape, &mut self.timing) {
-            tape.record_submitted(number, self.clock.arrival_ns, request, &counters);
-            tape.add_ended(timing.take_trace());
+        if let (Some(tape), Some(timing)) = (&mut self.trace_recorder, &mut self.timing) {
+            tape.record_submitted_request(number, self.clock.arrival_ns, request, &counters);
+            tape.add_timing_trace(timing.take_trace());
         }
     }
 
     /// Returns the number of pages that the host has read, and how many of these held nothing because they were never
     /// written, or were deallocated.
     #[inline]
-    fn page_reads(&self) -> [u64; 2] {
+    fn page_read_counts(&self) -> [u64; 2] {
         let stats = self.device.ftl().stats();
         [stats.host_page_reads, stats.unwritten_page_reads]
     }
 
-    /// Whether the host has read at least one page since the counts `before` (from [`Self::page_reads`]), and none of
+    /// Whether the host has read at least one page since the counts `before` (from [`Self::page_read_counts`]), and none of
     /// the pages read held data.
     #[inline]
-    fn were_unwritten(&self, before: [u64; 2]) -> bool {
-        let [read, unwritten] = self.page_reads();
+    fn reads_were_unwritten(&self, before: [u64; 2]) -> bool {
+        let [read, unwritten] = self.page_read_counts();
         unwritten > before[1] && unwritten - before[1] == read - before[0]
     }
 }
 
 /// Converts the error of a device that cannot be built as configured into an error of the configuration.
-fn refusal_error(error: Error) -> ReplayError {
+fn to_config_error(error: Error) -> ReplayError {
     match error {
         Error::NoSpareSpace { .. } | Error::InvalidOptions(_) => {
             ConfigError::InvalidValue(error.to_string()).into()

@@ -10,7 +10,7 @@ use wearwell::timing::{LatencySummary, RequestKind, TimingMode};
 use wearwell_config::{Arrival, Precondition, ResolvedDevice};
 use wearwell_trace::PAGE_BYTES;
 
-use super::{Ended, ReplayError, Run, part_figures};
+use super::{EarlyEndReason, ReplayError, Run, part_figures};
 use crate::input::OpenInput;
 use crate::lifetime;
 use crate::record::{
@@ -22,29 +22,29 @@ use crate::steadiness::Steadiness;
 use crate::timeline::{Timeline, TimelineRecorder};
 
 impl Run<'_> {
-    pub(super) fn add_sample(&mut self) {
+    pub(super) fn sample_counters(&mut self) {
         let counters = self.current_counters();
-        self.observed.series.push(counters);
+        self.observations.series.push(counters);
         self.sample_timeline(&counters);
     }
 
     /// Starts recording the run's timeline, if the configuration sets one.
     pub(super) fn start_timeline(&mut self) {
         let blocks = self.device.ftl().store().blocks().len();
-        self.observed.timeline =
+        self.observations.timeline =
             self.plan.config.replay.timeline_cells.map(|cells| TimelineRecorder::new(cells, blocks));
     }
 
     /// Samples the present state of the drive for the timeline; does nothing without a timeline.
     pub(super) fn sample_timeline(&mut self, counters: &SeriesPoint) {
-        if let Some(recorder) = &mut self.observed.timeline {
+        if let Some(recorder) = &mut self.observations.timeline {
             recorder.add_sample(counters, self.device.ftl(), self.timing.as_ref());
         }
     }
 
     /// Returns the timeline, with the present state of the drive as its last sample; `None` without a timeline.
     pub(super) fn finish_timeline(&mut self, counters: &SeriesPoint) -> Option<Timeline> {
-        let recorder = self.observed.timeline.take()?;
+        let recorder = self.observations.timeline.take()?;
         Some(recorder.into_timeline(counters, self.device.ftl(), self.timing.as_ref()))
     }
 
@@ -71,8 +71,8 @@ impl Run<'_> {
         let report = self.device.recover()?;
         // No request waits for them: the time of a recovery is a figure of its own.
         self.device.ftl_mut().store_mut().flash_ops.clear();
-        if let Some(gathered) = &mut self.gathered_responses {
-            gathered.lose_power(self.device.ftl().buffered_chunk_pages());
+        if let Some(gathered) = &mut self.chunk_response_times {
+            gathered.forget_lost_writes(self.device.ftl().buffered_chunk_pages());
         }
         let stats = self.device.ftl().stats();
         let spare_reads = stats.total_spare_reads() - before.total_spare_reads();
@@ -90,7 +90,7 @@ impl Run<'_> {
         })
     }
 
-    pub(super) fn make_record(&mut self, design: &str, ended: Ended) -> RunRecord {
+    pub(super) fn make_record(&mut self, design: &str, ended: EarlyEndReason) -> RunRecord {
         let stats = self.device.ftl().stats().clone();
         let ram = self.device.ram_bytes();
         let host_writes = stats.host_page_writes;
@@ -109,7 +109,7 @@ impl Run<'_> {
             host_page_reads: stats.host_page_reads,
             host_page_trims: stats.host_page_trims,
             host_page_remaps: self.requested_counts.remapped_pages,
-            buffer_absorbed_writes: self.device.absorbed_writes() - self.before.absorbed_writes,
+            buffer_absorbed_writes: self.device.absorbed_writes() - self.counters_before.absorbed_writes,
             recycled_writes: stats.recycled_writes,
             writes_by_form: writes_by_form(&stats),
             write_reduction: write_reduction(&stats),
@@ -132,10 +132,10 @@ impl Run<'_> {
             ram_bytes: ram.iter().map(|(_, bytes)| bytes).sum(),
             ram_bytes_by_structure: ram.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect(),
             notes: self.notes(),
-            series: std::mem::take(&mut self.observed.series),
+            series: std::mem::take(&mut self.observations.series),
             timeline: self.finish_timeline(&self.current_counters()),
-            phases: std::mem::take(&mut self.observed.phases),
-            recovery: self.observed.recovery.take(),
+            phases: std::mem::take(&mut self.observations.phase_counters),
+            recovery: self.observations.recovery.take(),
             peak_rss_bytes: 0,
             cpu_seconds: 0.0,
             precondition_cpu_seconds: 0.0,
@@ -148,13 +148,13 @@ impl Run<'_> {
     /// earlier.
     fn series_to_the_end(&self) -> Vec<SeriesPoint> {
         let end = self.current_counters();
-        let is_missing = self.observed.series.last().is_none_or(|last| last.requests < end.requests);
-        self.observed.series.iter().copied().chain(is_missing.then_some(end)).collect()
+        let is_missing = self.observations.series.last().is_none_or(|last| last.requests < end.requests);
+        self.observations.series.iter().copied().chain(is_missing.then_some(end)).collect()
     }
 
     fn bytes_record(&self, stats: &Stats) -> BytesRecord {
         let programmed = stats.total_programs() * self.page_bytes;
-        let partial = self.device.partial_writes().since(self.before.partial_writes);
+        let partial = self.device.partial_writes().since(self.counters_before.partial_writes);
         BytesRecord {
             host_written: self.requested_counts.written_bytes,
             programmed,
@@ -172,9 +172,12 @@ impl Run<'_> {
     /// device's pages are not larger. Only structures with an entry per mapped page grow; the cache of a map on flash
     /// keeps its configured size.
     fn ram_of_4k_map(&self) -> Option<u64> {
-        const PER_PAGE: [&str; 3] = ["l2p table", "page validity bitmap", "global mapping directory"];
+        const STRUCTURES_PER_MAPPED_PAGE: [&str; 3] =
+            ["l2p table", "page validity bitmap", "global mapping directory"];
         let units = self.page_bytes / PAGE_BYTES;
-        let finer = |(name, bytes): (&str, u64)| if PER_PAGE.contains(&name) { bytes * units } else { bytes };
+        let finer = |(name, bytes): (&str, u64)| {
+            if STRUCTURES_PER_MAPPED_PAGE.contains(&name) { bytes * units } else { bytes }
+        };
         (units > 1).then(|| self.device.ram_bytes().into_iter().map(finer).sum())
     }
 
@@ -183,7 +186,7 @@ impl Run<'_> {
             path: self.plan.input.name(),
             sha256: self.plan.sha256.clone(),
             requests: self.requested_counts.requests,
-            aging_requests: self.aged,
+            aging_requests: self.aging_requests,
             rejected: self.requests.rejected_lines(),
             footprint_pages: self.plan.survey.footprint_pages,
             duration_s: self.duration_s(),
@@ -191,7 +194,10 @@ impl Run<'_> {
     }
 
     pub(super) fn duration_s(&self) -> f64 {
-        self.requested_counts.last_ns.saturating_sub(self.requested_counts.first_ns.unwrap_or(0)) as f64 / 1e9
+        self.requested_counts
+            .last_request_ns
+            .saturating_sub(self.requested_counts.first_request_ns.unwrap_or(0)) as f64
+            / 1e9
     }
 
     fn device_record(&self) -> DeviceRecord {
@@ -217,9 +223,10 @@ impl Run<'_> {
             page_bytes: geometry.page_bytes,
             physical_pages: geometry.pages(),
             logical_pages: *logical_pages as u64,
-            over_provisioning: self.plan.resolved.shared_pages() as f64 / *logical_pages as f64 - 1.0,
+            over_provisioning: self.plan.resolved.exported_and_spare_pages() as f64 / *logical_pages as f64
+                - 1.0,
             reserve_blocks: *reserve_blocks,
-            gc_low_blocks: gc.low_blocks,
+            gc_low_blocks: gc.low_free_blocks,
             endurance_cycles: *endurance_cycles,
         }
     }
@@ -243,13 +250,13 @@ impl Run<'_> {
 
     /// Returns how requests of the run arrived, and how many the drive answered.
     fn service_record(&self, stats: &Stats) -> ServiceRecord {
-        let arrival = self.plan.arrival();
+        let arrival = self.plan.arrival_mode();
         let service =
             ServiceRecord { unwritten_page_reads: stats.unwritten_page_reads, ..ServiceRecord::default() };
         if self.timing.is_none() {
             return service;
         }
-        let answered_s = self.observed.answered_ns as f64 / 1e9;
+        let answered_s = self.observations.last_answer_ns as f64 / 1e9;
         let per_second = |amount: f64| (answered_s > 0.0).then(|| amount / answered_s);
         ServiceRecord {
             arrival: Some(arrival),
@@ -267,19 +274,19 @@ impl Run<'_> {
     /// Returns the time from the last arrival of a request to the last answer, seconds; `None` unless requests arrive
     /// at the input's times.
     fn queue_at_end_s(&self) -> Option<f64> {
-        let is_open = self.plan.arrival() == Arrival::Open;
-        (is_open && self.observed.answered_ns > 0)
-            .then(|| (self.observed.answered_ns as f64 / 1e9 - self.arrivals_s()).max(0.0))
+        let is_open = self.plan.arrival_mode() == Arrival::Open;
+        (is_open && self.observations.last_answer_ns > 0)
+            .then(|| (self.observations.last_answer_ns as f64 / 1e9 - self.arrival_span_s()).max(0.0))
     }
 
     /// Whether requests arrived faster than the drive answered them: the queue at the end is longer than a fiftieth of
     /// the time in which requests arrived plus 0.02 s, which is more than any collection takes.
     fn is_overloaded(&self) -> bool {
-        self.queue_at_end_s().is_some_and(|queue_s| queue_s > 0.02 + 0.02 * self.arrivals_s())
+        self.queue_at_end_s().is_some_and(|queue_s| queue_s > 0.02 + 0.02 * self.arrival_span_s())
     }
 
     /// Returns the time from the first arrival of a request to the last in open loop, seconds.
-    fn arrivals_s(&self) -> f64 {
+    fn arrival_span_s(&self) -> f64 {
         self.duration_s() * self.plan.config.replay.time_scale()
     }
 
@@ -307,32 +314,34 @@ impl Run<'_> {
             steady,
             self.requested_counts.written_bytes,
         );
-        if let Some(managed) = &self.managed {
+        if let Some(managed) = &self.lifetime_management {
             managed.add_to_record(&self.device, &mut record);
         }
         record.write_until_programmed_us = self.write_until_programmed_us();
-        record.energy_uj_per_page = self.energy_uj() / record_pages(self.device.ftl().stats());
+        record.energy_uj_per_page = self.energy_uj() / page_writes_at_least_one(self.device.ftl().stats());
         record
     }
 
     fn write_until_programmed_us(&self) -> f64 {
-        let (Some(timing), Some(gathered)) = (&self.timing, &self.gathered_responses) else { return 0.0 };
+        let (Some(timing), Some(gathered)) = (&self.timing, &self.chunk_response_times) else { return 0.0 };
         let answered = LatencySummary::of(timing.latency_histogram(RequestKind::Write));
-        gathered.mean_us(answered.mean_ns / 1e3, answered.count)
+        gathered.mean_until_programmed_us(answered.mean_ns / 1e3, answered.count)
     }
 
     /// Returns the duration of the measured part, seconds: in open loop that of the trace, scaled by
     /// `replay.time_scale`, else the device time. If earlier writes have exceeded the throttling budget, the time until
     /// the next write could start is added.
     fn elapsed_s(&self) -> f64 {
-        let arrivals_s = self.arrivals_s();
+        let arrivals_s = self.arrival_span_s();
         let Some(timing) = &self.timing else { return arrivals_s };
-        if self.plan.arrival() == Arrival::Open {
+        if self.plan.arrival_mode() == Arrival::Open {
             return arrivals_s;
         }
         let now_ns = timing.now_ns();
-        let pending_delay_ns =
-            self.managed.as_ref().map_or(0, |managed| managed.pending_delay_ns(&self.device, now_ns));
+        let pending_delay_ns = self
+            .lifetime_management
+            .as_ref()
+            .map_or(0, |managed| managed.pending_delay_ns(&self.device, now_ns));
         (now_ns + pending_delay_ns) as f64 / 1e9
     }
 
@@ -354,12 +363,12 @@ impl Run<'_> {
         if let OpenInput::Host(generator) = &self.requests {
             notes.push(format!("requests come from a host model; {}", generator.describe_content()));
         }
-        if self.compacts {
+        if self.compacts_addresses {
             notes.push("addresses are compacted: only touched pages exist, in order".to_owned());
         }
-        notes.extend(self.note_of_own_policy());
+        notes.extend(self.note_of_user_policy());
         notes.extend(self.note_of_unsorted_times());
-        notes.extend(self.note_of_length());
+        notes.extend(self.note_of_input_duration());
         notes.extend(self.note_of_precondition());
         notes.extend(self.note_of_page_size());
         if self.device.buffered_pages() > 0 {
@@ -370,7 +379,7 @@ impl Run<'_> {
         }
         notes.extend(self.note_of_buffered_writes());
         notes.extend(self.note_of_chunk_buffer());
-        notes.extend(self.note_of_gathering_pages());
+        notes.extend(self.note_of_unfinished_chunk());
         notes.extend(self.note_of_overload());
         notes.extend(self.note_of_unwritten_pages());
         if self.plan.config.timing.timing_mode() == TimingMode::Timeline {
@@ -383,14 +392,15 @@ impl Run<'_> {
 }
 
 impl Run<'_> {
-    fn note_of_own_policy(&self) -> Option<String> {
+    fn note_of_user_policy(&self) -> Option<String> {
         let name = self.plan.user_policy.as_ref()?.name();
         Some(format!("victims were chosen by {name}, a policy from outside the engine, and not by gc.policy"))
     }
 
     /// Returns a note if the random overwrites of preconditioning ended before write amplification was steady.
     fn note_of_precondition(&self) -> Option<String> {
-        let settled = self.observed.settled.as_ref().filter(|settled| !settled.is_steady)?;
+        let settled =
+            self.observations.precondition_steadiness.as_ref().filter(|settled| !settled.is_steady)?;
         Some(format!(
             "preconditioning ended before its random overwrites were steady: write amplification moved by {:.0} % in their last \
              half (precondition.overwrite sets their number)",
@@ -407,7 +417,7 @@ impl Run<'_> {
 
     /// Returns a note if the input lasts for more than a year, which more likely means that its times were read in a
     /// wrong unit.
-    fn note_of_length(&self) -> Option<String> {
+    fn note_of_input_duration(&self) -> Option<String> {
         let years = self.duration_s() / YEAR_S as f64;
         (years > 1.0).then(|| {
             format!(
@@ -428,7 +438,8 @@ impl Run<'_> {
                 mib(bytes)
             )
         });
-        let joined = match self.plan.config.write_buffer_options(&self.plan.resolved.geometry).pages {
+        let joined = match self.plan.config.write_buffer_options(&self.plan.resolved.geometry).capacity_pages
+        {
             0 => String::new(),
             pages => format!(
                 ", unless its neighbours come while it is among the {pages} pages of the write buffer"
@@ -446,7 +457,7 @@ impl Run<'_> {
     /// programmed; `None` without a buffer or timing, or if `timing.buffered_writes` is set.
     fn note_of_buffered_writes(&self) -> Option<String> {
         let config = self.plan.config;
-        let has_buffer = config.write_buffer_options(&self.plan.resolved.geometry).pages > 0;
+        let has_buffer = config.write_buffer_options(&self.plan.resolved.geometry).capacity_pages > 0;
         (has_buffer && self.timing.is_some() && config.timing.buffered_writes == 0).then(|| {
             "a write that finds the write buffer full is answered when the page that leaves it is programmed; \
              timing.buffered_writes answers it before"
@@ -465,7 +476,7 @@ impl Run<'_> {
     }
 
     /// Returns a note if pages are still buffered for an incomplete compressed chunk at the end of the run.
-    fn note_of_gathering_pages(&self) -> Option<String> {
+    fn note_of_unfinished_chunk(&self) -> Option<String> {
         let pages = self.device.ftl().buffered_chunk_pages();
         (pages > 0).then(|| {
             format!("pages in the chunk buffer at the end: {pages}; the host wrote them, and they are not programmed")
@@ -479,7 +490,7 @@ impl Run<'_> {
             "overload: requests came for {:.1} s, and the last was answered {queue_s:.1} s after it came; latencies would be the \
              length of that queue and are left out of the table (replay.arrival=closed asks for a number of requests in \
              flight instead)",
-            self.arrivals_s()
+            self.arrival_span_s()
         ))
     }
 
@@ -505,7 +516,7 @@ impl Run<'_> {
     }
 }
 
-fn record_pages(stats: &Stats) -> f64 {
+fn page_writes_at_least_one(stats: &Stats) -> f64 {
     stats.host_page_writes.max(1) as f64
 }
 
@@ -528,5 +539,5 @@ fn writes_by_form(stats: &Stats) -> BTreeMap<String, u64> {
 /// section V-B).
 fn write_reduction(stats: &Stats) -> f64 {
     let programs = stats.programs[Cause::Host as usize] + stats.programs[Cause::Content as usize];
-    1.0 - programs as f64 / record_pages(stats)
+    1.0 - programs as f64 / page_writes_at_least_one(stats)
 }

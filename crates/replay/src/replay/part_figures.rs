@@ -20,22 +20,22 @@ pub(super) fn figures_of_parts(ftl: &Ftl<SimNand>) -> BTreeMap<String, f64> {
         AnyMapping::Journalled(map) => Some(map.counts()),
         AnyMapping::Cached(_) | AnyMapping::Flat(_) => None,
     };
-    let figures = of_engine(ftl)
+    let figures = engine_figures(ftl)
         .into_iter()
-        .chain(ftl.recycle().into_iter().flat_map(of_recycling))
-        .chain(cached.into_iter().flat_map(of_cached_map))
-        .chain(journal.into_iter().flat_map(of_journal))
-        .chain(of_validity(ftl.validity()))
-        .chain(ftl.delta_statistics().into_iter().flat_map(of_deltas))
-        .chain(ftl.chunk_statistics().into_iter().flat_map(of_chunks));
+        .chain(ftl.recycler().into_iter().flat_map(recycling_figures))
+        .chain(cached.into_iter().flat_map(cached_map_figures))
+        .chain(journal.into_iter().flat_map(journal_figures))
+        .chain(validity_figures(ftl.validity()))
+        .chain(ftl.delta_statistics().into_iter().flat_map(delta_figures))
+        .chain(ftl.chunk_statistics().into_iter().flat_map(chunk_figures));
     figures.filter(|&(_, value)| value != 0.0).map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-fn of_engine(ftl: &Ftl<SimNand>) -> [PartFigure; 15] {
+fn engine_figures(ftl: &Ftl<SimNand>) -> [PartFigure; 15] {
     let stats = ftl.stats();
     [
-        ("demoted_saturated", stats.demoted_saturated as f64),
-        ("demoted_full", stats.demoted_full as f64),
+        ("demoted_saturated", stats.binds_demoted_by_saturation as f64),
+        ("demoted_full", stats.demoted_by_full_reverse_map as f64),
         ("trims_written_as_zeros", stats.trims_written_as_zeros as f64),
         ("refused_commands", stats.refused_remap_commands as f64),
         ("bound_pages_by_remap", stats.remapped_pages as f64),
@@ -52,7 +52,7 @@ fn of_engine(ftl: &Ftl<SimNand>) -> [PartFigure; 15] {
     ]
 }
 
-fn of_recycling(recycle: &Recycler) -> [PartFigure; 6] {
+fn recycling_figures(recycle: &Recycler) -> [PartFigure; 6] {
     let counts = recycle.statistics();
     [
         ("store_entries", recycle.store_len() as f64),
@@ -60,11 +60,11 @@ fn of_recycling(recycle: &Recycler) -> [PartFigure; 6] {
         ("store_misses", counts.misses as f64),
         ("mean_comparisons_on_hit", counts.mean_comparisons_on_hit().unwrap_or(0.0)),
         ("aged_hits", counts.aged_hits as f64),
-        ("expired_entries", counts.expired as f64),
+        ("expired_entries", counts.expired_entries as f64),
     ]
 }
 
-fn of_cached_map(cached: &DemandPagedMap) -> [PartFigure; 9] {
+fn cached_map_figures(cached: &DemandPagedMap) -> [PartFigure; 9] {
     let counts = cached.counts();
     [
         ("cache_hits", counts.hits as f64),
@@ -79,7 +79,7 @@ fn of_cached_map(cached: &DemandPagedMap) -> [PartFigure; 9] {
     ]
 }
 
-fn of_journal(counts: JournalCounts) -> [PartFigure; 4] {
+fn journal_figures(counts: JournalCounts) -> [PartFigure; 4] {
     [
         ("journal_records", counts.records as f64),
         ("journal_pages", counts.written_pages as f64),
@@ -88,25 +88,25 @@ fn of_journal(counts: JournalCounts) -> [PartFigure; 4] {
     ]
 }
 
-fn of_validity(validity: &AnyValidity) -> Vec<PartFigure> {
+fn validity_figures(validity: &AnyValidity) -> Vec<PartFigure> {
     match validity {
         AnyValidity::Ram(_) => Vec::new(),
         AnyValidity::Bitmap(bitmap) => vec![("bitmap_pages", f64::from(bitmap.bitmap_pages()))],
-        AnyValidity::Log(log) => of_log(log).into(),
-        AnyValidity::Gecko(gecko) => of_gecko(gecko).into(),
+        AnyValidity::Log(log) => validity_log_figures(log).into(),
+        AnyValidity::Gecko(gecko) => gecko_figures(gecko).into(),
     }
 }
 
-fn of_log(log: &ValidityLog) -> [PartFigure; 4] {
+fn validity_log_figures(log: &ValidityLog) -> [PartFigure; 4] {
     [
         ("log_pages", f64::from(log.log_pages())),
-        ("log_page_entries", f64::from(log.page_entries())),
-        ("log_reports", log.counts().reports as f64),
+        ("log_page_entries", f64::from(log.entries_per_log_page())),
+        ("log_reports", log.counts().invalid_page_reports as f64),
         ("log_reinserted", log.counts().reinserted_entries as f64),
     ]
 }
 
-fn of_gecko(gecko: &Gecko) -> [PartFigure; 9] {
+fn gecko_figures(gecko: &Gecko) -> [PartFigure; 9] {
     let counts = gecko.counts();
     [
         ("gecko_reports", counts.invalid_page_reports as f64),
@@ -121,7 +121,7 @@ fn of_gecko(gecko: &Gecko) -> [PartFigure; 9] {
     ]
 }
 
-fn of_deltas(counts: DeltaStatistics) -> [PartFigure; 9] {
+fn delta_figures(counts: DeltaStatistics) -> [PartFigure; 9] {
     [
         ("delta_pages_committed", counts.committed_pages as f64),
         ("deltas_committed", counts.committed_deltas as f64),
@@ -130,16 +130,16 @@ fn of_deltas(counts: DeltaStatistics) -> [PartFigure; 9] {
         ("merges_write_cold", counts.write_cold_merges as f64),
         ("merges_gc", counts.gc_merges as f64),
         ("deltas_bypassed", counts.hot_writes_stored_whole as f64),
-        ("deltas_incompressible", counts.incompressible as f64),
+        ("deltas_incompressible", counts.incompressible_writes as f64),
         ("double_reads", counts.double_reads as f64),
     ]
 }
 
-fn of_chunks(counts: CompressionStatistics) -> [PartFigure; 6] {
+fn chunk_figures(counts: CompressionStatistics) -> [PartFigure; 6] {
     [
-        ("chunks", counts.chunks as f64),
-        ("chunk_members", counts.members as f64),
-        ("chunk_pages", counts.pages as f64),
+        ("chunks", counts.written_chunks as f64),
+        ("chunk_members", counts.written_members as f64),
+        ("chunk_pages", counts.written_pages as f64),
         ("chunk_incompressible_pages", counts.incompressible_pages as f64),
         ("chunks_repacked", counts.repacked_chunks as f64),
         ("chunks_unpacked", counts.split_chunks as f64),

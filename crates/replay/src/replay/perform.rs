@@ -20,7 +20,7 @@ impl Run<'_> {
         if matches!(request.op, Op::Remap(_)) {
             self.requested_counts.remapped_pages += request.len_bytes / self.page_bytes;
         }
-        self.host.perform_request(&mut self.device, request)
+        self.executor.perform_request(&mut self.device, request)
     }
 
     /// Returns logical page and content of a write that covers exactly one page; `None` for any other request. Such
@@ -46,7 +46,7 @@ impl Run<'_> {
 pub(crate) struct RequestExecutor {
     has_content_stage: bool,
     page_bytes: u64,
-    zeroes: Zeroes,
+    write_zeroes_mode: Zeroes,
     descriptors: Vec<Descriptor>,
     /// Bytes that the last read request returned, if the medium keeps bytes.
     bytes_read: Vec<u8>,
@@ -54,11 +54,11 @@ pub(crate) struct RequestExecutor {
 
 impl RequestExecutor {
     /// Creates the executor of a host's requests on `device`; `zeroes` sets what write-zeroes requests do.
-    pub(crate) fn of_device<N: Nand>(device: &Device<N>, zeroes: Zeroes) -> Self {
+    pub(crate) fn of_device<N: Nand>(device: &Device<N>, write_zeroes_mode: Zeroes) -> Self {
         Self {
             has_content_stage: device.ftl().has_content_stage(),
             page_bytes: u64::from(device.ftl().store().geometry().page_bytes),
-            zeroes,
+            write_zeroes_mode,
             descriptors: Vec::new(),
             bytes_read: Vec::new(),
         }
@@ -77,11 +77,11 @@ impl RequestExecutor {
         device: &mut Device<N>,
         request: &Request,
     ) -> Result<RequestKind, Error> {
-        let (offset, len) = Self::sectors_of(request);
+        let (offset, len) = Self::sector_range_of(request);
         match request.op {
             Op::Read => self.read(device, offset, len).map(|()| RequestKind::Read),
             Op::Write => self.write(device, request, offset, len).map(|()| RequestKind::Write),
-            Op::Zero if self.zeroes == Zeroes::Write => {
+            Op::Zero if self.write_zeroes_mode == Zeroes::Write => {
                 self.descriptors.clear();
                 let pages = len.div_ceil(self.page_bytes) as usize + 1;
                 self.descriptors.resize(pages, Descriptor::of_fingerprint(Fingerprint::ZERO_PAGE));
@@ -98,7 +98,7 @@ impl RequestExecutor {
 
     /// Returns the byte range of a request rounded to whole sectors (offset and length), because traces may contain
     /// single bytes.
-    fn sectors_of(request: &Request) -> (u64, u64) {
+    fn sector_range_of(request: &Request) -> (u64, u64) {
         if request.len_bytes == 0 {
             return (0, 0);
         }
@@ -131,7 +131,7 @@ impl RequestExecutor {
         }
         self.descriptors.extend_from_slice(&request.content);
         if self.page_bytes != PAGE_BYTES {
-            self.regroup(offset, len);
+            self.regroup_descriptors(offset, len);
         }
         self.write_descriptors(device, offset, len)
     }
@@ -143,7 +143,7 @@ impl RequestExecutor {
     /// Converts content descriptors of 4-KiB pages to descriptors of the device's pages. A larger page gets a
     /// fingerprint combined from those of its 4-KiB parts. A smaller page gets the fingerprint of its 4-KiB page,
     /// combined with its position in that page.
-    fn regroup(&mut self, offset: u64, len: u64) {
+    fn regroup_descriptors(&mut self, offset: u64, len: u64) {
         let small = std::mem::take(&mut self.descriptors);
         let first_small = offset / PAGE_BYTES;
         let pages = offset / self.page_bytes..(offset + len).div_ceil(self.page_bytes);

@@ -30,7 +30,7 @@ pub struct Plan<'a> {
 /// Results of surveying an input (a pass over all of its requests), for further plans on the same input.
 #[derive(Clone, Debug)]
 pub struct SurveyResults {
-    aging: Option<Input>,
+    aging_input: Option<Input>,
     survey: InputSurvey,
     sha256: Option<String>,
 }
@@ -44,7 +44,7 @@ impl<'a> Plan<'a> {
         let aging = aging_input(config, input);
         let survey = input.survey(aging.as_ref())?;
         if survey.requests == 0 {
-            return Err(ReplayError::NoRequests { input: input.name(), hint: hint_of_stage(input) });
+            return Err(ReplayError::NoRequests { input: input.name(), hint: block_layer_stage_hint(input) });
         }
         let sha256 = match input {
             Input::Trace { path, .. } => wearwell_trace::file_sha256(path).ok(),
@@ -72,7 +72,7 @@ impl<'a> Plan<'a> {
     /// Returns the results of surveying the input, for [`Self::from_survey_results`].
     pub fn survey_results(&self) -> SurveyResults {
         SurveyResults {
-            aging: self.aging_input.clone(),
+            aging_input: self.aging_input.clone(),
             survey: self.survey.clone(),
             sha256: self.sha256.clone(),
         }
@@ -88,7 +88,7 @@ impl<'a> Plan<'a> {
         input: &'a Input,
         surveyed: SurveyResults,
     ) -> Result<Self, ReplayError> {
-        let SurveyResults { aging: before, survey, sha256 } = surveyed;
+        let SurveyResults { aging_input: before, survey, sha256 } = surveyed;
         let aging = aging_input(config, input);
         if aging.as_ref().map(Input::name) != before.as_ref().map(Input::name) {
             return Self::new(config, input);
@@ -138,7 +138,7 @@ impl<'a> Plan<'a> {
     }
 
     /// Returns the arrival mode of the run's requests; if the configuration leaves it open, the input decides.
-    pub(super) fn arrival(&self) -> Arrival {
+    pub(super) fn arrival_mode(&self) -> Arrival {
         match self.config.replay.arrival {
             Arrival::Auto if self.survey.is_timed => Arrival::Open,
             Arrival::Auto => Arrival::Closed,
@@ -148,7 +148,7 @@ impl<'a> Plan<'a> {
 
     /// Returns the configuration with every value that a run uses.
     pub(super) fn effective_config(&self) -> Config {
-        self.config.with_effective_values(&self.resolved, self.arrival())
+        self.config.with_effective_values(&self.resolved, self.arrival_mode())
     }
 
     /// Returns where the values of the configuration of a run of `design` come from, by key ([`Config::origins`]). A
@@ -159,7 +159,7 @@ impl<'a> Plan<'a> {
 
     /// Returns the options of the timing engine for this device.
     pub(super) fn timing_options(&self) -> TimingOptions {
-        self.config.timing.timing_options(&self.resolved.geometry, self.resolved.gc_options.low_blocks)
+        self.config.timing.timing_options(&self.resolved.geometry, self.resolved.gc_options.low_free_blocks)
     }
 
     /// Refuses a queue depth if requests arrive at the times of the input, where the depth would have no effect.
@@ -197,7 +197,7 @@ impl<'a> Plan<'a> {
             _ if self.survey.footprint.is_none() => false,
             Addresses::Compact => true,
             Addresses::Exact => false,
-            Addresses::Auto => self.survey.several_devices || too_far(),
+            Addresses::Auto => self.survey.has_several_devices || too_far(),
         }
     }
 
@@ -227,7 +227,7 @@ impl<'a> Plan<'a> {
     /// [`ReplayError`] if there is nothing to report; a run that ends early returns a record marked as partial.
     pub fn run(&self, design: &str, on_progress: OnProgress<'_>) -> Result<RunRecord, ReplayError> {
         process::reset_peak_rss();
-        self.execute(Run::new(self, design)?, design, on_progress).map(|(record, _)| record)
+        self.execute_run(Run::new(self, design)?, design, on_progress).map(|(record, _)| record)
     }
 
     /// Replays the input on one design as [`Plan::run`] does, and records the single flash operations in a window of
@@ -244,8 +244,8 @@ impl<'a> Plan<'a> {
         self.require_event_timing()?;
         process::reset_peak_rss();
         let mut run = Run::new(self, design)?;
-        run.tape = Some(RunTraceRecorder::new(window, self.empty_trace(design)));
-        let (record, trace) = self.execute(run, design, on_progress)?;
+        run.trace_recorder = Some(RunTraceRecorder::new(window, self.empty_trace(design)));
+        let (record, trace) = self.execute_run(run, design, on_progress)?;
         Ok((record, trace.expect("the run had a tape")))
     }
 
@@ -277,7 +277,7 @@ impl<'a> Plan<'a> {
         }
     }
 
-    fn execute(
+    fn execute_run(
         &self,
         mut run: Run<'_>,
         design: &str,
@@ -287,7 +287,7 @@ impl<'a> Plan<'a> {
         let mut ended = run.precondition(on_progress)?;
         let conditioned = process::thread_cpu_seconds();
         if ended.is_none() {
-            ended = run.replay(on_progress)?;
+            ended = run.replay_measured_part(on_progress)?;
         }
         let finished = process::thread_cpu_seconds();
         let mut record = run.make_record(design, ended);
@@ -297,13 +297,13 @@ impl<'a> Plan<'a> {
         record.precondition_cpu_seconds = conditioned - started;
         record.cpu_seconds = finished - conditioned;
         record.peak_rss_bytes = process::peak_rss_bytes();
-        Ok((record, run.tape.map(RunTraceRecorder::into_run_trace)))
+        Ok((record, run.trace_recorder.map(RunTraceRecorder::into_run_trace)))
     }
 }
 
 /// Returns a hint for the error of an empty input, if its trace records several stages of each request (queued, issued,
 /// completed), of which only one is read.
-fn hint_of_stage(input: &Input) -> String {
+fn block_layer_stage_hint(input: &Input) -> String {
     let (Input::Trace { options, .. }, Ok(OpenInput::Trace(reader))) = (input, input.open()) else {
         return String::new();
     };

@@ -36,7 +36,7 @@ impl Default for TraceWindow {
 }
 
 /// Parses a time such as `1.5ms`. Returns nanoseconds, or `None` if the text is not a time.
-fn nanoseconds(text: &str) -> Option<u64> {
+fn parse_time_ns(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(char::is_alphabetic);
     let unit_ns = match &text[digits.len()..] {
         "s" => 1e9,
@@ -51,7 +51,7 @@ fn nanoseconds(text: &str) -> Option<u64> {
 
 /// Parses both bounds of a window with `parse`; an empty start is 0, and an empty end means unbounded. Returns `None`
 /// if a bound is invalid or the range is empty.
-fn bounds(from: &str, to: &str, parse: impl Fn(&str) -> Option<u64>) -> Option<Range<u64>> {
+fn parse_bounds(from: &str, to: &str, parse: impl Fn(&str) -> Option<u64>) -> Option<Range<u64>> {
     let bound = |text: &str, absent| if text.is_empty() { Some(absent) } else { parse(text) };
     Some(bound(from, 0)?..bound(to, u64::MAX)?).filter(|range| range.start < range.end)
 }
@@ -61,8 +61,8 @@ impl FromStr for TraceWindow {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let window = text.split_once("..").and_then(|(from, to)| {
-            let numbers = bounds(from, to, |bound| bound.parse().ok()).map(Self::Requests);
-            numbers.or_else(|| bounds(from, to, nanoseconds).map(Self::TimeNs))
+            let numbers = parse_bounds(from, to, |bound| bound.parse().ok()).map(Self::Requests);
+            numbers.or_else(|| parse_bounds(from, to, parse_time_ns).map(Self::TimeNs))
         });
         window.ok_or_else(|| {
             "a window is a range of requests or of simulated time whose end is after its start, such as 5000..6000, 5000.. or \
@@ -127,28 +127,35 @@ pub(super) struct RunTraceRecorder {
     window: TraceWindow,
     /// Period of simulated time that the window covers, nanoseconds. For a window of requests, start and end are set
     /// when the first arrives and the last is answered.
-    span_ns: Range<u64>,
+    window_ns: Range<u64>,
     /// Number of requests of the window that have not been answered; `None` for a window of time.
-    unanswered: Option<u64>,
+    unanswered_requests: Option<u64>,
     /// Operation, address and length of each request that has not been answered, by request number.
     in_flight: FxHashMap<u64, (Op, u64, u64)>,
     /// Page programs and host page writes of the run before the window.
-    before: [u64; 2],
+    counters_before_window: [u64; 2],
     trace: RunTrace,
 }
 
 impl RunTraceRecorder {
     pub(super) fn new(window: TraceWindow, trace: RunTrace) -> Self {
-        let (span_ns, unanswered) = match &window {
+        let (window_ns, unanswered_requests) = match &window {
             TraceWindow::Requests(numbers) => (u64::MAX..u64::MAX, Some(numbers.end - numbers.start)),
             TraceWindow::TimeNs(span_ns) => (span_ns.clone(), None),
         };
-        Self { window, span_ns, unanswered, in_flight: FxHashMap::default(), before: [0, 0], trace }
+        Self {
+            window,
+            window_ns,
+            unanswered_requests,
+            in_flight: FxHashMap::default(),
+            counters_before_window: [0, 0],
+            trace,
+        }
     }
 
     /// Records a request that was submitted to the timing engine under `number` and arrived at `arrival_ns`, and the
     /// counters after it.
-    pub(super) fn record_submitted(
+    pub(super) fn record_submitted_request(
         &mut self,
         number: u64,
         arrival_ns: u64,
@@ -159,10 +166,10 @@ impl RunTraceRecorder {
         if let TraceWindow::Requests(numbers) = &self.window
             && numbers.start == number
         {
-            self.span_ns.start = arrival_ns;
+            self.window_ns.start = arrival_ns;
         }
-        let [programs, writes] = self.before;
-        if self.span_ns.contains(&arrival_ns) {
+        let [programs, writes] = self.counters_before_window;
+        if self.window_ns.contains(&arrival_ns) {
             self.trace.states.push(FtlStateSample {
                 time_ns: arrival_ns,
                 free_blocks: counters.free_blocks,
@@ -170,16 +177,16 @@ impl RunTraceRecorder {
                 host_page_writes: counters.host_page_writes - writes,
             });
         } else if self.trace.states.is_empty() {
-            self.before = [counters.programs, counters.host_page_writes];
+            self.counters_before_window = [counters.programs, counters.host_page_writes];
         }
     }
 
     /// Adds the flash operations, requests and scans that have ended, as the timing engine reports them.
-    pub(super) fn add_ended(&mut self, ended: TimingTrace) {
+    pub(super) fn add_timing_trace(&mut self, ended: TimingTrace) {
         for times in ended.requests {
-            self.answered(times);
+            self.record_answer(times);
         }
-        let Range { start, end } = self.span_ns;
+        let Range { start, end } = self.window_ns;
         let overlaps = |from: u64, to: u64| from < end && to > start;
         self.trace.ops.extend(ended.ops.into_iter().filter(|op| overlaps(op.start_ns, op.end_ns)));
         self.trace.scans.extend(ended.scans.into_iter().filter(|&(from, to)| overlaps(from, to)));
@@ -187,34 +194,35 @@ impl RunTraceRecorder {
         if size >= MAX_TRACED_OPS && !self.trace.is_truncated {
             self.trace.is_truncated = true;
             let last = self.trace.ops.iter().map(|op| op.end_ns);
-            self.close(
+            self.close_window(
                 last.chain(self.trace.requests.iter().map(|r| r.times.answered_ns)).max().unwrap_or(end),
             );
         }
     }
 
-    fn answered(&mut self, times: TracedRequest) {
+    fn record_answer(&mut self, times: TracedRequest) {
         let Some((op, offset_bytes, len_bytes)) = self.in_flight.remove(&times.request_number) else {
             return;
         };
         let TracedRequest { request_number: number, arrival_ns, answered_ns, .. } = times;
-        if arrival_ns < self.span_ns.end && answered_ns >= self.span_ns.start {
+        if arrival_ns < self.window_ns.end && answered_ns >= self.window_ns.start {
             self.trace.requests.push(WindowRequest { times, op, offset_bytes, len_bytes });
         }
-        if let (TraceWindow::Requests(numbers), Some(unanswered)) = (&self.window, &mut self.unanswered)
+        if let (TraceWindow::Requests(numbers), Some(unanswered)) =
+            (&self.window, &mut self.unanswered_requests)
             && numbers.contains(&number)
         {
             *unanswered -= 1;
             if *unanswered == 0 {
-                self.close(answered_ns);
+                self.close_window(answered_ns);
             }
         }
     }
 
     /// Ends the window at `end_ns` if it would end later, and drops what began after its end.
-    fn close(&mut self, end_ns: u64) {
-        self.span_ns.end = self.span_ns.end.min(end_ns);
-        let end_ns = self.span_ns.end;
+    fn close_window(&mut self, end_ns: u64) {
+        self.window_ns.end = self.window_ns.end.min(end_ns);
+        let end_ns = self.window_ns.end;
         self.trace.ops.retain(|op| op.start_ns < end_ns);
         self.trace.requests.retain(|request| request.times.arrival_ns < end_ns);
         self.trace.scans.retain(|scan| scan.0 < end_ns);

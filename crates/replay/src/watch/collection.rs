@@ -4,14 +4,14 @@ use wearwell::gc::VictimPolicy;
 use wearwell::store::TieBreak;
 
 use super::record::{CandidateRow, EventRow};
-use super::sentences::{BeforeAndAfter, joined_list, to_blocks, with_plural};
+use super::sentences::{BeforeAndAfter, block_list, joined_list, with_plural};
 
 /// Returns the name of a victim policy, as in the setting `gc.policy`.
 pub(super) fn policy_name(policy: VictimPolicy) -> &'static str {
     match policy {
         VictimPolicy::Greedy => "greedy",
         VictimPolicy::CostBenefit => "cost-benefit",
-        VictimPolicy::DChoices { d: 1 } => "random",
+        VictimPolicy::DChoices { choices: 1 } => "random",
         VictimPolicy::DChoices { .. } => "d-choices",
         VictimPolicy::Fifo => "fifo",
         VictimPolicy::DeadBytes => "dead-bytes",
@@ -20,7 +20,7 @@ pub(super) fn policy_name(policy: VictimPolicy) -> &'static str {
 }
 
 /// Returns the name of the figure by which a victim policy ranks a candidate block.
-pub(super) fn figure_name(policy: VictimPolicy) -> &'static str {
+pub(super) fn ranking_figure_name(policy: VictimPolicy) -> &'static str {
     match policy {
         VictimPolicy::Greedy | VictimPolicy::DChoices { .. } => "valid pages",
         VictimPolicy::CostBenefit => "benefit / cost × age",
@@ -31,7 +31,7 @@ pub(super) fn figure_name(policy: VictimPolicy) -> &'static str {
 }
 
 /// Returns which block a victim policy takes, as a phrase that follows "takes".
-fn criterion(policy: &str) -> &'static str {
+fn criterion_phrase(policy: &str) -> &'static str {
     match policy {
         "cost-benefit" => {
             "the block with the greatest (1 - u) / 2u × age, where u is its share of valid pages and age the programs since it was filled"
@@ -50,9 +50,9 @@ fn criterion(policy: &str) -> &'static str {
 /// One garbage collection in a step: the victim, and the events of emptying and erasing it.
 pub(super) struct GcCollection<'a> {
     pool: u32,
-    free: u32,
-    block: u32,
-    rule: &'a str,
+    free_blocks: u32,
+    victim_block: u32,
+    selection_rule: &'a str,
     candidates: &'a [CandidateRow],
     /// Events after the choice of the victim, up to and including its erase.
     events: &'a [EventRow],
@@ -69,9 +69,9 @@ pub(super) fn split_collections(events: &[EventRow]) -> (Vec<GcCollection<'_>>, 
             let events = &events[at + 1..end];
             collections.push(GcCollection {
                 pool: *pool,
-                free: *free,
-                block: *block,
-                rule,
+                free_blocks: *free,
+                victim_block: *block,
+                selection_rule: rule,
                 candidates,
                 events,
             });
@@ -87,16 +87,16 @@ pub(super) fn split_collections(events: &[EventRow]) -> (Vec<GcCollection<'_>>, 
 impl GcCollection<'_> {
     /// Returns the sentences about this collection. `again` is whether another collection came before it in the step.
     pub(super) fn sentences(&self, scene: &BeforeAndAfter<'_>, again: bool) -> Vec<String> {
-        vec![self.why(scene, again), self.choice(scene), self.moves(scene)]
+        vec![self.reason_sentence(scene, again), self.choice_sentence(scene), self.moves_sentence(scene)]
     }
 
-    fn why(&self, scene: &BeforeAndAfter<'_>, again: bool) -> String {
+    fn reason_sentence(&self, scene: &BeforeAndAfter<'_>, again: bool) -> String {
         let (pool, free) =
-            (&scene.drive.pools[self.pool as usize], with_plural(self.free.into(), "free block"));
-        if again && self.free <= scene.drive.low_blocks {
+            (&scene.drive.pools[self.pool as usize], with_plural(self.free_blocks.into(), "free block"));
+        if again && self.free_blocks <= scene.drive.low_blocks {
             return format!("GC again: {pool} still has {free}.");
         }
-        if self.free <= scene.drive.low_blocks {
+        if self.free_blocks <= scene.drive.low_blocks {
             return format!(
                 "Garbage collection (GC): {pool} has {free}; at {} or fewer, GC runs before a write.",
                 scene.drive.low_blocks
@@ -105,9 +105,9 @@ impl GcCollection<'_> {
         format!("Garbage collection (GC) makes room for metadata, deltas or chunks: {pool} has {free}.")
     }
 
-    fn choice(&self, scene: &BeforeAndAfter<'_>) -> String {
+    fn choice_sentence(&self, scene: &BeforeAndAfter<'_>) -> String {
         let policy = &scene.drive.policy;
-        let rule = match self.rule {
+        let rule = match self.selection_rule {
             "own-policy" => "The user's policy chooses the victim.".to_owned(),
             "urgent" if policy != "greedy" => format!(
                 "So few blocks are free that GC takes the block with the fewest valid pages, whatever the policy {policy} says."
@@ -125,30 +125,30 @@ impl GcCollection<'_> {
             "recordable" => {
                 "The reverse map has no room for the entries of the block that the policy chose, so GC takes another.".to_owned()
             }
-            _ => format!("The victim policy {policy} takes {}.", criterion(policy)),
+            _ => format!("The victim policy {policy} takes {}.", criterion_phrase(policy)),
         };
-        format!("{rule} {}", self.victim(scene))
+        format!("{rule} {}", self.victim_sentence(scene))
     }
 
     /// Returns a sentence on which block is the victim, and how many other candidates had as few valid pages.
-    fn victim(&self, scene: &BeforeAndAfter<'_>) -> String {
+    fn victim_sentence(&self, scene: &BeforeAndAfter<'_>) -> String {
         let valid_of = |row: &CandidateRow| row.1;
-        let Some(victim) = self.candidates.iter().find(|row| row.0 == self.block) else {
+        let Some(victim) = self.candidates.iter().find(|row| row.0 == self.victim_block) else {
             return String::new();
         };
         let equal = self.candidates.iter().filter(|row| valid_of(row) == valid_of(victim)).count() - 1;
-        let is_by_valid = scene.drive.policy == "greedy" || self.rule != "policy";
+        let is_by_valid = scene.drive.policy == "greedy" || self.selection_rule != "policy";
         let tie = if equal == 0 || !is_by_valid {
             String::new()
         } else {
-            let which = if scene.ties == TieBreak::Oldest { "first" } else { "last" };
+            let which = if scene.tie_break == TieBreak::Oldest { "first" } else { "last" };
             let others = with_plural(equal as u64, "other block");
             let verb = if equal == 1 { "has" } else { "have" };
             format!(" ({others} {verb} as few; of equal blocks GC takes the one whose count fell {which})")
         };
         format!(
             "The victim is block {} with {} of {} pages valid, {}{tie}.",
-            self.block,
+            self.victim_block,
             valid_of(victim),
             scene.drive.block_pages,
             match self.candidates.len() {
@@ -158,7 +158,7 @@ impl GcCollection<'_> {
         )
     }
 
-    fn moves(&self, scene: &BeforeAndAfter<'_>) -> String {
+    fn moves_sentence(&self, scene: &BeforeAndAfter<'_>) -> String {
         let copies: Vec<u32> = self
             .events
             .iter()
@@ -170,14 +170,14 @@ impl GcCollection<'_> {
         blocks.dedup();
         let erased = self.events.iter().any(|event| matches!(event, EventRow::Erase { .. }));
         if copies.is_empty() && programs == 0 && erased {
-            return format!("No page has to be copied: GC erases block {}.", self.block);
+            return format!("No page has to be copied: GC erases block {}.", self.victim_block);
         }
         let mut done = Vec::new();
         if !copies.is_empty() {
             done.push(format!(
                 "copies {} to {}",
                 with_plural(copies.len() as u64, "page"),
-                to_blocks(&blocks)
+                block_list(&blocks)
             ));
         }
         if programs > 0 {
@@ -187,7 +187,7 @@ impl GcCollection<'_> {
             ));
         }
         done.push(if erased {
-            format!("erases block {}", self.block)
+            format!("erases block {}", self.victim_block)
         } else {
             "does not come to the erase".to_owned()
         });

@@ -18,7 +18,7 @@ pub(super) const REQUEST_PAGES_MAX: u64 = 64;
 
 /// Returns the specification of a workload that shows what a design with these parts does: few pages are overwritten
 /// often, with contents on which its mechanisms act.
-pub fn workload_for(parts: &Parts) -> String {
+pub fn demonstration_workload(parts: &Parts) -> String {
     let content = &parts.content;
     let dedups = content.sharing.is_some_and(|sharing| sharing.dedup.is_some());
     if content.sharing.is_some()
@@ -94,7 +94,7 @@ impl WatchedRequests {
             lacks_content |=
                 request.op == Op::Write && request.content.is_empty() && request.payload.is_empty();
             builder.add_request(&request);
-            model.complete_request(&mut request);
+            model.fill_request_content(&mut request);
             requests.push(request.clone());
         }
         if requests.is_empty() {
@@ -115,7 +115,7 @@ impl WatchedRequests {
                 footprint.compact_request(request);
             }
         }
-        require_visible(pages, count)?;
+        require_few_pages(pages, count)?;
         Ok(Self {
             requests,
             exported_pages: (pages as u32).max(1),
@@ -128,7 +128,7 @@ impl WatchedRequests {
     /// Adds bytes to writes that only describe their content. Designs whose recovery reads packed pages (deltas,
     /// chunks) need them, because the simulated flash keeps what a page packs only for pages with bytes.
     pub(super) fn add_page_bytes(&mut self) {
-        let mut made = PageBytes::default();
+        let mut made = PageByteGenerator::default();
         for request in &mut self.requests {
             let is_described = request.payload.is_empty() && !request.content.is_empty();
             let is_whole = (request.offset_bytes | request.len_bytes).is_multiple_of(SECTOR_BYTES);
@@ -137,7 +137,7 @@ impl WatchedRequests {
             }
             let pages = request.pages().zip(&request.content);
             let pages: Vec<u8> =
-                pages.flat_map(|(page, content)| made.written_bytes(page, content)).collect();
+                pages.flat_map(|(page, content)| made.bytes_of_write(page, content)).collect();
             let from = (request.offset_bytes % PAGE_BYTES) as usize;
             request.payload = pages[from..from + request.len_bytes as usize].to_vec();
         }
@@ -158,34 +158,34 @@ impl WatchedRequests {
 /// Makes bytes of pages that match their descriptors: equal for equal fingerprints, as compressible as the descriptor
 /// says, and as different from the page's earlier content as it says.
 #[derive(Default)]
-struct PageBytes {
+struct PageByteGenerator {
     /// Bytes of each content, by fingerprint.
-    contents: HashMap<Fingerprint, Vec<u8>>,
+    bytes_by_fingerprint: HashMap<Fingerprint, Vec<u8>>,
     /// Content of each page, by page number.
-    current: HashMap<u64, Fingerprint>,
+    fingerprint_by_page: HashMap<u64, Fingerprint>,
 }
 
-impl PageBytes {
+impl PageByteGenerator {
     /// Returns the bytes of `page` after a write of `content`.
-    fn written_bytes(&mut self, page: u64, content: &Descriptor) -> Vec<u8> {
-        let before = self.current.insert(page, content.fingerprint);
-        if let Some(known) = self.contents.get(&content.fingerprint) {
+    fn bytes_of_write(&mut self, page: u64, content: &Descriptor) -> Vec<u8> {
+        let before = self.fingerprint_by_page.insert(page, content.fingerprint);
+        if let Some(known) = self.bytes_by_fingerprint.get(&content.fingerprint) {
             return known.clone();
         }
-        let base = before.and_then(|before| self.contents.get(&before));
+        let base = before.and_then(|before| self.bytes_by_fingerprint.get(&before));
         let mut bytes = base.cloned().unwrap_or_else(|| vec![0; PAGE_BYTES as usize]);
         let changed = if base.is_some() { content.delta_bytes } else { content.compressed_bytes };
         let changed = usize::from(changed).min(bytes.len());
         if content.fingerprint != Fingerprint::ZERO_PAGE {
-            fill(&mut bytes[..changed], content.fingerprint.0);
+            fill_pseudo_randomly(&mut bytes[..changed], content.fingerprint.0);
         }
-        self.contents.insert(content.fingerprint, bytes.clone());
+        self.bytes_by_fingerprint.insert(content.fingerprint, bytes.clone());
         bytes
     }
 }
 
 /// Fills bytes with a pseudo-random sequence that depends on `seed`.
-fn fill(bytes: &mut [u8], seed: u64) {
+fn fill_pseudo_randomly(bytes: &mut [u8], seed: u64) {
     let mut state = seed;
     for part in bytes.chunks_mut(8) {
         state = mix_bits(state);
@@ -201,7 +201,7 @@ fn is_too_long(request: &Request) -> bool {
 }
 
 /// Returns an error if the input touches more pages than a person can look at.
-fn require_visible(pages: u64, requests: u64) -> Result<(), ConfigError> {
+fn require_few_pages(pages: u64, requests: u64) -> Result<(), ConfigError> {
     let most = u64::from(FLASH_PAGES_MAX) / 2;
     if pages <= most {
         return Ok(());

@@ -49,7 +49,7 @@ pub struct WatchedExtent {
     pub cut_after: Option<u64>,
 }
 
-/// Callback that receives each step of a walk, and the drive after the step; see [`walkthrough_with`].
+/// Callback that receives each step of a walk, and the drive after the step; see [`walkthrough_with_step_callback`].
 pub type OnWatchStep<'a> = &'a mut dyn FnMut(&Step, &mut SmallDrive);
 
 /// Returns the specification of a workload that shows what a design does on a small drive.
@@ -57,11 +57,11 @@ pub type OnWatchStep<'a> = &'a mut dyn FnMut(&Step, &mut SmallDrive);
 /// # Errors
 /// Those of the configuration; an unknown design.
 pub fn default_workload(config: &Config, design: &str) -> Result<String, ConfigError> {
-    Ok(load::workload_for(&any_parts(config, design)?))
+    Ok(load::demonstration_workload(&parts_on_any_drive(config, design)?))
 }
 
 /// Returns the parts of a design on a drive of default size, to see which mechanisms the design has.
-fn any_parts(config: &Config, design: &str) -> Result<Parts, ConfigError> {
+fn parts_on_any_drive(config: &Config, design: &str) -> Result<Parts, ConfigError> {
     let drive = Config { device: DeviceConfig::default(), ..config.clone() };
     config.design_parts(design, &drive.resolve_device(1 << 16)?)
 }
@@ -77,7 +77,7 @@ pub fn walkthrough(
     input: &Input,
     extent: WatchedExtent,
 ) -> Result<Walkthrough, ReplayError> {
-    walkthrough_with(config, design, input, extent, &mut |_, _| ())
+    walkthrough_with_step_callback(config, design, input, extent, &mut |_, _| ())
 }
 
 /// Executes the first requests of an input as [`walkthrough`] does, and calls `on_step` with each step and the drive
@@ -85,15 +85,15 @@ pub fn walkthrough(
 ///
 /// # Errors
 /// Those of [`walkthrough`].
-pub fn walkthrough_with(
+pub fn walkthrough_with_step_callback(
     config: &Config,
     design: &str,
     input: &Input,
     extent: WatchedExtent,
     on_step: OnWatchStep<'_>,
 ) -> Result<Walkthrough, ReplayError> {
-    refuse_ignored(config)?;
-    require_extent(extent)?;
+    refuse_ignored_settings(config)?;
+    require_valid_extent(extent)?;
     let walk = recorder::record_walkthrough(config, design, input, extent, on_step)?;
     let bytes = serde_json::to_vec(&walk).expect("a record is plain data").len();
     if bytes > RECORD_BYTES_MAX {
@@ -109,7 +109,7 @@ pub fn walkthrough_with(
 }
 
 /// Returns an error for a setting that has no effect on a walk, which has no clock and starts with a new drive.
-fn refuse_ignored(config: &Config) -> Result<(), ConfigError> {
+fn refuse_ignored_settings(config: &Config) -> Result<(), ConfigError> {
     let ReplayConfig { seed, requests: _, zeroes: _, .. } = config.replay;
     let replay = ReplayConfig {
         requests: None,
@@ -118,7 +118,7 @@ fn refuse_ignored(config: &Config) -> Result<(), ConfigError> {
         ..config.replay.clone()
     };
     let rest = Config { replay, content: ContentConfig::default(), ..config.clone() };
-    match rest.ignored_by_steps() {
+    match rest.key_ignored_by_steps() {
         None => Ok(()),
         Some(name) => Err(ConfigError::InvalidValue(format!(
             "{name} has no effect on a drive that is followed step by step: leave it out"
@@ -126,7 +126,7 @@ fn refuse_ignored(config: &Config) -> Result<(), ConfigError> {
     }
 }
 
-fn require_extent(extent: WatchedExtent) -> Result<(), ConfigError> {
+fn require_valid_extent(extent: WatchedExtent) -> Result<(), ConfigError> {
     let WatchedExtent { requests, cut_after } = extent;
     if requests == 0 || requests > REQUESTS_MAX {
         return Err(ConfigError::InvalidValue(format!(

@@ -234,13 +234,13 @@ pub struct DriveState {
 }
 
 /// Returns the code that stands for `value` in the record: its index in `all`, plus `first`.
-fn code<T: PartialEq>(all: &[T], value: &T, first: u8) -> u8 {
+fn code_of<T: PartialEq>(all: &[T], value: &T, first: u8) -> u8 {
     first + all.iter().position(|each| each == value).expect("every value is in the list of all values") as u8
 }
 
 /// Returns the code that stands for a kind of flash page in the record; 0 for none.
 pub(super) fn code_of_kind(kind: Option<PageKind>) -> u8 {
-    kind.map_or(0, |kind| code(&PageKind::ALL, &kind, 1))
+    kind.map_or(0, |kind| code_of(&PageKind::ALL, &kind, 1))
 }
 
 impl DriveState {
@@ -254,37 +254,37 @@ impl DriveState {
     }
 
     /// Returns the state of the drive that a snapshot of the engine reports.
-    pub fn of(view: &FlashView) -> Self {
+    pub fn of_flash_view(view: &FlashView) -> Self {
         let pages = (0..).zip(&view.pages).map(|(ppn, page)| {
-            let state = code(&FlashPageState::ALL, &page.state, 0);
-            PageRow(ppn, state, code_of_kind(page.kind), page.owner, page.logical_pages)
+            let state = code_of(&FlashPageState::ALL, &page.state, 0);
+            PageRow(ppn, state, code_of_kind(page.kind), page.owner, page.mapped_logical_pages)
         });
         let blocks = (0..).zip(&view.blocks).map(|(number, block)| {
-            let stream = block.stream.map_or(0, |stream| code(&Stream::ALL, &stream, 1));
-            let state = code(&BlockState::ALL, &block.state, 0);
+            let stream = block.stream.map_or(0, |stream| code_of(&Stream::ALL, &stream, 1));
+            let state = code_of(&BlockState::ALL, &block.state, 0);
             BlockRow(number, state, stream, block.valid_pages, block.erases)
         });
         let map = (0..).zip(&view.first_page_of_lpn).zip(&view.form_of_lpn).map(|((lpn, place), form)| {
             let further = view.further_pages_of_lpn.get(&wearwell::address::Lpn(lpn));
             let places = place.iter().chain(further.into_iter().flatten()).map(|ppn| ppn.0).collect();
-            MapRow(lpn, code(&PageState::ALL, form, 0), places)
+            MapRow(lpn, code_of(&PageState::ALL, form, 0), places)
         });
         Self { pages: pages.collect(), blocks: blocks.collect(), map: map.collect() }
     }
 
     /// Returns the name of the state of a flash page.
-    pub(super) fn page_state(&self, ppn: u32) -> &'static str {
+    pub(super) fn page_state_name(&self, ppn: u32) -> &'static str {
         FlashPageState::ALL[self.pages[ppn as usize].1 as usize].name()
     }
 
     /// Returns the kind of data that a flash page holds.
-    pub(super) fn kind(&self, ppn: u32) -> Option<PageKind> {
+    pub(super) fn kind_of_page(&self, ppn: u32) -> Option<PageKind> {
         let code = self.pages[ppn as usize].2 as usize;
         code.checked_sub(1).map(|code| PageKind::ALL[code])
     }
 
     /// Returns the form in which a logical page is stored.
-    pub(super) fn form_of(&self, lpn: u32) -> PageState {
+    pub(super) fn form_of_lpn(&self, lpn: u32) -> PageState {
         PageState::ALL[self.map[lpn as usize].1 as usize]
     }
 
@@ -296,7 +296,7 @@ impl DriveState {
     }
 
     /// Writes into `step` the rows of `after` that differ from this state.
-    pub(super) fn differences_to(&self, after: &Self, step: &mut Step) {
+    pub(super) fn write_differences(&self, after: &Self, step: &mut Step) {
         fn changed<T: PartialEq + Clone>(before: &[T], after: &[T]) -> Vec<T> {
             before.iter().zip(after).filter(|(old, new)| old != new).map(|(_, new)| new.clone()).collect()
         }

@@ -3,7 +3,7 @@
 use wearwell::design;
 use wearwell::design::{ContentParts, MappingPart, Parts, Persistence};
 use wearwell::events::{CandidateFigures, FtlEvent};
-use wearwell::mapping::Identification;
+use wearwell::mapping::InvalidPageIdentification;
 use wearwell::nand::{CutOutcome, Geometry};
 use wearwell::operation::Cause;
 use wearwell_config::{Config, ResolvedDevice};
@@ -15,7 +15,7 @@ use super::record::{
 };
 use super::sentences::{BeforeAndAfter, StepKind, describe_step, with_plural};
 use super::small_drive::{self, DriveSizes, SmallDrive, SmallDriveSetup};
-use super::{OnWatchStep, WatchedExtent, any_parts, collection, recovery};
+use super::{OnWatchStep, WatchedExtent, collection, parts_on_any_drive, recovery};
 use crate::input::Input;
 use crate::replay::{ReplayError, RequestExecutor};
 
@@ -27,8 +27,9 @@ pub(super) fn record_walkthrough(
     extent: WatchedExtent,
     on_step: OnWatchStep<'_>,
 ) -> Result<Walkthrough, ReplayError> {
-    let form = DriveSizes::for_parts(&any_parts(config, design)?, !matches!(input, Input::Trace { .. }));
-    let config = small_drive::with_small_values(config, form);
+    let form =
+        DriveSizes::for_parts(&parts_on_any_drive(config, design)?, !matches!(input, Input::Trace { .. }));
+    let config = small_drive::with_small_drive_settings(config, form);
     let mut load = WatchedRequests::read_from(input, extent.requests, &config)?;
     let SmallDriveSetup { device, resolved, parts } =
         small_drive::new_small_drive(&config, design, load.exported_pages)?;
@@ -38,18 +39,18 @@ pub(super) fn record_walkthrough(
     if parts.content.chunks.is_some() && parts.persistence == Persistence::NvramMap {
         load.add_page_bytes();
     }
-    let drive = described(&device, &resolved, &parts);
-    let notes = notes(&load, input, &config, &resolved, &parts);
+    let drive = describe_drive(&device, &resolved, &parts);
+    let notes = walk_notes(&load, input, &config, &resolved, &parts);
     let mut recorder = Recorder {
-        host: RequestExecutor::of_device(&device, config.replay.zeroes),
-        picture: DriveState::blank(&drive),
+        executor: RequestExecutor::of_device(&device, config.replay.zeroes),
+        last_state: DriveState::blank(&drive),
         persistence: parts.persistence,
         steps: Vec::new(),
         device,
         drive,
         on_step,
     };
-    recorder.run(&load.requests, extent.cut_after)?;
+    recorder.run_requests(&load.requests, extent.cut_after)?;
     let source = design::ALL.iter().find(|known| known.name == design).map_or("", |known| known.source);
     Ok(Walkthrough {
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -63,7 +64,7 @@ pub(super) fn record_walkthrough(
     })
 }
 
-fn described(device: &SmallDrive, resolved: &ResolvedDevice, parts: &Parts) -> Drive {
+fn describe_drive(device: &SmallDrive, resolved: &ResolvedDevice, parts: &Parts) -> Drive {
     let geometry = &resolved.geometry;
     Drive {
         dies: geometry.channels * geometry.dies_per_channel,
@@ -74,9 +75,9 @@ fn described(device: &SmallDrive, resolved: &ResolvedDevice, parts: &Parts) -> D
         block_pages: geometry.block_pages(),
         page_bytes: geometry.page_bytes,
         logical_pages: resolved.logical_pages,
-        low_blocks: device.ftl().gc_options().low_blocks,
+        low_blocks: device.ftl().gc_options().low_free_blocks,
         policy: collection::policy_name(parts.gc.policy).to_owned(),
-        figure: collection::figure_name(parts.gc.policy).to_owned(),
+        figure: collection::ranking_figure_name(parts.gc.policy).to_owned(),
     }
 }
 
@@ -93,7 +94,7 @@ fn pool_names(geometry: &Geometry) -> Vec<String> {
 }
 
 /// Returns the notes of a walk: sentences on what a reader must know about the drive and the input.
-fn notes(
+fn walk_notes(
     load: &WatchedRequests,
     input: &Input,
     config: &Config,
@@ -107,7 +108,7 @@ fn notes(
             options.cache_entries.min(resolved.logical_pages),
             resolved.logical_pages
         ));
-        if options.identification == Identification::AtSynchronisation {
+        if options.identification == InvalidPageIdentification::AtSynchronisation {
             notes.push(
                 "The FTL finds a page that was overwritten only when it writes the translation page. Until then the page is \
                  invalid here, but valid for the FTL, so that the FTL's counts of valid pages are upper bounds."
@@ -143,49 +144,49 @@ fn notes(
 
 struct Recorder<'a> {
     device: SmallDrive,
-    host: RequestExecutor,
+    executor: RequestExecutor,
     drive: Drive,
     persistence: Persistence,
     /// State of the drive after the last recorded step.
-    picture: DriveState,
+    last_state: DriveState,
     steps: Vec<Step>,
     on_step: OnWatchStep<'a>,
 }
 
 impl Recorder<'_> {
-    fn run(&mut self, requests: &[Request], cut_after: Option<u64>) -> Result<(), ReplayError> {
+    fn run_requests(&mut self, requests: &[Request], cut_after: Option<u64>) -> Result<(), ReplayError> {
         self.device.ftl_mut().store_mut().flash_ops.enable_event_recording();
         self.finish_step(&StepKind::NewDrive)?;
         for (number, request) in (0..).zip(requests) {
             if cut_after == Some(number) {
                 self.device.ftl_mut().store_mut().nand_mut().cut_after(0, CutOutcome::Torn);
             }
-            if !self.execute(request)? {
+            if !self.execute_request(request)? {
                 return Ok(());
             }
         }
-        if cut_after.is_some() && !self.has_cut() {
+        if cut_after.is_some() && !self.has_recorded_cut() {
             self.device.ftl_mut().store_mut().nand_mut().cut_now();
-            self.recover(None)?;
+            self.record_power_loss(None)?;
         }
         Ok(())
     }
 
-    fn has_cut(&self) -> bool {
+    fn has_recorded_cut(&self) -> bool {
         self.steps.iter().any(|step| step.marks.contains(&super::Mark::Cut))
     }
 
     /// Executes a request as one step, or as two if power is lost in it. Returns `false` if the drive refused it.
-    fn execute(&mut self, request: &Request) -> Result<bool, ReplayError> {
-        match self.host.perform_request(&mut self.device, request) {
+    fn execute_request(&mut self, request: &Request) -> Result<bool, ReplayError> {
+        match self.executor.perform_request(&mut self.device, request) {
             Ok(_) => self.finish_step(&StepKind::Request(request)).map(|()| true),
-            Err(error) if error.is_power_loss() => self.recover(Some(request)).map(|()| true),
+            Err(error) if error.is_power_loss() => self.record_power_loss(Some(request)).map(|()| true),
             Err(error) => self.finish_step(&StepKind::Refused(request, error.to_string())).map(|()| false),
         }
     }
 
     /// Records the loss of power, during a request or after the last one, and the recovery after it.
-    fn recover(&mut self, request: Option<&Request>) -> Result<(), ReplayError> {
+    fn record_power_loss(&mut self, request: Option<&Request>) -> Result<(), ReplayError> {
         self.device.ftl_mut().store_mut().nand_mut().restore_power(None);
         self.finish_step(&StepKind::PowerLost(request))?;
         let report = self.device.recover()?;
@@ -195,18 +196,18 @@ impl Recorder<'_> {
     /// Records as a step, with its sentences, what happened since the last step.
     fn finish_step(&mut self, told: &StepKind<'_>) -> Result<(), ReplayError> {
         let store = self.device.ftl().store();
-        let events: Vec<EventRow> = store.flash_ops.events().iter().map(row).collect();
+        let events: Vec<EventRow> = store.flash_ops.events().iter().map(event_row).collect();
         let ties = self.device.ftl().gc_options().tie_break;
         let counters = self.counters();
-        let after = DriveState::of(&self.device.flash_view()?);
+        let after = DriveState::of_flash_view(&self.device.flash_view()?);
         let mut step = Step { events, counters, ..Step::default() };
-        self.picture.differences_to(&after, &mut step);
+        self.last_state.write_differences(&after, &mut step);
         describe_step(
             &mut step,
             told,
-            &BeforeAndAfter { drive: &self.drive, before: &self.picture, after: &after, ties },
+            &BeforeAndAfter { drive: &self.drive, before: &self.last_state, after: &after, tie_break: ties },
         );
-        self.picture = after;
+        self.last_state = after;
         self.device.ftl_mut().store_mut().flash_ops.clear();
         (self.on_step)(&step, &mut self.device);
         self.steps.push(step);
@@ -227,7 +228,7 @@ impl Recorder<'_> {
     }
 }
 
-fn row(event: &FtlEvent) -> EventRow {
+fn event_row(event: &FtlEvent) -> EventRow {
     match event {
         FtlEvent::Read { ppn, cause, is_spare_only } => {
             EventRow::Read { cause: cause.name(), page: ppn.0, spare: *is_spare_only }

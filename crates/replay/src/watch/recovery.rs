@@ -19,11 +19,11 @@ pub(super) fn survival_sentence(persistence: Persistence) -> &'static str {
             "At a loss of power a battery lasts long enough to write what is only in RAM to flash. Recovery rebuilds the directories that \
              locate metadata pages."
         }
-        Persistence::BackwardScan { synchronises: true } => {
+        Persistence::BackwardScan { writes_map_before_requests: true } => {
             "Only flash survives a loss of power. Recovery reads the newest data pages backwards to find the map entries that changed last, \
              and writes these to flash."
         }
-        Persistence::BackwardScan { synchronises: false } => {
+        Persistence::BackwardScan { writes_map_before_requests: false } => {
             "Only flash survives a loss of power. Recovery reads the newest data pages backwards to find the map entries that changed last."
         }
         Persistence::NvramEntries => {
@@ -38,7 +38,7 @@ pub(super) fn survival_sentence(persistence: Persistence) -> &'static str {
 
 /// Returns the sentences about a loss of power: what was interrupted, and what is lost with RAM.
 pub(super) fn power_loss_sentences(scene: &BeforeAndAfter<'_>, events: &[EventRow]) -> Vec<String> {
-    let is_torn = |ppn: u32| scene.after.page_state(ppn) == "torn";
+    let is_torn = |ppn: u32| scene.after.page_state_name(ppn) == "torn";
     let last = events.iter().rev().find(|event| {
         matches!(event, EventRow::Program { .. } | EventRow::Copy { .. } | EventRow::Erase { .. })
     });
@@ -95,19 +95,19 @@ pub(super) fn recovery_sentences(
     } else {
         format!("Recovery {}.", joined_list(&did))
     });
-    sentences.extend(steps(report));
+    sentences.extend(step_cost_sentences(report));
     if report.mapped_pages > 0 {
-        sentences.push(format!("Afterwards {} mapped.", is_or_are(report.mapped_pages)));
+        sentences.push(format!("Afterwards {} mapped.", logical_pages_are(report.mapped_pages)));
     }
-    sentences.extend(changes(scene));
+    sentences.extend(changed_page_sentences(scene));
     sentences
 }
 
 /// Returns the sentences about logical pages that are stored differently after a recovery, by the reason.
-fn changes(scene: &BeforeAndAfter<'_>) -> Vec<String> {
+fn changed_page_sentences(scene: &BeforeAndAfter<'_>) -> Vec<String> {
     let (mut trimmed, mut waited, mut moved) = (Vec::new(), Vec::new(), Vec::new());
     for lpn in scene.changed_lpns() {
-        match scene.before.form_of(lpn) {
+        match scene.before.form_of_lpn(lpn) {
             PageState::Hole => trimmed.push(lpn),
             PageState::Waiting => waited.push(lpn),
             _ if scene.before.map[lpn as usize].2 == scene.after.map[lpn as usize].2 => waited.push(lpn),
@@ -139,12 +139,12 @@ fn changes(scene: &BeforeAndAfter<'_>) -> Vec<String> {
     }
 }
 
-fn is_or_are(pages: u64) -> String {
+fn logical_pages_are(pages: u64) -> String {
     format!("{} {}", with_plural(pages, "logical page"), if pages == 1 { "is" } else { "are" })
 }
 
 /// Returns a sentence with the flash operations of each step of a recovery; empty if no step had any.
-fn steps(report: &RecoveryReport) -> Vec<String> {
+fn step_cost_sentences(report: &RecoveryReport) -> Vec<String> {
     let cost = |(name, step): (&str, wearwell::recovery::RecoveryStepCost)| {
         let parts =
             [(step.spare_reads, "spare area"), (step.page_reads, "page read"), (step.programs, "program")];

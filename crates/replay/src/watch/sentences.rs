@@ -38,7 +38,7 @@ pub(super) struct BeforeAndAfter<'a> {
     pub(super) drive: &'a Drive,
     pub(super) before: &'a DriveState,
     pub(super) after: &'a DriveState,
-    pub(super) ties: TieBreak,
+    pub(super) tie_break: TieBreak,
 }
 
 /// Returns a count with its noun, in the plural unless the count is 1.
@@ -70,7 +70,7 @@ pub(super) fn noun_with_numbers(noun: &str, all: &[u32]) -> String {
 }
 
 /// Returns the phrase "block 3", or "blocks 3 and 4", for a sentence.
-pub(super) fn to_blocks(blocks: &[u32]) -> String {
+pub(super) fn block_list(blocks: &[u32]) -> String {
     noun_with_numbers("block", blocks)
 }
 
@@ -80,7 +80,7 @@ impl BeforeAndAfter<'_> {
         format!("block {}, page {}", ppn / self.drive.block_pages, ppn % self.drive.block_pages)
     }
 
-    fn places(&self, pages: &[u32]) -> String {
+    fn page_locations(&self, pages: &[u32]) -> String {
         match pages {
             [only] => self.page_location(*only),
             _ => joined_list(&pages.iter().map(|&ppn| self.page_location(ppn)).collect::<Vec<_>>()),
@@ -89,7 +89,7 @@ impl BeforeAndAfter<'_> {
 
     /// Returns the logical pages that are stored, in the state `picture` of the drive, in the form called `name`.
     pub(super) fn lpns_of_form(&self, picture: &DriveState, name: &str) -> Vec<u32> {
-        let is_of = |lpn: &u32| picture.form_of(*lpn).name() == name;
+        let is_of = |lpn: &u32| picture.form_of_lpn(*lpn).name() == name;
         (0..self.drive.logical_pages).filter(is_of).collect()
     }
 
@@ -99,7 +99,7 @@ impl BeforeAndAfter<'_> {
     }
 
     /// Returns the logical pages other than `lpn` that are mapped to the flash page `place` after the step.
-    fn sharers(&self, lpn: u32, place: u32) -> Vec<u32> {
+    fn other_lpns_of_page(&self, lpn: u32, place: u32) -> Vec<u32> {
         let shares = |row: &&super::MapRow| row.0 != lpn && row.2.first() == Some(&place);
         self.after.map.iter().filter(shares).map(|row| row.0).collect()
     }
@@ -111,22 +111,22 @@ pub(super) fn describe_step(step: &mut Step, told: &StepKind<'_>, scene: &Before
     let mut teller = SentenceWriter { scene, events: &events, sentences: Vec::new(), marks: BTreeSet::new() };
     step.title = match told {
         StepKind::NewDrive => {
-            teller.new_drive();
+            teller.describe_new_drive();
             "The drive is new".to_owned()
         }
-        StepKind::Request(request) => teller.request(request),
+        StepKind::Request(request) => teller.describe_request(request),
         StepKind::Refused(request, error) => {
-            let title = teller.title(request);
+            let title = teller.request_title(request);
             teller.sentences.push(format!("The drive refuses the request: {error}. The walk ends here."));
             format!("Refused: {title}")
         }
         StepKind::PowerLost(request) => {
             teller.marks.insert(Mark::Cut);
-            teller.cut(*request)
+            teller.describe_power_loss(*request)
         }
         StepKind::Recovered(report, persistence) => {
             teller.marks.insert(Mark::Recovery);
-            teller.mark();
+            teller.add_marks_of_events();
             teller.sentences.extend(recovery::recovery_sentences(scene, report, *persistence, &events));
             "Power is back, and the drive recovers".to_owned()
         }
@@ -144,7 +144,7 @@ struct SentenceWriter<'a> {
 }
 
 /// Returns the first logical page of a request, and the one after its last.
-fn lpns_of(request: &Request, page_bytes: u32) -> (u32, u32) {
+fn lpn_range(request: &Request, page_bytes: u32) -> (u32, u32) {
     let bytes = u64::from(page_bytes);
     let end = (request.offset_bytes + request.len_bytes).div_ceil(bytes);
     ((request.offset_bytes / bytes) as u32, end as u32)
@@ -159,13 +159,13 @@ fn page_range_name(first: u32, end: u32) -> String {
 }
 
 impl SentenceWriter<'_> {
-    fn say(&mut self, sentence: impl Into<String>) {
+    fn add_sentence(&mut self, sentence: impl Into<String>) {
         self.sentences.push(sentence.into());
     }
 
-    fn new_drive(&mut self) {
+    fn describe_new_drive(&mut self) {
         let Drive { blocks, block_pages, dies, logical_pages, .. } = *self.scene.drive;
-        self.say(format!(
+        self.add_sentence(format!(
             "{} of {} in {}: {} flash pages, of which the host sees {}. All blocks are erased.",
             with_plural(blocks.into(), "block"),
             with_plural(block_pages.into(), "page"),
@@ -175,8 +175,8 @@ impl SentenceWriter<'_> {
         ));
     }
 
-    fn title(&self, request: &Request) -> String {
-        let (first, end) = lpns_of(request, self.scene.drive.page_bytes);
+    fn request_title(&self, request: &Request) -> String {
+        let (first, end) = lpn_range(request, self.scene.drive.page_bytes);
         let pages = page_range_name(first, end);
         match request.op {
             Op::Read => format!("The host reads {pages}"),
@@ -195,44 +195,44 @@ impl SentenceWriter<'_> {
         }
     }
 
-    fn request(&mut self, request: &Request) -> String {
-        let title = self.title(request);
-        self.mark();
+    fn describe_request(&mut self, request: &Request) -> String {
+        let title = self.request_title(request);
+        self.add_marks_of_events();
         let (collections, others) = collection::split_collections(self.events);
-        self.collections(&collections);
+        self.describe_collections(&collections);
         self.sentences.extend(collection::wear_leveling_sentences(&others, self.scene));
-        self.metadata(&others);
-        let (first, end) = lpns_of(request, self.scene.drive.page_bytes);
+        self.describe_metadata(&others);
+        let (first, end) = lpn_range(request, self.scene.drive.page_bytes);
         match request.op {
-            Op::Read => self.read(&others),
-            Op::Write | Op::Zero | Op::Trim | Op::Remap(_) => self.pages_of(first, end),
-            Op::Flush => self.flush(),
+            Op::Read => self.describe_read(&others),
+            Op::Write | Op::Zero | Op::Trim | Op::Remap(_) => self.describe_pages(first, end),
+            Op::Flush => self.describe_flush(),
             Op::Phase => unreachable!("phases are left out"),
         }
-        self.other_pages(first, end, request.op);
-        self.delta_pages(&others);
+        self.describe_other_pages(first, end, request.op);
+        self.describe_delta_pages(&others);
         title
     }
 
-    fn cut(&mut self, request: Option<&Request>) -> String {
+    fn describe_power_loss(&mut self, request: Option<&Request>) -> String {
         let (collections, _) = collection::split_collections(self.events);
-        self.mark();
-        self.collections(&collections);
+        self.add_marks_of_events();
+        self.describe_collections(&collections);
         self.sentences.extend(recovery::power_loss_sentences(self.scene, self.events));
         let Some(request) = request else { return "Power is lost".to_owned() };
-        self.say("The request is not acknowledged.");
-        let title = self.title(request);
+        self.add_sentence("The request is not acknowledged.");
+        let title = self.request_title(request);
         format!("Power is lost while {}", title.replacen("The host", "the host", 1))
     }
 
-    fn collections(&mut self, collections: &[GcCollection<'_>]) {
+    fn describe_collections(&mut self, collections: &[GcCollection<'_>]) {
         for (number, collection) in collections.iter().enumerate() {
             self.sentences.extend(collection.sentences(self.scene, number > 0));
         }
     }
 
     /// Adds the marks (groups of steps) that the events of the step belong to.
-    fn mark(&mut self) {
+    fn add_marks_of_events(&mut self) {
         for event in self.events {
             match event {
                 EventRow::Victim { .. } | EventRow::Erase { cause: "gc" | "wear", .. } => {
@@ -240,7 +240,7 @@ impl SentenceWriter<'_> {
                 }
                 EventRow::Program { cause, page } => {
                     self.marks.extend(is_metadata(cause).then_some(Mark::Metadata));
-                    let kind = self.scene.after.kind(*page);
+                    let kind = self.scene.after.kind_of_page(*page);
                     self.marks.extend((kind == Some(PageKind::Chunk)).then_some(Mark::Chunk));
                 }
                 _ => {}
@@ -249,7 +249,7 @@ impl SentenceWriter<'_> {
     }
 
     /// Adds sentences about the metadata that was read and written in the step, and why.
-    fn metadata(&mut self, others: &[&EventRow]) {
+    fn describe_metadata(&mut self, others: &[&EventRow]) {
         let count = |of: &str| {
             others
                 .iter()
@@ -258,13 +258,16 @@ impl SentenceWriter<'_> {
         };
         let (translation, validity) = (count("translation") + count("checkpoint"), count("validity"));
         if translation > 0 {
-            self.say(format!(
+            self.add_sentence(format!(
                 "Map entries are read from flash: {} of translation pages.",
                 with_plural(translation, "read")
             ));
         }
         if validity > 0 {
-            self.say(format!("Page validity is read from flash: {}.", with_plural(validity, "read")));
+            self.add_sentence(format!(
+                "Page validity is read from flash: {}.",
+                with_plural(validity, "read")
+            ));
         }
         let mut why = "";
         let mut written: Vec<(&str, &str, Vec<u32>)> = Vec::new();
@@ -279,11 +282,11 @@ impl SentenceWriter<'_> {
             }
         }
         for (cause, why, pages) in written {
-            self.say(self.metadata_write(cause, why, &pages));
+            self.add_sentence(self.metadata_write_sentence(cause, why, &pages));
         }
     }
 
-    fn metadata_write(&self, cause: &str, why: &str, pages: &[u32]) -> String {
+    fn metadata_write_sentence(&self, cause: &str, why: &str, pages: &[u32]) -> String {
         let what = match cause {
             "translation" | "checkpoint" => "translation page",
             "validity" => "page of the validity store",
@@ -322,12 +325,12 @@ impl SentenceWriter<'_> {
             _ => format!(
                 "The drive writes a {what} {} times, to {}: {reason}.",
                 pages.len(),
-                self.scene.places(pages)
+                self.scene.page_locations(pages)
             ),
         }
     }
 
-    fn read(&mut self, others: &[&EventRow]) {
+    fn describe_read(&mut self, others: &[&EventRow]) {
         let pages: Vec<u32> = others
             .iter()
             .filter_map(|event| match event {
@@ -336,17 +339,17 @@ impl SentenceWriter<'_> {
             })
             .collect();
         if pages.is_empty() {
-            self.say(
+            self.add_sentence(
                 "No flash page is read: nothing is stored (it reads as zeros), or the page is still in RAM.",
             );
         } else {
-            self.say(format!("The drive reads {}.", self.scene.places(&pages)));
+            self.add_sentence(format!("The drive reads {}.", self.scene.page_locations(&pages)));
         }
     }
 
-    fn flush(&mut self) {
+    fn describe_flush(&mut self) {
         let before = self.scene.lpns_of_form(self.scene.before, "waiting");
-        self.say(if before.is_empty() {
+        self.add_sentence(if before.is_empty() {
             "Nothing waits in RAM: all acknowledged writes are durable already.".to_owned()
         } else {
             format!("{} waited in RAM and must be durable now.", noun_with_numbers("Logical page", &before))
@@ -355,30 +358,32 @@ impl SentenceWriter<'_> {
 
     /// Adds sentences about where the logical pages of a request are stored after it, and what became of their old
     /// flash pages.
-    fn pages_of(&mut self, first: u32, end: u32) {
+    fn describe_pages(&mut self, first: u32, end: u32) {
         let end = end.min(self.scene.drive.logical_pages);
         for lpn in (first..end).take(LPNS_IN_DETAIL) {
-            self.new_place(lpn);
-            self.old_place(lpn);
+            self.describe_new_place(lpn);
+            self.describe_old_place(lpn);
         }
         let rest = (end.saturating_sub(first) as usize).saturating_sub(LPNS_IN_DETAIL);
         if rest > 0 {
-            self.say(format!(
+            self.add_sentence(format!(
                 "The other {} of the request are handled in the same way.",
                 with_plural(rest as u64, "page")
             ));
         }
         for lpn in (first..end).skip(LPNS_IN_DETAIL) {
-            self.mark_place(lpn);
+            self.add_marks_of_lpn(lpn);
         }
     }
 
-    fn mark_place(&mut self, lpn: u32) {
+    fn add_marks_of_lpn(&mut self, lpn: u32) {
         let row = &self.scene.after.map[lpn as usize];
         if self.is_bound(lpn) {
             self.marks.insert(Mark::Bind);
         }
-        if self.scene.after.form_of(lpn) == PageState::Delta && self.scene.before.map[lpn as usize] != *row {
+        if self.scene.after.form_of_lpn(lpn) == PageState::Delta
+            && self.scene.before.map[lpn as usize] != *row
+        {
             self.marks.insert(Mark::Delta);
         }
     }
@@ -398,20 +403,20 @@ impl SentenceWriter<'_> {
         !is_written && is_moved
     }
 
-    fn new_place(&mut self, lpn: u32) {
-        self.mark_place(lpn);
+    fn describe_new_place(&mut self, lpn: u32) {
+        self.add_marks_of_lpn(lpn);
         let scene = self.scene;
         let row = &scene.after.map[lpn as usize];
-        let sentence = match (scene.after.form_of(lpn), row.2.as_slice()) {
+        let sentence = match (scene.after.form_of_lpn(lpn), row.2.as_slice()) {
             (PageState::Hole, _) => format!("Logical page {lpn} holds nothing now; it reads as zeros."),
             (PageState::Waiting, _) => {
                 format!(
                     "Logical page {lpn} waits in RAM: for pages to be compressed with it, or in the write buffer."
                 )
             }
-            (PageState::Delta, [base, further @ ..]) => self.delta(lpn, *base, further),
-            (PageState::Packed, pages) if !self.is_bound(lpn) => self.chunk(lpn, pages),
-            (_, [place, ..]) if self.is_bound(lpn) => self.bind(lpn, *place),
+            (PageState::Delta, [base, further @ ..]) => self.delta_sentence(lpn, *base, further),
+            (PageState::Packed, pages) if !self.is_bound(lpn) => self.chunk_sentence(lpn, pages),
+            (_, [place, ..]) if self.is_bound(lpn) => self.bind_sentence(lpn, *place),
             (_, [place, ..]) if scene.before.map[lpn as usize] == *row => {
                 format!(
                     "Logical page {lpn} already has this content in {}: its map entry stays, and nothing is programmed.",
@@ -426,13 +431,13 @@ impl SentenceWriter<'_> {
             }
             (_, []) => String::new(),
         };
-        self.say(sentence);
+        self.add_sentence(sentence);
     }
 
-    fn delta(&self, lpn: u32, base: u32, further: &[u32]) -> String {
+    fn delta_sentence(&self, lpn: u32, base: u32, further: &[u32]) -> String {
         let at = match further {
             [] => "The delta waits in RAM until a page of deltas is full.".to_owned(),
-            pages => format!("The delta is in {}.", self.scene.places(pages)),
+            pages => format!("The delta is in {}.", self.scene.page_locations(pages)),
         };
         format!(
             "Only the difference (delta) of logical page {lpn} to its stored version is kept. That version in {} stays valid as the base; a \
@@ -441,8 +446,8 @@ impl SentenceWriter<'_> {
         )
     }
 
-    fn chunk(&self, lpn: u32, pages: &[u32]) -> String {
-        let members = self.scene.sharers(lpn, pages[0]);
+    fn chunk_sentence(&self, lpn: u32, pages: &[u32]) -> String {
+        let members = self.scene.other_lpns_of_page(lpn, pages[0]);
         let with = if members.is_empty() {
             String::new()
         } else {
@@ -450,15 +455,15 @@ impl SentenceWriter<'_> {
         };
         format!(
             "Logical page {lpn} is compressed together{with} into a chunk in {}.",
-            self.scene.places(pages)
+            self.scene.page_locations(pages)
         )
     }
 
-    fn bind(&self, lpn: u32, place: u32) -> String {
-        let (scene, sharers) = (self.scene, self.scene.sharers(lpn, place));
-        let state = scene.before.page_state(place);
+    fn bind_sentence(&self, lpn: u32, place: u32) -> String {
+        let (scene, sharers) = (self.scene, self.scene.other_lpns_of_page(lpn, place));
+        let state = scene.before.page_state_name(place);
         let at = scene.page_location(place);
-        if scene.after.kind(place) == Some(PageKind::Chunk) {
+        if scene.after.kind_of_page(place) == Some(PageKind::Chunk) {
             return format!(
                 "The content is stored already, as a member of the chunk that begins in {at}: logical page {lpn} is mapped to that member (a \
                  bind), and nothing is programmed. The chunk also serves {}.",
@@ -481,13 +486,13 @@ impl SentenceWriter<'_> {
     }
 
     /// Adds a sentence about what became of each flash page to which `lpn` was mapped before the step.
-    fn old_place(&mut self, lpn: u32) {
+    fn describe_old_place(&mut self, lpn: u32) {
         let scene = self.scene;
         let now = &scene.after.map[lpn as usize].2;
         for &old in scene.before.map[lpn as usize].2.iter().filter(|old| !now.contains(old)) {
             let at = scene.page_location(old);
-            let others = scene.sharers(lpn, old);
-            let sentence = match scene.after.page_state(old) {
+            let others = scene.other_lpns_of_page(lpn, old);
+            let sentence = match scene.after.page_state_name(old) {
                 "invalid" => format!("The old version in {at} is invalid now."),
                 "recyclable" => format!(
                     "The old version in {at} is invalid now. Its fingerprint is remembered: if its content is written again before the block is \
@@ -499,7 +504,7 @@ impl SentenceWriter<'_> {
                         noun_with_numbers("logical page", &others)
                     )
                 }
-                "valid" => match scene.after.kind(old) {
+                "valid" => match scene.after.kind_of_page(old) {
                     Some(PageKind::Delta) => {
                         format!("{} still holds deltas of other logical pages.", capitalised(&at))
                     }
@@ -507,36 +512,38 @@ impl SentenceWriter<'_> {
                 },
                 _ => String::new(),
             };
-            self.say(sentence);
+            self.add_sentence(sentence);
         }
     }
 
     /// Adds a sentence about logical pages outside the request that waited in RAM and were written to flash in the
     /// step.
-    fn other_pages(&mut self, first: u32, end: u32, op: Op) {
+    fn describe_other_pages(&mut self, first: u32, end: u32, op: Op) {
         let scene = self.scene;
         let is_of_request = |lpn: u32| (first..end).contains(&lpn) && op != Op::Flush;
         let was_waiting = |lpn: &u32| {
-            scene.before.form_of(*lpn) == PageState::Waiting
-                && scene.after.form_of(*lpn) != PageState::Waiting
+            scene.before.form_of_lpn(*lpn) == PageState::Waiting
+                && scene.after.form_of_lpn(*lpn) != PageState::Waiting
         };
         let stored: Vec<u32> =
             scene.changed_lpns().filter(|&lpn| !is_of_request(lpn)).filter(was_waiting).collect();
         if !stored.is_empty() {
-            self.say(format!(
+            self.add_sentence(format!(
                 "{} waited in RAM and {} on flash now.",
                 noun_with_numbers("Logical page", &stored),
-                is_are(stored.len())
+                verb_is_or_are(stored.len())
             ));
         }
     }
 
     /// Adds a sentence about each page of deltas that the request filled.
-    fn delta_pages(&mut self, others: &[&EventRow]) {
+    fn describe_delta_pages(&mut self, others: &[&EventRow]) {
         let scene = self.scene;
         for event in others {
             let EventRow::Program { page, .. } = event else { continue };
-            if scene.after.kind(*page) == Some(PageKind::Delta) && scene.after.page_state(*page) == "valid" {
+            if scene.after.kind_of_page(*page) == Some(PageKind::Delta)
+                && scene.after.page_state_name(*page) == "valid"
+            {
                 let lpns: Vec<u32> = scene
                     .after
                     .map
@@ -544,7 +551,7 @@ impl SentenceWriter<'_> {
                     .filter(|row| row.2.get(1..).is_some_and(|f| f.contains(page)))
                     .map(|row| row.0)
                     .collect();
-                self.say(format!(
+                self.add_sentence(format!(
                     "A page of deltas is full and is written to {}: deltas of {}.",
                     scene.page_location(*page),
                     noun_with_numbers("logical page", &lpns)
@@ -554,7 +561,7 @@ impl SentenceWriter<'_> {
     }
 }
 
-fn is_are(count: usize) -> &'static str {
+fn verb_is_or_are(count: usize) -> &'static str {
     if count == 1 { "is" } else { "are" }
 }
 

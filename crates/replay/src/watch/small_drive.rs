@@ -16,13 +16,13 @@ use crate::step;
 pub(super) type SmallDrive = Device<PowerCut<SimNand>>;
 
 /// Number of blocks per plane with which the search for the smallest drive that the engine accepts begins.
-const BLOCKS_MIN: u32 = 4;
+const BLOCKS_PER_PLANE_MIN: u32 = 4;
 /// Number of blocks per plane beyond those without which the engine refuses the drive, so that GC finds invalid pages.
-const SPARE_BLOCKS: u32 = 1;
+const SPARE_BLOCKS_PER_PLANE: u32 = 1;
 /// Number of entries in the cache of a map on flash; so few that the cache cannot hold the whole map.
-const CACHE_ENTRIES: u32 = 16;
+const MAP_CACHE_ENTRIES: u32 = 16;
 /// Number of entries in the fingerprint store of recycling, which holds fingerprints of dead pages.
-const RECYCLE_ENTRIES: u32 = 24;
+const FINGERPRINT_STORE_ENTRIES: u32 = 24;
 /// Bytes of a page of a drive with a map on flash whose requests have no content: the smallest possible, so that fewer
 /// map entries fit into a translation page.
 const SMALLEST_PAGE_BYTES: u32 = 512;
@@ -50,7 +50,7 @@ impl DriveSizes {
 }
 
 /// Returns the configuration with the sizes of a small drive where the user set none.
-pub(super) fn with_small_values(config: &Config, form: DriveSizes) -> Config {
+pub(super) fn with_small_drive_settings(config: &Config, form: DriveSizes) -> Config {
     let mut config = config.clone();
     if config.device.preset.is_none() {
         let device = &mut config.device;
@@ -60,8 +60,8 @@ pub(super) fn with_small_values(config: &Config, form: DriveSizes) -> Config {
         device.pages_per_block.get_or_insert(form.block_pages);
         device.page_bytes.get_or_insert(form.page_bytes);
     }
-    config.mapping.cache_entries.get_or_insert(CACHE_ENTRIES);
-    config.recycle.entries.get_or_insert(RECYCLE_ENTRIES);
+    config.mapping.cache_entries.get_or_insert(MAP_CACHE_ENTRIES);
+    config.recycle.entries.get_or_insert(FINGERPRINT_STORE_ENTRIES);
     config
 }
 
@@ -87,16 +87,17 @@ pub(super) fn new_small_drive(
         config.device.logical_pages.get_or_insert(pages);
     }
     if !is_sized {
-        config.device.blocks_per_plane = Some(fewest_blocks(&config, design, pages)? + SPARE_BLOCKS);
+        config.device.blocks_per_plane =
+            Some(fewest_blocks_per_plane(&config, design, pages)? + SPARE_BLOCKS_PER_PLANE);
     }
     build_drive(&config, design, pages)?.map_err(|error| ConfigError::InvalidValue(error.to_string()))
 }
 
 /// Returns the smallest number of blocks per plane with which the engine accepts the drive.
-fn fewest_blocks(config: &Config, design: &str, pages: u32) -> Result<u32, ConfigError> {
+fn fewest_blocks_per_plane(config: &Config, design: &str, pages: u32) -> Result<u32, ConfigError> {
     let mut config = config.clone();
     let logical_pages = config.device.logical_pages.unwrap_or(pages);
-    let mut blocks = BLOCKS_MIN;
+    let mut blocks = BLOCKS_PER_PLANE_MIN;
     loop {
         config.device.blocks_per_plane = Some(blocks);
         if flash_pages(&config) > u64::from(logical_pages) {
@@ -130,14 +131,14 @@ fn build_drive(
     pages: u32,
 ) -> Result<wearwell::Result<SmallDriveSetup>, ConfigError> {
     let resolved = config.resolve_device(pages.into())?;
-    require_visible(&resolved)?;
+    require_few_flash_pages(&resolved)?;
     let parts = config.design_parts(design, &resolved)?;
     let device = step::drive_of_parts(config, &resolved, &parts);
     Ok(device.map(|device| SmallDriveSetup { device, resolved, parts }))
 }
 
 /// Returns an error if the drive has more flash pages than a person can look at.
-fn require_visible(resolved: &ResolvedDevice) -> Result<(), ConfigError> {
+fn require_few_flash_pages(resolved: &ResolvedDevice) -> Result<(), ConfigError> {
     let pages = resolved.geometry.pages();
     if pages <= u64::from(FLASH_PAGES_MAX) {
         return Ok(());

@@ -78,19 +78,19 @@ pub fn probability_threshold(p: f64) -> u64 {
 /// which changes no weight by more than 3e-5 up to 2^32 ranks.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Zipf {
-    n: u64,
+    rank_count: u64,
     theta: f64,
     /// `1 - theta` of the Zipf law; if it is 0 the integral is a logarithm.
-    q: f64,
-    inverse_q: f64,
+    one_minus_theta: f64,
+    inverse_one_minus_theta: f64,
     /// Upper end of the interval `(high - range, high]` from which values of the Zipf law's integral of `x^-theta`
     /// (heights) are drawn.
-    high: f64,
+    height_max: f64,
     /// Length of the interval from which values of the Zipf law's integral are drawn.
-    range: f64,
+    height_range: f64,
     /// Largest difference by which a rank may exceed the drawn point and be accepted without evaluating the Zipf law's
     /// integral.
-    sure: f64,
+    sure_distance: f64,
 }
 
 impl Zipf {
@@ -99,10 +99,19 @@ impl Zipf {
         assert!((1..=1 << 52).contains(&n), "zipf ranks 1 to 2^52 items, not {n}");
         assert!((0.0..=2.0).contains(&theta), "zipf exponents lie in 0 to 2, not {theta}");
         let q = if (1.0 - theta).abs() < 1e-6 { 0.0 } else { 1.0 - theta };
-        let mut zipf = Self { n, theta, q, inverse_q: 1.0 / q, high: 0.0, range: 0.0, sure: 0.0 };
-        zipf.high = zipf.integral(n as f64 + 0.5);
-        zipf.range = zipf.high - (zipf.integral(1.5) - 1.0);
-        zipf.sure = 2.0 - zipf.inverse(zipf.integral(2.5) - zipf.weight(2.0));
+        let mut zipf = Self {
+            rank_count: n,
+            theta,
+            one_minus_theta: q,
+            inverse_one_minus_theta: 1.0 / q,
+            height_max: 0.0,
+            height_range: 0.0,
+            sure_distance: 0.0,
+        };
+        zipf.height_max = zipf.weight_integral(n as f64 + 0.5);
+        zipf.height_range = zipf.height_max - (zipf.weight_integral(1.5) - 1.0);
+        zipf.sure_distance =
+            2.0 - zipf.inverse_weight_integral(zipf.weight_integral(2.5) - zipf.rank_weight(2.0));
         zipf
     }
 
@@ -110,10 +119,10 @@ impl Zipf {
     #[inline]
     pub fn draw(&self, rng: &mut impl Rng) -> u64 {
         loop {
-            let height = self.high - uniform_unit(rng) * self.range;
-            let x = self.inverse(height);
-            let rank = nearest_rank(x).clamp(1, self.n);
-            if rank as f64 - x <= self.sure || self.accepts(rank as f64, height) {
+            let height = self.height_max - uniform_unit(rng) * self.height_range;
+            let x = self.inverse_weight_integral(height);
+            let rank = nearest_rank(x).clamp(1, self.rank_count);
+            if rank as f64 - x <= self.sure_distance || self.accepts_height(rank as f64, height) {
                 return rank;
             }
         }
@@ -122,26 +131,30 @@ impl Zipf {
     /// Whether the drawn height is accepted for its rank. A height is rejected if it lies in the sliver by which the
     /// Zipf law's integral over the rank exceeds the rank's weight.
     #[cold]
-    fn accepts(&self, rank: f64, height: f64) -> bool {
-        height >= self.integral(rank + 0.5) - self.weight(rank)
+    fn accepts_height(&self, rank: f64, height: f64) -> bool {
+        height >= self.weight_integral(rank + 0.5) - self.rank_weight(rank)
     }
 
-    fn weight(&self, x: f64) -> f64 {
+    fn rank_weight(&self, x: f64) -> f64 {
         libm::exp(-self.theta * libm::log(x))
     }
 
     /// Returns `(x^q - 1) / q`, the integral of `y^-theta` (the Zipf weights) over `y` from 1 to `x`.
-    fn integral(&self, x: f64) -> f64 {
+    fn weight_integral(&self, x: f64) -> f64 {
         let log = libm::log(x);
-        if self.q == 0.0 { log } else { libm::expm1(self.q * log) / self.q }
+        if self.one_minus_theta == 0.0 {
+            log
+        } else {
+            libm::expm1(self.one_minus_theta * log) / self.one_minus_theta
+        }
     }
 
     #[inline]
-    fn inverse(&self, height: f64) -> f64 {
-        if self.q == 0.0 {
+    fn inverse_weight_integral(&self, height: f64) -> f64 {
+        if self.one_minus_theta == 0.0 {
             exp2(height * std::f64::consts::LOG2_E)
         } else {
-            exp2(log2(1.0 + self.q * height) * self.inverse_q)
+            exp2(log2(1.0 + self.one_minus_theta * height) * self.inverse_one_minus_theta)
         }
     }
 }

@@ -34,20 +34,20 @@ pub const PAGE_BYTES: u64 = 4096;
 pub const SECTOR_BYTES: u64 = 512;
 
 const SECTORS_PER_PAGE: u64 = PAGE_BYTES / SECTOR_BYTES;
-const ARRIVAL_STREAM: u64 = 0x6172_7269_7661_6c73;
-const CONTENT_STREAM: u64 = 0x636f_6e74_656e_7473;
-const SCRAMBLE_STREAM: u64 = 0x7363_7261_6d62_6c65;
+const ARRIVAL_SEED_SALT: u64 = 0x6172_7269_7661_6c73;
+const CONTENT_SEED_SALT: u64 = 0x636f_6e74_656e_7473;
+const SCRAMBLE_SEED_SALT: u64 = 0x7363_7261_6d62_6c65;
 
 /// Generates the requests that a [`WorkloadSpec`] describes.
 #[derive(Clone, Debug)]
 pub struct WorkloadGenerator {
     rng: Xoshiro256PlusPlus,
     requests_left: u64,
-    pages: u64,
+    working_set_pages: u64,
     operations: WeightedChoice<Op>,
     sizes: WeightedChoice<u32>,
-    places: FirstPageChooser,
-    partial: EventProbability,
+    first_pages: FirstPageChooser,
+    partial_requests: EventProbability,
     clock: ArrivalClock,
     content: Option<ContentModel>,
 }
@@ -56,17 +56,17 @@ impl WorkloadGenerator {
     /// Creates a generator that begins with the first request of `spec`. Panics if a value of a `spec` that was built
     /// in code exceeds the bounds of [`WORKLOAD_GRAMMAR`].
     pub fn new(spec: &WorkloadSpec) -> Self {
-        let content_seed = mix_bits(spec.seed ^ CONTENT_STREAM);
+        let content_seed = mix_bits(spec.seed ^ CONTENT_SEED_SALT);
         let operations =
             [(Op::Read, spec.read_share), (Op::Trim, spec.trim_share), (Op::Write, spec.write_share())];
         Self {
             rng: Xoshiro256PlusPlus::seed_from_u64(spec.seed),
             requests_left: spec.requests,
-            pages: spec.working_set_pages,
+            working_set_pages: spec.working_set_pages,
             operations: WeightedChoice::new(operations),
-            sizes: sizes_of(spec),
-            places: FirstPageChooser::new(spec),
-            partial: EventProbability::new(spec.partial_share),
+            sizes: request_sizes(spec),
+            first_pages: FirstPageChooser::new(spec),
+            partial_requests: EventProbability::new(spec.partial_share),
             clock: ArrivalClock::new(spec.arrival, spec.seed),
             content: spec.content.as_ref().map(|content| ContentModel::new(content, content_seed)),
         }
@@ -85,13 +85,13 @@ impl WorkloadGenerator {
         self.requests_left -= 1;
         into.op = self.operations.draw(&mut self.rng);
         let size = u64::from(self.sizes.draw(&mut self.rng));
-        let (first, pages) = self.places.draw(&mut self.rng, size, self.pages);
+        let (first, pages) = self.first_pages.draw(&mut self.rng, size, self.working_set_pages);
         into.offset_bytes = first * PAGE_BYTES;
         into.len_bytes = pages * PAGE_BYTES;
-        if self.partial.is_drawn(&mut self.rng) {
-            self.shift_off_the_page_grid(into);
+        if self.partial_requests.is_drawn(&mut self.rng) {
+            self.make_partial(into);
         }
-        into.time_ns = self.clock.next();
+        into.time_ns = self.clock.next_arrival_ns();
         into.device = 0;
         into.source_offset_bytes = 0;
         into.payload.clear();
@@ -109,7 +109,7 @@ impl WorkloadGenerator {
 
     /// Makes a request partial: it starts at any sector of its first page and has from 1 sector to one less than its
     /// full length, but is never a whole number of aligned pages.
-    fn shift_off_the_page_grid(&mut self, request: &mut Request) {
+    fn make_partial(&mut self, request: &mut Request) {
         let full_sectors = request.len_bytes / SECTOR_BYTES;
         let start = uniform_below(&mut self.rng, SECTORS_PER_PAGE);
         let mut sectors = 1 + uniform_below(&mut self.rng, full_sectors - 1);
@@ -117,7 +117,7 @@ impl WorkloadGenerator {
             sectors -= 1;
         }
         request.offset_bytes += start * SECTOR_BYTES;
-        let room = self.pages * PAGE_BYTES - request.offset_bytes;
+        let room = self.working_set_pages * PAGE_BYTES - request.offset_bytes;
         request.len_bytes = (sectors * SECTOR_BYTES).min(room);
     }
 
@@ -130,13 +130,13 @@ impl WorkloadGenerator {
                 model.describe_pages(touched, &mut request.content);
             }
             // A page that is deallocated only in part keeps its content.
-            Op::Trim => model.trim(request.offset_bytes.div_ceil(PAGE_BYTES)..end / PAGE_BYTES),
+            Op::Trim => model.record_trim(request.offset_bytes.div_ceil(PAGE_BYTES)..end / PAGE_BYTES),
             Op::Read | Op::Zero | Op::Flush | Op::Remap(_) | Op::Phase => {}
         }
     }
 }
 
-fn sizes_of(spec: &WorkloadSpec) -> WeightedChoice<u32> {
+fn request_sizes(spec: &WorkloadSpec) -> WeightedChoice<u32> {
     let items = match &spec.request_size {
         RequestSize::Fixed(pages) => vec![(*pages, 1.0)],
         RequestSize::Weighted(items) => items.clone(),
@@ -154,8 +154,8 @@ fn sizes_of(spec: &WorkloadSpec) -> WeightedChoice<u32> {
 #[derive(Clone, Debug)]
 struct WeightedChoice<T> {
     /// For each item but the last, the exclusive upper bound of the random words that select it.
-    bounds: Vec<(u64, T)>,
-    last: T,
+    upper_bounds: Vec<(u64, T)>,
+    last_item: T,
 }
 
 impl<T: Copy> WeightedChoice<T> {
@@ -163,22 +163,22 @@ impl<T: Copy> WeightedChoice<T> {
         let items: Vec<_> = items.into_iter().filter(|(_, weight)| *weight > 0.0).collect();
         let total: f64 = items.iter().map(|(_, weight)| weight).sum();
         let mut sum = 0.0;
-        let mut bounds = Vec::new();
+        let mut upper_bounds = Vec::new();
         for (item, weight) in &items {
             sum += weight;
-            bounds.push((draw::probability_threshold(sum / total), *item));
+            upper_bounds.push((draw::probability_threshold(sum / total), *item));
         }
-        let (_, last) = bounds.pop().expect("one item has a weight");
-        Self { bounds, last }
+        let (_, last_item) = upper_bounds.pop().expect("one item has a weight");
+        Self { upper_bounds, last_item }
     }
 
     #[inline]
     fn draw(&self, rng: &mut Xoshiro256PlusPlus) -> T {
-        if self.bounds.is_empty() {
-            return self.last;
+        if self.upper_bounds.is_empty() {
+            return self.last_item;
         }
         let word = rand::Rng::next_u64(rng);
-        self.bounds.iter().find(|(bound, _)| word < *bound).map_or(self.last, |(_, item)| *item)
+        self.upper_bounds.iter().find(|(bound, _)| word < *bound).map_or(self.last_item, |(_, item)| *item)
     }
 }
 
@@ -194,7 +194,7 @@ enum FirstPageChooser {
 impl FirstPageChooser {
     fn new(spec: &WorkloadSpec) -> Self {
         let permutation = |wanted: bool| {
-            wanted.then(|| Permutation::new(spec.working_set_pages, spec.seed ^ SCRAMBLE_STREAM))
+            wanted.then(|| Permutation::new(spec.working_set_pages, spec.seed ^ SCRAMBLE_SEED_SALT))
         };
         match &spec.pattern {
             Pattern::Sequential => Self::Sequential { at: 0 },
@@ -215,11 +215,11 @@ impl FirstPageChooser {
     fn draw(&mut self, rng: &mut Xoshiro256PlusPlus, size: u64, pages: u64) -> (u64, u64) {
         let page = match self {
             Self::Uniform => return (uniform_below(rng, pages - size + 1), size),
-            Self::Sequential { at } => return advance(at, size, pages),
-            Self::Zipf { ranks, scramble } => scattered(scramble.as_ref(), ranks.draw(rng) - 1),
+            Self::Sequential { at } => return next_sequential_pages(at, size, pages),
+            Self::Zipf { ranks, scramble } => scatter_page(scramble.as_ref(), ranks.draw(rng) - 1),
             Self::HotCold { zones, scramble } => {
                 let (start, len) = zones.draw(rng);
-                scattered(scramble.as_ref(), start + uniform_below(rng, len))
+                scatter_page(scramble.as_ref(), start + uniform_below(rng, len))
             }
         };
         (page.min(pages - size), size)
@@ -227,11 +227,11 @@ impl FirstPageChooser {
 }
 
 #[inline]
-fn scattered(scramble: Option<&Permutation>, page: u64) -> u64 {
+fn scatter_page(scramble: Option<&Permutation>, page: u64) -> u64 {
     scramble.map_or(page, |permutation| permutation.apply(page))
 }
 
-fn advance(at: &mut u64, size: u64, pages: u64) -> (u64, u64) {
+fn next_sequential_pages(at: &mut u64, size: u64, pages: u64) -> (u64, u64) {
     let first = *at;
     let len = size.min(pages - first);
     *at = if first + len == pages { 0 } else { first + len };
@@ -246,22 +246,25 @@ fn zone_pages(zones: &[Zone], pages: u64) -> WeightedChoice<(u64, u64)> {
     let rest = Zone { page_share: 1.0 - taken.0, access_share: 1.0 - taken.1 };
     let mut space = 0.0;
     let placed = zones.iter().chain([&rest]).map(|zone| {
-        let start = boundary(space, pages).min(pages - 1);
+        let start = zone_boundary_page(space, pages).min(pages - 1);
         space += zone.page_share;
         // A zone whose size rounds to zero still receives its accesses, on one page.
-        ((start, boundary(space, pages).saturating_sub(start).max(1)), clean(zone.access_share))
+        (
+            (start, zone_boundary_page(space, pages).saturating_sub(start).max(1)),
+            zero_if_rounding_error(zone.access_share),
+        )
     });
     WeightedChoice::new(placed)
 }
 
 /// Returns 0 for a share that differs from zero only by the rounding error of a subtraction, and other shares
 /// unchanged.
-fn clean(share: f64) -> f64 {
+fn zero_if_rounding_error(share: f64) -> f64 {
     if share < 1e-12 { 0.0 } else { share }
 }
 
 #[expect(clippy::cast_sign_loss, reason = "shares are not negative")]
-fn boundary(space: f64, pages: u64) -> u64 {
+fn zone_boundary_page(space: f64, pages: u64) -> u64 {
     ((space * pages as f64).round() as u64).min(pages)
 }
 
@@ -271,29 +274,29 @@ fn boundary(space: f64, pages: u64) -> u64 {
 struct ArrivalClock {
     rng: Xoshiro256PlusPlus,
     arrival: ArrivalProcess,
-    issued: u64,
-    busy_ns: f64,
+    issued_requests: u64,
+    burst_time_ns: f64,
 }
 
 impl ArrivalClock {
     fn new(arrival: ArrivalProcess, seed: u64) -> Self {
-        let rng = Xoshiro256PlusPlus::seed_from_u64(mix_bits(seed ^ ARRIVAL_STREAM));
-        Self { rng, arrival, issued: 0, busy_ns: 0.0 }
+        let rng = Xoshiro256PlusPlus::seed_from_u64(mix_bits(seed ^ ARRIVAL_SEED_SALT));
+        Self { rng, arrival, issued_requests: 0, burst_time_ns: 0.0 }
     }
 
     /// Returns the arrival time of the next request, in nanoseconds since the first request, which arrives at 0.
     #[inline]
     #[expect(clippy::cast_sign_loss, reason = "time runs forward")]
-    fn next(&mut self) -> u64 {
+    fn next_arrival_ns(&mut self) -> u64 {
         match self.arrival {
             ArrivalProcess::Untimed => 0,
             ArrivalProcess::Fixed { rate } => {
-                self.issued += 1;
-                ((self.issued - 1) as f64 * (1e9 / rate)) as u64
+                self.issued_requests += 1;
+                ((self.issued_requests - 1) as f64 * (1e9 / rate)) as u64
             }
-            ArrivalProcess::Poisson { rate } => self.exponential(rate) as u64,
+            ArrivalProcess::Poisson { rate } => self.next_exponential_ns(rate) as u64,
             ArrivalProcess::Bursty { rate, on_ms, off_ms } => {
-                let busy = self.exponential(rate * (on_ms + off_ms) / on_ms);
+                let busy = self.next_exponential_ns(rate * (on_ms + off_ms) / on_ms);
                 (busy + (busy / (on_ms * 1e6)).floor() * off_ms * 1e6) as u64
             }
         }
@@ -301,9 +304,9 @@ impl ArrivalClock {
 
     /// Returns the time of this request in nanoseconds, not counting the silences between bursts, and advances it by an
     /// exponentially distributed gap for the next request.
-    fn exponential(&mut self, rate: f64) -> f64 {
-        let now = self.busy_ns;
-        self.busy_ns += draw::exponential_draw(&mut self.rng, 1e9 / rate);
+    fn next_exponential_ns(&mut self, rate: f64) -> f64 {
+        let now = self.burst_time_ns;
+        self.burst_time_ns += draw::exponential_draw(&mut self.rng, 1e9 / rate);
         now
     }
 }

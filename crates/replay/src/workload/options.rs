@@ -47,15 +47,15 @@ impl SpecGrammar {
         let mut text = String::new();
         for kind in self.kinds {
             let _ = writeln!(text, "{:<12} {}", kind.name, kind.meaning);
-            kind.keys.iter().for_each(|key| help_line(&mut text, key));
+            kind.keys.iter().for_each(|key| add_help_line(&mut text, key));
         }
         let _ = writeln!(text, "every {}:", self.kind_noun);
-        self.common_keys.iter().for_each(|key| help_line(&mut text, key));
+        self.common_keys.iter().for_each(|key| add_help_line(&mut text, key));
         text
     }
 }
 
-fn help_line(text: &mut String, key: &SpecKey) {
+fn add_help_line(text: &mut String, key: &SpecKey) {
     let _ = writeln!(text, "  {:<15} {} [{}]", key.name, key.meaning, key.default);
 }
 

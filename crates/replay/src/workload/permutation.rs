@@ -19,39 +19,42 @@ const ROUND_MULTIPLIER: u64 = 0xd6e8_feb8_6659_fd93;
 /// A pseudo-random bijection on `0..n`, with its inverse. Each direction costs about nine multiplications.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Permutation {
-    n: u64,
+    domain_len: u64,
     left_bits: u32,
-    rows: u64,
-    keys: [u64; ROUNDS],
+    right_size: u64,
+    round_keys: [u64; ROUNDS],
 }
 
 impl Permutation {
     /// Creates the permutation of `0..n` that `seed` selects; `n` is 1 to 2^48.
-    pub fn new(n: u64, seed: u64) -> Self {
-        assert!((1..=1 << 48).contains(&n), "a permutation covers 1 to 2^48 numbers, not {n}");
-        let bits = u64::BITS - (n - 1).leading_zeros();
+    pub fn new(domain_len: u64, seed: u64) -> Self {
+        assert!(
+            (1..=1 << 48).contains(&domain_len),
+            "a permutation covers 1 to 2^48 numbers, not {domain_len}"
+        );
+        let bits = u64::BITS - (domain_len - 1).leading_zeros();
         let left_bits = bits / 2;
         let mut key = mix_bits(seed ^ 0x7065_726d_7574_6521);
-        let keys = std::array::from_fn(|_| {
+        let round_keys = std::array::from_fn(|_| {
             key = mix_bits(key.wrapping_add(0x9e37_79b9_7f4a_7c15));
             key
         });
-        Self { n, left_bits, rows: n.div_ceil(1 << left_bits), keys }
+        Self { domain_len, left_bits, right_size: domain_len.div_ceil(1 << left_bits), round_keys }
     }
 
     /// Returns `n`, the number of permuted numbers.
     pub fn domain_size(&self) -> u64 {
-        self.n
+        self.domain_len
     }
 
     /// Returns the number to which the permutation maps `index`. Panics unless `index < n`.
     #[inline]
     pub fn apply(&self, index: u64) -> u64 {
-        assert!(index < self.n, "{index} is outside the permutation of {} numbers", self.n);
+        assert!(index < self.domain_len, "{index} is outside the permutation of {} numbers", self.domain_len);
         let mut at = index;
         loop {
-            at = self.forward(at);
-            if at < self.n {
+            at = self.permute_once(at);
+            if at < self.domain_len {
                 return at;
             }
         }
@@ -60,47 +63,47 @@ impl Permutation {
     /// Returns the number that the permutation maps to `image`: `invert(apply(i)) == i`. Panics unless `image < n`.
     #[inline]
     pub fn invert(&self, image: u64) -> u64 {
-        assert!(image < self.n, "{image} is outside the permutation of {} numbers", self.n);
+        assert!(image < self.domain_len, "{image} is outside the permutation of {} numbers", self.domain_len);
         let mut at = image;
         loop {
-            at = self.backward(at);
-            if at < self.n {
+            at = self.invert_once(at);
+            if at < self.domain_len {
                 return at;
             }
         }
     }
 
     #[inline]
-    fn forward(&self, at: u64) -> u64 {
-        let (mut left, mut right) = self.split(at);
-        for keys in self.keys.chunks_exact(2) {
+    fn permute_once(&self, at: u64) -> u64 {
+        let (mut left, mut right) = self.split_halves(at);
+        for keys in self.round_keys.chunks_exact(2) {
             right += self.row_shift(left, keys[0]);
-            right -= if right >= self.rows { self.rows } else { 0 };
+            right -= if right >= self.right_size { self.right_size } else { 0 };
             left ^= self.left_mask(right, keys[1]);
         }
         (right << self.left_bits) | left
     }
 
     #[inline]
-    fn backward(&self, at: u64) -> u64 {
-        let (mut left, mut right) = self.split(at);
-        for keys in self.keys.chunks_exact(2).rev() {
+    fn invert_once(&self, at: u64) -> u64 {
+        let (mut left, mut right) = self.split_halves(at);
+        for keys in self.round_keys.chunks_exact(2).rev() {
             left ^= self.left_mask(right, keys[1]);
-            right += self.rows - self.row_shift(left, keys[0]);
-            right -= if right >= self.rows { self.rows } else { 0 };
+            right += self.right_size - self.row_shift(left, keys[0]);
+            right -= if right >= self.right_size { self.right_size } else { 0 };
         }
         (right << self.left_bits) | left
     }
 
     #[inline]
-    fn split(&self, at: u64) -> (u64, u64) {
+    fn split_halves(&self, at: u64) -> (u64, u64) {
         (at & ((1 << self.left_bits) - 1), at >> self.left_bits)
     }
 
     /// Returns a hash of the pair's left half, a number in `0..rows`, by multiply-shift (`rows` is less than 2^25).
     #[inline]
     fn row_shift(&self, left: u64, key: u64) -> u64 {
-        (round_hash(left, key) * self.rows) >> 32
+        (round_hash(left, key) * self.right_size) >> 32
     }
 
     /// Returns a hash of the pair's right half with as many bits as the left half has: the uppermost bits of the round

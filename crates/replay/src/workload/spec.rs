@@ -10,7 +10,7 @@ use std::str::FromStr;
 use super::options::{GeneratorKind, SpecError, SpecGrammar, SpecKey, SpecOptions, require_within};
 use crate::content_model;
 
-const SCRAMBLE: &str =
+const SCRAMBLE_MEANING: &str =
     "yes: a seeded permutation scatters the popular pages; no: they lie in order from page 0";
 
 /// Workload generators and their keys, for parsing and help.
@@ -28,7 +28,7 @@ pub const WORKLOAD_GRAMMAR: SpecGrammar = SpecGrammar {
             meaning: "the k-th most popular page with probability proportional to k^-theta",
             keys: &[
                 SpecKey { name: "theta", default: "0.99", meaning: "skew, 0 (uniform) to 2" },
-                SpecKey { name: "scramble", default: "yes", meaning: SCRAMBLE },
+                SpecKey { name: "scramble", default: "yes", meaning: SCRAMBLE_MEANING },
             ],
         },
         GeneratorKind {
@@ -40,7 +40,7 @@ pub const WORKLOAD_GRAMMAR: SpecGrammar = SpecGrammar {
                     default: "0.2:0.8",
                     meaning: "share of space:share of accesses, several separated by /",
                 },
-                SpecKey { name: "scramble", default: "no", meaning: SCRAMBLE },
+                SpecKey { name: "scramble", default: "no", meaning: SCRAMBLE_MEANING },
             ],
         },
     ],
@@ -202,12 +202,12 @@ impl WorkloadSpec {
 
     /// Returns the share of the workload's requests that write.
     pub fn write_share(&self) -> f64 {
-        rest_of(self.read_share + self.trim_share)
+        remaining_share(self.read_share + self.trim_share)
     }
 }
 
 /// Returns `1 - share`, rounded so that subtraction leaves no stray bits (0.3, not 0.30000000000000004).
-fn rest_of(share: f64) -> f64 {
+fn remaining_share(share: f64) -> f64 {
     ((1.0 - share) * 1e12).round() / 1e12
 }
 
@@ -221,23 +221,23 @@ impl FromStr for WorkloadSpec {
         };
         let options = SpecOptions::parse(generator, &WORKLOAD_GRAMMAR)?;
         let pages = options.integer_value("pages", 1..=u64::from(u32::MAX))?.unwrap_or(262_144);
-        let (read, trim) = read_shares(&options)?;
+        let (read, trim) = parse_shares(&options)?;
         Ok(Self {
-            pattern: read_pattern(&options)?,
+            pattern: parse_pattern(&options)?,
             working_set_pages: pages,
             requests: options.integer_value("requests", 0..=u64::MAX)?.unwrap_or(1_000_000),
             read_share: read,
             trim_share: trim,
-            request_size: read_size(&options, pages)?,
+            request_size: parse_size(&options, pages)?,
             partial_share: options.number_value("partial", 0.0..=1.0)?.unwrap_or(0.0),
-            arrival: read_arrival(&options)?,
+            arrival: parse_arrival(&options)?,
             seed: options.integer_value("seed", 0..=u64::MAX)?.unwrap_or(1),
-            content: read_content(&options, content)?,
+            content: parse_content(&options, content)?,
         })
     }
 }
 
-fn read_pattern(options: &SpecOptions) -> Result<Pattern, SpecError> {
+fn parse_pattern(options: &SpecOptions) -> Result<Pattern, SpecError> {
     Ok(match options.kind {
         "sequential" => Pattern::Sequential,
         "uniform" => Pattern::Uniform,
@@ -246,14 +246,14 @@ fn read_pattern(options: &SpecOptions) -> Result<Pattern, SpecError> {
             scramble: options.switch_value("scramble")?.unwrap_or(true),
         },
         "hotcold" => Pattern::HotCold {
-            zones: read_zones(options)?,
+            zones: parse_zones(options)?,
             scramble: options.switch_value("scramble")?.unwrap_or(false),
         },
         other => unreachable!("the grammar lists generator {other}, which nobody reads"),
     })
 }
 
-fn read_zones(options: &SpecOptions) -> Result<Vec<Zone>, SpecError> {
+fn parse_zones(options: &SpecOptions) -> Result<Vec<Zone>, SpecError> {
     let pairs = options.weighted_values("zones")?.unwrap_or_else(|| vec![(0.2, 0.8)]);
     let text = options.text_value("zones").unwrap_or_default();
     for (space, access) in &pairs {
@@ -264,19 +264,19 @@ fn read_zones(options: &SpecOptions) -> Result<Vec<Zone>, SpecError> {
     let bound =
         "shares of space and of accesses must each sum to at most 1, and zones that have accesses need space";
     let homeless = pairs.iter().any(|(space, access)| *space <= 0.0 && *access > 0.0)
-        || (rest_of(total.0) <= 0.0 && rest_of(total.1) > 0.0);
-    if rest_of(total.0) < 0.0 || rest_of(total.1) < 0.0 || homeless {
+        || (remaining_share(total.0) <= 0.0 && remaining_share(total.1) > 0.0);
+    if remaining_share(total.0) < 0.0 || remaining_share(total.1) < 0.0 || homeless {
         return Err(SpecError::OutOfRange { key: "zones", value: text.into(), bound: bound.into() });
     }
     Ok(pairs.into_iter().map(|(space, access)| Zone { page_share: space, access_share: access }).collect())
 }
 
 /// Returns the shares of reads and trims; a missing read share is the remainder if a write share is given, else 0.
-fn read_shares(options: &SpecOptions) -> Result<(f64, f64), SpecError> {
+fn parse_shares(options: &SpecOptions) -> Result<(f64, f64), SpecError> {
     let write = options.number_value("write", 0.0..=1.0)?;
     let read = options.number_value("read", 0.0..=1.0)?;
     let trim = options.number_value("trim", 0.0..=1.0)?.unwrap_or(0.0);
-    let read = read.unwrap_or_else(|| write.map_or(0.0, |write| rest_of(write + trim)));
+    let read = read.unwrap_or_else(|| write.map_or(0.0, |write| remaining_share(write + trim)));
     let total = write.unwrap_or(0.0) + read.max(0.0) + trim;
     let complete = write.is_none() && total <= 1.0 + 1e-9 || (total - 1.0).abs() <= 1e-9;
     if !complete {
@@ -287,7 +287,7 @@ fn read_shares(options: &SpecOptions) -> Result<(f64, f64), SpecError> {
     Ok((read, trim))
 }
 
-fn read_size(options: &SpecOptions, pages: u64) -> Result<RequestSize, SpecError> {
+fn parse_size(options: &SpecOptions, pages: u64) -> Result<RequestSize, SpecError> {
     let Some(pairs) = options.weighted_values("size")? else { return Ok(RequestSize::Fixed(1)) };
     let text = options.text_value("size").unwrap_or_default();
     let largest = pages.min(65_536) as f64;
@@ -299,17 +299,19 @@ fn read_size(options: &SpecOptions, pages: u64) -> Result<RequestSize, SpecError
         }
     }
     Ok(match pairs[..] {
-        [(size, _)] => RequestSize::Fixed(whole(size)),
-        _ => RequestSize::Weighted(pairs.into_iter().map(|(size, weight)| (whole(size), weight)).collect()),
+        [(size, _)] => RequestSize::Fixed(whole_pages(size)),
+        _ => RequestSize::Weighted(
+            pairs.into_iter().map(|(size, weight)| (whole_pages(size), weight)).collect(),
+        ),
     })
 }
 
 #[expect(clippy::cast_sign_loss, reason = "checked to be at least 1")]
-fn whole(pages: f64) -> u32 {
+fn whole_pages(pages: f64) -> u32 {
     pages as u32
 }
 
-fn read_arrival(options: &SpecOptions) -> Result<ArrivalProcess, SpecError> {
+fn parse_arrival(options: &SpecOptions) -> Result<ArrivalProcess, SpecError> {
     let rate = options.number_value("rate", 0.001..=1e9)?;
     let on_ms = options.number_value("on_ms", 0.001..=1e9)?;
     let off_ms = options.number_value("off_ms", 0.0..=1e9)?;
@@ -338,7 +340,7 @@ fn read_arrival(options: &SpecOptions) -> Result<ArrivalProcess, SpecError> {
     }
 }
 
-fn read_content(
+fn parse_content(
     options: &SpecOptions,
     content: Option<content_model::ContentModelSpec>,
 ) -> Result<Option<content_model::ContentModelSpec>, SpecError> {

@@ -11,7 +11,7 @@ use wearwell_trace::Request;
 
 /// Settings of the small device: four dies on two channels, 64 blocks of 64 pages each, 64 MiB; read 45 us, program 400
 /// us, erase 3500 us; 400 MB/s per channel.
-pub const SMALL: [&str; 5] = [
+pub const SMALL_DEVICE: [&str; 5] = [
     "device.preset=bench-8g",
     "device.channels=2",
     "device.dies_per_channel=2",
@@ -20,22 +20,22 @@ pub const SMALL: [&str; 5] = [
 ];
 
 /// Makes a configuration from the settings alone; the drive is empty unless a setting changes `precondition.mode`.
-pub fn config_of(settings: &[&str]) -> Config {
+pub fn config_of_settings(settings: &[&str]) -> Config {
     let settings: Vec<String> =
         ["precondition.mode=none"].iter().chain(settings).map(|&setting| setting.to_owned()).collect();
-    Config::from_parts(None, &settings).unwrap()
+    Config::from_text_and_settings(None, &settings).unwrap()
 }
 
-/// Makes the configuration of the small device ([`SMALL`]) with `settings`. If they contain a preset, it replaces the
+/// Makes the configuration of the small device ([`SMALL_DEVICE`]) with `settings`. If they contain a preset, it replaces the
 /// small device.
-pub fn config(settings: &[&str]) -> Config {
+pub fn small_device_config(settings: &[&str]) -> Config {
     let own_device = settings.iter().any(|setting| setting.starts_with("device.preset"));
-    let device: &[&str] = if own_device { &[] } else { &SMALL };
-    config_of(&[device, settings].concat())
+    let device: &[&str] = if own_device { &[] } else { &SMALL_DEVICE };
+    config_of_settings(&[device, settings].concat())
 }
 
 /// Makes the input of the workload generator that `spec` specifies.
-pub fn generated(spec: &str) -> Input {
+pub fn generated_input(spec: &str) -> Input {
     Input::Workload(Box::new(spec.parse().unwrap()))
 }
 
@@ -47,17 +47,17 @@ pub fn requests_of(spec: &str) -> Vec<Request> {
 }
 
 /// Replays `input` on `design` to its end, and returns the record of the run.
-pub fn measure(config: &Config, input: &Input, design: &str) -> RunRecord {
+pub fn run_input(config: &Config, input: &Input, design: &str) -> RunRecord {
     let plan = Plan::new(config, input).unwrap();
     plan.run(design, &mut |_| ControlFlow::Continue(())).unwrap()
 }
 
 /// Replays a generated workload on the small device, and returns the record of the run.
-pub fn measure_generated(settings: &[&str], spec: &str, design: &str) -> RunRecord {
-    measure(&config(settings), &generated(spec), design)
+pub fn run_on_small_device(settings: &[&str], spec: &str, design: &str) -> RunRecord {
+    run_input(&small_device_config(settings), &generated_input(spec), design)
 }
 
 /// Replays a generated workload on the device that the settings describe, and returns the record of the run.
-pub fn run(settings: &[&str], spec: &str, design: &str) -> RunRecord {
-    measure(&config_of(settings), &generated(spec), design)
+pub fn run_workload(settings: &[&str], spec: &str, design: &str) -> RunRecord {
+    run_input(&config_of_settings(settings), &generated_input(spec), design)
 }

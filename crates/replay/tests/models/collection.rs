@@ -9,7 +9,7 @@
 use wearwell::design::page_map;
 use wearwell::gc::{GcOptions, VictimPolicy};
 
-use super::load::{Drive, Random, geometry};
+use super::load::{Drive, Random, one_pool_geometry};
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Cleaning {
@@ -30,25 +30,25 @@ pub enum Event {
     Erased { block: u32 },
 }
 
-const NOWHERE: u32 = u32::MAX;
+const NO_PAGE: u32 = u32::MAX;
 /// Number of free blocks at or below which a host write waits for GC.
 const LOW_BLOCKS: usize = 2;
 
 pub struct PageMap {
     cleaning: Cleaning,
     block_pages: u32,
-    map: Vec<u32>,
-    /// Logical page that each flash page holds; [`NOWHERE`] for free and invalid pages.
-    owner: Vec<u32>,
-    valid: Vec<u32>,
+    page_of_lpn: Vec<u32>,
+    /// Logical page that each flash page holds; [`NO_PAGE`] for free and invalid pages.
+    lpn_of_page: Vec<u32>,
+    valid_pages: Vec<u32>,
     /// Number of host writes before the latest moment at which a page of the block was invalidated, or at which the
     /// block was filled, by block.
-    changed_at: Vec<u64>,
-    free: Vec<u32>,
+    last_change_time: Vec<u64>,
+    free_blocks: Vec<u32>,
     /// Full blocks in the order in which they were filled.
-    closed: Vec<u32>,
+    closed_blocks: Vec<u32>,
     /// Open block and its next free page, for host writes and for copies.
-    open: [(u32, u32); 2],
+    open_blocks: [(u32, u32); 2],
     time: u64,
     pub writes: u64,
     pub copies: u64,
@@ -60,13 +60,13 @@ impl PageMap {
         Self {
             cleaning,
             block_pages,
-            map: vec![NOWHERE; logical as usize],
-            owner: vec![NOWHERE; (blocks * block_pages) as usize],
-            valid: vec![0; blocks as usize],
-            changed_at: vec![0; blocks as usize],
-            free: (2..blocks).rev().collect(),
-            closed: Vec::new(),
-            open: [(0, 0), (1, 0)],
+            page_of_lpn: vec![NO_PAGE; logical as usize],
+            lpn_of_page: vec![NO_PAGE; (blocks * block_pages) as usize],
+            valid_pages: vec![0; blocks as usize],
+            last_change_time: vec![0; blocks as usize],
+            free_blocks: (2..blocks).rev().collect(),
+            closed_blocks: Vec::new(),
+            open_blocks: [(0, 0), (1, 0)],
             time: 0,
             writes: 0,
             copies: 0,
@@ -75,77 +75,77 @@ impl PageMap {
     }
 
     pub fn write(&mut self, lpn: u32) {
-        while self.free.len() <= LOW_BLOCKS {
-            self.collect();
+        while self.free_blocks.len() <= LOW_BLOCKS {
+            self.collect_victim();
         }
         self.writes += 1;
         self.time += 1;
-        let old = self.map[lpn as usize];
-        if old != NOWHERE {
-            self.owner[old as usize] = NOWHERE;
-            self.valid[(old / self.block_pages) as usize] -= 1;
-            self.changed_at[(old / self.block_pages) as usize] = self.time;
+        let old = self.page_of_lpn[lpn as usize];
+        if old != NO_PAGE {
+            self.lpn_of_page[old as usize] = NO_PAGE;
+            self.valid_pages[(old / self.block_pages) as usize] -= 1;
+            self.last_change_time[(old / self.block_pages) as usize] = self.time;
             self.events.push(Event::Invalidated { page: old });
         }
-        self.append(0, lpn);
+        self.append_page(0, lpn);
     }
 
-    fn append(&mut self, stream: usize, lpn: u32) {
-        if self.open[stream].1 == self.block_pages {
-            self.closed.push(self.open[stream].0);
-            self.changed_at[self.open[stream].0 as usize] = self.time;
-            self.open[stream] = (self.free.pop().expect("a block is kept free"), 0);
+    fn append_page(&mut self, stream: usize, lpn: u32) {
+        if self.open_blocks[stream].1 == self.block_pages {
+            self.closed_blocks.push(self.open_blocks[stream].0);
+            self.last_change_time[self.open_blocks[stream].0 as usize] = self.time;
+            self.open_blocks[stream] = (self.free_blocks.pop().expect("a block is kept free"), 0);
         }
-        let (block, page) = self.open[stream];
+        let (block, page) = self.open_blocks[stream];
         let at = block * self.block_pages + page;
-        self.map[lpn as usize] = at;
-        self.owner[at as usize] = lpn;
-        self.valid[block as usize] += 1;
-        self.open[stream].1 += 1;
+        self.page_of_lpn[lpn as usize] = at;
+        self.lpn_of_page[at as usize] = lpn;
+        self.valid_pages[block as usize] += 1;
+        self.open_blocks[stream].1 += 1;
         self.events.push(Event::Written { lpn });
     }
 
-    fn collect(&mut self) {
+    fn collect_victim(&mut self) {
         let position = match self.cleaning {
             Cleaning::Fifo => 0,
             Cleaning::Greedy => {
                 let fewest = |&position: &usize| {
-                    let block = self.closed[position] as usize;
-                    (self.valid[block], std::cmp::Reverse(self.changed_at[block]))
+                    let block = self.closed_blocks[position] as usize;
+                    (self.valid_pages[block], std::cmp::Reverse(self.last_change_time[block]))
                 };
-                (0..self.closed.len()).min_by_key(fewest).expect("blocks are full")
+                (0..self.closed_blocks.len()).min_by_key(fewest).expect("blocks are full")
             }
         };
-        let victim = self.closed.remove(position);
+        let victim = self.closed_blocks.remove(position);
         self.events.push(Event::Queried { block: victim });
         let pages = victim * self.block_pages..(victim + 1) * self.block_pages;
         for page in pages {
-            let lpn = std::mem::replace(&mut self.owner[page as usize], NOWHERE);
-            if lpn != NOWHERE {
+            let lpn = std::mem::replace(&mut self.lpn_of_page[page as usize], NO_PAGE);
+            if lpn != NO_PAGE {
                 self.copies += 1;
-                self.append(1, lpn);
+                self.append_page(1, lpn);
             }
         }
-        self.valid[victim as usize] = 0;
-        self.free.insert(0, victim);
+        self.valid_pages[victim as usize] = 0;
+        self.free_blocks.insert(0, victim);
         self.events.push(Event::Erased { block: victim });
     }
 
-    pub fn amplification(&self) -> f64 {
+    pub fn write_amplification(&self) -> f64 {
         (self.writes + self.copies) as f64 / self.writes as f64
     }
 }
 
 /// Draws logical pages with probability proportional to `1 / rank^theta`; ranks are assigned to the pages at random.
 struct Zipf {
-    cumulative: Vec<f64>,
+    cumulative_weights: Vec<f64>,
     page_of_rank: Vec<u32>,
 }
 
 impl Zipf {
     fn new(pages: u32, theta: f64, random: &mut Random) -> Self {
         let mut sum = 0.0;
-        let cumulative = (1..=pages)
+        let cumulative_weights = (1..=pages)
             .map(|rank| {
                 sum += (rank as f64).powf(-theta);
                 sum
@@ -153,14 +153,14 @@ impl Zipf {
             .collect();
         let mut page_of_rank: Vec<u32> = (0..pages).collect();
         for last in (1..pages as usize).rev() {
-            page_of_rank.swap(last, random.below(last as u64 + 1) as usize);
+            page_of_rank.swap(last, random.draw_below(last as u64 + 1) as usize);
         }
-        Self { cumulative, page_of_rank }
+        Self { cumulative_weights, page_of_rank }
     }
 
     fn draw(&self, random: &mut Random) -> u32 {
-        let at = random.unit() * self.cumulative[self.cumulative.len() - 1];
-        self.page_of_rank[self.cumulative.partition_point(|&below| below <= at)]
+        let at = random.draw_unit() * self.cumulative_weights[self.cumulative_weights.len() - 1];
+        self.page_of_rank[self.cumulative_weights.partition_point(|&below| below <= at)]
     }
 }
 
@@ -170,11 +170,11 @@ const BLOCK_PAGES: u32 = 128;
 /// Returns the write amplification of the model and of the engine. Both write all logical pages once in order, then
 /// three times as many pages at random, and are measured over twice as many more. With `theta` 0 all pages are equally
 /// popular.
-fn amplifications(cleaning: Cleaning, spare: f64, theta: f64) -> [f64; 2] {
+fn model_and_engine_amplification(cleaning: Cleaning, spare: f64, theta: f64) -> [f64; 2] {
     let logical = ((BLOCKS * BLOCK_PAGES) as f64 / (1.0 + spare)) as u32;
     let policy = if cleaning == Cleaning::Greedy { VictimPolicy::Greedy } else { VictimPolicy::Fifo };
     let parts = page_map(GcOptions { policy, ..GcOptions::default() });
-    let mut drive = Drive::new(geometry(BLOCKS, BLOCK_PAGES), logical, &parts);
+    let mut drive = Drive::new(one_pool_geometry(BLOCKS, BLOCK_PAGES), logical, &parts);
     let mut model = PageMap::new(cleaning, BLOCKS, BLOCK_PAGES, logical);
     let mut random = Random::new(7);
     let zipf = Zipf::new(logical, theta, &mut random);
@@ -188,13 +188,13 @@ fn amplifications(cleaning: Cleaning, spare: f64, theta: f64) -> [f64; 2] {
         model.write(lpn);
         model.events.clear();
     }
-    [model.amplification(), drive.stats().write_amplification()]
+    [model.write_amplification(), drive.stats().write_amplification()]
 }
 
 #[track_caller]
 fn assert_amplification_is_that_of_the_model(cleaning: Cleaning, theta: f64, percent: f64) {
     for spare in [0.10, 0.28] {
-        let [model, program] = amplifications(cleaning, spare, theta);
+        let [model, program] = model_and_engine_amplification(cleaning, spare, theta);
         let error = 100.0 * (program / model - 1.0);
         println!("{cleaning:?}, theta {theta}, spare {spare}: {program:.4}, model {model:.4}, {error:+.2} %");
         assert!(

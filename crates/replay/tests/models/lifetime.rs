@@ -7,7 +7,7 @@
 use std::ops::ControlFlow;
 
 use wearwell::lifetime::{
-    EnergyModel, EpochAverage, SchemeEstimate, chunk_write_ratio, decide_schemes, dedup_write_ratio,
+    EnergyModel, EpochAverage, SchemeEstimate, chunk_written_share, decide_schemes, dedup_written_share,
     epoch_capacity_bytes, remaining_endurance_bytes,
 };
 use wearwell_config::Config;
@@ -17,35 +17,35 @@ use wearwell_replay::replay::Plan;
 
 /// Ratios of a scheme to a drive without schemes: D, pages written, and E, energy spent.
 #[derive(Clone, Copy, Debug)]
-struct Ratios {
-    d: f64,
-    e: f64,
+struct SchemeRatios {
+    write_ratio: f64,
+    energy_ratio: f64,
 }
 
 /// Decides by algorithm 1 of the integrated lifetime paper whether deduplication, compression and throttling are
 /// enabled.
-fn algorithm_1(dedup: Ratios, comp: Ratios, demand: f64, capacity: f64) -> [bool; 3] {
+fn enabled_by_algorithm_1(dedup: SchemeRatios, comp: SchemeRatios, demand: f64, capacity: f64) -> [bool; 3] {
     let mut is_dedup_enabled = false;
     let mut is_comp_enabled = false;
     let mut is_throttling_enabled = false;
     let mut w = demand;
-    if dedup.d < 1.0 && dedup.e < 1.0 {
-        w *= dedup.d;
+    if dedup.write_ratio < 1.0 && dedup.energy_ratio < 1.0 {
+        w *= dedup.write_ratio;
         is_dedup_enabled = true;
     }
-    if comp.d < 1.0 && comp.e < 1.0 {
-        w *= comp.d;
+    if comp.write_ratio < 1.0 && comp.energy_ratio < 1.0 {
+        w *= comp.write_ratio;
         is_comp_enabled = true;
     }
     if w < capacity {
         // The algorithm ends here: the demand is below the capacity of the epoch.
     } else {
-        if !is_comp_enabled && (1.0 - comp.d) > (comp.e - 1.0) {
-            w *= comp.d;
+        if !is_comp_enabled && (1.0 - comp.write_ratio) > (comp.energy_ratio - 1.0) {
+            w *= comp.write_ratio;
             is_comp_enabled = true;
         }
-        if !is_dedup_enabled && (1.0 - dedup.d) > (dedup.e - 1.0) {
-            w *= dedup.d;
+        if !is_dedup_enabled && (1.0 - dedup.write_ratio) > (dedup.energy_ratio - 1.0) {
+            w *= dedup.write_ratio;
             is_dedup_enabled = true;
         }
         if w > capacity {
@@ -58,17 +58,23 @@ fn algorithm_1(dedup: Ratios, comp: Ratios, demand: f64, capacity: f64) -> [bool
 /// Also checks that all eight outcomes of the listing occur in the grid of inputs.
 #[test]
 fn scheme_decisions_are_those_of_the_papers_algorithm_listing() {
-    let ratios: Vec<Ratios> = [0.27, 0.44, 0.73, 0.92, 0.9999, 1.0, 1.04]
+    let ratios: Vec<SchemeRatios> = [0.27, 0.44, 0.73, 0.92, 0.9999, 1.0, 1.04]
         .into_iter()
-        .flat_map(|d| [0.0, 0.0145, 0.132, 0.264, 0.6].map(|overhead| Ratios { d, e: d + overhead }))
+        .flat_map(|d| {
+            [0.0, 0.0145, 0.132, 0.264, 0.6]
+                .map(|overhead| SchemeRatios { write_ratio: d, energy_ratio: d + overhead })
+        })
         .collect();
     let (mut cases, mut outcomes) = (0, std::collections::BTreeSet::new());
     for &dedup in &ratios {
         for &comp in &ratios {
             for demand in [0.1, 0.6, 0.99, 1.0, 1.01, 1.3, 2.4, 20.0] {
-                let expected = algorithm_1(dedup, comp, demand * 4e8, 4e8);
+                let expected = enabled_by_algorithm_1(dedup, comp, demand * 4e8, 4e8);
                 let [first, second] =
-                    [dedup, comp].map(|Ratios { d, e }| SchemeEstimate { write_ratio: d, energy_ratio: e });
+                    [dedup, comp].map(|SchemeRatios { write_ratio: d, energy_ratio: e }| SchemeEstimate {
+                        written_share: d,
+                        energy_per_page: e,
+                    });
                 let decision = decide_schemes(&[first, second], demand * 4e8, 4e8);
                 let throttled = decision.throttle_bytes_per_epoch;
                 let decided = [
@@ -93,7 +99,7 @@ fn predicted_demand_is_the_linear_average_of_ten_epochs() {
     let mut history = EpochAverage::default();
     assert_eq!(history.average(), None);
     for (epoch, &demand) in demands.iter().enumerate() {
-        history.push(demand);
+        history.push_epoch(demand);
         let (mut sum, mut weights) = (0.0, 0.0);
         for (age, value) in demands[..=epoch].iter().rev().take(10).enumerate() {
             // Linear weights from 10 for the latest epoch down to 1; epochs before the first have no weight.
@@ -124,10 +130,10 @@ fn the_write_budget_of_an_epoch_is_the_remaining_budget_over_the_remaining_epoch
     }
 }
 
-fn run(settings: &[&str], load: &str, design: &str) -> RunRecord {
+fn run_design(settings: &[&str], load: &str, design: &str) -> RunRecord {
     let settings: Vec<String> =
         ["precondition.mode=none"].iter().chain(settings).map(|&setting| setting.to_owned()).collect();
-    let config = Config::from_parts(None, &settings).expect("settings exist");
+    let config = Config::from_text_and_settings(None, &settings).expect("settings exist");
     let input = Input::generated(load).expect("a load");
     let plan = Plan::new(&config, &input).expect("it fits");
     plan.run(design, &mut |_| ControlFlow::Continue(())).expect("it runs")
@@ -141,7 +147,7 @@ fn run(settings: &[&str], load: &str, design: &str) -> RunRecord {
 fn a_throttled_drive_programs_the_capacity_of_every_epoch() {
     let settings =
         ["device.preset=il-64g", "timing.mode=event", "replay.arrival=think", "lifetime.schemes=throttling"];
-    let record = run(&settings, "sequential:pages=500000,requests=500000,rate=957.6", "page-map");
+    let record = run_design(&settings, "sequential:pages=500000,requests=500000,rate=957.6", "page-map");
     let lifetime = &record.lifetime;
     // The period is the gap plus program time and transfer of a page.
     let unthrottled_pages = 300.0 / (1.0 / 957.6 + 610.24e-6);
@@ -171,8 +177,8 @@ fn the_energy_of_a_page_operation_is_time_times_power() {
         let removed = percent as f64 / 100.0;
         let pages = (400 - 4 * percent) as u32;
         let whole = pages.div_ceil(100).max(1) as f64 / 4.0;
-        assert!((chunk_write_ratio(removed, 4) - whole).abs() < 1e-12, "{percent} % removed");
-        assert!((dedup_write_ratio(removed) - (1.0 - removed)).abs() < 1e-12);
+        assert!((chunk_written_share(removed, 4) - whole).abs() < 1e-12, "{percent} % removed");
+        assert!((dedup_written_share(removed) - (1.0 - removed)).abs() < 1e-12);
     }
 }
 
@@ -205,7 +211,7 @@ fn energy_per_page_of_each_scheme_is_that_of_figure_2() {
         ];
         let scheme = format!("lifetime.schemes={schemes}");
         let load = format!("sequential:pages=20000,requests=20000,rate=500+{content}");
-        let record = run(&[&settings[..], &[&scheme]].concat(), &load, "integrated");
+        let record = run_design(&[&settings[..], &[&scheme]].concat(), &load, "integrated");
         let measured = record.lifetime.energy_uj_per_page;
         println!("{schemes}, {content}: {measured:.4} uJ, on paper {:.4}", on_paper(schemes, d));
         // A chunk that is not full at the end is not programmed, and the first page of equal content is.

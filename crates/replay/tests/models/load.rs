@@ -18,7 +18,7 @@ impl Random {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    fn next(&mut self) -> u64 {
+    fn next_word(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
@@ -26,26 +26,26 @@ impl Random {
     }
 
     /// Draws a number from 0 to less than 1.
-    pub fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+    pub fn draw_unit(&mut self) -> f64 {
+        (self.next_word() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    pub fn below(&mut self, bound: u64) -> u64 {
-        (self.unit() * bound as f64) as u64
+    pub fn draw_below(&mut self, bound: u64) -> u64 {
+        (self.draw_unit() * bound as f64) as u64
     }
 
-    pub fn chance(&mut self, probability: f64) -> bool {
-        self.unit() < probability
+    pub fn draw_event(&mut self, probability: f64) -> bool {
+        self.draw_unit() < probability
     }
 
     /// Draws a number less than `bound`, small numbers far more often: the cube of a uniform draw.
-    pub fn skewed(&mut self, bound: u64) -> u64 {
-        (self.unit().powi(3) * bound as f64) as u64
+    pub fn draw_skewed_below(&mut self, bound: u64) -> u64 {
+        (self.draw_unit().powi(3) * bound as f64) as u64
     }
 }
 
 /// Makes the geometry of one pool of `blocks` blocks of `block_pages` pages.
-pub fn geometry(blocks: u32, block_pages: u32) -> Geometry {
+pub fn one_pool_geometry(blocks: u32, block_pages: u32) -> Geometry {
     Geometry {
         channels: 1,
         dies_per_channel: 1,
@@ -66,16 +66,16 @@ pub struct Drive {
 impl Drive {
     pub fn new(geometry: Geometry, logical_pages: u32, parts: &Parts) -> Self {
         let nvram_bytes = parts.nvram_bytes(geometry.page_bytes);
-        let nand = SimNand::new(geometry, parts.needed_sim_fields()).with_nvram(nvram_bytes);
+        let nand = SimNand::new(geometry, parts.needed_retained_fields()).with_nvram(nvram_bytes);
         let device = Device::new(nand, logical_pages, parts, DeviceOptions::default()).expect("it fits");
         Self { device }
     }
 
     pub fn write(&mut self, lpn: u32, content: u64) {
-        self.write_as(lpn, Descriptor::of_fingerprint(Fingerprint(content)));
+        self.write_described(lpn, Descriptor::of_fingerprint(Fingerprint(content)));
     }
 
-    pub fn write_as(&mut self, lpn: u32, descriptor: Descriptor) {
+    pub fn write_described(&mut self, lpn: u32, descriptor: Descriptor) {
         self.device.write_page(Lpn(lpn), descriptor).expect("there is room");
     }
 

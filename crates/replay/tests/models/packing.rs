@@ -13,13 +13,13 @@ use wearwell::design::{DeltaDesign, delta};
 use wearwell::gc::GcOptions;
 use wearwell::operation::Cause;
 
-use super::load::{Drive, PAGE_BYTES, Random, geometry};
+use super::load::{Drive, PAGE_BYTES, Random, one_pool_geometry};
 
 const PAGE: usize = PAGE_BYTES as usize;
-const COUNT: usize = 2;
-const LINE: usize = 6;
+const COUNT_BYTES: usize = 2;
+const DELTA_HEADER_BYTES: usize = 6;
 /// Size of the largest delta that fits into a flash page beside its own header and the count, bytes.
-const LARGEST: usize = PAGE - COUNT - LINE;
+const LARGEST_DELTA_BYTES: usize = PAGE - COUNT_BYTES - DELTA_HEADER_BYTES;
 
 /// A page of deltas that is packed by next fit: a delta that does not fit closes the page and begins the next one.
 struct OpenPage {
@@ -29,32 +29,33 @@ struct OpenPage {
 
 impl OpenPage {
     fn new() -> Self {
-        Self { used: COUNT, closed_pages: 0 }
+        Self { used: COUNT_BYTES, closed_pages: 0 }
     }
 
-    fn add(&mut self, delta_bytes: usize) {
-        if self.used + LINE + delta_bytes > PAGE {
+    fn add_delta(&mut self, delta_bytes: usize) {
+        if self.used + DELTA_HEADER_BYTES + delta_bytes > PAGE {
             self.closed_pages += 1;
-            self.used = COUNT;
+            self.used = COUNT_BYTES;
         }
-        self.used += LINE + delta_bytes;
+        self.used += DELTA_HEADER_BYTES + delta_bytes;
     }
 }
 
 /// Returns the probability of every delta size, in bytes, for deltas of `ratio` of a page on average.
-fn sizes(ratio: f64) -> Vec<f64> {
+fn delta_size_probabilities(ratio: f64) -> Vec<f64> {
     let (mean, sigma) = (ratio * PAGE as f64, ratio * PAGE as f64 / 4.0);
-    let mut density: Vec<f64> =
-        (0..=LARGEST).map(|bytes| (-((bytes as f64 - mean) / sigma).powi(2) / 2.0).exp()).collect();
+    let mut density: Vec<f64> = (0..=LARGEST_DELTA_BYTES)
+        .map(|bytes| (-((bytes as f64 - mean) / sigma).powi(2) / 2.0).exp())
+        .collect();
     // At least a hundredth of a page.
     density[..PAGE / 100].fill(0.0);
     let sum: f64 = density.iter().sum();
     density.iter().map(|density| density / sum).collect()
 }
 
-fn draw(cumulative: &[f64], random: &mut Random) -> usize {
-    let at = random.unit();
-    cumulative.partition_point(|&below| below < at).min(LARGEST)
+fn draw_delta_bytes(cumulative: &[f64], random: &mut Random) -> usize {
+    let at = random.draw_unit();
+    cumulative.partition_point(|&below| below < at).min(LARGEST_DELTA_BYTES)
 }
 
 /// Returns the pages closed per delta in the long run, from the stationary distribution of how full the page is after a
@@ -63,7 +64,7 @@ fn pages_per_delta(sizes: &[f64]) -> f64 {
     let possible: Vec<(usize, f64)> =
         sizes.iter().copied().enumerate().filter(|&(_, probability)| probability > 1e-12).collect();
     let mut filled = vec![0.0; PAGE + 1];
-    filled[COUNT] = 1.0;
+    filled[COUNT_BYTES] = 1.0;
     let mut closed = 0.0;
     for step in 0..200 {
         let mut next = vec![0.0; PAGE + 1];
@@ -71,11 +72,11 @@ fn pages_per_delta(sizes: &[f64]) -> f64 {
         closed = 0.0;
         for (used, &share) in filled.iter().enumerate().filter(|&(_, &share)| share > 0.0) {
             for &(bytes, probability) in &possible {
-                if used + LINE + bytes > PAGE {
+                if used + DELTA_HEADER_BYTES + bytes > PAGE {
                     closed += share * probability;
-                    next[COUNT + LINE + bytes] += share * probability;
+                    next[COUNT_BYTES + DELTA_HEADER_BYTES + bytes] += share * probability;
                 } else {
-                    next[used + LINE + bytes] += share * probability;
+                    next[used + DELTA_HEADER_BYTES + bytes] += share * probability;
                 }
             }
         }
@@ -88,28 +89,32 @@ fn pages_per_delta(sizes: &[f64]) -> f64 {
 }
 
 /// Number of logical pages, so large that the previous delta of a page is on flash when its next one is written.
-const LOGICAL: u32 = 2_000;
+const LOGICAL_PAGES: u32 = 2_000;
 const ROUNDS: u32 = 60;
 /// Number of parts of a run, each long enough to be independent of the others. Their spread gives the standard error of
 /// the mean.
 const BATCHES: u32 = 60;
 
-fn drive() -> Drive {
+fn new_drive() -> Drive {
     // The table counts accesses of every page, so that every overwrite becomes a delta.
     let design =
         DeltaDesign { heat_entries: Some(1 << 16), cold_scan_interval_writes: 0, ..DeltaDesign::default() };
     // The drive has more pages than the test programs, so that GC never runs.
-    Drive::new(geometry(LOGICAL * (ROUNDS + 2) / 64, 64), LOGICAL, &delta(GcOptions::default(), design, None))
+    Drive::new(
+        one_pool_geometry(LOGICAL_PAGES * (ROUNDS + 2) / 64, 64),
+        LOGICAL_PAGES,
+        &delta(GcOptions::default(), design, None),
+    )
 }
 
-fn page(number: u64, delta_bytes: Option<usize>) -> Descriptor {
+fn page_descriptor(number: u64, delta_bytes: Option<usize>) -> Descriptor {
     let delta_bytes = delta_bytes.map_or(Descriptor::UNKNOWN_SIZE, |bytes| bytes as u16);
     Descriptor { delta_bytes, ..Descriptor::of_fingerprint(Fingerprint(1 + number)) }
 }
 
 /// Returns the pages of deltas per delta, and its standard error as an estimate of the long run.
-fn measure(ratio: f64) -> (f64, f64) {
-    let sizes = sizes(ratio);
+fn measure_pages_per_delta(ratio: f64) -> (f64, f64) {
+    let sizes = delta_size_probabilities(ratio);
     let cumulative: Vec<f64> = sizes
         .iter()
         .scan(0.0, |sum, share| {
@@ -117,24 +122,28 @@ fn measure(ratio: f64) -> (f64, f64) {
             Some(*sum)
         })
         .collect();
-    let mut drive = drive();
-    (0..LOGICAL).for_each(|lpn| drive.write_as(lpn, page(lpn as u64, None)));
+    let mut drive = new_drive();
+    (0..LOGICAL_PAGES).for_each(|lpn| drive.write_described(lpn, page_descriptor(lpn as u64, None)));
     let (mut random, mut model) = (Random::new(1), OpenPage::new());
     let mut batches = Vec::new();
-    let mut number = LOGICAL as u64;
+    let mut number = LOGICAL_PAGES as u64;
     for batch in 0..BATCHES {
         let closed_before = model.closed_pages;
-        for lpn in 0..LOGICAL {
+        for lpn in 0..LOGICAL_PAGES {
             number += 1;
-            let bytes = draw(&cumulative, &mut random);
-            model.add(bytes);
-            drive.write_as(lpn, page(number, Some(bytes)));
+            let bytes = draw_delta_bytes(&cumulative, &mut random);
+            model.add_delta(bytes);
+            drive.write_described(lpn, page_descriptor(number, Some(bytes)));
             let programs = drive.stats().programs[Cause::Content as usize];
             assert_eq!(programs, model.closed_pages, "Rc {ratio}, batch {batch}, page {lpn}, {bytes} bytes");
         }
-        batches.push((model.closed_pages - closed_before) as f64 / LOGICAL as f64);
+        batches.push((model.closed_pages - closed_before) as f64 / LOGICAL_PAGES as f64);
     }
-    assert_eq!(drive.stats().programs[Cause::Host as usize], LOGICAL as u64, "all overwrites became deltas");
+    assert_eq!(
+        drive.stats().programs[Cause::Host as usize],
+        LOGICAL_PAGES as u64,
+        "all overwrites became deltas"
+    );
     let mean = batches.iter().sum::<f64>() / BATCHES as f64;
     let variance = batches.iter().map(|batch| (batch - mean).powi(2)).sum::<f64>() / (BATCHES - 1) as f64;
     (mean, (variance / BATCHES as f64).sqrt())
@@ -146,8 +155,8 @@ fn measure(ratio: f64) -> (f64, f64) {
 fn delta_pages_written_are_those_of_next_fit_packing() {
     // The second figures are from an independent simulation with another random number generator.
     for (ratio, audited) in [(0.50, 0.709), (0.35, 0.434), (0.20, 0.226)] {
-        let form = pages_per_delta(&sizes(ratio));
-        let (measured, error) = measure(ratio);
+        let form = pages_per_delta(&delta_size_probabilities(ratio));
+        let (measured, error) = measure_pages_per_delta(ratio);
         println!("Rc {ratio}: {measured:.5} pages per delta, form {form:.5}, standard error {error:.5}");
         assert!((measured - form).abs() < 4.0 * error, "Rc {ratio}: {measured}, form {form}, error {error}");
         assert!((form - audited).abs() < 0.0015, "Rc {ratio}: form {form}, another simulation {audited}");
@@ -159,11 +168,11 @@ fn delta_pages_written_are_those_of_next_fit_packing() {
 #[test]
 fn delta_foreground_writes_follow_packed_pages_and_not_the_papers_formula() {
     for ratio in [0.50, 0.35, 0.20] {
-        let sizes = sizes(ratio);
+        let sizes = delta_size_probabilities(ratio);
         let packed = pages_per_delta(&sizes);
         let mean_share: f64 =
             sizes.iter().enumerate().map(|(bytes, share)| share * bytes as f64).sum::<f64>() / PAGE as f64;
-        let (measured, error) = measure(ratio);
+        let (measured, error) = measure_pages_per_delta(ratio);
         for delta_share in [0.2, 0.5, 0.8] {
             let per_write = |pages: f64| 1.0 - delta_share + delta_share * pages;
             let [ours, form, papers] = [measured, packed, mean_share].map(per_write);
@@ -176,10 +185,10 @@ fn delta_foreground_writes_follow_packed_pages_and_not_the_papers_formula() {
 /// The largest delta fills a flash page of its own; a delta one byte larger is not stored, but its page as a whole.
 #[test]
 fn a_delta_larger_than_a_page_is_stored_as_a_full_page() {
-    let mut drive = drive();
-    drive.write_as(0, page(1, None));
-    for (number, bytes, delta_writes) in [(2, LARGEST + 1, 0), (3, LARGEST, 1)] {
-        drive.write_as(0, page(number, Some(bytes)));
+    let mut drive = new_drive();
+    drive.write_described(0, page_descriptor(1, None));
+    for (number, bytes, delta_writes) in [(2, LARGEST_DELTA_BYTES + 1, 0), (3, LARGEST_DELTA_BYTES, 1)] {
+        drive.write_described(0, page_descriptor(number, Some(bytes)));
         assert_eq!(drive.stats().delta_writes, delta_writes, "{bytes} bytes");
     }
 }

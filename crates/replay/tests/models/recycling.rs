@@ -16,7 +16,7 @@ use wearwell::design::{RecycleDesign, page_map, recyclable};
 use wearwell::gc::GcOptions;
 use wearwell::operation::Cause;
 
-use super::load::{Drive, Random, geometry};
+use super::load::{Drive, Random, one_pool_geometry};
 
 const ALPHA: f64 = 0.10;
 const BETA: f64 = 0.15;
@@ -43,24 +43,24 @@ type Rank = (u64, u64, u64);
 struct Page {
     content: u64,
     /// Logical page that the flash page belongs to, or belonged to when it died.
-    owner: u32,
-    accesses: u64,
+    owner_lpn: u32,
+    access_count: u64,
     /// Whether fast loading put the page at the head of the store: it counts as read 15 times while it is in the store.
     is_raised: bool,
     /// Rank of the page in the fingerprint store; `None` if the page is not in the store.
     rank: Option<Rank>,
 }
 
-struct Model {
+struct RecyclingModel {
     policy: Policy,
-    capacity: usize,
+    capacity_entries: usize,
     pages: Vec<Page>,
-    valid: HashMap<u32, usize>,
+    valid_page_of_lpn: HashMap<u32, usize>,
     /// Dead pages of each logical page, the newest first.
-    dead: HashMap<u32, Vec<usize>>,
+    dead_pages_of_lpn: HashMap<u32, Vec<usize>>,
     store: BTreeMap<Rank, usize>,
     /// Pages in the store by content: at most one, or all of this content if the store is unbounded.
-    pages_with: HashMap<u64, Vec<usize>>,
+    stored_pages_with_content: HashMap<u64, Vec<usize>>,
     time: u64,
     binds: u64,
     /// Number of entries that scans of the store in its order compare until they hit (section V-C), summed over all
@@ -68,16 +68,16 @@ struct Model {
     comparisons: u64,
 }
 
-impl Model {
-    fn new(policy: Policy, capacity: usize) -> Self {
+impl RecyclingModel {
+    fn new(policy: Policy, capacity_entries: usize) -> Self {
         Self {
             policy,
-            capacity,
+            capacity_entries,
             pages: Vec::new(),
-            valid: HashMap::new(),
-            dead: HashMap::new(),
+            valid_page_of_lpn: HashMap::new(),
+            dead_pages_of_lpn: HashMap::new(),
             store: BTreeMap::new(),
-            pages_with: HashMap::new(),
+            stored_pages_with_content: HashMap::new(),
             time: 0,
             binds: 0,
             comparisons: 0,
@@ -85,102 +85,110 @@ impl Model {
     }
 
     fn read(&mut self, lpn: u32) {
-        if let Some(&page) = self.valid.get(&lpn) {
-            self.pages[page].accesses = (self.pages[page].accesses + 1).min(15);
+        if let Some(&page) = self.valid_page_of_lpn.get(&lpn) {
+            self.pages[page].access_count = (self.pages[page].access_count + 1).min(15);
         }
     }
 
     /// Writes a page in the model. The fingerprint store is searched before the old page of `lpn` dies.
     fn write(&mut self, lpn: u32, content: u64) {
         let mut neighbours = [None; 2];
-        let found = self.pages_with.get(&content).and_then(|pages| pages.last()).copied();
+        let found = self.stored_pages_with_content.get(&content).and_then(|pages| pages.last()).copied();
         let page = if let Some(page) = found {
             self.binds += 1;
             let rank = self.pages[page].rank.expect("it is in the store");
-            if self.capacity < usize::MAX {
+            if self.capacity_entries < usize::MAX {
                 self.comparisons += self.store.range(rank..).count() as u64;
             }
-            self.leave_store(page);
-            let former = self.pages[page].owner;
+            self.remove_from_store(page);
+            let former = self.pages[page].owner_lpn;
             neighbours = [former.checked_sub(1), former.checked_add(1)];
-            self.dead.get_mut(&former).expect("it has dead pages").retain(|&dead| dead != page);
-            self.rank_again(former);
-            self.pages[page].owner = lpn;
+            self.dead_pages_of_lpn.get_mut(&former).expect("it has dead pages").retain(|&dead| dead != page);
+            self.rerank_dead_pages(former);
+            self.pages[page].owner_lpn = lpn;
             page
         } else {
-            self.pages.push(Page { content, owner: lpn, accesses: 0, is_raised: false, rank: None });
+            self.pages.push(Page { content, owner_lpn: lpn, access_count: 0, is_raised: false, rank: None });
             self.pages.len() - 1
         };
-        if let Some(old) = self.valid.insert(lpn, page) {
-            self.dies(old);
+        if let Some(old) = self.valid_page_of_lpn.insert(lpn, page) {
+            self.record_death(old);
         }
         if self.policy == Policy::FastLoading {
-            self.load(neighbours.into_iter().flatten());
+            self.load_fast(neighbours.into_iter().flatten());
         }
     }
 
     /// Loads the newest dead page of each of these logical pages at the head of the store (fast loading): first the
     /// pages whose fingerprint is in the store, then those whose fingerprint must be read from flash.
-    fn load(&mut self, lpns: impl Iterator<Item = u32>) {
-        let newest = lpns.filter_map(|lpn| self.dead.get(&lpn).and_then(|dead| dead.first()).copied());
+    fn load_fast(&mut self, lpns: impl Iterator<Item = u32>) {
+        let newest =
+            lpns.filter_map(|lpn| self.dead_pages_of_lpn.get(&lpn).and_then(|dead| dead.first()).copied());
         let (known, unknown): (Vec<usize>, _) = newest.partition(|&page| self.pages[page].rank.is_some());
         for page in known.into_iter().chain(unknown) {
             if self.pages[page].rank.is_some() {
-                self.leave_store(page);
+                self.remove_from_store(page);
             }
             self.pages[page].is_raised = true;
-            self.offer(page);
+            self.offer_to_store(page);
             self.pages[page].is_raised = self.pages[page].rank.is_some();
         }
     }
 
     fn trim(&mut self, lpn: u32) {
-        if let Some(old) = self.valid.remove(&lpn) {
-            self.dies(old);
+        if let Some(old) = self.valid_page_of_lpn.remove(&lpn) {
+            self.record_death(old);
         }
     }
 
-    fn dies(&mut self, page: usize) {
-        let owner = self.pages[page].owner;
-        self.dead.entry(owner).or_default().insert(0, page);
-        self.rank_again(owner);
-        self.offer(page);
+    fn record_death(&mut self, page: usize) {
+        let owner = self.pages[page].owner_lpn;
+        self.dead_pages_of_lpn.entry(owner).or_default().insert(0, page);
+        self.rerank_dead_pages(owner);
+        self.offer_to_store(page);
     }
 
-    fn offer(&mut self, page: usize) {
-        let rank = self.rank(page);
-        let twin = self.pages_with.get(&self.pages[page].content).and_then(|pages| pages.last()).copied();
-        if self.capacity == usize::MAX {
+    fn offer_to_store(&mut self, page: usize) {
+        let rank = self.rank_on_entry(page);
+        let twin = self
+            .stored_pages_with_content
+            .get(&self.pages[page].content)
+            .and_then(|pages| pages.last())
+            .copied();
+        if self.capacity_entries == usize::MAX {
             // Everything is kept.
         } else if let Some(twin) = twin {
             if self.pages[twin].rank > Some(rank) {
                 return;
             }
-            self.leave_store(twin);
-        } else if self.store.len() == self.capacity {
+            self.remove_from_store(twin);
+        } else if self.store.len() == self.capacity_entries {
             match self.store.first_key_value() {
-                Some((&least, &evicted)) if least < rank => self.leave_store(evicted),
+                Some((&least, &evicted)) if least < rank => self.remove_from_store(evicted),
                 _ => return,
             }
         }
         self.store.insert(rank, page);
-        self.pages_with.entry(self.pages[page].content).or_default().push(page);
+        self.stored_pages_with_content.entry(self.pages[page].content).or_default().push(page);
         self.pages[page].rank = Some(rank);
     }
 
-    fn leave_store(&mut self, page: usize) {
+    fn remove_from_store(&mut self, page: usize) {
         let rank = self.pages[page].rank.take().expect("it is in the store");
         self.pages[page].is_raised = false;
         self.store.remove(&rank);
-        let pages = self.pages_with.get_mut(&self.pages[page].content).expect("it is found by content");
+        let pages = self
+            .stored_pages_with_content
+            .get_mut(&self.pages[page].content)
+            .expect("it is found by content");
         pages.retain(|&other| other != page);
     }
 
     /// Ranks the dead pages of `owner` in the store anew after their positions in its list changed.
-    fn rank_again(&mut self, owner: u32) {
-        for page in self.dead.get(&owner).cloned().unwrap_or_default() {
+    fn rerank_dead_pages(&mut self, owner: u32) {
+        for page in self.dead_pages_of_lpn.get(&owner).cloned().unwrap_or_default() {
             let Some(old) = self.pages[page].rank else { continue };
-            let new = self.rank(page);
+            let new = self.rank_on_entry(page);
             if (old.0, old.1) != (new.0, new.1) {
                 self.store.remove(&old);
                 self.store.insert(new, page);
@@ -190,13 +198,14 @@ impl Model {
     }
 
     /// Returns the rank of a dead page that enters the store at this moment.
-    fn rank(&mut self, page: usize) -> Rank {
+    fn rank_on_entry(&mut self, page: usize) -> Rank {
         self.time += 1;
         if self.policy == Policy::Lru {
             return (0, 0, self.time);
         }
-        let Page { owner, accesses, is_raised, .. } = self.pages[page];
-        let position = self.dead[&owner].iter().position(|&dead| dead == page).expect("it is dead");
+        let Page { owner_lpn: owner, access_count: accesses, is_raised, .. } = self.pages[page];
+        let position =
+            self.dead_pages_of_lpn[&owner].iter().position(|&dead| dead == page).expect("it is dead");
         let version = 15_u64.saturating_sub(position as u64);
         let popularity = power(1.0 + ALPHA, if is_raised { 15 } else { accesses });
         let initial = (popularity - 1.0) / (power(1.0 + ALPHA, 15) - 1.0);
@@ -212,29 +221,29 @@ enum Request {
 }
 
 /// Number of logical pages of the drives in this file.
-const LOGICAL: u32 = 12_000;
+const LOGICAL_PAGES: u32 = 12_000;
 
 /// Generates requests: half are reads, and half go to a twelfth of the pages. Of the writes, two in five bring a new
 /// content, two in five a content that other pages have too, and one in five a content that the page held before.
-fn load(requests: u32, seed: u64) -> impl Iterator<Item = Request> {
+fn mixed_requests(requests: u32, seed: u64) -> impl Iterator<Item = Request> {
     let mut random = Random::new(seed);
     let mut held: HashMap<u32, Vec<u64>> = HashMap::new();
     (0..requests).map(move |request| {
-        let pages = if random.chance(0.5) { LOGICAL / 12 } else { LOGICAL };
-        let lpn = random.below(pages as u64) as u32;
-        if random.chance(0.5) {
+        let pages = if random.draw_event(0.5) { LOGICAL_PAGES / 12 } else { LOGICAL_PAGES };
+        let lpn = random.draw_below(pages as u64) as u32;
+        if random.draw_event(0.5) {
             return Request::Read(lpn);
         }
-        if random.chance(0.02) {
+        if random.draw_event(0.02) {
             return Request::Trim(lpn);
         }
         let before = held.entry(lpn).or_default();
-        let content = if random.chance(0.4) {
+        let content = if random.draw_event(0.4) {
             1_000_000 + request as u64
-        } else if random.chance(2.0 / 3.0) || before.is_empty() {
-            1 + random.skewed(30_000)
+        } else if random.draw_event(2.0 / 3.0) || before.is_empty() {
+            1 + random.draw_skewed_below(30_000)
         } else {
-            before[before.len() - 1 - random.skewed(before.len() as u64) as usize]
+            before[before.len() - 1 - random.draw_skewed_below(before.len() as u64) as usize]
         };
         before.push(content);
         Request::Write(lpn, content)
@@ -243,7 +252,7 @@ fn load(requests: u32, seed: u64) -> impl Iterator<Item = Request> {
 
 const REQUESTS: u32 = 200_000;
 
-fn drive(entries: Option<u32>, policy: StorePolicy) -> Drive {
+fn new_drive(entries: Option<u32>, policy: StorePolicy) -> Drive {
     let options = RecycleOptions {
         capacity_entries: entries,
         policy,
@@ -254,10 +263,10 @@ fn drive(entries: Option<u32>, policy: StorePolicy) -> Drive {
     };
     let parts = recyclable(GcOptions::default(), RecycleDesign { options, verify_on_hit: false });
     // The drive has twice as many pages as the test can program, so that no block is erased.
-    Drive::new(geometry(2 * REQUESTS / 64, 64), LOGICAL, &parts)
+    Drive::new(one_pool_geometry(2 * REQUESTS / 64, 64), LOGICAL_PAGES, &parts)
 }
 
-fn apply(drive: &mut Drive, request: &Request) {
+fn apply_request(drive: &mut Drive, request: &Request) {
     match *request {
         Request::Write(lpn, content) => drive.write(lpn, content),
         Request::Read(lpn) => drive.read(lpn),
@@ -267,20 +276,20 @@ fn apply(drive: &mut Drive, request: &Request) {
 
 #[track_caller]
 fn assert_binds_are_those_of_the_model(policy: Policy, entries: Option<u32>, seed: u64) -> u64 {
-    let mut model = Model::new(policy, entries.map_or(usize::MAX, |entries| entries as usize));
+    let mut model = RecyclingModel::new(policy, entries.map_or(usize::MAX, |entries| entries as usize));
     let of_program = match policy {
         Policy::Lru => StorePolicy::Lru,
         Policy::Prob => StorePolicy::Probability,
         Policy::FastLoading => StorePolicy::ProbabilityFastLoading { window: 1 },
     };
-    let mut drive = drive(entries, of_program);
-    for (number, request) in load(REQUESTS, seed).enumerate() {
+    let mut drive = new_drive(entries, of_program);
+    for (number, request) in mixed_requests(REQUESTS, seed).enumerate() {
         match request {
             Request::Write(lpn, content) => model.write(lpn, content),
             Request::Read(lpn) => model.read(lpn),
             Request::Trim(lpn) => model.trim(lpn),
         }
-        apply(&mut drive, &request);
+        apply_request(&mut drive, &request);
         assert_eq!(
             drive.stats().recycled_writes,
             model.binds,
@@ -291,7 +300,7 @@ fn assert_binds_are_those_of_the_model(policy: Policy, entries: Option<u32>, see
     assert_eq!(stats.total_erases(), 0, "the model knows no erases");
     assert_eq!(stats.programs[Cause::Host as usize], stats.host_page_writes - model.binds);
     if entries.is_some() {
-        let counted = drive.device.ftl().recycle().expect("it recycles").statistics().comparisons_on_hits;
+        let counted = drive.device.ftl().recycler().expect("it recycles").statistics().comparisons_on_hits;
         assert_eq!(counted, model.comparisons, "{policy:?}, {entries:?} entries: comparisons");
     }
     println!("{policy:?}, {entries:?} entries: {} binds of {} writes", model.binds, stats.host_page_writes);
@@ -331,8 +340,8 @@ fn recycling_with_an_empty_fingerprint_store_equals_the_page_map() {
     let options = RecycleOptions { capacity_entries: Some(0), ..RecycleOptions::default() };
     let recycling = recyclable(GcOptions::default(), RecycleDesign { options, verify_on_hit: false });
     let [recycling, page_map] = [recycling, page_map(GcOptions::default())].map(|parts| {
-        let mut drive = Drive::new(geometry(220, 64), LOGICAL, &parts);
-        load(REQUESTS, 3).for_each(|request| apply(&mut drive, &request));
+        let mut drive = Drive::new(one_pool_geometry(220, 64), LOGICAL_PAGES, &parts);
+        mixed_requests(REQUESTS, 3).for_each(|request| apply_request(&mut drive, &request));
         drive.stats().clone()
     });
     assert!(page_map.total_erases() > 2_000, "{} erases", page_map.total_erases());

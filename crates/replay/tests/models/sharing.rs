@@ -18,86 +18,86 @@ use wearwell::gc::GcOptions;
 use wearwell::sharing::counts::ReferenceCountForm;
 use wearwell::sharing::reverse_map::ReverseMapPart;
 
-use super::load::{Drive, PAGE_BYTES, Random, geometry};
+use super::load::{Drive, PAGE_BYTES, Random, one_pool_geometry};
 
-const MOST_REFERENCES: u32 = 15;
+const REFERENCES_MAX: u32 = 15;
 
 #[derive(Default)]
-struct Model {
+struct SharingModel {
     /// Content and number of references of every page ever programmed.
     pages: Vec<(u64, u32)>,
-    map: HashMap<u32, usize>,
-    page_with: HashMap<u64, usize>,
+    page_of_lpn: HashMap<u32, usize>,
+    page_with_content: HashMap<u64, usize>,
     binds: u64,
     remaps: u64,
     saturations: u64,
 }
 
-impl Model {
+impl SharingModel {
     fn write(&mut self, lpn: u32, content: u64) {
-        match self.page_with.get(&content).copied() {
+        match self.page_with_content.get(&content).copied() {
             Some(page) if self.has_room(page, lpn) => {
                 self.binds += 1;
-                self.refer(lpn, page);
+                self.add_reference(lpn, page);
             }
             found => {
                 self.saturations += u64::from(found.is_some());
-                self.program(lpn, content);
+                self.program_page(lpn, content);
             }
         }
     }
 
     fn has_room(&self, page: usize, lpn: u32) -> bool {
-        self.pages[page].1 < MOST_REFERENCES || self.map.get(&lpn) == Some(&page)
+        self.pages[page].1 < REFERENCES_MAX || self.page_of_lpn.get(&lpn) == Some(&page)
     }
 
     /// Executes the remap command `remap(target, source, 1, copy)`.
-    fn copy(&mut self, target: u32, source: u32) {
-        let Some(&page) = self.map.get(&source) else { return self.trim(target) };
+    fn remap_copy(&mut self, target: u32, source: u32) {
+        let Some(&page) = self.page_of_lpn.get(&source) else { return self.trim(target) };
         if target == source {
         } else if self.has_room(page, target) {
             self.remaps += 1;
-            self.refer(target, page);
+            self.add_reference(target, page);
         } else {
             self.saturations += 1;
-            self.program(target, self.pages[page].0);
+            self.program_page(target, self.pages[page].0);
         }
     }
 
     fn trim(&mut self, lpn: u32) {
-        if let Some(page) = self.map.remove(&lpn) {
-            self.release(page);
+        if let Some(page) = self.page_of_lpn.remove(&lpn) {
+            self.drop_reference(page);
         }
     }
 
-    fn program(&mut self, lpn: u32, content: u64) {
+    fn program_page(&mut self, lpn: u32, content: u64) {
         self.pages.push((content, 0));
-        self.page_with.insert(content, self.pages.len() - 1);
-        self.refer(lpn, self.pages.len() - 1);
+        self.page_with_content.insert(content, self.pages.len() - 1);
+        self.add_reference(lpn, self.pages.len() - 1);
     }
 
-    fn refer(&mut self, lpn: u32, page: usize) {
+    fn add_reference(&mut self, lpn: u32, page: usize) {
         self.pages[page].1 += 1;
-        if let Some(old) = self.map.insert(lpn, page) {
-            self.release(old);
+        if let Some(old) = self.page_of_lpn.insert(lpn, page) {
+            self.drop_reference(old);
         }
     }
 
-    fn release(&mut self, page: usize) {
+    fn drop_reference(&mut self, page: usize) {
         let (content, references) = &mut self.pages[page];
         *references -= 1;
-        if *references == 0 && self.page_with.get(content) == Some(&page) {
-            self.page_with.remove(content);
+        if *references == 0 && self.page_with_content.get(content) == Some(&page) {
+            self.page_with_content.remove(content);
         }
     }
 }
 
-const LOGICAL: u32 = 20_000;
+const LOGICAL_PAGES: u32 = 20_000;
 const REQUESTS: u32 = 400_000;
 
 /// Runs model and engine on the same requests and compares their counts. Two thirds of the writes have one of 6,000
 /// contents, popular ones far more often; some requests are trims and copies.
-fn run_both(reverse_map: ReverseMapPart, blocks: u32, commands: bool, seed: u64) -> Drive {
+fn run_model_and_engine(reverse_map: ReverseMapPart, blocks: u32, commands: bool, seed: u64) -> Drive {
     let dedup = Some(DedupOptions { capacity_entries: None, verify_on_hit: false });
     let sharing = SharingDesign {
         reverse_map,
@@ -105,38 +105,40 @@ fn run_both(reverse_map: ReverseMapPart, blocks: u32, commands: bool, seed: u64)
         dedup,
         atomic_commands: false,
     };
-    let mut drive = Drive::new(geometry(blocks, 64), LOGICAL, &remap(GcOptions::default(), sharing));
-    let (mut model, mut random) = (Model::default(), Random::new(seed));
+    let mut drive =
+        Drive::new(one_pool_geometry(blocks, 64), LOGICAL_PAGES, &remap(GcOptions::default(), sharing));
+    let (mut model, mut random) = (SharingModel::default(), Random::new(seed));
     for request in 0..REQUESTS {
-        let lpn = random.below(LOGICAL as u64) as u32;
-        let kind = if commands { random.below(20) } else { 19 };
+        let lpn = random.draw_below(LOGICAL_PAGES as u64) as u32;
+        let kind = if commands { random.draw_below(20) } else { 19 };
         match kind {
             0 => {
                 model.trim(lpn);
                 drive.trim(lpn);
             }
             1 | 2 => {
-                let source = random.below(LOGICAL as u64) as u32;
-                model.copy(lpn, source);
+                let source = random.draw_below(LOGICAL_PAGES as u64) as u32;
+                model.remap_copy(lpn, source);
                 let [to, from] = [lpn, source].map(|page| page as u64 * PAGE_BYTES as u64);
                 drive.device.remap(to, from, PAGE_BYTES as u64, RemapMode::Copy).expect("there is room");
             }
             _ => {
-                let common = random.chance(2.0 / 3.0);
-                let content = 1 + if common { random.skewed(6_000) } else { 10_000 + request as u64 };
+                let common = random.draw_event(2.0 / 3.0);
+                let content =
+                    1 + if common { random.draw_skewed_below(6_000) } else { 10_000 + request as u64 };
                 model.write(lpn, content);
                 drive.write(lpn, content);
             }
         }
         let stats = drive.stats();
-        let counted = [stats.deduplicated_writes, stats.remapped_pages, stats.demoted_saturated];
+        let counted = [stats.deduplicated_writes, stats.remapped_pages, stats.binds_demoted_by_saturation];
         assert_eq!(
             counted,
             [model.binds, model.remaps, model.saturations],
             "binds, remaps and full counters, {reverse_map:?}, {blocks} blocks, seed {seed}, after request {request}"
         );
     }
-    assert_eq!(drive.stats().demoted_full, 0, "there is room for all entries");
+    assert_eq!(drive.stats().demoted_by_full_reverse_map, 0, "there is room for all entries");
     println!(
         "{reverse_map:?}, {blocks} blocks: {} binds, {} remaps, {} full counters",
         model.binds, model.remaps, model.saturations
@@ -147,13 +149,13 @@ fn run_both(reverse_map: ReverseMapPart, blocks: u32, commands: bool, seed: u64)
 
 #[test]
 fn deduplicated_writes_and_saturated_counters_are_those_of_the_model() {
-    let drive = run_both(ReverseMapPart::Ideal, 2 * REQUESTS / 64, false, 1);
+    let drive = run_model_and_engine(ReverseMapPart::Ideal, 2 * REQUESTS / 64, false, 1);
     assert_eq!(drive.stats().total_erases(), 0);
 }
 
 #[test]
 fn gc_changes_no_bind_of_a_shared_page() {
-    let drive = run_both(ReverseMapPart::Ideal, LOGICAL / 64 + 20, true, 2);
+    let drive = run_model_and_engine(ReverseMapPart::Ideal, LOGICAL_PAGES / 64 + 20, true, 2);
     assert!(drive.stats().total_erases() > 2_000, "{} erases", drive.stats().total_erases());
 }
 
@@ -168,7 +170,7 @@ fn every_reverse_map_with_room_binds_what_the_model_binds() {
         ReverseMapPart::NvramLog { nvram_bytes },
         ReverseMapPart::FlashLog { log_pages: 4096 },
     ] {
-        let drive = run_both(reverse_map, LOGICAL / 64 + 200, true, 3);
+        let drive = run_model_and_engine(reverse_map, LOGICAL_PAGES / 64 + 200, true, 3);
         assert!(drive.stats().total_erases() > 1_000, "{} erases", drive.stats().total_erases());
     }
 }

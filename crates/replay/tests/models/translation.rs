@@ -21,38 +21,38 @@ use wearwell::operation::Cause;
 use wearwell::validity::{GeckoOptions, MergeMode};
 
 use super::collection::{Cleaning, Event, PageMap};
-use super::load::{Drive, Random, geometry};
+use super::load::{Drive, Random, one_pool_geometry};
 
 const BLOCKS: u32 = 8192;
 const BLOCK_PAGES: u32 = 16;
 const SMALL_PAGE_BYTES: u32 = 512;
 const ENTRIES_PER_PAGE: u32 = SMALL_PAGE_BYTES / 4;
-const LOGICAL: u32 = (BLOCKS * BLOCK_PAGES) / 10 * 7;
-const DELTA: f64 = 10.0;
+const LOGICAL_PAGES: u32 = (BLOCKS * BLOCK_PAGES) / 10 * 7;
+const WRITE_READ_COST_RATIO: f64 = 10.0;
 
 #[derive(Default)]
-struct Cache {
-    capacity: usize,
+struct MapCacheModel {
+    capacity_entries: usize,
     time: u64,
     /// Logical page of each cached entry, by time of last use.
-    queue: BTreeMap<u64, u32>,
+    lpn_by_last_use: BTreeMap<u64, u32>,
     /// Time of last use of each cached entry, and whether the entry is dirty, by logical page.
     entries: HashMap<u32, (u64, bool)>,
     dirty_inserts: u64,
     synchronisations: u64,
 }
 
-impl Cache {
-    fn written(&mut self, lpn: u32) {
+impl MapCacheModel {
+    fn record_written(&mut self, lpn: u32) {
         self.time += 1;
         let old = self.entries.insert(lpn, (self.time, true));
         self.dirty_inserts += u64::from(old.is_none_or(|(_, is_dirty)| !is_dirty));
         if let Some((used, _)) = old {
-            self.queue.remove(&used);
+            self.lpn_by_last_use.remove(&used);
         }
-        self.queue.insert(self.time, lpn);
-        if self.entries.len() > self.capacity {
-            let (_, evicted) = self.queue.pop_first().expect("the cache is full");
+        self.lpn_by_last_use.insert(self.time, lpn);
+        if self.entries.len() > self.capacity_entries {
+            let (_, evicted) = self.lpn_by_last_use.pop_first().expect("the cache is full");
             let (_, is_dirty) = self.entries.remove(&evicted).expect("it is cached");
             if is_dirty {
                 self.synchronisations += 1;
@@ -65,23 +65,24 @@ impl Cache {
     }
 }
 
-const MEASURED: u32 = LOGICAL;
+const MEASURED_WRITES: u32 = LOGICAL_PAGES;
 
-fn load() -> impl Iterator<Item = (u32, bool)> {
+fn written_lpns() -> impl Iterator<Item = (u32, bool)> {
     let mut random = Random::new(5);
-    (0..3 * LOGICAL + MEASURED).map(move |write| {
-        let lpn = if write < LOGICAL { write } else { random.below(LOGICAL as u64) as u32 };
-        (lpn, write == 3 * LOGICAL)
+    (0..3 * LOGICAL_PAGES + MEASURED_WRITES).map(move |write| {
+        let lpn = if write < LOGICAL_PAGES { write } else { random.draw_below(LOGICAL_PAGES as u64) as u32 };
+        (lpn, write == 3 * LOGICAL_PAGES)
     })
 }
 
 #[test]
 fn translation_traffic_follows_the_closed_form_and_the_simulation() {
-    let tpt = LOGICAL.div_ceil(ENTRIES_PER_PAGE);
+    let tpt = LOGICAL_PAGES.div_ceil(ENTRIES_PER_PAGE);
     let capacities = [0.5, 1.4286, 4.0].map(|times| (tpt as f64 * times) as u32);
-    let mut drive = PageMap::new(Cleaning::Greedy, BLOCKS, BLOCK_PAGES, LOGICAL);
-    let mut caches = capacities.map(|capacity| Cache { capacity: capacity as usize, ..Cache::default() });
-    for (lpn, begins) in load() {
+    let mut drive = PageMap::new(Cleaning::Greedy, BLOCKS, BLOCK_PAGES, LOGICAL_PAGES);
+    let mut caches = capacities
+        .map(|capacity| MapCacheModel { capacity_entries: capacity as usize, ..MapCacheModel::default() });
+    for (lpn, begins) in written_lpns() {
         if begins {
             (drive.writes, drive.copies) = (0, 0);
             for cache in &mut caches {
@@ -92,21 +93,21 @@ fn translation_traffic_follows_the_closed_form_and_the_simulation() {
         for event in std::mem::take(&mut drive.events) {
             if let Event::Written { lpn, .. } = event {
                 for cache in &mut caches {
-                    cache.written(lpn);
+                    cache.record_written(lpn);
                 }
             }
         }
     }
     for (capacity, cache) in capacities.into_iter().zip(&caches) {
-        let simulated =
-            cache.synchronisations as f64 * (1.0 + 1.0 / DELTA) / (drive.writes + drive.copies) as f64;
-        let form = (1.0 + 1.0 / DELTA) / (1.0 + capacity as f64 / tpt as f64);
-        let [traffic, per_write] = program(capacity);
+        let simulated = cache.synchronisations as f64 * (1.0 + 1.0 / WRITE_READ_COST_RATIO)
+            / (drive.writes + drive.copies) as f64;
+        let form = (1.0 + 1.0 / WRITE_READ_COST_RATIO) / (1.0 + capacity as f64 / tpt as f64);
+        let [traffic, per_write] = engine_traffic(capacity);
         let program = traffic / per_write;
         println!(
             "C = {capacity}, TPT = {tpt}: {program:.4}, simulated {simulated:.4}, form {form:.4} per page written; pages \
              written per host write {per_write:.4}, simulated {:.4}, dirty {:.4}",
-            drive.amplification(),
+            drive.write_amplification(),
             cache.dirty_inserts as f64 / drive.writes as f64
         );
         assert!((program / simulated - 1.0).abs() < 0.02, "C = {capacity}: {program}, simulated {simulated}");
@@ -117,19 +118,19 @@ fn translation_traffic_follows_the_closed_form_and_the_simulation() {
 /// No entry is evicted from a cache that holds all entries.
 #[test]
 fn a_cache_of_all_entries_has_no_translation_traffic() {
-    let [traffic, per_write] = program(u32::MAX);
+    let [traffic, per_write] = engine_traffic(u32::MAX);
     assert!(traffic <= 0.0, "{traffic} per host write");
     assert!(per_write > 1.5, "copies change the map as well: {per_write}");
 }
 
 /// Runs the engine's GeckoFTL. Returns the translation pages written plus a tenth of those read, per host write, and
 /// the data pages written per host write.
-fn program(cache_entries: u32) -> [f64; 2] {
+fn engine_traffic(cache_entries: u32) -> [f64; 2] {
     let gecko = GeckoOptions { size_ratio: 2, parts_per_block: 1, merge_mode: MergeMode::MultiWay };
     let parts = geckoftl(GcOptions::default(), GeckoFtlOptions { cache_entries, gecko });
-    let geometry = Geometry { page_bytes: SMALL_PAGE_BYTES, ..geometry(BLOCKS, BLOCK_PAGES) };
-    let mut drive = Drive::new(geometry, LOGICAL, &parts);
-    for (lpn, begins) in load() {
+    let geometry = Geometry { page_bytes: SMALL_PAGE_BYTES, ..one_pool_geometry(BLOCKS, BLOCK_PAGES) };
+    let mut drive = Drive::new(geometry, LOGICAL_PAGES, &parts);
+    for (lpn, begins) in written_lpns() {
         if begins {
             drive.device.ftl_mut().clear_stats();
         }
@@ -139,7 +140,7 @@ fn program(cache_entries: u32) -> [f64; 2] {
     let of_map = |by_cause: [u64; Cause::COUNT]| {
         by_cause[Cause::Translation as usize] + by_cause[Cause::Checkpoint as usize]
     };
-    let traffic = of_map(stats.programs) as f64 + of_map(stats.reads) as f64 / DELTA;
+    let traffic = of_map(stats.programs) as f64 + of_map(stats.reads) as f64 / WRITE_READ_COST_RATIO;
     let data = stats.programs[Cause::Host as usize] + stats.programs[Cause::Gc as usize];
     [traffic, data as f64].map(|count| count / stats.host_page_writes as f64)
 }

@@ -56,24 +56,24 @@ enum Mode {
 /// "error": "..."}`.
 pub fn answer<N: Medium>(line: &[u8], device: &mut FlashDevice<N>) -> String {
     let reply = match serde_json::from_slice(line) {
-        Ok(command) => perform(command, device),
-        Err(error) => refusal(&format!(
+        Ok(command) => execute_command(command, device),
+        Err(error) => error_answer(&format!(
             "not a command: {error}; a command is a line such as {{\"command\": \"stats\"}}"
         )),
     };
     reply.to_string()
 }
 
-fn perform<N: Medium>(command: Command, device: &mut FlashDevice<N>) -> Value {
+fn execute_command<N: Medium>(command: Command, device: &mut FlashDevice<N>) -> Value {
     match command {
-        Command::Remap { ranges, mode, durable } => remap(device, &ranges, mode, durable),
-        Command::Flush {} => done(device.flush()),
-        Command::Snapshot { directory } => done(device.snapshot(&directory)),
-        Command::Stats {} => accepted(report::stats(device)),
-        Command::Health {} => accepted(report::health(device)),
-        Command::Wa {} => accepted(report::write_amplification(device)),
+        Command::Remap { ranges, mode, durable } => remap_ranges(device, &ranges, mode, durable),
+        Command::Flush {} => outcome_answer(device.flush()),
+        Command::Snapshot { directory } => outcome_answer(device.snapshot(&directory)),
+        Command::Stats {} => success_answer(report::stats_answer(device)),
+        Command::Health {} => success_answer(report::health(device)),
+        Command::Wa {} => success_answer(report::write_amplification(device)),
         Command::Scrub {} => scrub_at_once(device),
-        Command::Exports {} => refusal("exports are those of a server"),
+        Command::Exports {} => error_answer("exports are those of a server"),
     }
 }
 
@@ -82,7 +82,7 @@ fn perform<N: Medium>(command: Command, device: &mut FlashDevice<N>) -> Value {
 ///
 /// # Errors
 /// A sentence, if the field is no string.
-pub(super) fn take_export(line: &[u8]) -> Result<(Option<String>, Vec<u8>), String> {
+pub(super) fn remove_export_field(line: &[u8]) -> Result<(Option<String>, Vec<u8>), String> {
     let Ok(mut fields) = serde_json::from_slice::<Map<String, Value>>(line) else {
         return Ok((None, line.to_vec()));
     };
@@ -94,12 +94,12 @@ pub(super) fn take_export(line: &[u8]) -> Result<(Option<String>, Vec<u8>), Stri
 }
 
 /// Whether a command line is the command `exports`, which the server answers without a device.
-pub(super) fn is_exports(line: &[u8]) -> bool {
+pub(super) fn is_exports_command(line: &[u8]) -> bool {
     matches!(serde_json::from_slice(line), Ok(Command::Exports {}))
 }
 
 /// Whether a command line is the command `scrub`, which is executed in slices between requests of other clients.
-pub(super) fn is_scrub(line: &[u8]) -> bool {
+pub(super) fn is_scrub_command(line: &[u8]) -> bool {
     matches!(serde_json::from_slice(line), Ok(Command::Scrub {}))
 }
 
@@ -107,8 +107,8 @@ pub(super) fn is_scrub(line: &[u8]) -> bool {
 /// themselves.
 fn scrub_at_once<N: Medium>(device: &mut FlashDevice<N>) -> Value {
     let mut scrub = Scrub::default();
-    while !scrub.is_over() {
-        scrub.continue_scrub(device);
+    while !scrub.is_finished() {
+        scrub.scrub_next_slice(device);
     }
     scrub.answer(device)
 }
@@ -116,33 +116,33 @@ fn scrub_at_once<N: Medium>(device: &mut FlashDevice<N>) -> Value {
 /// State of a scrub (a read of all flash pages in use) that a client of the control socket requested.
 #[derive(Debug)]
 pub(super) struct Scrub {
-    next: Option<Ppn>,
+    next_page: Option<Ppn>,
     read_pages: u64,
     outcome: Result<(), String>,
 }
 
 impl Default for Scrub {
     fn default() -> Self {
-        Self { next: Some(Ppn(0)), read_pages: 0, outcome: Ok(()) }
+        Self { next_page: Some(Ppn(0)), read_pages: 0, outcome: Ok(()) }
     }
 }
 
 impl Scrub {
     /// Flash pages that a scrub reads before requests of other clients are executed.
-    const SLICE_PAGES: u32 = 64;
+    const PAGES_PER_SLICE: u32 = 64;
     /// Most lost logical pages that the answer to a scrub lists.
-    const LISTED_MAX: usize = 1000;
+    const LISTED_LOST_PAGES_MAX: usize = 1000;
 
-    pub(super) fn is_over(&self) -> bool {
-        self.next.is_none()
+    pub(super) fn is_finished(&self) -> bool {
+        self.next_page.is_none()
     }
 
     /// Reads the next slice of flash pages of the scrub.
-    pub(super) fn continue_scrub<N: Medium>(&mut self, device: &mut FlashDevice<N>) {
-        let Some(first) = self.next.take() else { return };
-        match device.scrub(first, Self::SLICE_PAGES) {
+    pub(super) fn scrub_next_slice<N: Medium>(&mut self, device: &mut FlashDevice<N>) {
+        let Some(first) = self.next_page.take() else { return };
+        match device.scrub(first, Self::PAGES_PER_SLICE) {
             Ok(scrubbed) => {
-                self.next = scrubbed.next_page;
+                self.next_page = scrubbed.next_page;
                 self.read_pages += u64::from(scrubbed.read_pages);
             }
             Err(error) => self.outcome = Err(error.to_string()),
@@ -153,7 +153,7 @@ impl Scrub {
     /// from before this scrub.
     pub(super) fn answer<N: Medium>(&self, device: &mut FlashDevice<N>) -> Value {
         if let Err(sentence) = &self.outcome {
-            return refusal(sentence);
+            return error_answer(sentence);
         }
         let page_bytes = u64::from(device.device().ftl().store().geometry().page_bytes);
         let lost = device.lost_logical_pages();
@@ -162,30 +162,35 @@ impl Scrub {
             "ok": true,
             "read_pages": self.read_pages,
             "lost_logical_pages": lost.len(),
-            "lost": lost.iter().take(Self::LISTED_MAX).map(one).collect::<Vec<_>>(),
+            "lost": lost.iter().take(Self::LISTED_LOST_PAGES_MAX).map(one).collect::<Vec<_>>(),
         })
     }
 }
 
-fn done(outcome: Result<(), DeviceError>) -> Value {
+fn outcome_answer(outcome: Result<(), DeviceError>) -> Value {
     match outcome {
         Ok(()) => json!({ "ok": true }),
-        Err(error) => refusal(&error.to_string()),
+        Err(error) => error_answer(&error.to_string()),
     }
 }
 
-fn accepted(mut reply: Value) -> Value {
+fn success_answer(mut reply: Value) -> Value {
     reply["ok"] = true.into();
     reply
 }
 
-pub(super) fn refusal(sentence: &str) -> Value {
+pub(super) fn error_answer(sentence: &str) -> Value {
     json!({ "ok": false, "error": sentence })
 }
 
 /// Remaps the ranges one after the other and returns the answer. Ranges that were remapped before an error stay
 /// remapped, and the answer counts them.
-fn remap<N: Medium>(device: &mut FlashDevice<N>, ranges: &[Range], mode: Mode, durable: bool) -> Value {
+fn remap_ranges<N: Medium>(
+    device: &mut FlashDevice<N>,
+    ranges: &[Range],
+    mode: Mode,
+    durable: bool,
+) -> Value {
     let bound_before = device.device().ftl().stats().remapped_pages;
     let (mut done, mut bytes) = (0, 0);
     let mut outcome = ranges.iter().try_for_each(|range| {

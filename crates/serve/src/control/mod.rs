@@ -7,7 +7,7 @@
 //!
 //! If a server has several exports, a command has a field `export`; the command `exports` lists them.
 //!
-//! A line of more than [`LINE_MAX_BYTES`] ends the connection; every other error is answered with a sentence.
+//! A line of more than [`COMMAND_LINE_MAX_BYTES`] ends the connection; every other error is answered with a sentence.
 
 mod commands;
 pub(crate) mod report;
@@ -20,14 +20,14 @@ use std::time::Duration;
 pub use commands::answer;
 use serde_json::{Value, json};
 
-use crate::connection::Target;
+use crate::connection::ExportTarget;
 use crate::device::{BlockDevice, FlashDevice, Medium};
 use crate::engine::{Engine, Stopped};
-use crate::server::{Bound, ServeError, Server};
+use crate::server::{BoundListener, ServeError, Server};
 use crate::socket::{Address, Socket};
 
 /// Longest command line of the control socket, bytes.
-pub const LINE_MAX_BYTES: usize = 1 << 20;
+pub const COMMAND_LINE_MAX_BYTES: usize = 1 << 20;
 
 impl<N: Medium> Server<FlashDevice<N>> {
     /// Starts scrubbing in idle time: while the clients of a device send no commands, up to `pages_per_second` of its
@@ -43,7 +43,7 @@ impl<N: Medium> Server<FlashDevice<N>> {
                 // An error ends the scrub of a device: a medium that stopped has been reported by then, and an engine
                 // that stopped needs no scrub.
                 engines.retain(|engine| {
-                    engine.ask(move |device| device.scrub_if_idle(pages_per_second)).is_ok()
+                    engine.run_and_wait(move |device| device.scrub_if_idle(pages_per_second)).is_ok()
                 });
             }
         };
@@ -56,28 +56,31 @@ impl<N: Medium> Server<FlashDevice<N>> {
     /// # Errors
     /// [`ServeError::Listen`].
     pub fn open_control(&mut self, address: &Address) -> Result<Address, ServeError> {
-        self.open_control_on(Bound::at(address)?)
+        self.open_control_on(BoundListener::listen_at(address)?)
     }
 
     /// As [`Server::open_control`], on a socket that listens already.
     ///
     /// # Errors
     /// [`ServeError::Listen`].
-    pub fn open_control_on(&mut self, bound: Bound) -> Result<Address, ServeError> {
+    pub fn open_control_on(&mut self, bound: BoundListener) -> Result<Address, ServeError> {
         let targets = Arc::clone(self.targets());
-        self.open(bound, move |socket| {
+        self.accept_clients(bound, move |socket| {
             // A client that disconnects is not logged.
-            let _ = serve(socket, &targets);
+            let _ = serve_control_client(socket, &targets);
         })
     }
 }
 
-fn serve<N: Medium>(socket: &Socket, targets: &[Target<FlashDevice<N>>]) -> io::Result<()> {
-    let mut lines = LineSplitter { socket, bytes: Vec::new() };
-    while let Some(line) = lines.next()? {
-        let answered = match commands::take_export(&line) {
-            Ok((export, line)) => answer_of(export.as_deref(), line, targets),
-            Err(sentence) => Ok(commands::refusal(&sentence).to_string()),
+fn serve_control_client<N: Medium>(
+    socket: &Socket,
+    targets: &[ExportTarget<FlashDevice<N>>],
+) -> io::Result<()> {
+    let mut lines = LineSplitter { socket, unread_bytes: Vec::new() };
+    while let Some(line) = lines.next_line()? {
+        let answered = match commands::remove_export_field(&line) {
+            Ok((export, line)) => execute_line(export.as_deref(), line, targets),
+            Err(sentence) => Ok(commands::error_answer(&sentence).to_string()),
         };
         let Ok(mut reply) = answered else { return Ok(()) };
         reply.push('\n');
@@ -90,29 +93,29 @@ fn serve<N: Medium>(socket: &Socket, targets: &[Target<FlashDevice<N>>]) -> io::
 ///
 /// # Errors
 /// [`Stopped`] if the only device of the server has stopped.
-fn answer_of<N: Medium>(
+fn execute_line<N: Medium>(
     export: Option<&str>,
     line: Vec<u8>,
-    targets: &[Target<FlashDevice<N>>],
+    targets: &[ExportTarget<FlashDevice<N>>],
 ) -> Result<String, Stopped> {
-    if commands::is_exports(&line) {
-        return Ok(exports(targets).to_string());
+    if commands::is_exports_command(&line) {
+        return Ok(exports_answer(targets).to_string());
     }
     let target = match (export, targets) {
         (None, [only]) => Some(only),
         (None, _) => None,
         (Some(name), _) => targets.iter().find(|target| target.export.name == name),
     };
-    let Some(target) = target else { return Ok(no_export(export, targets).to_string()) };
+    let Some(target) = target else { return Ok(unknown_export_answer(export, targets).to_string()) };
 
-    let answered = if commands::is_scrub(&line) {
-        scrub(&target.engine)
+    let answered = if commands::is_scrub_command(&line) {
+        run_scrub(&target.engine)
     } else {
-        target.engine.ask(move |device| answer(&line, device))
+        target.engine.run_and_wait(move |device| answer(&line, device))
     };
     match answered {
         Err(Stopped) if targets.len() > 1 => {
-            Ok(commands::refusal(&format!("the device of export `{}` has stopped", target.export.name))
+            Ok(commands::error_answer(&format!("the device of export `{}` has stopped", target.export.name))
                 .to_string())
         }
         answered => answered,
@@ -120,62 +123,62 @@ fn answer_of<N: Medium>(
 }
 
 /// Returns the answer to the command `exports`: names, sizes and states of all exports.
-pub(crate) fn exports<D: BlockDevice>(targets: &[Target<D>]) -> Value {
-    let one = |target: &Target<D>| {
+pub(crate) fn exports_answer<D: BlockDevice>(targets: &[ExportTarget<D>]) -> Value {
+    let one = |target: &ExportTarget<D>| {
         json!({
             "name": target.export.name,
             "description": target.export.description,
             "capacity_bytes": target.export.capacity_bytes,
             "read_only": target.export.is_read_only,
             "served": target.engine.is_alive(),
-            "limited_requests": target.rate.waited(),
+            "limited_requests": target.rate_limit.delayed_requests(),
         })
     };
     json!({ "ok": true, "exports": targets.iter().map(one).collect::<Vec<_>>() })
 }
 
-fn no_export<D>(export: Option<&str>, targets: &[Target<D>]) -> Value {
+fn unknown_export_answer<D>(export: Option<&str>, targets: &[ExportTarget<D>]) -> Value {
     let names: Vec<_> = targets.iter().map(|target| target.export.name.as_str()).collect();
     let names = names.join(", ");
-    commands::refusal(&match export {
+    commands::error_answer(&match export {
         Some(name) => format!("there is no export `{name}`; there are {names}"),
         None => format!("which export? Add \"export\": \"NAME\" to the command; there are {names}"),
     })
 }
 
 /// Runs a whole scrub of a device, a slice of flash pages at a time, and returns the answer.
-fn scrub<N: Medium>(engine: &Engine<FlashDevice<N>>) -> Result<String, Stopped> {
+fn run_scrub<N: Medium>(engine: &Engine<FlashDevice<N>>) -> Result<String, Stopped> {
     let mut scrub = commands::Scrub::default();
-    while !scrub.is_over() {
-        scrub = engine.ask(move |device| {
-            scrub.continue_scrub(device);
+    while !scrub.is_finished() {
+        scrub = engine.run_and_wait(move |device| {
+            scrub.scrub_next_slice(device);
             scrub
         })?;
     }
-    engine.ask(move |device| scrub.answer(device).to_string())
+    engine.run_and_wait(move |device| scrub.answer(device).to_string())
 }
 
 /// Reader that splits the bytes from a client of the control socket into lines.
 struct LineSplitter<'a> {
     socket: &'a Socket,
-    bytes: Vec<u8>,
+    unread_bytes: Vec<u8>,
 }
 
 impl LineSplitter<'_> {
     /// Returns the next line without its line break; `None` when the client disconnects, or sends a line that is too
     /// long.
-    fn next(&mut self) -> io::Result<Option<Vec<u8>>> {
+    fn next_line(&mut self) -> io::Result<Option<Vec<u8>>> {
         const CHUNK_BYTES: usize = 4096;
         let mut searched = 0;
         loop {
-            if let Some(at) = self.bytes[searched..].iter().position(|&byte| byte == b'\n') {
-                let rest = self.bytes.split_off(searched + at + 1);
-                let mut line = std::mem::replace(&mut self.bytes, rest);
+            if let Some(at) = self.unread_bytes[searched..].iter().position(|&byte| byte == b'\n') {
+                let rest = self.unread_bytes.split_off(searched + at + 1);
+                let mut line = std::mem::replace(&mut self.unread_bytes, rest);
                 line.pop();
                 return Ok(Some(line));
             }
-            searched = self.bytes.len();
-            if searched > LINE_MAX_BYTES {
+            searched = self.unread_bytes.len();
+            if searched > COMMAND_LINE_MAX_BYTES {
                 return Ok(None);
             }
             let mut chunk = [0; CHUNK_BYTES];
@@ -183,7 +186,7 @@ impl LineSplitter<'_> {
             if count == 0 {
                 return Ok(None);
             }
-            self.bytes.extend(&chunk[..count]);
+            self.unread_bytes.extend(&chunk[..count]);
         }
     }
 }

@@ -16,7 +16,7 @@ const DATA_UNIT_BYTES: u64 = 1000 * 512;
 const SPARE_THRESHOLD_PERCENT: u64 = 10;
 
 /// Returns the answer to the control command `stats`: every counter since the server started.
-pub(crate) fn stats<N: Medium>(device: &FlashDevice<N>) -> Value {
+pub(crate) fn stats_answer<N: Medium>(device: &FlashDevice<N>) -> Value {
     let ftl = device.device().ftl();
     let stats = ftl.stats();
     let commands = device.commands();
@@ -63,12 +63,12 @@ pub(crate) fn stats<N: Medium>(device: &FlashDevice<N>) -> Value {
 /// commands of clients and operations of the engine are counted from the start of the server.
 pub(crate) fn health<N: Medium>(device: &mut FlashDevice<N>) -> Value {
     let wear = WearReport::of(device);
-    health_of(device, &wear)
+    health_with_wear(device, &wear)
 }
 
 /// Returns the health log, as [`health`] does, from wear that was determined before. Takes constant time, but time in
 /// proportion to the logical pages if any page is lost.
-pub(crate) fn health_of<N: Medium>(device: &mut FlashDevice<N>, wear: &WearReport) -> Value {
+pub(crate) fn health_with_wear<N: Medium>(device: &mut FlashDevice<N>, wear: &WearReport) -> Value {
     let lost = device.lost_logical_pages().len();
     let device = &*device;
     let ftl = device.device().ftl();
@@ -76,7 +76,7 @@ pub(crate) fn health_of<N: Medium>(device: &mut FlashDevice<N>, wear: &WearRepor
     let page_bytes = u64::from(ftl.store().geometry().page_bytes);
     let blocks = ftl.store().geometry().blocks();
     let spare_percent = ftl.spare_percent(wear.bad_blocks) as u64;
-    let used = 100.0 * wear.mean() / f64::from(identity.endurance_cycles.max(1));
+    let used = 100.0 * wear.mean_erase_count() / f64::from(identity.endurance_cycles.max(1));
     let is_short_of_spare = spare_percent < SPARE_THRESHOLD_PERCENT;
     let is_damaged = stats.media_errors > 0 || lost > 0 || device.unproven_logical_pages() > 0;
     let is_unreliable = device.failure().is_some() || is_damaged;
@@ -98,9 +98,9 @@ pub(crate) fn health_of<N: Medium>(device: &mut FlashDevice<N>, wear: &WearRepor
         "physical_media_bytes_written": stats.total_programs() * page_bytes,
         "physical_media_bytes_read": stats.total_reads() * page_bytes,
         "media_data_units_written": (stats.total_programs() * page_bytes).div_ceil(DATA_UNIT_BYTES),
-        "max_erase_count": wear.erases.iter().max().unwrap_or(&0),
-        "min_erase_count": wear.erases.iter().min().unwrap_or(&0),
-        "mean_erase_count": wear.mean(),
+        "max_erase_count": wear.erase_counts.iter().max().unwrap_or(&0),
+        "min_erase_count": wear.erase_counts.iter().min().unwrap_or(&0),
+        "mean_erase_count": wear.mean_erase_count(),
         "rated_erase_count": identity.endurance_cycles,
         "bad_blocks": wear.bad_blocks,
         "percent_free_blocks": 100 * u64::from(ftl.store().total_free_blocks()) / u64::from(blocks),
@@ -115,14 +115,14 @@ pub(super) fn write_amplification<N: Medium>(device: &FlashDevice<N>) -> Value {
     let page_bytes = u64::from(ftl.store().geometry().page_bytes);
     json!({
         "write_amplification": stats.write_amplification(),
-        "by_cause": shares(stats, &stats.programs),
+        "by_cause": write_amplification_by_cause(stats, &stats.programs),
         "host_page_writes": stats.host_page_writes,
         "host_bytes": stats.host_page_writes * page_bytes,
         "flash_bytes": stats.total_programs() * page_bytes,
     })
 }
 
-fn shares(stats: &Stats, programs: &CountsByCause) -> Map<String, Value> {
+fn write_amplification_by_cause(stats: &Stats, programs: &CountsByCause) -> Map<String, Value> {
     let host_pages = stats.host_page_writes.max(1) as f64;
     let causes = Cause::ALL.iter().map(|&cause| (cause.name(), programs[cause as usize]));
     causes
@@ -135,31 +135,31 @@ fn shares(stats: &Stats, programs: &CountsByCause) -> Map<String, Value> {
 #[derive(Debug, Default)]
 pub(crate) struct WearReport {
     /// Erase counts of the good blocks.
-    pub(crate) erases: Vec<u32>,
+    pub(crate) erase_counts: Vec<u32>,
     pub(crate) bad_blocks: u32,
 }
 
 impl WearReport {
     fn of<N: Medium>(device: &FlashDevice<N>) -> Self {
         let mut wear = Self::default();
-        wear.add(device, 0..device.device().ftl().store().geometry().blocks());
+        wear.add_blocks(device, 0..device.device().ftl().store().geometry().blocks());
         wear
     }
 
     /// Adds the erase counts and bad blocks of a range of blocks to the report.
-    pub(crate) fn add<N: Medium>(&mut self, device: &FlashDevice<N>, blocks: Range<u32>) {
+    pub(crate) fn add_blocks<N: Medium>(&mut self, device: &FlashDevice<N>, blocks: Range<u32>) {
         let nand = device.device().ftl().store().nand();
         for block in blocks.map(BlockId) {
             if nand.is_bad(block) {
                 self.bad_blocks += 1;
             } else {
-                self.erases.push(nand.erase_count(block));
+                self.erase_counts.push(nand.erase_count(block));
             }
         }
     }
 
-    fn mean(&self) -> f64 {
-        let sum: u64 = self.erases.iter().copied().map(u64::from).sum();
-        sum as f64 / self.erases.len().max(1) as f64
+    fn mean_erase_count(&self) -> f64 {
+        let sum: u64 = self.erase_counts.iter().copied().map(u64::from).sum();
+        sum as f64 / self.erase_counts.len().max(1) as f64
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! The price of a client is one write that does not block; the price of a device is one snapshot however many clients
 //! look at it, and nothing while nobody does. A client that does not take an event is sent no other until it has, and
-//! is disconnected after [`PATIENCE`]. So memory per client is bounded, and a slow client delays neither the device nor
+//! is disconnected after [`EVENT_TIMEOUT`]. So memory per client is bounded, and a slow client delays neither the device nor
 //! other clients.
 //!
 //! The thread ends when the listening socket is closed and all clients are disconnected, because both hold the channel
@@ -19,64 +19,65 @@ use std::time::{Duration, Instant};
 
 use super::ClientSlot;
 use super::snapshot;
-use crate::connection::Target;
+use crate::connection::ExportTarget;
 use crate::device::{FlashDevice, Medium};
 use crate::socket::Socket;
 
 /// Shortest time from one snapshot to the next.
-const TICK: Duration = Duration::from_secs(1);
+const SNAPSHOT_INTERVAL_MIN: Duration = Duration::from_secs(1);
 /// Longest time from one snapshot to the next.
-const LONGEST_TICK: Duration = Duration::from_secs(10);
+const SNAPSHOT_INTERVAL_MAX: Duration = Duration::from_secs(10);
 /// Snapshots may take one part in this many of an engine's time. If they take more, they are made less often, down to
-/// one per [`LONGEST_TICK`].
-const TIME_SHARE: u32 = 100;
+/// one per [`SNAPSHOT_INTERVAL_MAX`].
+const SNAPSHOT_TIME_DIVISOR: u32 = 100;
 /// Number of recent snapshots of which the shortest time counts as the cost of a snapshot: other programs on the
 /// processor only make a snapshot slower.
-const RECENT: usize = 8;
+const RECENT_SNAPSHOTS: usize = 8;
 /// Longest time that a client may take to receive an event. After that it is disconnected.
-const PATIENCE: Duration = Duration::from_secs(5);
+const EVENT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A dashboard client that receives snapshots of one device. It is disconnected when this is dropped.
-pub(super) struct Watcher {
+pub(super) struct SnapshotClient {
     export: usize,
     socket: Arc<Socket>,
     /// Slot of the client among all dashboard clients. The thread of its connection owns the slot.
-    place: Weak<ClientSlot>,
+    client_slot: Weak<ClientSlot>,
     /// The event that is being sent, and the number of its bytes that the client's socket has accepted.
     event: Arc<str>,
     sent_bytes: usize,
     /// Time at which sending of the event began.
-    since: Instant,
+    event_started: Instant,
 }
 
-impl Watcher {
+impl SnapshotClient {
     pub(super) fn new(export: usize, socket: Arc<Socket>, place: &Arc<ClientSlot>) -> Self {
         Self {
             export,
             socket,
-            place: Arc::downgrade(place),
+            client_slot: Arc::downgrade(place),
             event: Arc::from(""),
             sent_bytes: 0,
-            since: Instant::now(),
+            event_started: Instant::now(),
         }
     }
 
     /// Sends a dashboard event, or the rest of the previous one if the client has not received all of it. Does not
     /// block. Returns whether the client is still connected and not too slow.
-    fn send(&mut self, event: &Arc<str>, now: Instant) -> bool {
+    fn send_event(&mut self, event: &Arc<str>, now: Instant) -> bool {
         if self.sent_bytes == self.event.len() {
-            (self.event, self.sent_bytes, self.since) = (Arc::clone(event), 0, now);
+            (self.event, self.sent_bytes, self.event_started) = (Arc::clone(event), 0, now);
         }
         match self.socket.try_write(&self.event.as_bytes()[self.sent_bytes..]) {
             Ok(count) => self.sent_bytes += count,
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
             Err(_) => return false,
         }
-        self.sent_bytes == self.event.len() || now.saturating_duration_since(self.since) < PATIENCE
+        self.sent_bytes == self.event.len()
+            || now.saturating_duration_since(self.event_started) < EVENT_TIMEOUT
     }
 }
 
-impl Drop for Watcher {
+impl Drop for SnapshotClient {
     fn drop(&mut self) {
         self.socket.shutdown(Shutdown::Both);
     }
@@ -84,24 +85,24 @@ impl Drop for Watcher {
 
 /// A handle to the thread that sends snapshots.
 #[derive(Clone)]
-pub(super) struct Feed(Sender<Watcher>);
+pub(super) struct SnapshotFeed(Sender<SnapshotClient>);
 
-impl Feed {
+impl SnapshotFeed {
     /// Starts the thread that sends snapshots of these devices.
     ///
     /// # Panics
     /// If the system cannot start a thread.
-    pub(super) fn start<N: Medium>(targets: Arc<[Target<FlashDevice<N>>]>) -> Self {
+    pub(super) fn start<N: Medium>(targets: Arc<[ExportTarget<FlashDevice<N>>]>) -> Self {
         let (add, arriving) = mpsc::channel();
         let now = Instant::now();
         let sender = SnapshotSender {
             targets,
-            arriving,
+            new_watchers: arriving,
             watchers: Vec::new(),
             started: now,
             next_tick: now,
-            made: 0,
-            recent: VecDeque::new(),
+            snapshots_made: 0,
+            recent_engine_times: VecDeque::new(),
         };
         let thread = thread::Builder::new().name("dashboard".into()).spawn(move || sender.run());
         thread.expect("the system has room for a thread when the server starts");
@@ -109,7 +110,7 @@ impl Feed {
     }
 
     /// Sends snapshots to a client from the next tick on.
-    pub(super) fn add(&self, watcher: Watcher) {
+    pub(super) fn add_watcher(&self, watcher: SnapshotClient) {
         // The thread runs as long as there is a handle, unless it panicked; then the client is disconnected.
         let _ = self.0.send(watcher);
     }
@@ -117,21 +118,21 @@ impl Feed {
 
 /// State of the thread that sends snapshots.
 struct SnapshotSender<N: Medium> {
-    targets: Arc<[Target<FlashDevice<N>>]>,
-    arriving: Receiver<Watcher>,
-    watchers: Vec<Watcher>,
+    targets: Arc<[ExportTarget<FlashDevice<N>>]>,
+    new_watchers: Receiver<SnapshotClient>,
+    watchers: Vec<SnapshotClient>,
     started: Instant,
     next_tick: Instant,
     /// Number of snapshots made so far; each event carries the number of its snapshot.
-    made: u64,
+    snapshots_made: u64,
     /// Engine time of the slowest snapshot of each of the last ticks, newest first.
-    recent: VecDeque<Duration>,
+    recent_engine_times: VecDeque<Duration>,
 }
 
 impl<N: Medium> SnapshotSender<N> {
     fn run(mut self) {
         while self.wait_for_tick() {
-            self.tick();
+            self.send_snapshots();
         }
     }
 
@@ -139,15 +140,15 @@ impl<N: Medium> SnapshotSender<N> {
     fn wait_for_tick(&mut self) -> bool {
         loop {
             let arrived = if self.watchers.is_empty() {
-                self.arriving.recv().map_err(RecvTimeoutError::from)
+                self.new_watchers.recv().map_err(RecvTimeoutError::from)
             } else {
-                self.arriving.recv_timeout(self.next_tick.saturating_duration_since(Instant::now()))
+                self.new_watchers.recv_timeout(self.next_tick.saturating_duration_since(Instant::now()))
             };
             match arrived {
                 Ok(watcher) => {
                     // Clients that left since the last tick have no place any more, so there are never more than
                     // places.
-                    self.watchers.retain(|watcher| watcher.place.strong_count() > 0);
+                    self.watchers.retain(|watcher| watcher.client_slot.strong_count() > 0);
                     self.watchers.push(watcher);
                 }
                 Err(RecvTimeoutError::Timeout) => return true,
@@ -158,25 +159,26 @@ impl<N: Medium> SnapshotSender<N> {
 
     /// Sends a snapshot of each device that clients look at to these clients, and drops the clients that are gone or
     /// too slow, or whose device has stopped.
-    fn tick(&mut self) {
+    fn send_snapshots(&mut self) {
         let began = Instant::now();
         let mut longest = Duration::ZERO;
         let watched: BTreeSet<usize> = self.watchers.iter().map(|watcher| watcher.export).collect();
         for export in watched {
             let at_s = self.started.elapsed().as_secs_f64();
-            let event = snapshot::take(&self.targets[export].engine).ok().map(|snapshot| {
+            let event = snapshot::take_snapshot(&self.targets[export].engine).ok().map(|snapshot| {
                 longest = longest.max(snapshot.engine_time);
-                self.made += 1;
-                Arc::from(format!("id: {}\ndata: {}\n\n", self.made, snapshot.to_json(at_s)))
+                self.snapshots_made += 1;
+                Arc::from(format!("id: {}\ndata: {}\n\n", self.snapshots_made, snapshot.to_json(at_s)))
             });
             let now = Instant::now();
             self.watchers.retain_mut(|watcher| {
-                watcher.export != export || event.as_ref().is_some_and(|event| watcher.send(event, now))
+                watcher.export != export || event.as_ref().is_some_and(|event| watcher.send_event(event, now))
             });
         }
-        self.recent.truncate(RECENT - 1);
-        self.recent.push_front(longest);
-        let fastest = self.recent.iter().min().copied().unwrap_or_default();
-        self.next_tick = began + (fastest * TIME_SHARE).clamp(TICK, LONGEST_TICK);
+        self.recent_engine_times.truncate(RECENT_SNAPSHOTS - 1);
+        self.recent_engine_times.push_front(longest);
+        let fastest = self.recent_engine_times.iter().min().copied().unwrap_or_default();
+        self.next_tick =
+            began + (fastest * SNAPSHOT_TIME_DIVISOR).clamp(SNAPSHOT_INTERVAL_MIN, SNAPSHOT_INTERVAL_MAX);
     }
 }

@@ -3,7 +3,7 @@
 //! `GET /` is the page, `/dashboard.css` and `/dashboard.js` are its style and script, `/exports` lists the devices as
 //! JSON, and `/events/N` reports on the device of export N as server-sent events: one snapshot per second (`feed`,
 //! `snapshot`). The style and the functions that draw charts are those of the HTML reports. They belong to the crate
-//! that makes reports, and the program that starts the server passes them in as a [`Look`], so that this crate needs no
+//! that makes reports, and the program that starts the server passes them in as a [`SharedLook`], so that this crate needs no
 //! simulator.
 //!
 //! The dashboard has no authentication. It can only be read, and only by this machine: it listens on loopback. A
@@ -19,31 +19,31 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use feed::{Feed, Watcher};
+use feed::{SnapshotClient, SnapshotFeed};
 
-use crate::connection::Target;
+use crate::connection::ExportTarget;
 use crate::control;
 use crate::device::{FlashDevice, Medium};
 use crate::http::{self, Answer, Request};
-use crate::server::{Bound, ServeError, Server};
+use crate::server::{BoundListener, ServeError, Server};
 use crate::socket::{Address, Socket};
 
 /// Most clients that receive snapshots at a time; a client beyond that is refused with a sentence (503).
 pub const WATCHERS_MAX: usize = 256;
 /// Most simultaneous connections in addition to those of clients that receive snapshots; their requests are answered at
 /// once.
-const OTHERS_MAX: usize = 64;
+const OTHER_CONNECTIONS_MAX: usize = 64;
 /// Size of the send buffer, bytes, that the operating system keeps for a client that does not receive snapshots fast
 /// enough.
-const UNSENT_BYTES: usize = 16 << 10;
+const SEND_BUFFER_BYTES: usize = 16 << 10;
 
-const PAGE: &str = include_str!("dashboard.html");
-const STYLE: &str = include_str!("dashboard.css");
-const SCRIPT: &str = include_str!("dashboard.js");
+const PAGE_HTML: &str = include_str!("dashboard.html");
+const STYLE_CSS: &str = include_str!("dashboard.css");
+const SCRIPT_JS: &str = include_str!("dashboard.js");
 
 /// Style and scripts that the dashboard shares with the HTML pages of results.
 #[derive(Clone, Debug, Default)]
-pub struct Look {
+pub struct SharedLook {
     /// Style sheet.
     pub style: String,
     /// Functions and classes in JavaScript that make elements, charts and maps of blocks.
@@ -55,24 +55,28 @@ impl<N: Medium> Server<FlashDevice<N>> {
     ///
     /// # Errors
     /// [`ServeError::Listen`], also for an address that other machines reach.
-    pub fn open_dashboard(&mut self, address: &Address, look: &Look) -> Result<Address, ServeError> {
-        self.open_dashboard_on(Bound::at(address)?, look)
+    pub fn open_dashboard(&mut self, address: &Address, look: &SharedLook) -> Result<Address, ServeError> {
+        self.open_dashboard_on(BoundListener::listen_at(address)?, look)
     }
 
     /// As [`Server::open_dashboard`], on a socket that listens already.
     ///
     /// # Errors
     /// [`ServeError::Listen`].
-    pub fn open_dashboard_on(&mut self, bound: Bound, look: &Look) -> Result<Address, ServeError> {
+    pub fn open_dashboard_on(
+        &mut self,
+        bound: BoundListener,
+        look: &SharedLook,
+    ) -> Result<Address, ServeError> {
         let watchers_max = WATCHERS_MAX.min(self.connections_max());
         let site = DashboardSite {
             targets: Arc::clone(self.targets()),
-            feed: Feed::start(Arc::clone(self.targets())),
-            places: ClientLimit { used_places: Arc::default(), max_places: watchers_max },
-            style: Arc::from(format!("{}{STYLE}", look.style)),
-            script: Arc::from(format!("{}{SCRIPT}", look.script)),
+            feed: SnapshotFeed::start(Arc::clone(self.targets())),
+            watcher_limit: ClientLimit { used_places: Arc::default(), max_places: watchers_max },
+            style: Arc::from(format!("{}{STYLE_CSS}", look.style)),
+            script: Arc::from(format!("{}{SCRIPT_JS}", look.script)),
         };
-        self.open_up_to(watchers_max + OTHERS_MAX, bound, move |socket| {
+        self.accept_clients_up_to(watchers_max + OTHER_CONNECTIONS_MAX, bound, move |socket| {
             // A client that disconnects or takes too long is not logged.
             let _ = site.serve(socket);
         })
@@ -81,9 +85,9 @@ impl<N: Medium> Server<FlashDevice<N>> {
 
 /// State from which the dashboard's HTTP requests are answered. Each connection has a clone.
 struct DashboardSite<N: Medium> {
-    targets: Arc<[Target<FlashDevice<N>>]>,
-    feed: Feed,
-    places: ClientLimit,
+    targets: Arc<[ExportTarget<FlashDevice<N>>]>,
+    feed: SnapshotFeed,
+    watcher_limit: ClientLimit,
     style: Arc<str>,
     script: Arc<str>,
 }
@@ -93,7 +97,7 @@ impl<N: Medium> Clone for DashboardSite<N> {
         Self {
             targets: Arc::clone(&self.targets),
             feed: self.feed.clone(),
-            places: self.places.clone(),
+            watcher_limit: self.watcher_limit.clone(),
             style: Arc::clone(&self.style),
             script: Arc::clone(&self.script),
         }
@@ -104,27 +108,29 @@ impl<N: Medium> DashboardSite<N> {
     fn serve(&self, socket: &Arc<Socket>) -> io::Result<()> {
         let Some(request) = http::read_request(socket)? else { return Ok(()) };
         match self.answer(&request) {
-            Ok(Content::Whole(answer)) | Err(answer) => http::send(socket, &request, &answer),
-            Ok(Content::Events { .. }) if request.is_head() => http::begin(socket, EVENTS),
-            Ok(Content::Events { export, place }) => self.watch(socket, export, place),
+            Ok(DashboardAnswer::Whole(answer)) | Err(answer) => http::send_answer(socket, &request, &answer),
+            Ok(DashboardAnswer::Events { .. }) if request.is_head() => {
+                http::begin_unbounded_answer(socket, EVENT_STREAM_TYPE)
+            }
+            Ok(DashboardAnswer::Events { export, place }) => self.serve_events(socket, export, place),
         }
     }
 
     /// # Errors
     /// The refusal to send.
-    fn answer(&self, request: &Request) -> Result<Content, Answer> {
-        require_own_site(request)?;
-        let whole = |content_type, body: &str| Ok(Content::Whole(Answer::ok(content_type, body)));
+    fn answer(&self, request: &Request) -> Result<DashboardAnswer, Answer> {
+        refuse_other_sites(request)?;
+        let whole = |content_type, body: &str| Ok(DashboardAnswer::Whole(Answer::ok(content_type, body)));
         match request.path() {
-            "/" => whole("text/html; charset=utf-8", PAGE),
+            "/" => whole("text/html; charset=utf-8", PAGE_HTML),
             "/dashboard.css" => whole("text/css; charset=utf-8", &self.style),
             "/dashboard.js" => whole("text/javascript; charset=utf-8", &self.script),
-            "/exports" => whole("application/json", &control::exports(&self.targets).to_string()),
-            path => self.events(path),
+            "/exports" => whole("application/json", &control::exports_answer(&self.targets).to_string()),
+            path => self.begin_events(path),
         }
     }
 
-    fn events(&self, path: &str) -> Result<Content, Answer> {
+    fn begin_events(&self, path: &str) -> Result<DashboardAnswer, Answer> {
         let number = path.strip_prefix("/events/").and_then(|number| number.parse().ok());
         let found = number.and_then(|export: usize| Some((export, self.targets.get(export)?)));
         let Some((export, target)) = found else {
@@ -135,34 +141,34 @@ impl<N: Medium> DashboardSite<N> {
                 "the device has stopped, because an invariant of its engine is broken; the log says which";
             return Err(Answer::refusal("503 Service Unavailable", sentence));
         }
-        let Some(place) = self.places.take() else {
-            let max_places = self.places.max_places;
+        let Some(place) = self.watcher_limit.take_slot() else {
+            let max_places = self.watcher_limit.max_places;
             let sentence = format!(
                 "the limit of clients that look at the dashboard, {max_places}, is reached: close one of them"
             );
             return Err(Answer::refusal("503 Service Unavailable", &sentence));
         };
-        Ok(Content::Events { export, place })
+        Ok(DashboardAnswer::Events { export, place })
     }
 
     /// Sends snapshots to a client until it disconnects. The feed sends them; this thread only waits for the end of the
     /// connection, and is not woken by snapshots.
-    fn watch(&self, socket: &Arc<Socket>, export: usize, place: ClientSlot) -> io::Result<()> {
-        socket.limit_unsent(UNSENT_BYTES)?;
-        http::begin(socket, EVENTS)?;
+    fn serve_events(&self, socket: &Arc<Socket>, export: usize, place: ClientSlot) -> io::Result<()> {
+        socket.set_send_buffer_bytes(SEND_BUFFER_BYTES)?;
+        http::begin_unbounded_answer(socket, EVENT_STREAM_TYPE)?;
         socket.set_read_timeout(None)?;
         let place = Arc::new(place);
-        self.feed.add(Watcher::new(export, Arc::clone(socket), &place));
+        self.feed.add_watcher(SnapshotClient::new(export, Arc::clone(socket), &place));
         // A client has nothing to say on this connection: what it sends ends it too.
         { &**socket }.read(&mut [0]).map(|_| ())
     }
 }
 
 /// Content type of server-sent events.
-const EVENTS: &str = "text/event-stream";
+const EVENT_STREAM_TYPE: &str = "text/event-stream";
 
 /// Answer to a valid dashboard request: a whole page, or a stream of snapshots.
-enum Content {
+enum DashboardAnswer {
     Whole(Answer),
     /// Snapshots of the device of this export, for a client that has a place.
     Events {
@@ -181,7 +187,7 @@ struct ClientLimit {
 impl ClientLimit {
     /// Takes one of the places for clients, which is free again when the returned slot is dropped. `None` if all places
     /// are taken.
-    fn take(&self) -> Option<ClientSlot> {
+    fn take_slot(&self) -> Option<ClientSlot> {
         let more = |used_places| (used_places < self.max_places).then_some(used_places + 1);
         self.used_places.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).ok()?;
         Some(ClientSlot(Arc::clone(&self.used_places)))
@@ -201,22 +207,22 @@ impl Drop for ClientSlot {
 ///
 /// # Errors
 /// The refusal to send.
-fn require_own_site(request: &Request) -> Result<(), Answer> {
+fn refuse_other_sites(request: &Request) -> Result<(), Answer> {
     let forbidden = |sentence: &str| Err(Answer::refusal("403 Forbidden", sentence));
-    let mut hosts = request.header("Host");
+    let mut hosts = request.header_values("Host");
     let (Some(host), None) = (hosts.next(), hosts.next()) else {
         return Err(Answer::refusal("400 Bad Request", "a request has one Host"));
     };
-    if !is_this_machine(host) {
+    if !is_loopback_host(host) {
         return forbidden(
             "the dashboard is only for this machine: open it as http://localhost:PORT or http://127.0.0.1:PORT, from \
              another machine through a tunnel (ssh -L)",
         );
     }
     let own = format!("http://{host}");
-    let is_foreign_origin = request.header("Origin").any(|origin| !origin.eq_ignore_ascii_case(&own));
+    let is_foreign_origin = request.header_values("Origin").any(|origin| !origin.eq_ignore_ascii_case(&own));
     let is_foreign_fetch =
-        request.header("Sec-Fetch-Site").any(|site| !matches!(site, "same-origin" | "none"));
+        request.header_values("Sec-Fetch-Site").any(|site| !matches!(site, "same-origin" | "none"));
     if is_foreign_origin || is_foreign_fetch {
         return forbidden("another site asked for this: open the dashboard by its own address");
     }
@@ -225,7 +231,7 @@ fn require_own_site(request: &Request) -> Result<(), Answer> {
 
 /// Whether a `Host` header names this machine: `localhost` or a loopback address, with any port, since a tunnel may use
 /// another port.
-fn is_this_machine(host: &str) -> bool {
+fn is_loopback_host(host: &str) -> bool {
     let (name, port) = match host.rsplit_once(':') {
         Some((name, port)) if !port.ends_with(']') => (name, port),
         _ => (host, "80"),
@@ -250,7 +256,7 @@ mod tests {
             "[::1]",
             "[::1]:9111",
         ] {
-            assert!(is_this_machine(host), "{host}");
+            assert!(is_loopback_host(host), "{host}");
         }
         for host in [
             "",
@@ -268,7 +274,7 @@ mod tests {
             "[::1",
             "localhost.",
         ] {
-            assert!(!is_this_machine(host), "{host}");
+            assert!(!is_loopback_host(host), "{host}");
         }
     }
 }

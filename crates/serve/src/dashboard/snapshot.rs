@@ -14,16 +14,16 @@ use crate::device::{FlashDevice, Medium};
 use crate::engine::{Engine, Stopped};
 
 /// Most cells of the block map, two bytes each. On a device with more blocks, several consecutive blocks share a cell.
-const CELLS_MAX: u32 = 2048;
+const MAP_CELLS_MAX: u32 = 2048;
 /// Number of blocks that the engine examines for a snapshot before it executes requests of clients (but at least one
 /// cell).
-const SLICE_BLOCKS: u32 = 1 << 14;
+const BLOCKS_PER_SLICE: u32 = 1 << 14;
 
 /// Counters, health, wear and block map of a device for the dashboard.
 pub(super) struct Snapshot {
     stats: Value,
     health: Value,
-    survey: BlockSurveyState,
+    block_survey: BlockSurvey,
     /// Time that the engine spent on the snapshot.
     pub(super) engine_time: Duration,
 }
@@ -32,24 +32,24 @@ pub(super) struct Snapshot {
 ///
 /// # Errors
 /// [`Stopped`] if the engine has ended.
-pub(super) fn take<N: Medium>(engine: &Engine<FlashDevice<N>>) -> Result<Snapshot, Stopped> {
-    let mut survey = engine.ask(|device| BlockSurveyState::begin(device))?;
-    while survey.next < survey.blocks {
-        survey = engine.ask(move |device| {
+pub(super) fn take_snapshot<N: Medium>(engine: &Engine<FlashDevice<N>>) -> Result<Snapshot, Stopped> {
+    let mut survey = engine.run_and_wait(|device| BlockSurvey::begin_survey(device))?;
+    while survey.next_block < survey.blocks {
+        survey = engine.run_and_wait(move |device| {
             survey.continue_survey(device);
             survey
         })?;
     }
-    engine.ask(move |device| survey.end(device))
+    engine.run_and_wait(move |device| survey.into_snapshot(device))
 }
 
 impl Snapshot {
     /// Encodes the snapshot as one line of JSON. `at_s` is the time at which it was taken, in seconds since the
     /// dashboard was opened.
     pub(super) fn to_json(&self, at_s: f64) -> String {
-        let BlockSurveyState { blocks, blocks_per_cell, cells, wear, .. } = &self.survey;
-        let EraseHistogram { first_erases, erases_per_bin, blocks: by_erases } =
-            EraseHistogram::of_erase_counts(wear.erases.iter().copied());
+        let BlockSurvey { blocks, blocks_per_cell, map_cells: cells, wear, .. } = &self.block_survey;
+        let EraseHistogram { first_bin_erases: first_erases, erases_per_bin, blocks_per_bin: by_erases } =
+            EraseHistogram::of_erase_counts(wear.erase_counts.iter().copied());
         json!({
             "at_s": at_s,
             "stats": self.stats,
@@ -68,25 +68,25 @@ impl Snapshot {
 }
 
 /// Progress of the examination of a device's blocks for a snapshot: block map and wear of the blocks so far.
-struct BlockSurveyState {
+struct BlockSurvey {
     blocks: u32,
     blocks_per_cell: u32,
     /// First block of the next slice.
-    next: u32,
-    cells: String,
+    next_block: u32,
+    map_cells: String,
     wear: WearReport,
     engine_time: Duration,
 }
 
-impl BlockSurveyState {
+impl BlockSurvey {
     /// Begins the survey: examines the first slice of blocks.
-    fn begin<N: Medium>(device: &FlashDevice<N>) -> Self {
+    fn begin_survey<N: Medium>(device: &FlashDevice<N>) -> Self {
         let blocks = device.device().ftl().store().geometry().blocks();
         let mut survey = Self {
             blocks,
-            blocks_per_cell: block_map::blocks_per_cell(blocks, CELLS_MAX),
-            next: 0,
-            cells: String::new(),
+            blocks_per_cell: block_map::blocks_per_cell(blocks, MAP_CELLS_MAX),
+            next_block: 0,
+            map_cells: String::new(),
             wear: WearReport::default(),
             engine_time: Duration::ZERO,
         };
@@ -97,21 +97,21 @@ impl BlockSurveyState {
     /// Examines the next slice of blocks. A slice consists of whole cells of the map, except at the end of the device.
     fn continue_survey<N: Medium>(&mut self, device: &FlashDevice<N>) {
         let began = Instant::now();
-        let cells = (SLICE_BLOCKS / self.blocks_per_cell).max(1);
-        let end = self.next.saturating_add(cells * self.blocks_per_cell).min(self.blocks);
+        let cells = (BLOCKS_PER_SLICE / self.blocks_per_cell).max(1);
+        let end = self.next_block.saturating_add(cells * self.blocks_per_cell).min(self.blocks);
         let store = device.device().ftl().store();
-        block_map::append_cells(store, self.next..end, self.blocks_per_cell, &mut self.cells);
-        self.wear.add(device, self.next..end);
-        self.next = end;
+        block_map::append_cells(store, self.next_block..end, self.blocks_per_cell, &mut self.map_cells);
+        self.wear.add_blocks(device, self.next_block..end);
+        self.next_block = end;
         self.engine_time += began.elapsed();
     }
 
     /// Completes the snapshot with counters and health.
-    fn end<N: Medium>(mut self, device: &mut FlashDevice<N>) -> Snapshot {
+    fn into_snapshot<N: Medium>(mut self, device: &mut FlashDevice<N>) -> Snapshot {
         let began = Instant::now();
-        let (stats, health) = (report::stats(device), report::health_of(device, &self.wear));
+        let (stats, health) = (report::stats_answer(device), report::health_with_wear(device, &self.wear));
         self.engine_time += began.elapsed();
         let engine_time = self.engine_time;
-        Snapshot { stats, health, survey: self, engine_time }
+        Snapshot { stats, health, block_survey: self, engine_time }
     }
 }

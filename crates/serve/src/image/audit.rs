@@ -10,8 +10,8 @@ use super::backing::{Access, Backing, CopyOnWrite, Files};
 use super::error::ImageError;
 use super::layout::{Session, Superblock};
 use super::nand::FileNand;
-use super::{Found, Loading, Recovered, recover, refusing_contradictions};
-use crate::device::sentence_of_loss;
+use super::{FoundImage, Loading, RecoveredDevice, recover, report_panic_as_damage};
+use crate::device::lost_page_sentence;
 
 /// Verdict of an audit, from best to worst.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -40,7 +40,7 @@ pub struct AuditReport {
     pub was_closed: bool,
     /// Number of metadata records and sectors that are valid in only one of their two copies. If the image was not
     /// closed, the mirror may lag without damage.
-    pub repaired: u64,
+    pub repairable_records: u64,
     /// Logical pages that hold data; `None` if the device could not be recovered.
     pub mapped_pages: Option<u64>,
     /// Logical pages that are lost, each with the flash page that cannot be read. Each of them is also reported in
@@ -64,39 +64,39 @@ pub fn audit(directory: &Path) -> Result<AuditReport, ImageError> {
 /// # Errors
 /// As [`audit`].
 pub fn audit_of(backing: impl Backing) -> Result<AuditReport, ImageError> {
-    match refusing_contradictions(|| examine(backing)) {
-        Err(ImageError::Damaged { findings }) => Ok(corrupt(findings)),
+    match report_panic_as_damage(|| examine(backing)) {
+        Err(ImageError::Damaged { findings }) => Ok(corrupt_report(findings)),
         examined => examined,
     }
 }
 
 fn examine(backing: impl Backing) -> Result<AuditReport, ImageError> {
     let mut view = CopyOnWrite::new(backing);
-    let found = Found::read(&mut view, false)?;
-    let (opened, layout, superblock) = (found.report(), found.layout.clone(), found.superblock.clone());
+    let found = FoundImage::read(&mut view, false)?;
+    let (opened, layout, superblock) = (found.open_report(), found.layout.clone(), found.superblock.clone());
     let loaded = found.load(&mut view, Loading { verifies_all: true, rescues: false })?;
-    let repaired = opened.repaired + loaded.repaired;
+    let repaired = opened.repaired_records + loaded.repaired_records;
     let mut report = AuditReport {
         verdict: if opened.was_unclean || repaired > 0 { Verdict::Unclean } else { Verdict::Clean },
         findings: loaded.findings.clone(),
         verified_pages: loaded.verified_pages,
-        torn_pages: loaded.torn.len() as u64,
+        torn_pages: loaded.torn_pages.len() as u64,
         was_closed: !opened.was_unclean,
-        repaired,
+        repairable_records: repaired,
         mapped_pages: None,
         lost_pages: Vec::new(),
         unsafe_shutdowns: opened.unsafe_shutdowns,
     };
     if report.findings.is_empty() {
-        let damaged = loaded.damaged.clone();
+        let damaged = loaded.damaged_pages.clone();
         let nand = FileNand::new(view, layout, loaded, Session::default());
         match recover(nand, &superblock) {
-            Ok(Recovered { mut device, recovery, .. }) => {
+            Ok(RecoveredDevice { mut device, recovery, .. }) => {
                 report.mapped_pages = Some(recovery.mapped_pages);
                 report.lost_pages = lost_pages(&mut device, &damaged);
                 let dead =
                     damaged.into_iter().filter(|&ppn| device.ftl_mut().may_be_needed(ppn) == Ok(false));
-                report.findings.extend(sentences(&report.lost_pages, &superblock));
+                report.findings.extend(loss_sentences(&report.lost_pages, &superblock));
                 report.findings.extend(
                     dead.map(|ppn| format!("flash page {ppn} is damaged; no logical page needs its data")),
                 );
@@ -120,19 +120,19 @@ fn lost_pages<B: Backing>(device: &mut Device<FileNand<B>>, damaged: &[Ppn]) -> 
     device.ftl_mut().lost_logical_pages()
 }
 
-fn sentences(lost: &[(Lpn, Ppn)], superblock: &Superblock) -> Vec<String> {
+fn loss_sentences(lost: &[(Lpn, Ppn)], superblock: &Superblock) -> Vec<String> {
     let page_bytes = u64::from(superblock.geometry.page_bytes);
-    lost.iter().map(|&(lpn, ppn)| sentence_of_loss(lpn, ppn, page_bytes)).collect()
+    lost.iter().map(|&(lpn, ppn)| lost_page_sentence(lpn, ppn, page_bytes)).collect()
 }
 
-fn corrupt(findings: Vec<String>) -> AuditReport {
+fn corrupt_report(findings: Vec<String>) -> AuditReport {
     AuditReport {
         verdict: Verdict::Corrupt,
         findings,
         verified_pages: 0,
         torn_pages: 0,
         was_closed: false,
-        repaired: 0,
+        repairable_records: 0,
         mapped_pages: None,
         lost_pages: Vec::new(),
         unsafe_shutdowns: 0,

@@ -106,7 +106,7 @@ pub trait Backing {
     ///
     /// # Errors
     /// Errors of the operating system, also if the file system cannot do it.
-    fn punch(&mut self, _: ImageFile, _offset: u64, _len: u64) -> io::Result<()> {
+    fn punch_hole(&mut self, _: ImageFile, _offset: u64, _len: u64) -> io::Result<()> {
         Ok(())
     }
 
@@ -119,7 +119,7 @@ pub trait Backing {
     }
 
     /// Returns the path of a file for error messages.
-    fn place(&self, file: ImageFile) -> String {
+    fn path_for_messages(&self, file: ImageFile) -> String {
         format!("file `{}` of the image", file.name())
     }
 }
@@ -143,16 +143,16 @@ pub enum Access {
 /// The open files of an image directory. The image stays locked until this is dropped.
 #[derive(Debug)]
 pub struct Files {
-    open: [File; ImageFile::ALL.len()],
-    path: String,
-    writer: Option<BackgroundWriter>,
+    open_files: [File; ImageFile::ALL.len()],
+    image_directory: String,
+    background_writer: Option<BackgroundWriter>,
 }
 
 /// A thread that syncs the flash file on request; requests that arrive during a sync are merged into one.
 #[derive(Debug)]
 struct BackgroundWriter {
     /// Channel to the thread. `None` if the thread could not be started; then the disk begins to write only at a sync.
-    requests: Option<SyncSender<()>>,
+    sync_requests: Option<SyncSender<()>>,
 }
 
 impl BackgroundWriter {
@@ -164,18 +164,18 @@ impl BackgroundWriter {
             let sync = move || asked.iter().for_each(|()| drop(file.sync_data()));
             thread::Builder::new().name("writeback".into()).spawn(sync)
         });
-        Self { requests: started.is_ok().then_some(requests) }
+        Self { sync_requests: started.is_ok().then_some(requests) }
     }
 
     fn request_sync(&self) {
-        if let Some(requests) = &self.requests {
+        if let Some(requests) = &self.sync_requests {
             // One waiting request is enough.
             let _ = requests.try_send(());
         }
     }
 }
 
-fn failed<'a>(doing: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> ImageError + 'a {
+fn io_error_at<'a>(doing: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> ImageError + 'a {
     move |source| ImageError::Io { doing, path: path.display().to_string(), source }
 }
 
@@ -187,8 +187,10 @@ impl Files {
     /// [`ImageError::Exists`], [`ImageError::Io`].
     pub fn create(directory: &Path) -> Result<Self, ImageError> {
         match fs::DirBuilder::new().mode(0o700).create(directory) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => remove_remains(directory)?,
-            other => other.map_err(failed("create", directory))?,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                remove_interrupted_creation(directory)?;
+            }
+            other => other.map_err(io_error_at("create", directory))?,
         }
         let mut options = OpenOptions::new();
         options.read(true).write(true).create_new(true).mode(0o600);
@@ -197,7 +199,7 @@ impl Files {
 
     /// Removes the files of an image whose creation failed, and its directory if nothing else is in it.
     pub(super) fn remove(self) {
-        let directory = Path::new(&self.path);
+        let directory = Path::new(&self.image_directory);
         for file in ImageFile::ALL {
             // Files that cannot be removed are removed by the next creation.
             let _ = fs::remove_file(directory.join(file.name()));
@@ -213,7 +215,7 @@ impl Files {
         let files =
             Self::open_all(directory, OpenOptions::new().read(true).write(access == Access::Write), access)?;
         if access == Access::Write {
-            let flash = files.len(ImageFile::Flash).map_err(failed("measure", directory))?;
+            let flash = files.len(ImageFile::Flash).map_err(io_error_at("measure", directory))?;
             require_file_size(flash)?;
         }
         Ok(files)
@@ -228,7 +230,7 @@ impl Files {
         };
         rustix::fs::flock(&superblock, operation).map_err(|error| match error {
             rustix::io::Errno::WOULDBLOCK => ImageError::Locked { path: path.clone() },
-            error => failed("lock", directory)(error.into()),
+            error => io_error_at("lock", directory)(error.into()),
         })?;
         let [_, session, flash, nvram, journal, mirror] = ImageFile::ALL;
         let open = |file| open_file(directory, file, options, access);
@@ -239,19 +241,19 @@ impl Files {
             // If the advice is refused, only speed is lost.
             let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::Random);
         }
-        Ok(Self { open: files, path, writer: None })
+        Ok(Self { open_files: files, image_directory: path, background_writer: None })
     }
 
     /// Syncs the directory, so that the names of the files survive a crash of the server machine.
     pub(super) fn sync_directory(&self) -> io::Result<()> {
-        let directory = Path::new(&self.path);
+        let directory = Path::new(&self.image_directory);
         File::open(directory)?.sync_all()?;
         let parent = directory.parent().filter(|parent| !parent.as_os_str().is_empty());
         File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
     }
 
     fn file(&self, file: ImageFile) -> &File {
-        &self.open[file as usize]
+        &self.open_files[file as usize]
     }
 }
 
@@ -285,19 +287,19 @@ fn open_file(
                 Access::Read => File::open("/dev/null"),
                 Access::Write => options.clone().create(true).mode(0o600).open(&path),
             };
-            anew.map_err(failed("create", &path))
+            anew.map_err(io_error_at("create", &path))
         }
-        other => other.map_err(failed("open", &path)),
+        other => other.map_err(io_error_at("open", &path)),
     }
 }
 
 /// Empties a directory that holds only the files of an interrupted creation (files of an image without a superblock).
 /// Any other directory that is not empty is refused.
-fn remove_remains(directory: &Path) -> Result<(), ImageError> {
+fn remove_interrupted_creation(directory: &Path) -> Result<(), ImageError> {
     let exists = || ImageError::Exists { path: directory.display().to_string() };
-    let entries = fs::read_dir(directory).map_err(failed("list", directory))?;
+    let entries = fs::read_dir(directory).map_err(io_error_at("list", directory))?;
     let names = entries.map(|entry| entry.map(|entry| entry.file_name())).collect::<io::Result<Vec<_>>>();
-    let names = names.map_err(failed("list", directory))?;
+    let names = names.map_err(io_error_at("list", directory))?;
     if names.is_empty() {
         return Ok(());
     }
@@ -317,13 +319,13 @@ fn remove_remains(directory: &Path) -> Result<(), ImageError> {
     }
     names.iter().try_for_each(|name| {
         let path = directory.join(name);
-        fs::remove_file(&path).map_err(failed("remove", &path))
+        fs::remove_file(&path).map_err(io_error_at("remove", &path))
     })
 }
 
 /// Returns the limit of this process on the size of a file (`ulimit -f`), in bytes; `None` if there is no limit, or if
 /// exceeding it is reported as an error instead of ending the process by a signal.
-fn deadly_file_limit() -> Option<u64> {
+fn file_size_limit_bytes() -> Option<u64> {
     const SIGXFSZ: u32 = 25;
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -334,7 +336,7 @@ fn deadly_file_limit() -> Option<u64> {
 
 /// Refuses to make or use a file of `bytes` if this process may not write files of that size.
 pub(super) fn require_file_size(bytes: u64) -> Result<(), ImageError> {
-    match deadly_file_limit() {
+    match file_size_limit_bytes() {
         Some(limit) if limit < bytes => Err(ImageError::Setting(format!(
             "a file of this process may have {limit} bytes at most, and the image needs one of {bytes}: raise the limit \
              (`ulimit -f unlimited`)"
@@ -393,13 +395,13 @@ impl Backing for Files {
 
     fn begin_sync(&mut self, file: ImageFile) {
         if file == ImageFile::Flash {
-            let path = Path::new(&self.path).join(file.name());
-            let writer = self.writer.get_or_insert_with(|| BackgroundWriter::start(&path));
+            let path = Path::new(&self.image_directory).join(file.name());
+            let writer = self.background_writer.get_or_insert_with(|| BackgroundWriter::start(&path));
             writer.request_sync();
         }
     }
 
-    fn punch(&mut self, file: ImageFile, offset: u64, len: u64) -> io::Result<()> {
+    fn punch_hole(&mut self, file: ImageFile, offset: u64, len: u64) -> io::Result<()> {
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         Ok(rustix::fs::fallocate(self.file(file), flags, offset, len)?)
     }
@@ -417,40 +419,44 @@ impl Backing for Files {
         self.file(file).sync_data()
     }
 
-    fn place(&self, file: ImageFile) -> String {
-        Path::new(&self.path).join(file.name()).display().to_string()
+    fn path_for_messages(&self, file: ImageFile) -> String {
+        Path::new(&self.image_directory).join(file.name()).display().to_string()
     }
 }
 
 /// Size of the pieces of a file that a [`CopyOnWrite`] view copies when they are first changed, bytes.
-const PIECE_BYTES: u64 = 4096;
+const COPY_ON_WRITE_PIECE_BYTES: u64 = 4096;
 
 /// A view of an image's files that keeps all writes in memory. It serves to see what recovery would do without changing
 /// the files.
 #[derive(Debug)]
 pub struct CopyOnWrite<B> {
-    below: B,
-    pieces: BTreeMap<(ImageFile, u64), Box<[u8]>>,
+    underlying: B,
+    changed_pieces: BTreeMap<(ImageFile, u64), Box<[u8]>>,
 }
 
 impl<B: Backing> CopyOnWrite<B> {
     /// Makes a view of the files `below` that has no changes yet.
-    pub fn new(below: B) -> Self {
-        Self { below, pieces: BTreeMap::new() }
+    pub fn new(underlying: B) -> Self {
+        Self { underlying, changed_pieces: BTreeMap::new() }
     }
 
     /// Returns the underlying files, without the changes of the view.
-    pub fn into_below(self) -> B {
-        self.below
+    pub fn into_underlying(self) -> B {
+        self.underlying
     }
 
     /// Reads the 4-KiB piece number `at` of a file from the underlying files; bytes after the end of the file are
     /// zeros.
-    fn load(&self, file: ImageFile, at: u64) -> io::Result<Box<[u8]>> {
-        let mut piece = vec![0; PIECE_BYTES as usize];
-        let present = self.below.len(file)?.saturating_sub(at * PIECE_BYTES).min(PIECE_BYTES);
+    fn load_piece(&self, file: ImageFile, at: u64) -> io::Result<Box<[u8]>> {
+        let mut piece = vec![0; COPY_ON_WRITE_PIECE_BYTES as usize];
+        let present = self
+            .underlying
+            .len(file)?
+            .saturating_sub(at * COPY_ON_WRITE_PIECE_BYTES)
+            .min(COPY_ON_WRITE_PIECE_BYTES);
         if present > 0 {
-            self.below.read(file, &mut piece[..present as usize], at * PIECE_BYTES)?;
+            self.underlying.read(file, &mut piece[..present as usize], at * COPY_ON_WRITE_PIECE_BYTES)?;
         }
         Ok(piece.into())
     }
@@ -458,53 +464,56 @@ impl<B: Backing> CopyOnWrite<B> {
 
 /// Splits a range into the 4-KiB pieces that it touches: piece number, first byte within the piece, first byte within
 /// the range, number of bytes.
-fn pieces(offset: u64, len: usize) -> impl Iterator<Item = (u64, usize, usize, usize)> {
+fn touched_pieces(offset: u64, len: usize) -> impl Iterator<Item = (u64, usize, usize, usize)> {
     let end = offset + len as u64;
-    (offset / PIECE_BYTES..end.div_ceil(PIECE_BYTES)).map(move |at| {
-        let (from, to) = (offset.max(at * PIECE_BYTES), end.min((at + 1) * PIECE_BYTES));
-        (at, (from - at * PIECE_BYTES) as usize, (from - offset) as usize, (to - from) as usize)
+    (offset / COPY_ON_WRITE_PIECE_BYTES..end.div_ceil(COPY_ON_WRITE_PIECE_BYTES)).map(move |at| {
+        let (from, to) =
+            (offset.max(at * COPY_ON_WRITE_PIECE_BYTES), end.min((at + 1) * COPY_ON_WRITE_PIECE_BYTES));
+        (at, (from - at * COPY_ON_WRITE_PIECE_BYTES) as usize, (from - offset) as usize, (to - from) as usize)
     })
 }
 
 impl<B: Backing> Backing for CopyOnWrite<B> {
     fn read(&self, file: ImageFile, bytes: &mut [u8], offset: u64) -> io::Result<()> {
-        for (at, within, from, len) in pieces(offset, bytes.len()) {
+        for (at, within, from, len) in touched_pieces(offset, bytes.len()) {
             let into = &mut bytes[from..from + len];
-            match self.pieces.get(&(file, at)) {
+            match self.changed_pieces.get(&(file, at)) {
                 Some(piece) => into.copy_from_slice(&piece[within..within + len]),
-                None => match self.below.read(file, into, at * PIECE_BYTES + within as u64) {
-                    Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                        into.copy_from_slice(&self.load(file, at)?[within..within + len]);
+                None => {
+                    match self.underlying.read(file, into, at * COPY_ON_WRITE_PIECE_BYTES + within as u64) {
+                        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                            into.copy_from_slice(&self.load_piece(file, at)?[within..within + len]);
+                        }
+                        read => read?,
                     }
-                    read => read?,
-                },
+                }
             }
         }
         Ok(())
     }
 
     fn write(&mut self, file: ImageFile, bytes: &[u8], offset: u64) -> io::Result<()> {
-        for (at, within, from, len) in pieces(offset, bytes.len()) {
-            if !self.pieces.contains_key(&(file, at)) {
-                let piece = self.load(file, at)?;
-                self.pieces.insert((file, at), piece);
+        for (at, within, from, len) in touched_pieces(offset, bytes.len()) {
+            if !self.changed_pieces.contains_key(&(file, at)) {
+                let piece = self.load_piece(file, at)?;
+                self.changed_pieces.insert((file, at), piece);
             }
-            let piece = self.pieces.get_mut(&(file, at)).expect("loaded above");
+            let piece = self.changed_pieces.get_mut(&(file, at)).expect("loaded above");
             piece[within..within + len].copy_from_slice(&bytes[from..from + len]);
         }
         Ok(())
     }
 
     fn len(&self, file: ImageFile) -> io::Result<u64> {
-        self.below.len(file)
+        self.underlying.len(file)
     }
 
     fn sync(&mut self, _: ImageFile) -> io::Result<()> {
         Ok(())
     }
 
-    fn place(&self, file: ImageFile) -> String {
-        self.below.place(file)
+    fn path_for_messages(&self, file: ImageFile) -> String {
+        self.underlying.path_for_messages(file)
     }
 }
 

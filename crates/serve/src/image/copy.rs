@@ -19,7 +19,7 @@ use super::error::ImageError;
 use super::layout::Durability;
 use super::nand::FileNand;
 use super::{Image, OpenOptions, close};
-use crate::device::sentence_of_loss;
+use crate::device::lost_page_sentence;
 
 /// Copies the files `from` to a new directory that only its owner can read. If the file system supports it, the copies
 /// share their disk blocks with the originals; otherwise holes are copied as holes.
@@ -65,7 +65,7 @@ fn copy_sparse(original: &File, copy: &File) -> io::Result<()> {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RepairReport {
     /// Number of metadata records and sectors that were rewritten from their second copies.
-    pub repaired: u64,
+    pub repaired_records: u64,
     /// Number of flash pages that were read and verified by their checksums.
     pub read_pages: u64,
     /// Logical pages that are lost, each with the flash page that cannot be read.
@@ -76,7 +76,7 @@ pub struct RepairReport {
 impl RepairReport {
     /// Returns one sentence for each logical page that is lost.
     pub fn findings(&self) -> impl Iterator<Item = String> + '_ {
-        self.lost_pages.iter().map(|&(lpn, ppn)| sentence_of_loss(lpn, ppn, self.page_bytes))
+        self.lost_pages.iter().map(|&(lpn, ppn)| lost_page_sentence(lpn, ppn, self.page_bytes))
     }
 }
 
@@ -98,7 +98,7 @@ pub fn repair(directory: &Path, copy: Option<&Path>) -> Result<RepairReport, Ima
     let mut image = Image::open(copy.unwrap_or(directory), OpenOptions::default())?;
     let read_pages = scrub(&mut image.device)?;
     let report = RepairReport {
-        repaired: image.report.repaired,
+        repaired_records: image.report.repaired_records,
         read_pages,
         lost_pages: image.device.ftl_mut().lost_logical_pages(),
         page_bytes: image.superblock.geometry.page_bytes.into(),
@@ -109,10 +109,10 @@ pub fn repair(directory: &Path, copy: Option<&Path>) -> Result<RepairReport, Ima
 
 /// Reads every flash page that is in use, and returns their number.
 fn scrub<B: Backing>(device: &mut Device<FileNand<B>>) -> Result<u64, ImageError> {
-    const SLICE_PAGES: u32 = 1024;
+    const PAGES_PER_SLICE: u32 = 1024;
     let (mut next, mut read_pages) = (Some(Ppn(0)), 0);
     while let Some(first) = next {
-        let scrubbed = device.ftl_mut().scrub(first, SLICE_PAGES)?;
+        let scrubbed = device.ftl_mut().scrub(first, PAGES_PER_SLICE)?;
         read_pages += u64::from(scrubbed.read_pages);
         next = scrubbed.next_page;
     }
@@ -121,7 +121,7 @@ fn scrub<B: Backing>(device: &mut Device<FileNand<B>>) -> Result<u64, ImageError
 
 /// What is different in a new image, compared with the image from which it is copied.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Changes {
+pub struct CopyChanges {
     /// Bytes that the new image exports; `None`: as many as the old image.
     pub size_bytes: Option<u64>,
     /// Name of the new image's design; `None`: that of the old image.
@@ -130,14 +130,14 @@ pub struct Changes {
     pub settings: Vec<String>,
     /// Whether logical pages that are lost are skipped and read as zeros in the new image. Otherwise a lost page is an
     /// error.
-    pub leaves_lost_out: bool,
+    pub skips_lost_pages: bool,
 }
 
 /// Report of a copy of the contents of an image.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CopyReport {
     /// Logical pages that were copied: those that hold anything but zeros.
-    pub pages: u64,
+    pub copied_pages: u64,
     /// Logical pages that could not be read and were skipped.
     pub lost_pages: Vec<Lpn>,
     /// Bytes that the new image exports.
@@ -156,12 +156,12 @@ pub struct CopyReport {
 pub fn copy(
     from: &Path,
     to: &Path,
-    changes: &Changes,
+    changes: &CopyChanges,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<CopyReport, ImageError> {
     let options = OpenOptions { durability: Some(Durability::Process) };
     let mut original = Image::open_on(CopyOnWrite::new(Files::open(from, Access::Read)?), options)?;
-    let specification = specification(&original, changes)?;
+    let specification = changed_specification(&original, changes)?;
     let old_bytes = original.device.capacity_bytes();
     let size_bytes = specification.size_bytes.unwrap_or(old_bytes);
     if size_bytes < old_bytes {
@@ -171,13 +171,13 @@ pub fn copy(
     }
     create(to, &specification)?;
     let copied = Image::open(to, OpenOptions::default()).and_then(|mut image| {
-        let copied = copy_pages(&mut original.device, &mut image.device, changes.leaves_lost_out, progress)?;
+        let copied = copy_pages(&mut original.device, &mut image.device, changes.skips_lost_pages, progress)?;
         close(image.device)?;
         Ok(copied)
     });
     match copied {
         Ok((pages, lost_pages)) => {
-            Ok(CopyReport { pages, lost_pages, size_bytes, design: specification.design })
+            Ok(CopyReport { copied_pages: pages, lost_pages, size_bytes, design: specification.design })
         }
         Err(error) => {
             if let Ok(files) = Files::open(to, Access::Write) {
@@ -190,12 +190,15 @@ pub fn copy(
 
 /// Returns the specification of the new image: that of the original with the changes applied, and with a flash geometry
 /// that fits the new size.
-fn specification<B: Backing>(original: &Image<B>, changes: &Changes) -> Result<Specification, ImageError> {
+fn changed_specification<B: Backing>(
+    original: &Image<B>,
+    changes: &CopyChanges,
+) -> Result<Specification, ImageError> {
     let superblock = &original.superblock;
-    let mut config = Config::from_parts(Some(("superblock", &superblock.config)), &[])?;
+    let mut config = Config::from_text_and_settings(Some(("superblock", &superblock.config)), &[])?;
     config.device.blocks_per_plane = None;
     config.device.logical_pages = None;
-    let config = Config::from_parts(Some(("superblock", &config.to_toml())), &changes.settings)?;
+    let config = Config::from_text_and_settings(Some(("superblock", &config.to_toml())), &changes.settings)?;
     Ok(Specification {
         design: changes.design.clone().unwrap_or_else(|| superblock.design.clone()),
         config,
@@ -212,12 +215,12 @@ fn copy_pages<A: Backing, B: Backing>(
     leaves_lost_out: bool,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<(u64, Vec<Lpn>), ImageError> {
-    const TOLD_EVERY_PAGES: u64 = 1 << 14;
+    const PROGRESS_EVERY_PAGES: u64 = 1 << 14;
     let page_bytes = u64::from(from.ftl().store().geometry().page_bytes);
     let all = from.capacity_bytes() / page_bytes;
     let (mut page, mut pages, mut lost) = (vec![0; page_bytes as usize], 0, Vec::new());
     for number in 0..all {
-        if number % TOLD_EVERY_PAGES == 0 {
+        if number % PROGRESS_EVERY_PAGES == 0 {
             progress(number, all);
         }
         let lpn = Lpn(number as u32);

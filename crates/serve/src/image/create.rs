@@ -13,7 +13,7 @@ use super::journal::Journal;
 use super::layout::{BlockHealth, BlockRecord, Durability, Layout, SECTOR_BYTES, Session, Superblock};
 use super::sides::SIDES;
 use super::{io_error, parts_of};
-use crate::specification::pin;
+use crate::specification::make_config_explicit;
 
 /// Design, configuration, size and durability of a new image.
 #[derive(Clone, Debug)]
@@ -34,9 +34,9 @@ impl Specification {
     /// # Errors
     /// [`ImageError::Config`]; [`ImageError::Device`] for a design that cannot run without a battery or does not fit on
     /// the flash.
-    pub fn superblock(&self, salt: u64) -> Result<Superblock, ImageError> {
+    pub fn build_superblock(&self, salt: u64) -> Result<Superblock, ImageError> {
         let mut config = self.config.clone();
-        let resolved = pin(&mut config, self.size_bytes)?;
+        let resolved = make_config_explicit(&mut config, self.size_bytes)?;
         let own_least = Config::least_cache_entries(&self.design);
         config.mapping.least_cache_entries = config.mapping.least_cache_entries.or(own_least);
         let mut superblock = Superblock {
@@ -64,9 +64,9 @@ impl Specification {
 /// the image cannot be finished, the files that were created are removed.
 ///
 /// # Errors
-/// Errors of [`Specification::superblock`] and [`Files::create`]; [`ImageError::Io`].
+/// Errors of [`Specification::build_superblock`] and [`Files::create`]; [`ImageError::Io`].
 pub fn create(directory: &Path, specification: &Specification) -> Result<Superblock, ImageError> {
-    create_watched(directory, specification, &mut |_, _| {})
+    create_with_progress(directory, specification, &mut |_, _| {})
 }
 
 /// As [`create`], with a callback for progress: `progress` is called repeatedly with the bytes written so far and the
@@ -74,16 +74,16 @@ pub fn create(directory: &Path, specification: &Specification) -> Result<Superbl
 ///
 /// # Errors
 /// As [`create`].
-pub fn create_watched(
+pub fn create_with_progress(
     directory: &Path,
     specification: &Specification,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Superblock, ImageError> {
     let salt = RandomState::new().hash_one(std::process::id());
-    let superblock = specification.superblock(salt)?;
+    let superblock = specification.build_superblock(salt)?;
     require_file_size(Layout::new(&superblock).flash_bytes())?;
     let mut files = Files::create(directory)?;
-    let written = write_all(&mut files, &superblock, progress)
+    let written = write_image_files(&mut files, &superblock, progress)
         .and_then(|()| files.sync_directory().map_err(io_error(&files, "create", ImageFile::Superblock)));
     match written {
         Ok(()) => Ok(superblock),
@@ -100,33 +100,33 @@ pub fn create_watched(
 /// # Errors
 /// [`ImageError::Io`].
 pub fn create_on(backing: &mut impl Backing, superblock: &Superblock) -> Result<(), ImageError> {
-    write_all(backing, superblock, &mut |_, _| {})
+    write_image_files(backing, superblock, &mut |_, _| {})
 }
 
-fn write_all(
+fn write_image_files(
     backing: &mut impl Backing,
     superblock: &Superblock,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<(), ImageError> {
     let layout = Layout::new(superblock);
-    let fresh = BlockRecord { health: BlockHealth::Good, erases: 0, programmed: 0 };
+    let fresh = BlockRecord { health: BlockHealth::Good, erase_count: 0, programmed_pages: 0 };
     let blocks = u64::from(layout.geometry.blocks());
     let mut state = vec![0; layout.nvram_words as usize];
     state.resize((layout.nvram_words + blocks) as usize, fresh.encode());
     let session = Session { is_clean: true, durability: superblock.durability, ..Session::default() };
-    let mut writer = MetadataWriter { backing, layout: &layout, done: 0, progress };
+    let mut writer = MetadataWriter { backing, layout: &layout, written_bytes: 0, progress };
     writer.write_zeros()?;
-    writer.write_state(&Journal::begin(state))?;
-    writer.write_twice(ImageFile::Session, &session.encode(superblock.salt), 0)?;
+    writer.write_state(&Journal::with_state_words(state))?;
+    writer.write_both_copies(ImageFile::Session, &session.encode(superblock.salt), 0)?;
     // The last byte is written, so that the file has its full length and pages that were never programmed take no
     // space.
     writer.write(ImageFile::Flash, &[0], layout.flash_bytes() - 1)?;
-    finish(backing, superblock)
+    finish_creation(backing, superblock)
 }
 
 /// Syncs all files of a new image, then writes both copies of its superblock. The copy in its own file is written
 /// first, which makes the directory an image.
-fn finish(backing: &mut impl Backing, superblock: &Superblock) -> Result<(), ImageError> {
+fn finish_creation(backing: &mut impl Backing, superblock: &Superblock) -> Result<(), ImageError> {
     sync(backing, &ImageFile::ALL)?;
     write_superblock(backing, superblock, ImageFile::Superblock)?;
     write_superblock(backing, superblock, ImageFile::Mirror)
@@ -134,7 +134,7 @@ fn finish(backing: &mut impl Backing, superblock: &Superblock) -> Result<(), Ima
 
 /// Completes an upgrade, when only the mirror holds the new metadata: syncs the mirror, then writes both copies of the
 /// superblock, the one in the mirror first.
-pub(super) fn finish_copy(backing: &mut impl Backing, superblock: &Superblock) -> Result<(), ImageError> {
+pub(super) fn finish_upgrade(backing: &mut impl Backing, superblock: &Superblock) -> Result<(), ImageError> {
     sync(backing, &[ImageFile::Mirror])?;
     write_superblock(backing, superblock, ImageFile::Mirror)?;
     write_superblock(backing, superblock, ImageFile::Superblock)
@@ -158,14 +158,14 @@ fn write_superblock(
 /// Bytes of metadata that are written at a time when an image is created: the unit in which metadata is read and
 /// written later. Larger writes would make the page cache use large folios; a file system that walks all blocks of a
 /// folio then makes every later write of 64 bytes several times as expensive.
-const PIECE_BYTES: usize = 4096;
+const METADATA_PIECE_BYTES: usize = 4096;
 
 /// Writer of the metadata of a new image; writes each part in both copies.
 struct MetadataWriter<'a, B> {
     backing: &'a mut B,
     layout: &'a Layout,
     /// Bytes of metadata of the new image that were written so far, one copy counted.
-    done: u64,
+    written_bytes: u64,
     /// Callback for the bytes written so far and their total.
     progress: &'a mut dyn FnMut(u64, u64),
 }
@@ -175,17 +175,19 @@ impl<B: Backing> MetadataWriter<'_, B> {
         self.backing.write(file, bytes, offset).map_err(io_error(self.backing, "write", file))
     }
 
-    fn write_twice(&mut self, file: ImageFile, bytes: &[u8], offset: u64) -> Result<(), ImageError> {
-        const TOLD_EVERY_PIECES: u64 = 1 << 12;
+    fn write_both_copies(&mut self, file: ImageFile, bytes: &[u8], offset: u64) -> Result<(), ImageError> {
+        const PROGRESS_EVERY_PIECES: u64 = 1 << 12;
         for side in SIDES {
-            let (file, offset) = side.place(self.layout, file, offset);
+            let (file, offset) = side.location_of(self.layout, file, offset);
             self.write(file, bytes, offset)?;
         }
-        let before = self.done / PIECE_BYTES as u64;
-        self.done += bytes.len() as u64;
-        if self.done / PIECE_BYTES as u64 / TOLD_EVERY_PIECES != before / TOLD_EVERY_PIECES {
+        let before = self.written_bytes / METADATA_PIECE_BYTES as u64;
+        self.written_bytes += bytes.len() as u64;
+        if self.written_bytes / METADATA_PIECE_BYTES as u64 / PROGRESS_EVERY_PIECES
+            != before / PROGRESS_EVERY_PIECES
+        {
             let all = self.layout.metadata_bytes() + self.layout.nvram_bytes() + self.layout.journal_bytes();
-            (self.progress)(self.done, all);
+            (self.progress)(self.written_bytes, all);
         }
         Ok(())
     }
@@ -198,8 +200,8 @@ impl<B: Backing> MetadataWriter<'_, B> {
         ];
         for (file, len) in regions {
             // All regions are whole multiples of `PIECE_BYTES`.
-            for at in (0..len).step_by(PIECE_BYTES) {
-                self.write_twice(file, &[0; PIECE_BYTES], at)?;
+            for at in (0..len).step_by(METADATA_PIECE_BYTES) {
+                self.write_both_copies(file, &[0; METADATA_PIECE_BYTES], at)?;
             }
         }
         Ok(())
@@ -207,12 +209,12 @@ impl<B: Backing> MetadataWriter<'_, B> {
 
     /// Writes all sectors of state words (NVRAM and blocks), and the first record of the journal.
     fn write_state(&mut self, journal: &Journal) -> Result<(), ImageError> {
-        const AT_ONCE: usize = PIECE_BYTES / SECTOR_BYTES;
-        for from in (0..self.layout.sectors()).step_by(AT_ONCE) {
-            let to = self.layout.sectors().min(from + AT_ONCE as u64);
+        const SECTORS_AT_ONCE: usize = METADATA_PIECE_BYTES / SECTOR_BYTES;
+        for from in (0..self.layout.sector_count()).step_by(SECTORS_AT_ONCE) {
+            let to = self.layout.sector_count().min(from + SECTORS_AT_ONCE as u64);
             let bytes = journal.encode_sectors(self.layout, from, to);
-            self.write_twice(ImageFile::Nvram, &bytes, from * SECTOR_BYTES as u64)?;
+            self.write_both_copies(ImageFile::Nvram, &bytes, from * SECTOR_BYTES as u64)?;
         }
-        self.write_twice(ImageFile::Journal, &Journal::first_record(self.layout), 0)
+        self.write_both_copies(ImageFile::Journal, &Journal::first_record(self.layout), 0)
     }
 }

@@ -11,85 +11,85 @@ use super::layout::RECORD_BYTES;
 /// Waiting programs of pages that are adjacent in the flash file.
 #[derive(Debug, Default)]
 pub(super) struct Run {
-    first: u32,
+    first_page: u32,
     page_bytes: usize,
     /// Whether the run's pages hold metadata of the engine, whose data is stored twice.
     pub(super) is_metadata: bool,
     /// Data of the run's pages, one page after the other. Bytes after them are free for further pages.
-    data: Vec<u8>,
+    page_data: Vec<u8>,
     /// Spare areas of the run's pages, each of full length, up to the last page that has spare bytes. Empty if no page
     /// has any.
-    spare: Vec<u8>,
+    spare_areas: Vec<u8>,
     /// OOB records of the run's pages, one after the other.
-    pub(super) records: Vec<u8>,
+    pub(super) oob_records: Vec<u8>,
 }
 
 impl Run {
-    pub(super) fn first(&self) -> Ppn {
-        Ppn(self.first)
+    pub(super) fn first_page(&self) -> Ppn {
+        Ppn(self.first_page)
     }
 
-    fn pages(&self) -> u32 {
-        (self.records.len() / RECORD_BYTES) as u32
+    fn page_count(&self) -> u32 {
+        (self.oob_records.len() / RECORD_BYTES) as u32
     }
 
     /// Whether page `ppn`, which holds metadata or host data, is the next page of the run.
     fn is_continued_by(&self, ppn: Ppn, is_metadata: bool) -> bool {
-        self.first + self.pages() == ppn.0 && self.is_metadata == is_metadata
+        self.first_page + self.page_count() == ppn.0 && self.is_metadata == is_metadata
     }
 
     /// Returns the data of the run's pages, one page after the other.
     pub(super) fn data(&self) -> &[u8] {
-        &self.data[..self.pages() as usize * self.page_bytes]
+        &self.page_data[..self.page_count() as usize * self.page_bytes]
     }
 
     /// Returns the spare areas from the run's first page on, each of full length; `None` if no page has spare bytes.
     pub(super) fn spare(&self) -> Option<&[u8]> {
-        (!self.spare.is_empty()).then_some(&self.spare)
+        (!self.spare_areas.is_empty()).then_some(&self.spare_areas)
     }
 
     /// Makes room for the data of `count` more pages in the buffer, and returns it. Its present content is arbitrary.
-    fn room(&mut self, count: usize) -> &mut [u8] {
+    fn reserve_data(&mut self, count: usize) -> &mut [u8] {
         let used = self.data().len();
         let end = used + count * self.page_bytes;
-        if self.data.len() < end {
-            self.data.resize(end, 0);
+        if self.page_data.len() < end {
+            self.page_data.resize(end, 0);
         }
-        &mut self.data[used..end]
+        &mut self.page_data[used..end]
     }
 
     /// Adds the next page to the run. Its data is in the buffer already, after that of the last page.
-    fn push(&mut self, spare: &[u8], spare_stride: usize, record: &[u8; RECORD_BYTES]) {
+    fn push_page(&mut self, spare: &[u8], spare_stride: usize, record: &[u8; RECORD_BYTES]) {
         if !spare.is_empty() {
-            self.spare.resize(self.pages() as usize * spare_stride, 0);
-            self.spare.extend_from_slice(spare);
-            self.spare.resize((self.pages() as usize + 1) * spare_stride, 0);
+            self.spare_areas.resize(self.page_count() as usize * spare_stride, 0);
+            self.spare_areas.extend_from_slice(spare);
+            self.spare_areas.resize((self.page_count() as usize + 1) * spare_stride, 0);
         }
-        self.records.extend_from_slice(record);
+        self.oob_records.extend_from_slice(record);
     }
 
     /// Removes all pages from the run and keeps its buffers for other pages.
     fn clear(&mut self) {
-        self.spare.clear();
-        self.records.clear();
+        self.spare_areas.clear();
+        self.oob_records.clear();
     }
 }
 
 /// Buffers of runs (adjacent pages) that were written, kept for later runs: allocating fresh memory costs as much as
 /// the copy into it.
 #[derive(Debug, Default)]
-pub(super) struct Room(Vec<Run>);
+pub(super) struct RunBuffers(Vec<Run>);
 
-impl Room {
+impl RunBuffers {
     /// Most runs (groups of adjacent pages) whose buffers are kept.
-    const RUNS_MAX: usize = 32;
+    const KEPT_RUNS_MAX: usize = 32;
 
-    fn take(&mut self, first: Ppn, page_bytes: usize, is_metadata: bool) -> Run {
-        Run { first: first.0, page_bytes, is_metadata, ..self.0.pop().unwrap_or_default() }
+    fn take_run(&mut self, first: Ppn, page_bytes: usize, is_metadata: bool) -> Run {
+        Run { first_page: first.0, page_bytes, is_metadata, ..self.0.pop().unwrap_or_default() }
     }
 
-    fn give_back(&mut self, mut run: Run) {
-        if self.0.len() < Self::RUNS_MAX {
+    fn return_run(&mut self, mut run: Run) {
+        if self.0.len() < Self::KEPT_RUNS_MAX {
             run.clear();
             self.0.push(run);
         }
@@ -104,22 +104,22 @@ pub(super) struct Page<'a> {
     pub(super) spare: &'a [u8],
     /// Bytes of a full spare area in the flash file.
     pub(super) spare_stride: usize,
-    pub(super) record: [u8; RECORD_BYTES],
+    pub(super) oob_record: [u8; RECORD_BYTES],
     pub(super) is_metadata: bool,
 }
 
 /// State words that an epoch (batch of operations) changes: index and new value, in the order in which they changed. A
 /// word may occur several times; its last value counts.
 #[derive(Debug, Default)]
-pub(super) struct Words(Vec<(u64, u64)>);
+pub(super) struct WordChanges(Vec<(u64, u64)>);
 
-impl Words {
+impl WordChanges {
     /// Number of latest changes that are searched for a change of the same word. A few suffice: the state word of a
     /// block changes with each of its pages, together with few other words.
-    const LOOK_BACK: usize = 4;
+    const SEARCHED_CHANGES: usize = 4;
 
     pub(super) fn set(&mut self, index: u64, word: u64) {
-        let mut latest = self.0.iter_mut().rev().take(Self::LOOK_BACK);
+        let mut latest = self.0.iter_mut().rev().take(Self::SEARCHED_CHANGES);
         match latest.find(|change| change.0 == index) {
             Some(change) => change.1 = word,
             None => self.0.push((index, word)),
@@ -149,97 +149,100 @@ impl Words {
 #[derive(Debug, Default)]
 pub(super) struct Epoch {
     /// Number of the journal record that will make the operations of the epoch valid.
-    pub(super) number: u64,
+    pub(super) journal_record: u64,
     runs: Vec<Run>,
     /// State words (NVRAM and blocks) that the epoch changes.
-    pub(super) words: Words,
+    pub(super) word_changes: WordChanges,
     /// Erased blocks whose space in the flash file is returned to the file system.
-    pub(super) holes: Vec<BlockId>,
+    pub(super) blocks_to_punch: Vec<BlockId>,
     /// Erased blocks that held metadata: the space of their copies in the mirror is returned to the file system.
-    pub(super) metadata_holes: Vec<BlockId>,
+    pub(super) mirror_blocks_to_punch: Vec<BlockId>,
     /// Bytes of data of all pages that the epoch programs.
-    pub(super) bytes: usize,
+    pub(super) program_bytes: usize,
 }
 
 impl Epoch {
-    pub(super) fn new(number: u64) -> Self {
-        Self { number, ..Self::default() }
+    pub(super) fn new(journal_record: u64) -> Self {
+        Self { journal_record, ..Self::default() }
     }
 
     /// Whether the epoch (batch of operations) is empty.
     pub(super) fn is_empty(&self) -> bool {
-        self.bytes == 0 && self.words.is_empty()
+        self.program_bytes == 0 && self.word_changes.is_empty()
     }
 
     /// Returns the pages that the epoch programs, in runs of adjacent pages.
     pub(super) fn runs(&self) -> impl Iterator<Item = &Run> {
-        self.runs.iter().filter(|run| run.pages() > 0)
+        self.runs.iter().filter(|run| run.page_count() > 0)
     }
 
     /// Returns the run whose next page is `ppn`. If there is none in this epoch, a new run is begun with it.
-    fn run_at(&mut self, ppn: Ppn, page_bytes: usize, is_metadata: bool, room: &mut Room) -> &mut Run {
+    fn run_at(&mut self, ppn: Ppn, page_bytes: usize, is_metadata: bool, room: &mut RunBuffers) -> &mut Run {
         let continued = self.runs.iter().rposition(|run| run.is_continued_by(ppn, is_metadata));
         let at = continued.unwrap_or_else(|| {
-            self.runs.push(room.take(ppn, page_bytes, is_metadata));
+            self.runs.push(room.take_run(ppn, page_bytes, is_metadata));
             self.runs.len() - 1
         });
         &mut self.runs[at]
     }
 
     /// Reserves buffer space for `count` pages of host data, of `page_bytes` each, from page `first` on, and returns
-    /// it. The pages become part of the epoch one by one, by [`Epoch::add_placed`].
-    pub(super) fn place(
+    /// it. The pages become part of the epoch one by one, by [`Epoch::add_reserved_page`].
+    pub(super) fn reserve_pages(
         &mut self,
         first: Ppn,
         count: usize,
         page_bytes: usize,
-        room: &mut Room,
+        room: &mut RunBuffers,
     ) -> &mut [u8] {
-        self.run_at(first, page_bytes, false, room).room(count)
+        self.run_at(first, page_bytes, false, room).reserve_data(count)
     }
 
-    /// Returns the data in the space that [`Epoch::place`] reserved for page `ppn`, which must be the next page to be
+    /// Returns the data in the space that [`Epoch::reserve_pages`] reserved for page `ppn`, which must be the next page to be
     /// added.
-    pub(super) fn placed(&self, ppn: Ppn) -> &[u8] {
+    pub(super) fn reserved_data(&self, ppn: Ppn) -> &[u8] {
         let run = self
             .runs
             .iter()
             .rfind(|run| run.is_continued_by(ppn, false))
             .expect("room was made for the page");
         let used = run.data().len();
-        &run.data[used..used + run.page_bytes]
+        &run.page_data[used..used + run.page_bytes]
     }
 
     /// Adds the program of page `ppn`, which has no spare bytes, to the epoch. The page must be the next one of those
-    /// that [`Epoch::place`] reserved.
-    pub(super) fn add_placed(&mut self, ppn: Ppn, record: &[u8; RECORD_BYTES]) {
+    /// that [`Epoch::reserve_pages`] reserved.
+    pub(super) fn add_reserved_page(&mut self, ppn: Ppn, record: &[u8; RECORD_BYTES]) {
         let mut runs = self.runs.iter_mut();
         let run = runs.rfind(|run| run.is_continued_by(ppn, false)).expect("room was made for the page");
-        run.push(&[], 0, record);
-        self.bytes += run.page_bytes;
+        run.push_page(&[], 0, record);
+        self.program_bytes += run.page_bytes;
     }
 
     /// Adds the program of a page to the epoch (batch of operations), in a run with its neighbours if there is one.
-    pub(super) fn program(&mut self, ppn: Ppn, page: &Page<'_>, room: &mut Room) {
+    pub(super) fn add_program(&mut self, ppn: Ppn, page: &Page<'_>, room: &mut RunBuffers) {
         let run = self.run_at(ppn, page.data.len(), page.is_metadata, room);
-        run.room(1).copy_from_slice(page.data);
-        run.push(page.spare, page.spare_stride, &page.record);
-        self.bytes += page.data.len();
+        run.reserve_data(1).copy_from_slice(page.data);
+        run.push_page(page.spare, page.spare_stride, &page.oob_record);
+        self.program_bytes += page.data.len();
     }
 
     /// Returns data and spare area of a page whose program waits in the epoch; `None` if it does not wait here. The
     /// spare area is empty if neither this page nor a later one of its run has spare bytes.
-    pub(super) fn find(&self, ppn: Ppn, spare_stride: usize) -> Option<(&[u8], &[u8])> {
-        let run = self.runs.iter().rfind(|run| (run.first..run.first + run.pages()).contains(&ppn.0))?;
-        let at = (ppn.0 - run.first) as usize;
-        let spare = run.spare.get(at * spare_stride..(at + 1) * spare_stride).unwrap_or_default();
-        Some((&run.data[at * run.page_bytes..(at + 1) * run.page_bytes], spare))
+    pub(super) fn find_page(&self, ppn: Ppn, spare_stride: usize) -> Option<(&[u8], &[u8])> {
+        let run = self
+            .runs
+            .iter()
+            .rfind(|run| (run.first_page..run.first_page + run.page_count()).contains(&ppn.0))?;
+        let at = (ppn.0 - run.first_page) as usize;
+        let spare = run.spare_areas.get(at * spare_stride..(at + 1) * spare_stride).unwrap_or_default();
+        Some((&run.page_data[at * run.page_bytes..(at + 1) * run.page_bytes], spare))
     }
 
     /// Removes the programs of the epoch after they were written, and keeps their buffers in `room`.
-    pub(super) fn forget_programs(&mut self, room: &mut Room) {
-        self.runs.drain(..).for_each(|run| room.give_back(run));
-        self.bytes = 0;
+    pub(super) fn remove_programs(&mut self, room: &mut RunBuffers) {
+        self.runs.drain(..).for_each(|run| room.return_run(run));
+        self.program_bytes = 0;
     }
 }
 
@@ -251,12 +254,12 @@ mod tests {
     const RECORD: [u8; RECORD_BYTES] = [7; RECORD_BYTES];
 
     fn page<'a>(data: &'a [u8; PAGE_BYTES], spare: &'a [u8]) -> Page<'a> {
-        Page { data, spare, spare_stride: 2, record: RECORD, is_metadata: false }
+        Page { data, spare, spare_stride: 2, oob_record: RECORD, is_metadata: false }
     }
 
     #[test]
     fn the_last_value_of_a_state_word_counts_however_often_it_changed() {
-        let mut words = Words::default();
+        let mut words = WordChanges::default();
         for change in [(9, 1), (2, 1), (9, 2), (3, 1), (4, 1), (5, 1), (6, 1), (9, 3), (2, 2)] {
             words.set(change.0, change.1);
         }
@@ -265,40 +268,40 @@ mod tests {
 
     #[test]
     fn adjacent_pages_are_one_run_in_which_each_is_found_with_its_spare_bytes() {
-        let (mut epoch, mut room) = (Epoch::new(1), Room::default());
-        epoch.program(Ppn(5), &page(b"five", b""), &mut room);
-        epoch.program(Ppn(6), &page(b"six ", b"s"), &mut room);
-        epoch.program(Ppn(9), &page(b"nine", b""), &mut room);
-        epoch.program(Ppn(7), &page(b"7777", b""), &mut room);
-        let runs: Vec<_> = epoch.runs().map(|run| (run.first(), run.data(), run.spare())).collect();
+        let (mut epoch, mut room) = (Epoch::new(1), RunBuffers::default());
+        epoch.add_program(Ppn(5), &page(b"five", b""), &mut room);
+        epoch.add_program(Ppn(6), &page(b"six ", b"s"), &mut room);
+        epoch.add_program(Ppn(9), &page(b"nine", b""), &mut room);
+        epoch.add_program(Ppn(7), &page(b"7777", b""), &mut room);
+        let runs: Vec<_> = epoch.runs().map(|run| (run.first_page(), run.data(), run.spare())).collect();
         assert_eq!(runs[0], (Ppn(5), &b"fivesix 7777"[..], Some(&b"\0\0s\0"[..])));
         assert_eq!(runs[1], (Ppn(9), &b"nine"[..], None));
-        assert_eq!(epoch.find(Ppn(6), 2), Some((&b"six "[..], &b"s\0"[..])));
-        assert_eq!(epoch.find(Ppn(7), 2), Some((&b"7777"[..], &b""[..])));
-        assert_eq!(epoch.find(Ppn(8), 2), None);
+        assert_eq!(epoch.find_page(Ppn(6), 2), Some((&b"six "[..], &b"s\0"[..])));
+        assert_eq!(epoch.find_page(Ppn(7), 2), Some((&b"7777"[..], &b""[..])));
+        assert_eq!(epoch.find_page(Ppn(8), 2), None);
     }
 
     #[test]
-    fn a_page_that_was_placed_is_part_of_the_epoch_once_it_is_added() {
-        let (mut epoch, mut room) = (Epoch::new(1), Room::default());
-        epoch.place(Ppn(3), 2, PAGE_BYTES, &mut room).copy_from_slice(b"3333four");
+    fn a_reserved_page_is_part_of_the_epoch_once_it_is_added() {
+        let (mut epoch, mut room) = (Epoch::new(1), RunBuffers::default());
+        epoch.reserve_pages(Ppn(3), 2, PAGE_BYTES, &mut room).copy_from_slice(b"3333four");
         assert!(epoch.is_empty() && epoch.runs().next().is_none(), "nothing is programmed yet");
-        assert_eq!(epoch.placed(Ppn(3)), b"3333");
-        epoch.add_placed(Ppn(3), &RECORD);
-        assert_eq!(epoch.find(Ppn(3), 2), Some((&b"3333"[..], &b""[..])));
-        assert_eq!((epoch.find(Ppn(4), 2), epoch.placed(Ppn(4))), (None, &b"four"[..]));
-        assert_eq!(epoch.bytes, PAGE_BYTES);
+        assert_eq!(epoch.reserved_data(Ppn(3)), b"3333");
+        epoch.add_reserved_page(Ppn(3), &RECORD);
+        assert_eq!(epoch.find_page(Ppn(3), 2), Some((&b"3333"[..], &b""[..])));
+        assert_eq!((epoch.find_page(Ppn(4), 2), epoch.reserved_data(Ppn(4))), (None, &b"four"[..]));
+        assert_eq!(epoch.program_bytes, PAGE_BYTES);
         assert_eq!(epoch.runs().map(Run::data).collect::<Vec<_>>(), [b"3333"]);
     }
 
     #[test]
-    fn a_run_in_a_used_buffer_has_nothing_of_the_pages_before() {
-        let (mut epoch, mut room) = (Epoch::new(1), Room::default());
-        epoch.program(Ppn(1), &page(b"long", b"x"), &mut room);
-        epoch.program(Ppn(2), &page(b"gone", b"y"), &mut room);
-        epoch.forget_programs(&mut room);
+    fn a_reused_run_buffer_holds_nothing_of_earlier_pages() {
+        let (mut epoch, mut room) = (Epoch::new(1), RunBuffers::default());
+        epoch.add_program(Ppn(1), &page(b"long", b"x"), &mut room);
+        epoch.add_program(Ppn(2), &page(b"gone", b"y"), &mut room);
+        epoch.remove_programs(&mut room);
         assert!(epoch.is_empty());
-        epoch.program(Ppn(1), &page(b"next", b""), &mut room);
+        epoch.add_program(Ppn(1), &page(b"next", b""), &mut room);
         let runs: Vec<_> = epoch.runs().map(|run| (run.data(), run.spare())).collect();
         assert_eq!(runs, [(&b"next"[..], None)]);
     }

@@ -11,7 +11,7 @@ use super::backing::ImageFile;
 #[non_exhaustive]
 pub enum ImageError {
     /// The operating system refused an operation on a file.
-    #[error("cannot {doing} {path}: {source}{}", hint(.source))]
+    #[error("cannot {doing} {path}: {source}{}", advice_for_io_error(.source))]
     Io {
         /// Refused operation, as a verb.
         doing: &'static str,
@@ -57,14 +57,14 @@ pub enum ImageError {
     /// Data or metadata that was read is not what was written, and no copy of it is whole.
     #[error(
         "the image is damaged: {}; nothing of it is served, restore from a copy, or read what is left with `wearwell serve --rescue`",
-        summary(.findings)
+        join_findings(.findings)
     )]
     Damaged {
         /// What is damaged, one sentence per place.
         findings: Vec<String>,
     },
     /// The image is damaged so that no logical page can be proven to be its newest version.
-    #[error("nothing of the image can be rescued: {}; restore from a copy", summary(.findings))]
+    #[error("nothing of the image can be rescued: {}; restore from a copy", join_findings(.findings))]
     Lost {
         /// What is damaged, or why nothing can be proven, one sentence each.
         findings: Vec<String>,
@@ -87,7 +87,7 @@ impl ImageError {
     }
 }
 
-fn hint(error: &io::Error) -> &'static str {
+fn advice_for_io_error(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::StorageFull => "; free some space and try again",
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => "; the image must be writable",
@@ -96,10 +96,10 @@ fn hint(error: &io::Error) -> &'static str {
 }
 
 /// Joins the first three findings into a text, followed by the number of the further ones.
-fn summary(findings: &[String]) -> String {
-    const SHOWN: usize = 3;
-    let shown = findings.iter().take(SHOWN).cloned().collect::<Vec<_>>().join("; ");
-    match findings.len().saturating_sub(SHOWN) {
+fn join_findings(findings: &[String]) -> String {
+    const SHOWN_FINDINGS: usize = 3;
+    let shown = findings.iter().take(SHOWN_FINDINGS).cloned().collect::<Vec<_>>().join("; ");
+    match findings.len().saturating_sub(SHOWN_FINDINGS) {
         0 => shown,
         more => format!("{shown}; and {more} more"),
     }

@@ -20,15 +20,15 @@ use std::collections::BTreeMap;
 
 use super::backing::{Backing, ImageFile};
 use super::layout::{
-    ENTRY_BYTES, Layout, RECORD_BYTES, SECTOR_BYTES, SECTOR_WORDS, Sector, checksum, put_u32, put_u64,
-    u32_at, u64_at,
+    JOURNAL_ENTRY_BYTES, Layout, RECORD_BYTES, SECTOR_BYTES, SECTOR_WORDS, Sector, checksum, put_u32,
+    put_u64, u32_at, u64_at,
 };
 use super::sides::{SIDES, Side};
 
 /// Fewest sectors of state words that are rewritten together, except when the journal turns (begins its other area).
 const SECTORS_AT_ONCE: u64 = 16;
 /// Alignment of journal records, bytes: each record begins at a multiple of it.
-const STEP_BYTES: usize = RECORD_BYTES;
+const RECORD_ALIGNMENT_BYTES: usize = RECORD_BYTES;
 
 /// A journal record: the state words that an epoch (a batch of operations) changed.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -36,29 +36,29 @@ pub struct Record {
     /// Generation of the journal: the number of times that it had turned to its other area when the record was written.
     pub generation: u64,
     /// Number of the record; records are numbered consecutively.
-    pub number: u64,
+    pub record_number: u64,
     /// Number of the newest journal record that was certainly on the disk of the server machine when this record was
     /// written.
-    pub synced: u64,
+    pub synced_record_number: u64,
     /// Index and new value of each changed state word (NVRAM or block), in the order in which they changed.
-    pub words: Vec<(u64, u64)>,
+    pub word_changes: Vec<(u64, u64)>,
 }
 
 impl Record {
     /// Encodes the record, which begins at byte `at` of the journal.
     pub fn encode(&self, layout: &Layout, at: u64) -> Vec<u8> {
-        let len = RECORD_BYTES + self.words.len() * ENTRY_BYTES;
-        let mut bytes = Vec::with_capacity(len.next_multiple_of(STEP_BYTES));
+        let len = RECORD_BYTES + self.word_changes.len() * JOURNAL_ENTRY_BYTES;
+        let mut bytes = Vec::with_capacity(len.next_multiple_of(RECORD_ALIGNMENT_BYTES));
         bytes.resize(RECORD_BYTES, 0);
-        put_u64(&mut bytes, 8, self.words.len() as u64);
+        put_u64(&mut bytes, 8, self.word_changes.len() as u64);
         put_u64(&mut bytes, 16, self.generation);
-        put_u64(&mut bytes, 24, self.number);
-        put_u64(&mut bytes, 32, self.synced);
-        for (index, word) in &self.words {
+        put_u64(&mut bytes, 24, self.record_number);
+        put_u64(&mut bytes, 32, self.synced_record_number);
+        for (index, word) in &self.word_changes {
             bytes.extend_from_slice(&index.to_le_bytes());
             bytes.extend_from_slice(&word.to_le_bytes());
         }
-        bytes.resize(len.next_multiple_of(STEP_BYTES), 0);
+        bytes.resize(len.next_multiple_of(RECORD_ALIGNMENT_BYTES), 0);
         let crc = checksum(layout.salt, at, &bytes[4..len]);
         put_u32(&mut bytes, 0, crc);
         bytes
@@ -66,27 +66,27 @@ impl Record {
 
     /// Decodes a journal record. `bytes` is the journal from byte `at` on. `None` if no valid record begins there.
     pub fn decode(layout: &Layout, at: u64, bytes: &[u8]) -> Option<Self> {
-        let len = Self::len_of(bytes)?;
+        let len = Self::record_len_bytes(bytes)?;
         let bytes = bytes.get(..len)?;
         if u32_at(bytes, 0) != checksum(layout.salt, at, &bytes[4..]) || u32_at(bytes, 4) != 0 {
             return None;
         }
-        let entries = bytes[RECORD_BYTES..].chunks_exact(ENTRY_BYTES);
+        let entries = bytes[RECORD_BYTES..].chunks_exact(JOURNAL_ENTRY_BYTES);
         let words: Vec<_> = entries.map(|entry| (u64_at(entry, 0), u64_at(entry, 8))).collect();
-        let is_possible = words.iter().all(|&(index, _)| index < layout.state_words());
+        let is_possible = words.iter().all(|&(index, _)| index < layout.state_word_count());
         is_possible.then(|| Self {
             generation: u64_at(bytes, 16),
-            number: u64_at(bytes, 24),
-            synced: u64_at(bytes, 32),
-            words,
+            record_number: u64_at(bytes, 24),
+            synced_record_number: u64_at(bytes, 32),
+            word_changes: words,
         })
     }
 
     /// Returns the length in bytes of a journal record without its padding, from the number of entries in its header;
     /// `None` if the header is too short or the number impossible.
-    fn len_of(head: &[u8]) -> Option<usize> {
+    fn record_len_bytes(head: &[u8]) -> Option<usize> {
         let count = usize::try_from(u64_at(head.get(..RECORD_BYTES)?, 8)).ok()?;
-        count.checked_mul(ENTRY_BYTES)?.checked_add(RECORD_BYTES)
+        count.checked_mul(JOURNAL_ENTRY_BYTES)?.checked_add(RECORD_BYTES)
     }
 }
 
@@ -94,52 +94,52 @@ impl Record {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Journal {
     /// State words (NVRAM and blocks) after all records so far.
-    state: Vec<u64>,
+    state_words: Vec<u64>,
     generation: u64,
-    number: u64,
-    synced: u64,
+    last_record_number: u64,
+    synced_record_number: u64,
     /// Offset in the current area at which the next record begins, bytes.
-    at: u64,
+    next_record_offset: u64,
     /// Number of sectors of state words, from the first one on, that were rewritten since the current area was begun.
-    swept: u64,
+    rewritten_sectors: u64,
 }
 
 /// A prepared append to the journal: the sectors of state words to rewrite first, then the encoded record.
-pub(super) struct Append {
+pub(super) struct PreparedAppend {
     /// Offset in the file `nvram`, and bytes, of the sectors to rewrite before the record; `None` if no sector has to
     /// be rewritten.
-    pub(super) sectors: Option<(u64, Vec<u8>)>,
+    pub(super) sector_write: Option<(u64, Vec<u8>)>,
     /// Whether the record is the first of a generation (begins the journal's other area). It then overwrites records
     /// that older sectors on the disk may need until those sectors are synced.
-    pub(super) turns: bool,
+    pub(super) begins_other_area: bool,
     /// Offset in the file `journal`, and bytes, of the encoded record.
-    pub(super) bytes: (u64, Vec<u8>),
+    pub(super) record_write: (u64, Vec<u8>),
     record: Record,
     /// Offset of the next record in its area, bytes, and number of sectors rewritten in the generation, both after the
     /// record is written.
-    at: u64,
-    swept: u64,
+    next_record_offset: u64,
+    rewritten_sectors: u64,
 }
 
 impl Journal {
     /// Returns the number of the last record of the journal.
-    pub(super) fn number(&self) -> u64 {
-        self.number
+    pub(super) fn last_record_number(&self) -> u64 {
+        self.last_record_number
     }
 
     /// Notes that all records so far are on the disk of the server machine.
     pub(super) fn note_synced(&mut self) {
-        self.synced = self.number;
+        self.synced_record_number = self.last_record_number;
     }
 
     /// Returns the state words (NVRAM and blocks) after all records so far.
-    pub(super) fn state(&self) -> &[u64] {
-        &self.state
+    pub(super) fn state_words(&self) -> &[u64] {
+        &self.state_words
     }
 
     /// Makes the journal of a new image with the given state words. Writes nothing to files.
-    pub(super) fn begin(state: Vec<u64>) -> Self {
-        Self { state, ..Self::default() }
+    pub(super) fn with_state_words(state_words: Vec<u64>) -> Self {
+        Self { state_words, ..Self::default() }
     }
 
     /// Encodes the first record of a new image's journal, which changes no state word.
@@ -149,40 +149,61 @@ impl Journal {
 
     /// Prepares the journal record that sets the state words `words`, and the sectors that have to be rewritten before
     /// it. `syncs`: whether the files are synced with this record. The state of the journal changes only in
-    /// [`Journal::note`], after both were written.
-    pub(super) fn prepare(&self, layout: &Layout, words: Vec<(u64, u64)>, syncs: bool) -> Append {
-        let number = self.number + 1;
-        let synced = if syncs { number } else { self.synced };
-        let len = (RECORD_BYTES + words.len() * ENTRY_BYTES).next_multiple_of(STEP_BYTES) as u64;
-        let turns = self.at + len > layout.area_bytes();
+    /// [`Journal::note_appended`], after both were written.
+    pub(super) fn prepare_append(
+        &self,
+        layout: &Layout,
+        words: Vec<(u64, u64)>,
+        syncs: bool,
+    ) -> PreparedAppend {
+        let number = self.last_record_number + 1;
+        let synced = if syncs { number } else { self.synced_record_number };
+        let len = (RECORD_BYTES + words.len() * JOURNAL_ENTRY_BYTES).next_multiple_of(RECORD_ALIGNMENT_BYTES)
+            as u64;
+        let turns = self.next_record_offset + len > layout.journal_area_bytes();
         let generation = self.generation + u64::from(turns);
-        let at = if turns { 0 } else { self.at };
-        let due = if turns { layout.sectors() } else { self.due(layout) };
-        let sectors = (due > self.swept).then(|| {
-            let offset = self.swept * SECTOR_BYTES as u64;
-            (offset, self.encode_sectors(layout, self.swept, due))
+        let at = if turns { 0 } else { self.next_record_offset };
+        let due = if turns { layout.sector_count() } else { self.due_sectors(layout) };
+        let sectors = (due > self.rewritten_sectors).then(|| {
+            let offset = self.rewritten_sectors * SECTOR_BYTES as u64;
+            (offset, self.encode_sectors(layout, self.rewritten_sectors, due))
         });
-        let record = Record { generation, number, synced, words };
-        let place = (generation % 2) * layout.area_bytes() + at;
-        let swept = if turns { 0 } else { due.max(self.swept) };
-        Append { sectors, turns, bytes: (place, record.encode(layout, place)), record, at: at + len, swept }
+        let record =
+            Record { generation, record_number: number, synced_record_number: synced, word_changes: words };
+        let place = (generation % 2) * layout.journal_area_bytes() + at;
+        let swept = if turns { 0 } else { due.max(self.rewritten_sectors) };
+        PreparedAppend {
+            sector_write: sectors,
+            begins_other_area: turns,
+            record_write: (place, record.encode(layout, place)),
+            record,
+            next_record_offset: at + len,
+            rewritten_sectors: swept,
+        }
     }
 
     /// Updates the journal in RAM after the sectors and the record of `append` were written.
-    pub(super) fn note(&mut self, append: Append) {
-        let Append { record: Record { generation, number, synced, words }, at, swept, .. } = append;
+    pub(super) fn note_appended(&mut self, append: PreparedAppend) {
+        let PreparedAppend {
+            record:
+                Record { generation, record_number: number, synced_record_number: synced, word_changes: words },
+            next_record_offset: at,
+            rewritten_sectors: swept,
+            ..
+        } = append;
         for (index, word) in words {
-            self.state[index as usize] = word;
+            self.state_words[index as usize] = word;
         }
-        (self.generation, self.number, self.synced) = (generation, number, synced);
-        (self.at, self.swept) = (at, swept);
+        (self.generation, self.last_record_number, self.synced_record_number) = (generation, number, synced);
+        (self.next_record_offset, self.rewritten_sectors) = (at, swept);
     }
 
     /// Returns the number of sectors of state words that must have been rewritten since the current area was begun. The
     /// pace is such that all sectors are rewritten when the area is half full.
-    fn due(&self, layout: &Layout) -> u64 {
-        let due = (layout.sectors() * 2 * self.at / layout.area_bytes()).min(layout.sectors());
-        if due >= self.swept + SECTORS_AT_ONCE { due } else { self.swept }
+    fn due_sectors(&self, layout: &Layout) -> u64 {
+        let due = (layout.sector_count() * 2 * self.next_record_offset / layout.journal_area_bytes())
+            .min(layout.sector_count());
+        if due >= self.rewritten_sectors + SECTORS_AT_ONCE { due } else { self.rewritten_sectors }
     }
 
     /// Encodes the sectors `from..to` of the file `nvram` with the present state words.
@@ -191,9 +212,10 @@ impl Journal {
         for index in from..to {
             let mut words = [0; SECTOR_WORDS];
             let first = index as usize * SECTOR_WORDS;
-            let present = &self.state[first..self.state.len().min(first + SECTOR_WORDS)];
+            let present = &self.state_words[first..self.state_words.len().min(first + SECTOR_WORDS)];
             words[..present.len()].copy_from_slice(present);
-            let sector = Sector { generation: self.generation, number: self.number, words };
+            let sector =
+                Sector { generation: self.generation, last_journal_record: self.last_record_number, words };
             bytes.extend_from_slice(&layout.encode_sector(index, &sector));
         }
         bytes
@@ -201,118 +223,126 @@ impl Journal {
 }
 
 /// A journal as it was found in the files of an image.
-pub(super) struct Found {
+pub(super) struct FoundJournal {
     journal: Journal,
     /// Changes of all records found, in order: index and value of a state word.
-    words: Vec<(u64, u64)>,
+    word_changes: Vec<(u64, u64)>,
     /// Number of record copies that were missing or damaged in one of the journal's two copies, and were rewritten from
     /// the other.
-    pub(super) repaired: u64,
+    pub(super) repaired_records: u64,
     /// Number of a journal record, if records are missing: all records from this number on were found. `None`: no
     /// record is missing.
     complete_from: Option<u64>,
 }
 
-impl Found {
+impl FoundJournal {
     /// Returns the number of the last record that was found in the journal.
-    pub(super) fn number(&self) -> u64 {
-        self.journal.number
+    pub(super) fn last_record_number(&self) -> u64 {
+        self.journal.last_record_number
     }
 
     /// Returns the number of the newest journal record that was certainly on the disk of the server machine when the
     /// last record was written.
-    pub(super) fn synced(&self) -> u64 {
-        self.journal.synced
+    pub(super) fn synced_record_number(&self) -> u64 {
+        self.journal.synced_record_number
     }
 
     /// Whether a sector of state words is consistent with the journal: the sector is of the journal's present
     /// generation or the one before, and holds no change of a record that was not found.
-    pub(super) fn accepts(&self, sector: &Sector) -> bool {
-        let Journal { generation, number, .. } = self.journal;
+    pub(super) fn accepts_sector(&self, sector: &Sector) -> bool {
+        let Journal { generation, last_record_number: number, .. } = self.journal;
         if let Some(first) = self.complete_from {
-            return (first..=number + 1).contains(&(sector.number + 1));
+            return (first..=number + 1).contains(&(sector.last_journal_record + 1));
         }
-        sector.number <= number && sector.generation <= generation && sector.generation + 1 >= generation
+        sector.last_journal_record <= number
+            && sector.generation <= generation
+            && sector.generation + 1 >= generation
     }
 
     /// Returns the indices of the state words that the records found in the journal set.
     pub(super) fn changed_words(&self) -> impl Iterator<Item = u64> + '_ {
-        self.words.iter().map(|&(index, _)| index)
+        self.word_changes.iter().map(|&(index, _)| index)
     }
 
     /// Applies the records found to `state`, the state words as read from the sectors, and returns the open journal.
     /// `generations` has the generation of each sector; leading sectors of the present generation count as rewritten in
     /// it.
-    pub(super) fn over(self, mut state: Vec<u64>, generations: &[u64]) -> Journal {
-        for (index, word) in self.words {
+    pub(super) fn into_journal(self, mut state: Vec<u64>, generations: &[u64]) -> Journal {
+        for (index, word) in self.word_changes {
             state[index as usize] = word;
         }
         let is_swept = |generation: &&u64| **generation == self.journal.generation;
         let swept = generations.iter().take_while(is_swept).count() as u64;
-        Journal { state, swept, ..self.journal }
+        Journal { state_words: state, rewritten_sectors: swept, ..self.journal }
     }
 }
 
 /// Consecutive records found in one of the two areas of the journal.
 #[derive(Default)]
-struct Area {
+struct FoundArea {
     records: Vec<Record>,
     /// Bytes that the records occupy in the area.
-    len: u64,
-    repaired: u64,
+    used_bytes: u64,
+    repaired_records: u64,
 }
 
 /// Reads both areas of the journal. If one of the two copies of a record is damaged, it is rewritten from the other.
 ///
 /// # Errors
 /// A sentence, if records are missing.
-pub(super) fn read(backing: &mut impl Backing, layout: &Layout) -> Result<Found, String> {
+pub(super) fn read(backing: &mut impl Backing, layout: &Layout) -> Result<FoundJournal, String> {
     let [first, second] = [read_area(backing, layout, 0)?, read_area(backing, layout, 1)?];
-    let generation_of = |area: &Area| area.records.first().map(|record| record.generation);
+    let generation_of = |area: &FoundArea| area.records.first().map(|record| record.generation);
     let (before, now) =
         if generation_of(&second) > generation_of(&first) { (first, second) } else { (second, first) };
     let (Some(begin), Some(last)) = (now.records.first(), now.records.last()) else {
         return Err("both copies of the journal are damaged".into());
     };
-    let follows = before
-        .records
-        .last()
-        .is_some_and(|record| record.number + 1 == begin.number && record.generation + 1 == begin.generation);
+    let follows = before.records.last().is_some_and(|record| {
+        record.record_number + 1 == begin.record_number && record.generation + 1 == begin.generation
+    });
     if begin.generation > 0 && !follows {
         return Err(format!(
             "both copies of the journal are damaged: record {} has none before it",
-            begin.number
+            begin.record_number
         ));
     }
     let journal = Journal {
-        state: Vec::new(),
+        state_words: Vec::new(),
         generation: last.generation,
-        number: last.number,
-        synced: last.synced,
-        at: now.len,
-        swept: 0,
+        last_record_number: last.record_number,
+        synced_record_number: last.synced_record_number,
+        next_record_offset: now.used_bytes,
+        rewritten_sectors: 0,
     };
-    let repaired = before.repaired + now.repaired;
+    let repaired = before.repaired_records + now.repaired_records;
     let older = if begin.generation > 0 { before.records } else { Vec::new() };
-    let words = older.into_iter().chain(now.records).flat_map(|record| record.words).collect();
-    Ok(Found { journal, words, repaired, complete_from: None })
+    let words = older.into_iter().chain(now.records).flat_map(|record| record.word_changes).collect();
+    Ok(FoundJournal { journal, word_changes: words, repaired_records: repaired, complete_from: None })
 }
 
 /// Reads what is left of a journal of which records are missing in both copies: the newest records without a gap.
 /// `last` is a record number that other metadata names, so the journal had at least that many. Sectors older than the
 /// gap are not accepted later, because the changes of the missing records are unknown.
-pub(super) fn salvage(backing: &impl Backing, layout: &Layout, last: u64) -> Found {
+pub(super) fn salvage_newest_records(backing: &impl Backing, layout: &Layout, last: u64) -> FoundJournal {
     let records = all_records(backing, layout);
     let number = records.keys().next_back().copied().unwrap_or(0).max(last);
     let newest: Vec<_> = (0..=number).rev().map_while(|number| records.get(&number)).collect();
-    let complete_from = newest.last().map_or(number + 1, |record| record.number);
+    let complete_from = newest.last().map_or(number + 1, |record| record.record_number);
     let last = newest.first().map(|&record| record.clone()).unwrap_or_default();
     // `at` is the end of the area, so that the next record begins another generation.
-    let at = layout.area_bytes();
-    let Record { generation, synced, .. } = last;
-    let journal = Journal { state: Vec::new(), generation, number, synced, at, swept: 0 };
-    let words = newest.into_iter().rev().flat_map(|record| record.words.iter().copied()).collect();
-    Found { journal, words, repaired: 0, complete_from: Some(complete_from) }
+    let at = layout.journal_area_bytes();
+    let Record { generation, synced_record_number: synced, .. } = last;
+    let journal = Journal {
+        state_words: Vec::new(),
+        generation,
+        last_record_number: number,
+        synced_record_number: synced,
+        next_record_offset: at,
+        rewritten_sectors: 0,
+    };
+    let words = newest.into_iter().rev().flat_map(|record| record.word_changes.iter().copied()).collect();
+    FoundJournal { journal, word_changes: words, repaired_records: 0, complete_from: Some(complete_from) }
 }
 
 /// Returns every whole record of either copy of the journal, by number.
@@ -320,10 +350,10 @@ fn all_records(backing: &impl Backing, layout: &Layout) -> BTreeMap<u64, Record>
     let mut records = BTreeMap::<u64, Record>::new();
     for side in SIDES {
         let bytes = whole_journal(backing, layout, side);
-        for at in (0..bytes.len()).step_by(STEP_BYTES) {
+        for at in (0..bytes.len()).step_by(RECORD_ALIGNMENT_BYTES) {
             let Some(record) = Record::decode(layout, at as u64, &bytes[at..]) else { continue };
-            if records.get(&record.number).is_none_or(|known| known.generation < record.generation) {
-                records.insert(record.number, record);
+            if records.get(&record.record_number).is_none_or(|known| known.generation < record.generation) {
+                records.insert(record.record_number, record);
             }
         }
     }
@@ -342,15 +372,15 @@ fn whole_journal(backing: &impl Backing, layout: &Layout, side: Side) -> Vec<u8>
     bytes
 }
 
-fn read_area(backing: &mut impl Backing, layout: &Layout, number: u64) -> Result<Area, String> {
-    let (begin, end) = (number * layout.area_bytes(), (number + 1) * layout.area_bytes());
-    let mut area = Area::default();
+fn read_area(backing: &mut impl Backing, layout: &Layout, number: u64) -> Result<FoundArea, String> {
+    let (begin, end) = (number * layout.journal_area_bytes(), (number + 1) * layout.journal_area_bytes());
+    let mut area = FoundArea::default();
     loop {
-        let at = begin + area.len;
-        let expected = area.records.last().map(|record| (record.generation, record.number + 1));
+        let at = begin + area.used_bytes;
+        let expected = area.records.last().map(|record| (record.generation, record.record_number + 1));
         let is_next = |record: &Record| match expected {
             None => record.generation % 2 == number,
-            Some(expected) => (record.generation, record.number) == expected,
+            Some(expected) => (record.generation, record.record_number) == expected,
         };
         let copies = SIDES.map(|side| read_record(backing, layout, side, at, end).filter(is_next));
         let Some(record) = copies.iter().flatten().max_by_key(|record| record.generation).cloned() else {
@@ -360,16 +390,16 @@ fn read_area(backing: &mut impl Backing, layout: &Layout, number: u64) -> Result
         for (side, copy) in SIDES.into_iter().zip(&copies) {
             if copy.as_ref() != Some(&record) {
                 side.repair(backing, layout, ImageFile::Journal, &bytes, at);
-                area.repaired += 1;
+                area.repaired_records += 1;
             }
         }
-        area.len += bytes.len() as u64;
+        area.used_bytes += bytes.len() as u64;
         area.records.push(record);
     }
     match area.records.last() {
-        Some(last) if has_later(backing, layout, begin + area.len..end, last) => Err(format!(
+        Some(last) if has_later_record(backing, layout, begin + area.used_bytes..end, last) => Err(format!(
             "both copies of the journal are damaged: there are records after number {}, and not the next one",
-            last.number
+            last.record_number
         )),
         _ => Ok(area),
     }
@@ -380,7 +410,7 @@ fn read_record(backing: &impl Backing, layout: &Layout, side: Side, at: u64, end
     if at + bytes.len() as u64 > end || !side.read(backing, layout, ImageFile::Journal, &mut bytes, at) {
         return None;
     }
-    let len = Record::len_of(&bytes)?;
+    let len = Record::record_len_bytes(&bytes)?;
     if len as u64 > end - at {
         return None;
     }
@@ -391,13 +421,18 @@ fn read_record(backing: &impl Backing, layout: &Layout, side: Side, at: u64, end
 
 /// Whether a valid journal record that is newer than `last`, of the same generation, follows anywhere in `rest`. `last`
 /// is the last record that could be read, so such a record proves that one between them is damaged.
-fn has_later(backing: &impl Backing, layout: &Layout, rest: std::ops::Range<u64>, last: &Record) -> bool {
+fn has_later_record(
+    backing: &impl Backing,
+    layout: &Layout,
+    rest: std::ops::Range<u64>,
+    last: &Record,
+) -> bool {
     let mut bytes = vec![0; (rest.end - rest.start) as usize];
     SIDES.into_iter().any(|side| {
         side.read(backing, layout, ImageFile::Journal, &mut bytes, rest.start)
-            && (0..bytes.len()).step_by(STEP_BYTES).any(|from| {
+            && (0..bytes.len()).step_by(RECORD_ALIGNMENT_BYTES).any(|from| {
                 let bytes = &bytes[from..];
-                let could_be = u64_at(bytes, 16) == last.generation && u64_at(bytes, 24) > last.number;
+                let could_be = u64_at(bytes, 16) == last.generation && u64_at(bytes, 24) > last.record_number;
                 could_be && Record::decode(layout, rest.start + from as u64, bytes).is_some()
             })
     })

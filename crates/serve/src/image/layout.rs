@@ -35,16 +35,16 @@ pub const SECTOR_BYTES: usize = 512;
 pub const SECTOR_WORDS: usize = (SECTOR_BYTES - SECTOR_HEAD_BYTES) / 8;
 const SECTOR_HEAD_BYTES: usize = 24;
 /// Bytes of an entry of a journal record: index and value of a state word.
-pub const ENTRY_BYTES: usize = 16;
+pub const JOURNAL_ENTRY_BYTES: usize = 16;
 /// Number of changed state words (8 bytes each) after which an epoch (batch of operations) is ended. The operation that
 /// exceeds the number may add a few more words.
 pub const EPOCH_WORDS_MAX: u64 = 1 << 14;
 /// Most state words that may be added to an epoch beyond [`EPOCH_WORDS_MAX`].
-const EPOCH_WORDS_MORE: u64 = 1 << 11;
+const EPOCH_WORDS_EXCESS_MAX: u64 = 1 << 11;
 /// Longest name of a design, bytes.
-const NAME_BYTES: usize = 32;
+const DESIGN_NAME_BYTES_MAX: usize = 32;
 /// Alignment, in bytes, of the regions of the flash file.
-const ALIGNMENT: u64 = 4096;
+const REGION_ALIGNMENT_BYTES: u64 = 4096;
 
 /// Contents of the superblock, the header of an image.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -67,7 +67,7 @@ pub struct Superblock {
 
 /// Reason why bytes are no superblock (image header) of this format version.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum NoSuperblock {
+pub enum SuperblockError {
     /// The magic number of a superblock is missing.
     Magic,
     /// The superblock has this other version of the format.
@@ -94,12 +94,12 @@ pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
 
 /// Returns the CRC-32C of `salt`, `address` and `bytes`, in this order.
 pub(super) fn checksum(salt: u64, address: u64, bytes: &[u8]) -> u32 {
-    crc32c(&[&salted(salt, address), bytes])
+    crc32c(&[&checksum_prefix(salt, address), bytes])
 }
 
 /// Returns the bytes that precede the data in the computation of every checksum: the image's salt and the record's
 /// address. So a record of another image or another place does not match.
-fn salted(salt: u64, address: u64) -> [u8; 16] {
+fn checksum_prefix(salt: u64, address: u64) -> [u8; 16] {
     (u128::from(address) << 64 | u128::from(salt)).to_le_bytes()
 }
 
@@ -113,12 +113,12 @@ fn crc32c(parts: &[&[u8]]) -> u32 {
 }
 
 /// Writes the checksum of a record into its first four bytes.
-fn seal(record: &mut [u8; RECORD_BYTES], salt: u64, address: u64) {
+fn write_record_checksum(record: &mut [u8; RECORD_BYTES], salt: u64, address: u64) {
     let crc = checksum(salt, address, &record[4..]);
     put_u32(record, 0, crc);
 }
 
-pub(super) fn is_sealed(record: &[u8; RECORD_BYTES], salt: u64, address: u64) -> bool {
+pub(super) fn has_valid_checksum(record: &[u8; RECORD_BYTES], salt: u64, address: u64) -> bool {
     u32_at(record, 0) == checksum(salt, address, &record[4..])
 }
 
@@ -128,7 +128,7 @@ impl Superblock {
     /// # Panics
     /// If the design's name is longer than 32 bytes or the configuration longer than [`MAX_CONFIG_BYTES`].
     pub fn encode(&self) -> Vec<u8> {
-        assert!(self.design.len() <= NAME_BYTES && self.config.len() <= MAX_CONFIG_BYTES as usize);
+        assert!(self.design.len() <= DESIGN_NAME_BYTES_MAX && self.config.len() <= MAX_CONFIG_BYTES as usize);
         let mut bytes = vec![0; SUPERBLOCK_BYTES];
         bytes[..8].copy_from_slice(&MAGIC);
         put_u32(&mut bytes, 8, VERSION);
@@ -154,13 +154,13 @@ impl Superblock {
         bytes[72..72 + self.design.len()].copy_from_slice(self.design.as_bytes());
         bytes[104] = self.durability.code();
         bytes.extend_from_slice(self.config.as_bytes());
-        let crc = Self::crc(VERSION, &bytes);
+        let crc = Self::superblock_crc(VERSION, &bytes);
         put_u32(&mut bytes, 12, crc);
         bytes
     }
 
     /// Returns the checksum of a superblock. In format version 1 it does not cover the version number.
-    fn crc(version: u32, bytes: &[u8]) -> u32 {
+    fn superblock_crc(version: u32, bytes: &[u8]) -> u32 {
         let of_version = if version == 1 { &[] } else { &bytes[8..12] };
         crc32c(&[of_version, &bytes[16..]])
     }
@@ -168,28 +168,30 @@ impl Superblock {
     /// Decodes the superblock file, or its copy in the mirror, which other bytes may follow.
     ///
     /// # Errors
-    /// [`NoSuperblock`]: the reason why the bytes are no superblock.
-    pub fn decode(bytes: &[u8]) -> Result<Self, NoSuperblock> {
+    /// [`SuperblockError`]: the reason why the bytes are no superblock.
+    pub fn decode(bytes: &[u8]) -> Result<Self, SuperblockError> {
         Self::decode_as(VERSION, bytes)
     }
 
     /// Decodes the superblock file as [`Superblock::decode`] does, for the given version of the format.
-    pub(super) fn decode_as(version: u32, bytes: &[u8]) -> Result<Self, NoSuperblock> {
+    pub(super) fn decode_as(version: u32, bytes: &[u8]) -> Result<Self, SuperblockError> {
         if bytes.len() < 12 || bytes[..8] != MAGIC {
-            return Err(NoSuperblock::Magic);
+            return Err(SuperblockError::Magic);
         }
         if bytes.len() < SUPERBLOCK_BYTES {
-            return Err(NoSuperblock::Damaged);
+            return Err(SuperblockError::Damaged);
         }
         // In the mirror other bytes follow, so the length of the text determines the end.
         let len = SUPERBLOCK_BYTES + u32_at(bytes, 16).min(MAX_CONFIG_BYTES) as usize;
         let bytes = &bytes[..len.min(bytes.len())];
         match u32_at(bytes, 8) {
-            found if found != version => return Err(NoSuperblock::Version(found)),
-            _ if u32_at(bytes, 12) != Self::crc(version, bytes) => return Err(NoSuperblock::Damaged),
+            found if found != version => return Err(SuperblockError::Version(found)),
+            _ if u32_at(bytes, 12) != Self::superblock_crc(version, bytes) => {
+                return Err(SuperblockError::Damaged);
+            }
             _ => {}
         }
-        Self::decode_fields(bytes).ok_or(NoSuperblock::Damaged)
+        Self::decode_fields(bytes).ok_or(SuperblockError::Damaged)
     }
 
     fn decode_fields(bytes: &[u8]) -> Option<Self> {
@@ -204,14 +206,14 @@ impl Superblock {
             spare_bytes: field(6),
             superblock_planes: field(7),
         };
-        let name = bytes[72..72 + NAME_BYTES].split(|&byte| byte == 0).next()?;
+        let name = bytes[72..72 + DESIGN_NAME_BYTES_MAX].split(|&byte| byte == 0).next()?;
         let config = &bytes[SUPERBLOCK_BYTES..];
         let superblock = Self {
             geometry: geometry.checked().ok()?,
             logical_pages: u32_at(bytes, 20),
             nvram_words: u64_at(bytes, 56),
             salt: u64_at(bytes, 64),
-            durability: Durability::of_code(bytes[104])?,
+            durability: Durability::from_code(bytes[104])?,
             design: String::from_utf8(name.to_vec()).ok()?,
             config: String::from_utf8(config.to_vec()).ok()?,
         };
@@ -265,10 +267,10 @@ pub struct BlockRecord {
     pub health: BlockHealth,
     /// Number of erases of the block so far. This is also the block's epoch: a page whose OOB record has another epoch
     /// is erased.
-    pub erases: u32,
+    pub erase_count: u32,
     /// Number of pages programmed since the block's last erase. So many pages, from the first one on, have an OOB
     /// record of the present epoch.
-    pub programmed: u32,
+    pub programmed_pages: u32,
 }
 
 impl BlockRecord {
@@ -280,7 +282,7 @@ impl BlockRecord {
             BlockHealth::Bad => 2,
             BlockHealth::Condemned => 3,
         };
-        u64::from(self.erases) | u64::from(self.programmed) << 32 | health << 56
+        u64::from(self.erase_count) | u64::from(self.programmed_pages) << 32 | health << 56
     }
 
     /// Decodes the state word of a block; `None` if it is invalid.
@@ -292,7 +294,7 @@ impl BlockRecord {
             3 => BlockHealth::Condemned,
             _ => return None,
         };
-        Some(Self { health, erases: word as u32, programmed: (word >> 32) as u32 & 0xff_ffff })
+        Some(Self { health, erase_count: word as u32, programmed_pages: (word >> 32) as u32 & 0xff_ffff })
     }
 }
 
@@ -302,7 +304,7 @@ pub struct Sector {
     /// Generation of the journal in which the sector was written: how often the journal had begun its other area.
     pub generation: u64,
     /// Number of the last journal record whose changes the sector contains.
-    pub number: u64,
+    pub last_journal_record: u64,
     /// State words of the sector. In the last sector of the file, unused words are 0.
     pub words: [u64; SECTOR_WORDS],
 }
@@ -325,13 +327,13 @@ pub struct OobRecord {
     /// the lost data belonged.
     pub is_lost: bool,
     /// Number of the journal record that counts the page as programmed; 0 in pages that format version 1 wrote.
-    pub number: u64,
+    pub journal_record: u64,
 }
 
 impl OobRecord {
     /// Makes the OOB record of a page that is consumed and unreadable (torn).
-    pub fn torn(epoch: u32, number: u64) -> Self {
-        Self { epoch, oob: None, spare_bytes: 0, data_crc: 0, spare_crc: 0, is_lost: false, number }
+    pub fn torn(epoch: u32, journal_record: u64) -> Self {
+        Self { epoch, oob: None, spare_bytes: 0, data_crc: 0, spare_crc: 0, is_lost: false, journal_record }
     }
 }
 
@@ -352,11 +354,12 @@ impl Layout {
         let geometry = superblock.geometry.clone();
         let (blocks, pages) = (u64::from(geometry.blocks()), geometry.pages());
         // Format version 1 had its block records before the OOB records; their space stays reserved.
-        let oob_at = (blocks * RECORD_BYTES as u64).next_multiple_of(ALIGNMENT);
-        let spare_at = oob_at + (pages * RECORD_BYTES as u64).next_multiple_of(ALIGNMENT);
-        let data_at = spare_at + (pages * spare_stride(&geometry)).next_multiple_of(ALIGNMENT);
+        let oob_at = (blocks * RECORD_BYTES as u64).next_multiple_of(REGION_ALIGNMENT_BYTES);
+        let spare_at = oob_at + (pages * RECORD_BYTES as u64).next_multiple_of(REGION_ALIGNMENT_BYTES);
+        let data_at =
+            spare_at + (pages * spare_stride_bytes_of(&geometry)).next_multiple_of(REGION_ALIGNMENT_BYTES);
         let text_bytes = (SUPERBLOCK_BYTES + superblock.config.len()) as u64;
-        let session_copy_at = text_bytes.next_multiple_of(ALIGNMENT);
+        let session_copy_at = text_bytes.next_multiple_of(REGION_ALIGNMENT_BYTES);
         let mut layout = Self {
             salt: superblock.salt,
             nvram_words: superblock.nvram_words,
@@ -365,11 +368,12 @@ impl Layout {
             spare_at,
             data_at,
             session_copy_at,
-            nvram_copy_at: session_copy_at + ALIGNMENT,
+            nvram_copy_at: session_copy_at + REGION_ALIGNMENT_BYTES,
             journal_copy_at: 0,
             flash_copy_at: 0,
         };
-        layout.journal_copy_at = layout.nvram_copy_at + layout.nvram_bytes().next_multiple_of(ALIGNMENT);
+        layout.journal_copy_at =
+            layout.nvram_copy_at + layout.nvram_bytes().next_multiple_of(REGION_ALIGNMENT_BYTES);
         layout.flash_copy_at = layout.journal_copy_at + layout.journal_bytes();
         layout
     }
@@ -380,37 +384,37 @@ impl Layout {
     }
 
     /// Returns the number of state words (8 bytes each): those of the NVRAM, then one for each block.
-    pub fn state_words(&self) -> u64 {
+    pub fn state_word_count(&self) -> u64 {
         self.nvram_words + u64::from(self.geometry.blocks())
     }
 
     /// Returns the index of the state word of a block. State words of blocks follow those of the NVRAM.
-    pub fn block_word(&self, block: BlockId) -> u64 {
+    pub fn block_word_index(&self, block: BlockId) -> u64 {
         self.nvram_words + u64::from(block.0)
     }
 
     /// Returns the number of sectors of state words in the file `nvram`.
-    pub fn sectors(&self) -> u64 {
-        self.state_words().div_ceil(SECTOR_WORDS as u64)
+    pub fn sector_count(&self) -> u64 {
+        self.state_word_count().div_ceil(SECTOR_WORDS as u64)
     }
 
     /// Returns the length of the NVRAM file, bytes.
     pub fn nvram_bytes(&self) -> u64 {
-        self.sectors() * SECTOR_BYTES as u64
+        self.sector_count() * SECTOR_BYTES as u64
     }
 
     /// Returns the length, in bytes, of each of the two areas of the journal. It is at least twice the longest record,
     /// so that a record fits. It is at least half the length of all sectors, so that the sectors rewritten during one
     /// pass over an area are not many more bytes than the records of that pass.
-    pub fn area_bytes(&self) -> u64 {
-        let words = self.state_words().min(EPOCH_WORDS_MAX + EPOCH_WORDS_MORE);
-        let longest_bytes = RECORD_BYTES as u64 + words * ENTRY_BYTES as u64;
-        (2 * longest_bytes).max(self.nvram_bytes() / 2).next_multiple_of(ALIGNMENT)
+    pub fn journal_area_bytes(&self) -> u64 {
+        let words = self.state_word_count().min(EPOCH_WORDS_MAX + EPOCH_WORDS_EXCESS_MAX);
+        let longest_bytes = RECORD_BYTES as u64 + words * JOURNAL_ENTRY_BYTES as u64;
+        (2 * longest_bytes).max(self.nvram_bytes() / 2).next_multiple_of(REGION_ALIGNMENT_BYTES)
     }
 
     /// Returns the length of the journal file, bytes.
     pub fn journal_bytes(&self) -> u64 {
-        2 * self.area_bytes()
+        2 * self.journal_area_bytes()
     }
 
     /// Returns the offset in the mirror of the copy of byte `offset` of a file: of the superblock, the session, the
@@ -431,8 +435,8 @@ impl Layout {
     }
 
     /// Returns the distance, in bytes, between the spare areas of consecutive pages in the flash file.
-    pub fn spare_stride(&self) -> usize {
-        spare_stride(&self.geometry) as usize
+    pub fn spare_stride_bytes(&self) -> usize {
+        spare_stride_bytes_of(&self.geometry) as usize
     }
 
     /// Returns the length, in bytes, of the part of the flash file before the spare areas: the OOB records, and the
@@ -448,7 +452,7 @@ impl Layout {
 
     /// Returns the offset of a page's spare bytes in the flash file.
     pub fn spare_at(&self, ppn: Ppn) -> u64 {
-        self.spare_at + u64::from(ppn.0) * spare_stride(&self.geometry)
+        self.spare_at + u64::from(ppn.0) * spare_stride_bytes_of(&self.geometry)
     }
 
     /// Returns the offset of a page's data in the flash file.
@@ -466,16 +470,16 @@ impl Layout {
         put_u32(&mut bytes, 20, record.data_crc);
         put_u32(&mut bytes, 48, record.spare_crc);
         bytes[52] = u8::from(record.is_lost);
-        put_u64(&mut bytes, 56, record.number);
+        put_u64(&mut bytes, 56, record.journal_record);
         if let Some(oob) = record.oob {
             bytes[4] = 1;
-            bytes[5] = code_of(oob.kind);
+            bytes[5] = page_kind_code(oob.kind);
             put_u32(&mut bytes, 16, oob.owner);
             put_u64(&mut bytes, 24, oob.sequence);
             put_u64(&mut bytes, 32, oob.generation);
             put_u64(&mut bytes, 40, oob.fingerprint.0);
         }
-        seal(&mut bytes, self.salt, self.oob_at(ppn));
+        write_record_checksum(&mut bytes, self.salt, self.oob_at(ppn));
         bytes
     }
 
@@ -488,12 +492,12 @@ impl Layout {
     }
 
     fn decode_record(&self, ppn: Ppn, bytes: &[u8; RECORD_BYTES]) -> Option<OobRecord> {
-        if !is_sealed(bytes, self.salt, self.oob_at(ppn)) || u32_at(bytes, 12) != ppn.0 {
+        if !has_valid_checksum(bytes, self.salt, self.oob_at(ppn)) || u32_at(bytes, 12) != ppn.0 {
             return None;
         }
         let oob = match bytes[4] {
             1 => Some(Oob {
-                kind: kind_of(bytes[5])?,
+                kind: page_kind_of_code(bytes[5])?,
                 owner: u32_at(bytes, 16),
                 sequence: u64_at(bytes, 24),
                 generation: u64_at(bytes, 32),
@@ -503,7 +507,7 @@ impl Layout {
             _ => return None,
         };
         let spare_bytes = u16::from_le_bytes([bytes[6], bytes[7]]);
-        let is_possible = u64::from(spare_bytes) <= spare_stride(&self.geometry);
+        let is_possible = u64::from(spare_bytes) <= spare_stride_bytes_of(&self.geometry);
         is_possible.then(|| OobRecord {
             epoch: u32_at(bytes, 8),
             oob,
@@ -511,14 +515,14 @@ impl Layout {
             data_crc: u32_at(bytes, 20),
             spare_crc: u32_at(bytes, 48),
             is_lost: bytes[52] == 1,
-            number: u64_at(bytes, 56),
+            journal_record: u64_at(bytes, 56),
         })
     }
 
     /// Returns the checksum of the data and spare bytes of a page that was programmed in the given epoch (erase count)
     /// of its block.
     pub fn page_crc(&self, ppn: Ppn, epoch: u32, data: &[u8], spare: &[u8]) -> u32 {
-        crc32c(&[&salted(self.salt, u64::from(ppn.0) << 32 | u64::from(epoch)), data, spare])
+        crc32c(&[&checksum_prefix(self.salt, u64::from(ppn.0) << 32 | u64::from(epoch)), data, spare])
     }
 
     /// Returns the checksum of the spare bytes alone of a page that was programmed in the given epoch (erase count) of
@@ -536,7 +540,7 @@ impl Layout {
     pub fn encode_sector(&self, index: u64, sector: &Sector) -> [u8; SECTOR_BYTES] {
         let mut bytes = [0; SECTOR_BYTES];
         put_u64(&mut bytes, 8, sector.generation);
-        put_u64(&mut bytes, 16, sector.number);
+        put_u64(&mut bytes, 16, sector.last_journal_record);
         for (k, &word) in sector.words.iter().enumerate() {
             put_u64(&mut bytes, SECTOR_HEAD_BYTES + 8 * k, word);
         }
@@ -551,17 +555,17 @@ impl Layout {
         let word = |k| u64_at(bytes, SECTOR_HEAD_BYTES + 8 * k);
         is_whole.then(|| Sector {
             generation: u64_at(bytes, 8),
-            number: u64_at(bytes, 16),
+            last_journal_record: u64_at(bytes, 16),
             words: std::array::from_fn(word),
         })
     }
 }
 
-fn spare_stride(geometry: &Geometry) -> u64 {
+fn spare_stride_bytes_of(geometry: &Geometry) -> u64 {
     u64::from(geometry.spare_bytes).next_multiple_of(RECORD_BYTES as u64)
 }
 
-fn code_of(kind: PageKind) -> u8 {
+fn page_kind_code(kind: PageKind) -> u8 {
     match kind {
         PageKind::Data => 0,
         PageKind::Translation => 1,
@@ -574,10 +578,10 @@ fn code_of(kind: PageKind) -> u8 {
     }
 }
 
-fn kind_of(code: u8) -> Option<PageKind> {
+fn page_kind_of_code(code: u8) -> Option<PageKind> {
     use PageKind::{Chunk, Data, Delta, Head, RemapLog, Tail, Translation, Validity};
     let mut kinds = [Data, Translation, Delta, Chunk, RemapLog, Validity, Head, Tail].into_iter();
-    kinds.find(|&kind| code_of(kind) == code)
+    kinds.find(|&kind| page_kind_code(kind) == code)
 }
 
 /// What the acknowledged data of an image survives.
@@ -608,7 +612,7 @@ impl Durability {
         u8::from(self == Self::Host)
     }
 
-    fn of_code(code: u8) -> Option<Self> {
+    fn from_code(code: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|durability| durability.code() == code)
     }
 }
@@ -621,13 +625,13 @@ pub struct Session {
     /// Durability of the session.
     pub durability: Durability,
     /// Identifier of the boot of the server machine in which the session ran; zeros if unknown.
-    pub boot: [u8; 16],
+    pub boot_id: [u8; 16],
     /// Number of earlier sessions of the image that did not end cleanly, without this session.
     pub unsafe_shutdowns: u64,
     /// Number of sessions of the image so far, this session included.
     pub sessions: u64,
     /// Number of the journal's last record, if the session closed the image.
-    pub number: u64,
+    pub last_journal_record: u64,
 }
 
 impl Session {
@@ -637,23 +641,23 @@ impl Session {
         bytes[4] = u8::from(self.is_clean);
         bytes[5] = self.durability.code();
         put_u64(&mut bytes, 8, self.unsafe_shutdowns);
-        bytes[16..32].copy_from_slice(&self.boot);
+        bytes[16..32].copy_from_slice(&self.boot_id);
         put_u64(&mut bytes, 32, self.sessions);
-        put_u64(&mut bytes, 40, self.number);
-        seal(&mut bytes, salt, 0);
+        put_u64(&mut bytes, 40, self.last_journal_record);
+        write_record_checksum(&mut bytes, salt, 0);
         bytes
     }
 
     /// Decodes the session file; `None` if its checksum is wrong.
     pub fn decode(bytes: &[u8; RECORD_BYTES], salt: u64) -> Option<Self> {
-        let durability = Durability::of_code(bytes[5])?;
-        (is_sealed(bytes, salt, 0) && bytes[4] <= 1).then(|| Self {
+        let durability = Durability::from_code(bytes[5])?;
+        (has_valid_checksum(bytes, salt, 0) && bytes[4] <= 1).then(|| Self {
             is_clean: bytes[4] == 1,
             durability,
-            boot: bytes[16..32].try_into().expect("sixteen bytes"),
+            boot_id: bytes[16..32].try_into().expect("sixteen bytes"),
             unsafe_shutdowns: u64_at(bytes, 8),
             sessions: u64_at(bytes, 32),
-            number: u64_at(bytes, 40),
+            last_journal_record: u64_at(bytes, 40),
         })
     }
 }

@@ -27,7 +27,7 @@ use super::journal::{self, Journal};
 use super::layout::{
     BlockHealth, BlockRecord, Layout, OobRecord, OobSlot, RECORD_BYTES, SECTOR_BYTES, SECTOR_WORDS, Sector,
 };
-use super::sides::{Guarded, SIDES, Side, read_page};
+use super::sides::{PageToVerify, SIDES, Side, read_page};
 
 /// Number of sectors of state words that are read in one read.
 const SECTORS_AT_ONCE: u64 = 256;
@@ -37,9 +37,9 @@ const SECTORS_AT_ONCE: u64 = 256;
 pub(super) struct Expectation {
     /// Number of a journal record: everything up to this record was certainly on the disk. `u64::MAX` if no page can be
     /// half programmed.
-    pub(super) whole_up_to: u64,
+    pub(super) whole_up_to_record: u64,
     /// Whether the data of every page is read and verified by its checksum.
-    pub(super) verifies_all: bool,
+    pub(super) verifies_all_data: bool,
     /// Logical pages that the image exports.
     pub(super) logical_pages: u32,
     /// Whether metadata that is damaged in both copies is left out; otherwise loading stops at the first damage.
@@ -59,7 +59,7 @@ pub(super) struct LeftOut {
 
 /// Checksum of a page's data and length of its spare bytes, with which the page is verified when it is read.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Guard {
+pub(super) struct PageChecksum {
     pub(super) data_crc: u32,
     pub(super) spare_bytes: u16,
 }
@@ -67,12 +67,12 @@ pub(super) struct Guard {
 /// State of the flash as loaded from the files of an image, with the damage found and the repairs that are left to do.
 pub(super) struct Loaded {
     pub(super) model: SimNand,
-    pub(super) guards: Vec<Guard>,
+    pub(super) page_checksums: Vec<PageChecksum>,
     pub(super) journal: Journal,
     /// Half-programmed pages that have to be marked unreadable, each with the epoch (erase count) of its block.
-    pub(super) torn: Vec<(Ppn, u32)>,
+    pub(super) torn_pages: Vec<(Ppn, u32)>,
     /// Pages whose data does not match its checksum.
-    pub(super) damaged: Vec<Ppn>,
+    pub(super) damaged_pages: Vec<Ppn>,
     /// Damage of metadata that no copy repairs, one sentence per place.
     pub(super) findings: Vec<String>,
     /// The damaged state words, blocks and pages that were left out. Empty unless the image is rescued.
@@ -80,7 +80,7 @@ pub(super) struct Loaded {
     /// Number of pages whose data was compared with its checksum.
     pub(super) verified_pages: u64,
     /// Metadata records and sectors that were repaired from their other copy.
-    pub(super) repaired: u64,
+    pub(super) repaired_records: u64,
 }
 
 /// A block as found in the files: its state word, and the OOB records of its pages.
@@ -94,9 +94,9 @@ struct FoundBlock {
 impl FoundBlock {
     /// Returns the number of pages from the first page of the block up to the last one that has an OOB record or is
     /// counted as programmed.
-    fn used(&self) -> usize {
+    fn used_pages(&self) -> usize {
         let last = (0..self.pages.len()).rev().find(|&k| self.pages[k].is_some());
-        last.map_or(0, |last| last + 1).max(self.record.programmed as usize)
+        last.map_or(0, |last| last + 1).max(self.record.programmed_pages as usize)
     }
 }
 
@@ -105,30 +105,30 @@ impl FoundBlock {
 pub(super) fn load(
     backing: &mut impl Backing,
     layout: &Layout,
-    journal: journal::Found,
+    journal: journal::FoundJournal,
     expectation: Expectation,
 ) -> io::Result<Loaded> {
     let geometry = layout.geometry.clone();
-    let retain = RetainedFields { bytes: false, packed: false, ..RetainedFields::ALL };
+    let retain = RetainedFields { data_bytes: false, packed_bytes: false, ..RetainedFields::ALL };
     let mut loader = Loader {
         expectation,
         layout,
         backing,
-        last_number: journal.number(),
+        last_number: journal.last_record_number(),
         loaded: Loaded {
             model: SimNand::new(geometry.clone(), retain).with_nvram(layout.nvram_words * 8),
-            guards: vec![Guard::default(); geometry.pages() as usize],
+            page_checksums: vec![PageChecksum::default(); geometry.pages() as usize],
             journal: Journal::default(),
-            torn: Vec::new(),
-            damaged: Vec::new(),
+            torn_pages: Vec::new(),
+            damaged_pages: Vec::new(),
             findings: Vec::new(),
             left_out: LeftOut::default(),
             verified_pages: 0,
-            repaired: journal.repaired,
+            repaired_records: journal.repaired_records,
         },
     };
     loader.load_state(journal);
-    if loader.goes_on() {
+    if loader.continues_after_damage() {
         (0..geometry.blocks()).map(BlockId).try_for_each(|id| loader.load_block(id))?;
     }
     Ok(loader.loaded)
@@ -144,27 +144,29 @@ struct Loader<'a, B> {
 }
 
 impl<B: Backing> Loader<'_, B> {
-    fn find(&mut self, sentence: String) {
+    fn add_finding(&mut self, sentence: String) {
         self.loaded.findings.push(sentence);
     }
 
     /// Whether loading an image continues in spite of the damage found so far.
-    fn goes_on(&self) -> bool {
+    fn continues_after_damage(&self) -> bool {
         self.expectation.rescues || self.loaded.findings.is_empty()
     }
 
     /// Whether a crash of the server machine may have left a page half programmed. `number` is that of the journal
     /// record for which the page was programmed.
     fn may_be_half_done(&self, number: u64) -> bool {
-        number > self.expectation.whole_up_to
+        number > self.expectation.whole_up_to_record
     }
 
     /// Loads all state words (NVRAM and blocks) from their sectors, and applies the changes of the journal's records.
-    fn load_state(&mut self, journal: journal::Found) {
+    fn load_state(&mut self, journal: journal::FoundJournal) {
         let (mut state, mut generations) = (Vec::new(), Vec::new());
-        for from in (0..self.layout.sectors()).step_by(SECTORS_AT_ONCE as usize) {
-            let (count, at) = (SECTORS_AT_ONCE.min(self.layout.sectors() - from), from * SECTOR_BYTES as u64);
-            let sides = SIDES.map(|side| self.read_side(side, ImageFile::Nvram, at, count as usize));
+        for from in (0..self.layout.sector_count()).step_by(SECTORS_AT_ONCE as usize) {
+            let (count, at) =
+                (SECTORS_AT_ONCE.min(self.layout.sector_count() - from), from * SECTOR_BYTES as u64);
+            let sides =
+                SIDES.map(|side| self.read_entries_of_copy(side, ImageFile::Nvram, at, count as usize));
             for k in 0..count {
                 let copies = sides.each_ref().map(|side| side[k as usize]);
                 let sector = self.choose_sector(from + k, &copies, &journal);
@@ -176,14 +178,14 @@ impl<B: Backing> Loader<'_, B> {
                 generations.push(sector.map_or(0, |sector| sector.generation));
             }
         }
-        state.truncate(self.layout.state_words() as usize);
+        state.truncate(self.layout.state_word_count() as usize);
         let left_out = &mut self.loaded.left_out.words;
-        left_out.split_off(&self.layout.state_words());
+        left_out.split_off(&self.layout.state_word_count());
         for index in journal.changed_words() {
             left_out.remove(&index);
         }
-        self.loaded.journal = journal.over(state, &generations);
-        let words = &self.loaded.journal.state()[..self.layout.nvram_words as usize];
+        self.loaded.journal = journal.into_journal(state, &generations);
+        let words = &self.loaded.journal.state_words()[..self.layout.nvram_words as usize];
         for (index, &word) in words.iter().enumerate() {
             self.loaded.model.store_nvram_word(index, word).expect("a model has power");
         }
@@ -191,7 +193,7 @@ impl<B: Backing> Loader<'_, B> {
 
     /// Reads `count` entries from one copy of a file, from byte `at` on. An entry that cannot be read is filled with
     /// 0xff, which is neither a valid record nor blank.
-    fn read_side<const BYTES: usize>(
+    fn read_entries_of_copy<const BYTES: usize>(
         &self,
         side: Side,
         file: ImageFile,
@@ -216,15 +218,18 @@ impl<B: Backing> Loader<'_, B> {
         &mut self,
         index: u64,
         copies: &[[u8; SECTOR_BYTES]; 2],
-        journal: &journal::Found,
+        journal: &journal::FoundJournal,
     ) -> Option<Sector> {
-        let accepted = copies
-            .each_ref()
-            .map(|bytes| self.layout.decode_sector(index, bytes).filter(|sector| journal.accepts(sector)));
-        let newest =
-            accepted.iter().flatten().max_by_key(|sector| (sector.generation, sector.number)).cloned();
+        let accepted = copies.each_ref().map(|bytes| {
+            self.layout.decode_sector(index, bytes).filter(|sector| journal.accepts_sector(sector))
+        });
+        let newest = accepted
+            .iter()
+            .flatten()
+            .max_by_key(|sector| (sector.generation, sector.last_journal_record))
+            .cloned();
         let Some(sector) = &newest else {
-            self.find(format!("both copies of sector {index} of the NVRAM are damaged"));
+            self.add_finding(format!("both copies of sector {index} of the NVRAM are damaged"));
             return None;
         };
         let bytes = self.layout.encode_sector(index, sector);
@@ -232,33 +237,34 @@ impl<B: Backing> Loader<'_, B> {
             if *copy != bytes {
                 let at = index * SECTOR_BYTES as u64;
                 side.repair(self.backing, self.layout, ImageFile::Nvram, &bytes, at);
-                self.loaded.repaired += 1;
+                self.loaded.repaired_records += 1;
             }
         }
         newest
     }
 
     fn load_block(&mut self, id: BlockId) -> io::Result<()> {
-        let index = self.layout.block_word(id);
-        let word = self.loaded.journal.state()[index as usize];
+        let index = self.layout.block_word_index(id);
+        let word = self.loaded.journal.state_words()[index as usize];
         let pages = self.layout.geometry.block_pages();
         let is_left_out = self.loaded.left_out.words.contains(&index);
-        let record = BlockRecord::decode(word).filter(|record| record.programmed <= pages && !is_left_out);
+        let record =
+            BlockRecord::decode(word).filter(|record| record.programmed_pages <= pages && !is_left_out);
         let Some(record) = record else {
             if !is_left_out {
-                self.find(format!("the state of block {id} is none: {word:#x}"));
+                self.add_finding(format!("the state of block {id} is none: {word:#x}"));
             }
             return if self.expectation.rescues { self.rescue_block(id) } else { Ok(()) };
         };
         if record.health == BlockHealth::Bad {
-            self.loaded.model.set_erase_count(id, record.erases);
+            self.loaded.model.set_erase_count(id, record.erase_count);
             self.loaded.model.mark_bad(id);
             return Ok(());
         }
         let mut block = self.read_block(id, record);
         self.find_damage(&mut block);
-        if self.goes_on() {
-            self.adopt(&block)?;
+        if self.continues_after_damage() {
+            self.load_into_model(&block)?;
         }
         Ok(())
     }
@@ -270,7 +276,7 @@ impl<B: Backing> Loader<'_, B> {
         let (first, count) = (self.layout.geometry.first_page(id), self.layout.geometry.block_pages());
         let at = self.layout.oob_at(first);
         let sides: [Vec<[u8; RECORD_BYTES]>; 2] =
-            SIDES.map(|side| self.read_side(side, ImageFile::Flash, at, count as usize));
+            SIDES.map(|side| self.read_entries_of_copy(side, ImageFile::Flash, at, count as usize));
         let slots =
             |k: usize| sides.each_ref().map(|side| self.layout.decode_oob(Ppn(first.0 + k as u32), &side[k]));
         let records = |k: usize| {
@@ -285,18 +291,19 @@ impl<B: Backing> Loader<'_, B> {
                 || records(*k).any(|record| record.epoch == erases)
         };
         let programmed = pages.rev().find(is_used).map_or(0, |last| last as u32 + 1);
-        let record = BlockRecord { health: BlockHealth::Good, erases, programmed };
+        let record =
+            BlockRecord { health: BlockHealth::Good, erase_count: erases, programmed_pages: programmed };
         let mut block = self.read_block(id, record);
         self.find_damage(&mut block);
-        self.loaded.left_out.blocks.push((id, kind_of(&block)));
-        self.adopt(&block)
+        self.loaded.left_out.blocks.push((id, page_kind_of_block(&block)));
+        self.load_into_model(&block)
     }
 
     /// Reads the OOB records of a block's present epoch, each from a copy that is whole.
     fn read_block(&mut self, id: BlockId, record: BlockRecord) -> FoundBlock {
         let (first, count) = (self.layout.geometry.first_page(id), self.layout.geometry.block_pages());
         let at = self.layout.oob_at(first);
-        let sides = SIDES.map(|side| self.read_side(side, ImageFile::Flash, at, count as usize));
+        let sides = SIDES.map(|side| self.read_entries_of_copy(side, ImageFile::Flash, at, count as usize));
         let page = |k: u32| {
             let ppn = Ppn(first.0 + k);
             let copies = sides.each_ref().map(|side| side[k as usize]);
@@ -316,17 +323,17 @@ impl<B: Backing> Loader<'_, B> {
     ) -> Option<OobRecord> {
         let slots = copies.each_ref().map(|bytes| self.layout.decode_oob(ppn, bytes));
         let next_number = self.last_number + 1;
-        let is_known = |record: &OobRecord| record.number <= next_number;
+        let is_known = |record: &OobRecord| record.journal_record <= next_number;
         let current = |slot: &OobSlot| match slot {
-            OobSlot::Record(record) if record.epoch == block.erases && is_known(record) => Some(*record),
+            OobSlot::Record(record) if record.epoch == block.erase_count && is_known(record) => Some(*record),
             _ => None,
         };
         let found = slots.each_ref().map(current);
         let chosen = found.iter().flatten().min_by_key(|record| record.oob.is_some()).copied();
         let k = ppn.0 % self.layout.geometry.block_pages();
         let is_beyond = |slot: &OobSlot| matches!(slot, OobSlot::Record(record) if !is_known(record));
-        if chosen.is_none() && k >= block.programmed && slots.iter().all(is_beyond) {
-            self.find(format!(
+        if chosen.is_none() && k >= block.programmed_pages && slots.iter().all(is_beyond) {
+            self.add_finding(format!(
                 "page {ppn} was programmed after record {} of the journal, which is its last one",
                 self.last_number
             ));
@@ -334,7 +341,7 @@ impl<B: Backing> Loader<'_, B> {
         let is_wrong = |slot: &OobSlot| match slot {
             OobSlot::Blank => false,
             OobSlot::Damaged => true,
-            OobSlot::Record(record) => record.epoch > block.erases || !is_known(record),
+            OobSlot::Record(record) => record.epoch > block.erase_count || !is_known(record),
         };
         let bytes = match &chosen {
             Some(record) => self.layout.encode_oob(ppn, record),
@@ -346,7 +353,7 @@ impl<B: Backing> Loader<'_, B> {
         for ((side, copy), slot) in SIDES.into_iter().zip(copies).zip(&slots) {
             if *copy != bytes && (chosen.is_some() || is_wrong(slot)) {
                 side.repair(self.backing, self.layout, ImageFile::Flash, &bytes, self.layout.oob_at(ppn));
-                self.loaded.repaired += 1;
+                self.loaded.repaired_records += 1;
             }
         }
         chosen
@@ -356,10 +363,10 @@ impl<B: Backing> Loader<'_, B> {
     /// contradicting ones from the block.
     fn find_damage(&mut self, block: &mut FoundBlock) {
         let first = self.layout.geometry.first_page(block.id).0;
-        let kind = kind_of(block);
+        let kind = page_kind_of_block(block);
         for k in 0..block.pages.len() {
             let ppn = Ppn(first + k as u32);
-            let is_counted = k < block.record.programmed as usize;
+            let is_counted = k < block.record.programmed_pages as usize;
             let contradiction = match &block.pages[k] {
                 None if is_counted => {
                     Some(format!("both copies of the OOB of page {ppn} in block {} are damaged", block.id))
@@ -368,7 +375,7 @@ impl<B: Backing> Loader<'_, B> {
                 Some(record) => self.contradiction(ppn, record, is_counted, kind, block.id),
             };
             if let Some(sentence) = contradiction {
-                self.find(sentence);
+                self.add_finding(sentence);
                 block.pages[k] = None;
                 self.loaded.left_out.pages.push((ppn, kind));
             }
@@ -384,10 +391,10 @@ impl<B: Backing> Loader<'_, B> {
         kind: Option<PageKind>,
         block: BlockId,
     ) -> Option<String> {
-        if !is_counted && record.number <= self.last_number {
+        if !is_counted && record.journal_record <= self.last_number {
             return Some(format!(
                 "page {ppn} was programmed for record {} of the journal, which does not count it",
-                record.number
+                record.journal_record
             ));
         }
         let oob = record.oob?;
@@ -399,15 +406,17 @@ impl<B: Backing> Loader<'_, B> {
     }
 
     /// Brings a block of the flash model into the state that was found in the files: erase count, programs, health.
-    fn adopt(&mut self, block: &FoundBlock) -> io::Result<()> {
+    fn load_into_model(&mut self, block: &FoundBlock) -> io::Result<()> {
         let first = self.layout.geometry.first_page(block.id).0;
-        self.loaded.model.set_erase_count(block.id, block.record.erases);
-        for k in 0..block.used() {
+        self.loaded.model.set_erase_count(block.id, block.record.erase_count);
+        for k in 0..block.used_pages() {
             let ppn = Ppn(first + k as u32);
             match &block.pages[k] {
                 Some(OobRecord { oob: None, .. }) => self.loaded.model.tear_program(ppn),
-                Some(record @ OobRecord { oob: Some(oob), .. }) => self.adopt_page(ppn, record, *oob)?,
-                None => self.tear(ppn, block.record.erases),
+                Some(record @ OobRecord { oob: Some(oob), .. }) => {
+                    self.load_page_into_model(ppn, record, *oob)?;
+                }
+                None => self.load_as_torn(ppn, block.record.erase_count),
             }
         }
         match block.record.health {
@@ -418,13 +427,13 @@ impl<B: Backing> Loader<'_, B> {
         Ok(())
     }
 
-    fn adopt_page(&mut self, ppn: Ppn, record: &OobRecord, oob: Oob) -> io::Result<()> {
-        if !self.is_whole(ppn, record, &oob)? {
-            self.tear(ppn, record.epoch);
+    fn load_page_into_model(&mut self, ppn: Ppn, record: &OobRecord, oob: Oob) -> io::Result<()> {
+        if !self.is_loaded_as_programmed(ppn, record, &oob)? {
+            self.load_as_torn(ppn, record.epoch);
             return Ok(());
         }
         let OobRecord { data_crc, spare_bytes, is_lost, .. } = *record;
-        self.loaded.guards[ppn.index()] = Guard { data_crc, spare_bytes };
+        self.loaded.page_checksums[ppn.index()] = PageChecksum { data_crc, spare_bytes };
         if is_lost {
             self.loaded.model.program_lost(ppn, oob, &[]).expect("the model takes what a block holds");
             return Ok(());
@@ -436,17 +445,17 @@ impl<B: Backing> Loader<'_, B> {
 
     /// Loads a page that a crash of the server machine left half programmed as torn (consumed and unreadable), and
     /// lists it to be marked so in the files.
-    fn tear(&mut self, ppn: Ppn, epoch: u32) {
-        self.loaded.torn.push((ppn, epoch));
+    fn load_as_torn(&mut self, ppn: Ppn, epoch: u32) {
+        self.loaded.torn_pages.push((ppn, epoch));
         self.loaded.model.tear_program(ppn);
     }
 
     /// Whether a page is to be loaded as programmed. The data is compared with its checksum if the page may be torn, or
     /// if all pages are verified. If they differ, a page that may be torn is not loaded; any other page is loaded and
     /// recorded as damaged.
-    fn is_whole(&mut self, ppn: Ppn, record: &OobRecord, oob: &Oob) -> io::Result<bool> {
-        let may_be_torn = self.may_be_half_done(record.number);
-        if !may_be_torn && !self.expectation.verifies_all {
+    fn is_loaded_as_programmed(&mut self, ppn: Ppn, record: &OobRecord, oob: &Oob) -> io::Result<bool> {
+        let may_be_torn = self.may_be_half_done(record.journal_record);
+        if !may_be_torn && !self.expectation.verifies_all_data {
             return Ok(true);
         }
         if record.is_lost {
@@ -454,7 +463,7 @@ impl<B: Backing> Loader<'_, B> {
             return Ok(!may_be_torn || spare.is_some());
         }
         self.loaded.verified_pages += 1;
-        let page = Guarded {
+        let page = PageToVerify {
             ppn,
             epoch: record.epoch,
             data_crc: record.data_crc,
@@ -463,14 +472,14 @@ impl<B: Backing> Loader<'_, B> {
         };
         let is_whole = read_page(self.backing, self.layout, page)?.is_some();
         if !is_whole && !may_be_torn {
-            self.loaded.damaged.push(ppn);
+            self.loaded.damaged_pages.push(ppn);
         }
         Ok(is_whole || !may_be_torn)
     }
 }
 
 /// Returns the kind of a block's pages: that of its first readable page, head and tail pages excepted.
-fn kind_of(block: &FoundBlock) -> Option<PageKind> {
+fn page_kind_of_block(block: &FoundBlock) -> Option<PageKind> {
     let kinds = block.pages.iter().flatten().filter_map(|record| record.oob).map(|oob| oob.kind);
     kinds.into_iter().find(|kind| !kind.describes_block())
 }

@@ -36,12 +36,13 @@ use std::path::Path;
 pub use audit::{AuditReport, Verdict, audit, audit_of};
 use backing::read_front;
 pub use backing::{Access, Backing, CopyOnWrite, Files, ImageFile};
-pub use copy::{Changes, CopyReport, RepairReport, copy, repair};
-pub use create::{Specification, create, create_on, create_watched};
+pub use copy::{CopyChanges, CopyReport, RepairReport, copy, repair};
+pub use create::{Specification, create, create_on, create_with_progress};
 pub use error::ImageError;
 pub use layout::Durability;
 use layout::{
-    Layout, MAX_CONFIG_BYTES, NoSuperblock, RECORD_BYTES, SUPERBLOCK_BYTES, Session, Superblock, VERSION,
+    Layout, MAX_CONFIG_BYTES, RECORD_BYTES, SUPERBLOCK_BYTES, Session, Superblock,
+    SuperblockError, VERSION,
 };
 use load::{Expectation, Loaded, load};
 pub use nand::FileNand;
@@ -75,7 +76,7 @@ pub struct OpenReport {
     pub torn_pages: u64,
     /// Number of metadata records and sectors that were missing or damaged in one of their two copies, and were
     /// rewritten from the other copy. After an unclean session the mirror may only have lagged.
-    pub repaired: u64,
+    pub repaired_records: u64,
     /// Sessions in the life of the image that did not end cleanly.
     pub unsafe_shutdowns: u64,
     /// Sessions in the life of the image, this session included.
@@ -121,7 +122,7 @@ impl<B: Backing> Image<B> {
     /// # Errors
     /// As [`Image::open`].
     pub fn open_on(backing: B, options: OpenOptions) -> Result<Self, ImageError> {
-        refusing_contradictions(|| Self::recover_on(backing, options, false))
+        report_panic_as_damage(|| Self::recover_on(backing, options, false))
     }
 
     /// Opens what can be rescued of an image of which both copies of some metadata are damaged (see the module
@@ -132,15 +133,15 @@ impl<B: Backing> Image<B> {
     pub fn rescue_on(view: B) -> Result<Self, ImageError> {
         // The changes of a view are lost with it, so its durability does not matter.
         let options = OpenOptions { durability: Some(Durability::Process) };
-        refusing_contradictions(|| Self::recover_on(view, options, true)).map_err(|error| match error {
+        report_panic_as_damage(|| Self::recover_on(view, options, true)).map_err(|error| match error {
             ImageError::Damaged { findings } => ImageError::Lost { findings },
             error => error,
         })
     }
 
     fn recover_on(mut backing: B, options: OpenOptions, rescues: bool) -> Result<Self, ImageError> {
-        let found = Found::read(&mut backing, rescues)?;
-        let mut report = found.report();
+        let found = FoundImage::read(&mut backing, rescues)?;
+        let mut report = found.open_report();
         let superblock = found.superblock.clone();
         let layout = found.layout.clone();
         let mut loaded = found.load(&mut backing, Loading { verifies_all: false, rescues })?;
@@ -150,22 +151,22 @@ impl<B: Backing> Image<B> {
         } else if !loaded.findings.is_empty() {
             return Err(ImageError::Damaged { findings: loaded.findings });
         }
-        let torn = loaded.torn.clone();
+        let torn = loaded.torn_pages.clone();
         report.torn_pages = torn.len() as u64;
-        report.repaired += loaded.repaired;
+        report.repaired_records += loaded.repaired_records;
         let session = Session {
             is_clean: false,
             durability: options.durability.unwrap_or(superblock.durability),
-            boot: this_boot(),
+            boot_id: current_boot_id(),
             unsafe_shutdowns: report.unsafe_shutdowns,
             sessions: report.sessions,
-            number: 0,
+            last_journal_record: 0,
         };
         let mut nand = FileNand::new(backing, layout, loaded, session);
         // The half-programmed pages are sealed before the session begins: after that no recovery would look for them.
         let repaired = torn.into_iter().try_for_each(|(ppn, epoch)| nand.seal_torn(ppn, epoch));
-        repaired.and_then(|()| nand.begin_session()).map_err(|_| stopped(&nand))?;
-        let Recovered { device, recovery, config, endurance_cycles } = recover(nand, &superblock)?;
+        repaired.and_then(|()| nand.begin_session()).map_err(|_| medium_failure(&nand))?;
+        let RecoveredDevice { device, recovery, config, endurance_cycles } = recover(nand, &superblock)?;
         report.recovery = recovery;
         Ok(Self { device, superblock, report, config, endurance_cycles })
     }
@@ -204,7 +205,7 @@ pub fn close<B: Backing>(mut device: Device<FileNand<B>>) -> Result<(), ImageErr
     if nand.failure().is_none() {
         flushed?;
     }
-    nand.end_session().map_err(|_| stopped(nand))
+    nand.end_session().map_err(|_| medium_failure(nand))
 }
 
 /// Returns the configuration of an image.
@@ -212,7 +213,7 @@ pub fn close<B: Backing>(mut device: Device<FileNand<B>>) -> Result<(), ImageErr
 /// # Errors
 /// [`ImageError::Config`].
 fn config_of(superblock: &Superblock) -> Result<Config, ImageError> {
-    let mut config = Config::from_parts(Some(("superblock", &superblock.config)), &[])?;
+    let mut config = Config::from_text_and_settings(Some(("superblock", &superblock.config)), &[])?;
     // Images whose configuration does not name the minimum were made before there was one.
     config.mapping.least_cache_entries.get_or_insert(1);
     Ok(config)
@@ -235,7 +236,7 @@ fn parts_of(config: &Config, superblock: &Superblock) -> Result<(Parts, u32), Im
     Ok((parts, resolved.endurance_cycles))
 }
 
-fn stopped<B: Backing>(nand: &FileNand<B>) -> ImageError {
+fn medium_failure<B: Backing>(nand: &FileNand<B>) -> ImageError {
     ImageError::Setting(nand.failure().unwrap_or("the medium stopped").to_owned())
 }
 
@@ -243,7 +244,7 @@ fn stopped<B: Backing>(nand: &FileNand<B>) -> ImageError {
 /// its own data on flash is consistent and panics where it is not; files from different moments, each of them
 /// undamaged, can be inconsistent. State that the panic left behind is not used: the device was built inside and is
 /// gone.
-fn refusing_contradictions<T>(work: impl FnOnce() -> Result<T, ImageError>) -> Result<T, ImageError> {
+fn report_panic_as_damage<T>(work: impl FnOnce() -> Result<T, ImageError>) -> Result<T, ImageError> {
     panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panicked| {
         let text = panicked.downcast_ref::<String>().map(String::as_str);
         let broken = text.or(panicked.downcast_ref::<&str>().copied()).unwrap_or("an invariant is broken");
@@ -251,7 +252,7 @@ fn refusing_contradictions<T>(work: impl FnOnce() -> Result<T, ImageError>) -> R
     })
 }
 
-struct Recovered<B> {
+struct RecoveredDevice<B> {
     device: Device<FileNand<B>>,
     recovery: RecoveryReport,
     config: String,
@@ -259,17 +260,20 @@ struct Recovered<B> {
 }
 
 /// Builds the device of an image over a medium that holds data, and recovers it.
-fn recover<B: Backing>(mut nand: FileNand<B>, superblock: &Superblock) -> Result<Recovered<B>, ImageError> {
+fn recover<B: Backing>(
+    mut nand: FileNand<B>,
+    superblock: &Superblock,
+) -> Result<RecoveredDevice<B>, ImageError> {
     let mut config = config_of(superblock)?;
     let (mut parts, endurance_cycles) = parts_of(&config, superblock)?;
     // Designs with compressed chunks are excluded: their chunk numbers become free only by erases.
     match nand.durability() {
         _ if parts.content.chunks.is_some() => {}
-        Durability::Process => nand.group_erases(u32::MAX),
+        Durability::Process => nand.set_max_waiting_erases(u32::MAX),
         Durability::Host => {
-            parts.gc.low_blocks = parts.gc.low_blocks.max(blocks_for_syncs(superblock));
-            config.gc.low_blocks = Some(parts.gc.low_blocks);
-            nand.group_erases(parts.gc.low_blocks.saturating_sub(GC_RESERVE_BLOCKS));
+            parts.gc.low_free_blocks = parts.gc.low_free_blocks.max(free_blocks_for_erase_groups(superblock));
+            config.gc.low_blocks = Some(parts.gc.low_free_blocks);
+            nand.set_max_waiting_erases(parts.gc.low_free_blocks.saturating_sub(GC_RESERVE_BLOCKS));
         }
     }
     let options = DeviceOptions { buffer: config.configured_buffer() };
@@ -278,13 +282,13 @@ fn recover<B: Backing>(mut nand: FileNand<B>, superblock: &Superblock) -> Result
         Some(failure) => ImageError::Setting(failure.to_owned()),
         None => error.into(),
     })?;
-    Ok(Recovered { device, recovery, config: config.to_toml(), endurance_cycles })
+    Ok(RecoveredDevice { device, recovery, config: config.to_toml(), endurance_cycles })
 }
 
 /// Returns the number of free blocks per pool that GC of a `host` session keeps ready, so that several erases can share
 /// one sync. It is an eighth of the spare blocks, which costs little write amplification, and at most 32 blocks in all
 /// pools.
-fn blocks_for_syncs(superblock: &Superblock) -> u32 {
+fn free_blocks_for_erase_groups(superblock: &Superblock) -> u32 {
     const MOST_OF_ALL_POOLS: u32 = 32;
     let Superblock { geometry, logical_pages, .. } = superblock;
     let spare = geometry.blocks().saturating_sub(logical_pages.div_ceil(geometry.block_pages()));
@@ -296,11 +300,11 @@ fn io_error<'a>(
     doing: &'static str,
     file: ImageFile,
 ) -> impl FnOnce(std::io::Error) -> ImageError + 'a {
-    move |source| ImageError::Io { doing, path: backing.place(file), source }
+    move |source| ImageError::Io { doing, path: backing.path_for_messages(file), source }
 }
 
 /// Returns the identifier of the present boot of the host machine; zeros if it is unknown.
-fn this_boot() -> [u8; 16] {
+fn current_boot_id() -> [u8; 16] {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let digits = text.trim().replace('-', "");
     u128::from_str_radix(&digits, 16).unwrap_or_default().to_be_bytes()
@@ -316,51 +320,51 @@ struct Loading {
 }
 
 /// Contents of an image's small files (superblock, session) and of its journal.
-struct Found {
+struct FoundImage {
     superblock: Superblock,
     layout: Layout,
     session: Session,
-    journal: journal::Found,
+    journal: journal::FoundJournal,
     host_restarted: bool,
-    repaired: u64,
+    repaired_records: u64,
 }
 
-impl Found {
+impl FoundImage {
     fn read(backing: &mut impl Backing, rescues: bool) -> Result<Self, ImageError> {
         let (superblock, of_superblock) = read_superblock(backing)?;
         let layout = Layout::new(&superblock);
-        complete_flash(backing, &layout)?;
+        extend_short_flash_file(backing, &layout)?;
         let (mut session, of_session) = read_session(backing, &layout);
         let damaged = |finding| ImageError::Damaged { findings: vec![finding] };
         let journal = if rescues {
-            let last = rescue::newest_number(backing, &layout, &session);
-            journal::salvage(backing, &layout, last)
+            let last = rescue::newest_record_number(backing, &layout, &session);
+            journal::salvage_newest_records(backing, &layout, last)
         } else {
             journal::read(backing, &layout).map_err(damaged)?
         };
-        if session.is_clean && session.number > journal.number() {
+        if session.is_clean && session.last_journal_record > journal.last_record_number() {
             return Err(damaged(format!(
                 "both copies of the journal end with record {}, and the image was closed after record {}",
-                journal.number(),
-                session.number
+                journal.last_record_number(),
+                session.last_journal_record
             )));
         }
         // A later session may have begun and left no session record.
-        session.is_clean &= session.number == journal.number();
-        let boot = this_boot();
-        let is_other_boot = session.boot != boot && session.boot != [0; 16] && boot != [0; 16];
+        session.is_clean &= session.last_journal_record == journal.last_record_number();
+        let boot = current_boot_id();
+        let is_other_boot = session.boot_id != boot && session.boot_id != [0; 16] && boot != [0; 16];
         let host_restarted = !session.is_clean && session.durability == Durability::Process && is_other_boot;
         let repaired = of_superblock + of_session;
-        Ok(Self { superblock, layout, session, journal, host_restarted, repaired })
+        Ok(Self { superblock, layout, session, journal, host_restarted, repaired_records: repaired })
     }
 
-    fn report(&self) -> OpenReport {
+    fn open_report(&self) -> OpenReport {
         OpenReport {
             was_unclean: !self.session.is_clean,
             host_restarted: self.host_restarted,
             unsafe_shutdowns: self.session.unsafe_shutdowns + u64::from(!self.session.is_clean),
             sessions: self.session.sessions + 1,
-            repaired: self.repaired,
+            repaired_records: self.repaired_records,
             ..OpenReport::default()
         }
     }
@@ -370,9 +374,14 @@ impl Found {
         let Loading { verifies_all, rescues } = loading;
         let Self { superblock, layout, session, journal, host_restarted, .. } = self;
         let is_host = !session.is_clean && session.durability == Durability::Host;
-        let whole_up_to = if is_host || host_restarted { journal.synced() } else { u64::MAX };
+        let whole_up_to = if is_host || host_restarted { journal.synced_record_number() } else { u64::MAX };
         let logical_pages = superblock.logical_pages;
-        let expectation = Expectation { whole_up_to, verifies_all, logical_pages, rescues };
+        let expectation = Expectation {
+            whole_up_to_record: whole_up_to,
+            verifies_all_data: verifies_all,
+            logical_pages,
+            rescues,
+        };
         let loaded = load(backing, &layout, journal, expectation);
         let mut loaded = loaded.map_err(io_error(backing, "read", ImageFile::Flash))?;
         if session.is_clean {
@@ -398,11 +407,11 @@ fn read_superblock(backing: &mut impl Backing) -> Result<(Superblock, u64), Imag
         // The superblock of another image is whole, too, but has another salt.
         [Ok(home), Ok(mirror)] if home != mirror && !is_of_this_image(backing, home) => mirror.clone(),
         [Ok(superblock), _] | [Err(_), Ok(superblock)] => superblock.clone(),
-        [Err(NoSuperblock::Version(found)), _] => {
+        [Err(SuperblockError::Version(found)), _] => {
             return Err(ImageError::Version { found: *found, known: VERSION });
         }
-        [Err(NoSuperblock::Magic), _] if home.is_empty() && mirror.is_empty() => {
-            return Err(ImageError::NoImage { path: backing.place(ImageFile::Superblock) });
+        [Err(SuperblockError::Magic), _] if home.is_empty() && mirror.is_empty() => {
+            return Err(ImageError::NoImage { path: backing.path_for_messages(ImageFile::Superblock) });
         }
         [Err(_), Err(_)] => {
             return Err(ImageError::Damaged {
@@ -436,7 +445,7 @@ fn read_session_of(backing: &impl Backing, layout: &Layout, side: Side) -> Optio
 
 /// Extends a flash file that was cut short to its full length. Pages whose data was cut off are then damaged, each by
 /// itself.
-fn complete_flash(backing: &mut impl Backing, layout: &Layout) -> Result<(), ImageError> {
+fn extend_short_flash_file(backing: &mut impl Backing, layout: &Layout) -> Result<(), ImageError> {
     let file = ImageFile::Flash;
     let (len, needed) = (backing.len(file), layout.flash_bytes());
     if len.map_err(io_error(backing, "measure", file))? < needed {
@@ -451,7 +460,8 @@ fn complete_flash(backing: &mut impl Backing, layout: &Layout) -> Result<(), Ima
 fn read_session(backing: &mut impl Backing, layout: &Layout) -> (Session, u64) {
     let file = ImageFile::Session;
     let found = SIDES.map(|side| read_session_of(backing, layout, side));
-    let newest = found.into_iter().flatten().max_by_key(|session| (session.sessions, session.number));
+    let newest =
+        found.into_iter().flatten().max_by_key(|session| (session.sessions, session.last_journal_record));
     let session = newest.unwrap_or(Session { durability: Durability::Host, ..Session::default() });
     let mut repaired = 0;
     for (side, found) in SIDES.into_iter().zip(found) {

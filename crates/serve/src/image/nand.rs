@@ -17,7 +17,7 @@
 //!
 //! In a `host` session the flash file is synced before the journal record is written, and the journal after it, so that
 //! nothing on the disk needs data that an erase destroys. An erase does not make a sync: one sync is made for those that
-//! wait when the epoch ends, or when more blocks wait than [`FileNand::group_erases`] allows. The states in which a crash of the host machine may
+//! wait when the epoch ends, or when more blocks wait than [`FileNand::set_max_waiting_erases`] allows. The states in which a crash of the host machine may
 //! leave programs since the last sync are described in `load`. The mirror is synced when the journal turns (begins its
 //! other area) and when the image is closed: after a crash of the host machine it may lag, and is repaired when the
 //! image is opened.
@@ -37,14 +37,14 @@ use wearwell::data::{Content, Descriptor, Fingerprint};
 use wearwell::nand::{CopyRun, Fragile, Geometry, Nand, NandError, Oob, SimNand};
 
 use super::backing::{Backing, Files, ImageFile};
-use super::epoch::{Epoch, Page, Room};
+use super::epoch::{Epoch, Page, RunBuffers};
 use super::journal::Journal;
 use super::layout::{
     BlockHealth, BlockRecord, Durability, EPOCH_WORDS_MAX, Layout, OobRecord, OobSlot, RECORD_BYTES, Session,
 };
-use super::load::{Guard, Loaded, read_spare};
-use super::sides::{Guarded, SIDES, is_of_the_place, read_page};
-use crate::device::{Medium, Refused};
+use super::load::{Loaded, PageChecksum, read_spare};
+use super::sides::{PageToVerify, SIDES, is_local_read_error, read_page};
+use crate::device::{Medium, OsRefusal};
 
 /// Most flash pages that are read from the file in one read.
 const RUN_PAGES_MAX: usize = 256;
@@ -52,10 +52,10 @@ const RUN_PAGES_MAX: usize = 256;
 /// system refuses writes, more may wait.
 const WAITING_MAX_BYTES: usize = 2 << 20;
 /// Number of waiting epochs (batches of operations) after which all waiting epochs are written to the files.
-const EPOCHS_MAX: usize = 8;
+const WAITING_EPOCHS_MAX: usize = 8;
 /// Bytes of written pages after which the disk is asked to begin writing them, ahead of the next sync, in a `host`
 /// session.
-const BEGUN_BYTES: usize = 1 << 20;
+const BEGIN_SYNC_BYTES: usize = 1 << 20;
 
 /// Files that change while an image is open, without the session file.
 const MEDIUM_FILES: [ImageFile; 4] =
@@ -67,13 +67,13 @@ pub struct FileNand<B = Files> {
     backing: B,
     layout: Layout,
     model: SimNand,
-    guards: Vec<Guard>,
+    page_checksums: Vec<PageChecksum>,
     /// Session record of the present session, as stored in the file `session`.
     session: Session,
     /// Waiting operations in batches (epochs), oldest first. New operations are added to the last epoch; there is
     /// always one.
     epochs: VecDeque<Epoch>,
-    room: Room,
+    run_buffers: RunBuffers,
     /// Bytes of the pages whose programs wait to be written.
     waiting_bytes: usize,
     /// Blocks whose erase waits in the last epoch (batch of waiting operations). A program of such a block begins
@@ -84,12 +84,12 @@ pub struct FileNand<B = Files> {
     metadata_blocks: BTreeSet<u32>,
     /// For each file, whether it was written to since its last sync.
     unsynced: [bool; ImageFile::ALL.len()],
-    refused: Option<Refused>,
-    damaged: BTreeSet<u32>,
+    last_refusal: Option<OsRefusal>,
+    damaged_ppns: BTreeSet<u32>,
     /// Whether the file space of blocks erased at present is returned to the file system (by punching holes).
-    gives_back_erased: bool,
+    punches_erased_blocks: bool,
     /// Bytes of pages written since the disk was last asked to begin writing ahead of a sync.
-    unbegun_bytes: usize,
+    bytes_since_begin_sync: usize,
 }
 
 /// Blocks whose erase waits, counted for each pool (set of planes that share blocks).
@@ -97,70 +97,70 @@ pub struct FileNand<B = Files> {
 struct WaitingErases {
     blocks: BTreeSet<u32>,
     /// Number of blocks in each pool whose erase waits.
-    of_pool: Vec<u32>,
+    blocks_per_pool: Vec<u32>,
     /// Most blocks of one pool whose erase may wait in one epoch (batch of operations). If it is 0, every erase ends
     /// the epoch.
-    most: u32,
+    max_blocks_per_pool: u32,
 }
 
 impl WaitingErases {
     fn insert(&mut self, block: BlockId) {
         self.blocks.insert(block.0);
-        let pool = block.index() % self.of_pool.len();
-        self.of_pool[pool] += 1;
+        let pool = block.index() % self.blocks_per_pool.len();
+        self.blocks_per_pool[pool] += 1;
     }
 
-    fn are_too_many(&self) -> bool {
-        self.of_pool.iter().any(|&count| count > self.most)
+    fn has_too_many(&self) -> bool {
+        self.blocks_per_pool.iter().any(|&count| count > self.max_blocks_per_pool)
     }
 
     fn clear(&mut self) {
         self.blocks.clear();
-        self.of_pool.fill(0);
+        self.blocks_per_pool.fill(0);
     }
 }
 
 impl<B: Backing> FileNand<B> {
     pub(super) fn new(backing: B, layout: Layout, loaded: Loaded, session: Session) -> Self {
-        let Loaded { model, guards, journal, .. } = loaded;
+        let Loaded { model, page_checksums: guards, journal, .. } = loaded;
         let of_pool = vec![0; layout.geometry.pools() as usize];
         let mut nand = Self {
             backing,
             layout,
             model,
-            guards,
+            page_checksums: guards,
             session,
-            epochs: VecDeque::from([Epoch::new(journal.number() + 1)]),
-            room: Room::default(),
+            epochs: VecDeque::from([Epoch::new(journal.last_record_number() + 1)]),
+            run_buffers: RunBuffers::default(),
             waiting_bytes: 0,
-            waiting_erases: WaitingErases { of_pool, ..WaitingErases::default() },
+            waiting_erases: WaitingErases { blocks_per_pool: of_pool, ..WaitingErases::default() },
             journal,
             metadata_blocks: BTreeSet::new(),
             unsynced: [true; ImageFile::ALL.len()],
-            refused: None,
-            damaged: BTreeSet::new(),
-            gives_back_erased: false,
-            unbegun_bytes: 0,
+            last_refusal: None,
+            damaged_ppns: BTreeSet::new(),
+            punches_erased_blocks: false,
+            bytes_since_begin_sync: 0,
         };
-        nand.take_blocks();
+        nand.restore_block_state();
         nand
     }
 
     /// Restores the state of all blocks when the image is opened: finds the blocks that hold metadata, and puts the
     /// state words of blocks that have more programmed pages than the journal counts into the next journal record.
-    fn take_blocks(&mut self) {
+    fn restore_block_state(&mut self) {
         for block in (0..self.layout.geometry.blocks()).map(BlockId) {
             let (record, first) = (self.block_record(block), self.layout.geometry.first_page(block));
-            let index = self.layout.block_word(block);
-            let counted = BlockRecord::decode(self.journal.state()[index as usize]);
-            if counted.is_some_and(|counted| counted.programmed < record.programmed) {
-                self.last_epoch().words.set(index, record.encode());
+            let index = self.layout.block_word_index(block);
+            let counted = BlockRecord::decode(self.journal.state_words()[index as usize]);
+            if counted.is_some_and(|counted| counted.programmed_pages < record.programmed_pages) {
+                self.last_epoch().word_changes.set(index, record.encode());
             }
             if record.health == BlockHealth::Bad {
                 continue;
             }
             // All pages of a block are of one kind.
-            let mut pages = (first.0..first.0 + record.programmed).map(Ppn);
+            let mut pages = (first.0..first.0 + record.programmed_pages).map(Ppn);
             let readable = pages.find_map(|ppn| self.model.probe(ppn).ok().flatten());
             if readable.is_some_and(|oob| !oob.kind.is_host_data()) {
                 self.metadata_blocks.insert(block.0);
@@ -176,7 +176,7 @@ impl<B: Backing> FileNand<B> {
             () => BlockHealth::Good,
         };
         let programmed = self.model.programmed_pages(block);
-        BlockRecord { health, erases: self.model.erase_count(block), programmed }
+        BlockRecord { health, erase_count: self.model.erase_count(block), programmed_pages: programmed }
     }
 
     /// Returns the durability of the present session of the image.
@@ -186,21 +186,21 @@ impl<B: Backing> FileNand<B> {
 
     /// Returns the pages whose data was found damaged when they were read in this session.
     pub fn damaged_pages(&self) -> impl Iterator<Item = Ppn> + '_ {
-        self.damaged.iter().map(|&ppn| Ppn(ppn))
+        self.damaged_ppns.iter().map(|&ppn| Ppn(ppn))
     }
 
     /// Bytes of RAM that an open image needs per flash page.
-    pub const RAM_BYTES_PER_PAGE: u64 = 28 + size_of::<Guard>() as u64 + 8;
+    pub const RAM_BYTES_PER_PAGE: u64 = 28 + size_of::<PageChecksum>() as u64 + 8;
 
     /// Sets how many erased blocks of one pool may wait together to be written. In a `host` session the engine has to
     /// keep more free blocks than that in each pool, because a program of a block whose erase still waits needs a sync.
-    pub fn group_erases(&mut self, blocks_of_a_pool: u32) {
-        self.waiting_erases.most = blocks_of_a_pool;
+    pub fn set_max_waiting_erases(&mut self, blocks_of_a_pool: u32) {
+        self.waiting_erases.max_blocks_per_pool = blocks_of_a_pool;
     }
 
     /// Begins the session: writes the session record. In a `host` session all files are synced first.
     pub(super) fn begin_session(&mut self) -> Result<(), NandError> {
-        self.do_now(|nand| {
+        self.write_now(|nand| {
             if nand.durability() == Durability::Host {
                 nand.sync_files(&MEDIUM_FILES)?;
             }
@@ -211,24 +211,24 @@ impl<B: Backing> FileNand<B> {
     /// Writes and syncs all data and metadata, then records that the image was closed.
     pub(super) fn end_session(&mut self) -> Result<(), NandError> {
         self.sync()?;
-        self.do_now(|nand| {
+        self.write_now(|nand| {
             nand.sync_files(&MEDIUM_FILES)?;
             nand.session.is_clean = true;
-            nand.session.number = nand.journal.number();
+            nand.session.last_journal_record = nand.journal.last_record_number();
             nand.write_session()
         })
     }
 
-    fn write_session(&mut self) -> Result<(), Refused> {
+    fn write_session(&mut self) -> Result<(), OsRefusal> {
         let bytes = self.session.encode(self.layout.salt);
-        self.write_twice(ImageFile::Session, &bytes, 0)?;
+        self.write_both_copies(ImageFile::Session, &bytes, 0)?;
         self.sync_files(&[ImageFile::Session, ImageFile::Mirror])
     }
 
     /// Marks a page torn (consumed and unreadable) in the files, after a crash of the host machine left it half
     /// programmed.
     pub(super) fn seal_torn(&mut self, ppn: Ppn, epoch: u32) -> Result<(), NandError> {
-        self.do_now(|nand| nand.write_torn(ppn, epoch))
+        self.write_now(|nand| nand.write_torn(ppn, epoch))
     }
 
     /// Returns the files of the image.
@@ -249,23 +249,23 @@ impl<B: Backing> FileNand<B> {
     /// Returns the message of the operating system's last refusal; `None` if a write succeeded since, or nothing was
     /// refused.
     pub fn failure(&self) -> Option<&str> {
-        self.refused.as_ref().map(|refused| refused.sentence.as_str())
+        self.last_refusal.as_ref().map(|refused| refused.sentence.as_str())
     }
 
     /// Runs `work`, which writes to files immediately. A refusal of the operating system is kept as the failure of the
     /// medium and returned as a loss of power.
-    fn do_now(&mut self, work: impl FnOnce(&mut Self) -> Result<(), Refused>) -> Result<(), NandError> {
+    fn write_now(&mut self, work: impl FnOnce(&mut Self) -> Result<(), OsRefusal>) -> Result<(), NandError> {
         let done = work(self);
-        self.note(done).map_err(|_| NandError::PowerLost)
+        self.note_refusal(done).map_err(|_| NandError::PowerLost)
     }
 
-    fn note(&mut self, done: Result<(), Refused>) -> Result<(), Refused> {
-        self.refused = done.clone().err();
+    fn note_refusal(&mut self, done: Result<(), OsRefusal>) -> Result<(), OsRefusal> {
+        self.last_refusal = done.clone().err();
         done
     }
 
-    fn refused(&self, doing: &str, file: ImageFile, error: &io::Error) -> Refused {
-        let place = self.backing.place(file);
+    fn refusal_of(&self, doing: &str, file: ImageFile, error: &io::Error) -> OsRefusal {
+        let place = self.backing.path_for_messages(file);
         let is_full = matches!(
             error.kind(),
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
@@ -276,26 +276,26 @@ impl<B: Backing> FileNand<B> {
         } else {
             "it is tried again with the next request that writes"
         };
-        Refused { sentence: format!("cannot {doing} {place}: {error}; {advice}"), is_full, is_final }
+        OsRefusal { sentence: format!("cannot {doing} {place}: {error}; {advice}"), is_full, is_final }
     }
 
-    fn write(&mut self, file: ImageFile, bytes: &[u8], offset: u64) -> Result<(), Refused> {
+    fn write(&mut self, file: ImageFile, bytes: &[u8], offset: u64) -> Result<(), OsRefusal> {
         self.unsynced[file as usize] = true;
-        self.backing.write(file, bytes, offset).map_err(|error| self.refused("write", file, &error))
+        self.backing.write(file, bytes, offset).map_err(|error| self.refusal_of("write", file, &error))
     }
 
     /// Writes metadata to both copies: its own file and the mirror.
-    fn write_twice(&mut self, file: ImageFile, bytes: &[u8], offset: u64) -> Result<(), Refused> {
+    fn write_both_copies(&mut self, file: ImageFile, bytes: &[u8], offset: u64) -> Result<(), OsRefusal> {
         SIDES.into_iter().try_for_each(|side| {
-            let (file, offset) = side.place(&self.layout, file, offset);
+            let (file, offset) = side.location_of(&self.layout, file, offset);
             self.write(file, bytes, offset)
         })
     }
 
     /// Syncs those of the files that were written to since their last sync.
-    fn sync_files(&mut self, files: &[ImageFile]) -> Result<(), Refused> {
+    fn sync_files(&mut self, files: &[ImageFile]) -> Result<(), OsRefusal> {
         let written: Vec<_> = files.iter().copied().filter(|&file| self.unsynced[file as usize]).collect();
-        self.backing.sync_all(&written).map_err(|(file, error)| self.refused("sync", file, &error))?;
+        self.backing.sync_all(&written).map_err(|(file, error)| self.refusal_of("sync", file, &error))?;
         for file in written {
             self.unsynced[file as usize] = false;
         }
@@ -307,10 +307,10 @@ impl<B: Backing> FileNand<B> {
     }
 
     /// Marks a page as torn (consumed and unreadable) in the files.
-    fn write_torn(&mut self, ppn: Ppn, epoch: u32) -> Result<(), Refused> {
-        let record = OobRecord::torn(epoch, self.journal.number() + 1);
+    fn write_torn(&mut self, ppn: Ppn, epoch: u32) -> Result<(), OsRefusal> {
+        let record = OobRecord::torn(epoch, self.journal.last_record_number() + 1);
         let bytes = self.layout.encode_oob(ppn, &record);
-        self.write_twice(ImageFile::Flash, &bytes, self.layout.oob_at(ppn))
+        self.write_both_copies(ImageFile::Flash, &bytes, self.layout.oob_at(ppn))
     }
 
     fn last_epoch(&mut self) -> &mut Epoch {
@@ -322,7 +322,7 @@ impl<B: Backing> FileNand<B> {
     fn end_epoch(&mut self) {
         let last = self.last_epoch();
         if !last.is_empty() {
-            let next = Epoch::new(last.number + 1);
+            let next = Epoch::new(last.journal_record + 1);
             self.epochs.push_back(next);
         }
         self.waiting_erases.clear();
@@ -331,8 +331,8 @@ impl<B: Backing> FileNand<B> {
     /// Writes the waiting operations to the files: all complete epochs (batches), and the open one. In a `host` session
     /// only the programs of the open epoch are written, since its journal record would need a sync that was not asked
     /// for.
-    fn write_waiting(&mut self) -> Result<(), Refused> {
-        if let Some(refused) = self.refused.as_ref().filter(|refused| refused.is_final) {
+    fn write_waiting(&mut self) -> Result<(), OsRefusal> {
+        if let Some(refused) = self.last_refusal.as_ref().filter(|refused| refused.is_final) {
             return Err(refused.clone());
         }
         while self.epochs.len() > 1 {
@@ -350,16 +350,16 @@ impl<B: Backing> FileNand<B> {
 
     /// Writes one epoch (batch of waiting operations) to the files: all of it, or only its programs. What could not be
     /// written, or was not to be written, is put back as the oldest epoch.
-    fn write_epoch(&mut self, mut epoch: Epoch, is_whole: bool) -> Result<(), Refused> {
+    fn write_epoch(&mut self, mut epoch: Epoch, is_whole: bool) -> Result<(), OsRefusal> {
         let mut written = self.write_programs(&epoch);
         if written.is_ok() {
-            self.waiting_bytes -= epoch.bytes;
-            self.note_written(epoch.bytes);
-            epoch.forget_programs(&mut self.room);
+            self.waiting_bytes -= epoch.program_bytes;
+            self.note_written_bytes(epoch.program_bytes);
+            epoch.remove_programs(&mut self.run_buffers);
             if is_whole && !epoch.is_empty() {
-                written = self.write_rest(&epoch);
+                written = self.write_journal_record(&epoch);
                 if written.is_ok() {
-                    epoch = Epoch::new(epoch.number + 1);
+                    epoch = Epoch::new(epoch.journal_record + 1);
                 }
             }
         }
@@ -371,80 +371,84 @@ impl<B: Backing> FileNand<B> {
 
     /// Counts bytes of pages that were written. In a `host` session, asks the disk from time to time to begin writing
     /// them before a sync needs it.
-    fn note_written(&mut self, bytes: usize) {
-        self.unbegun_bytes += bytes;
-        if self.durability() == Durability::Host && self.unbegun_bytes > BEGUN_BYTES {
-            self.unbegun_bytes = 0;
+    fn note_written_bytes(&mut self, bytes: usize) {
+        self.bytes_since_begin_sync += bytes;
+        if self.durability() == Durability::Host && self.bytes_since_begin_sync > BEGIN_SYNC_BYTES {
+            self.bytes_since_begin_sync = 0;
             self.backing.begin_sync(ImageFile::Flash);
         }
     }
 
     /// Writes the programs of an epoch (batch of operations): all spare areas and data, then all OOB records.
-    fn write_programs(&mut self, epoch: &Epoch) -> Result<(), Refused> {
+    fn write_programs(&mut self, epoch: &Epoch) -> Result<(), OsRefusal> {
         for run in epoch.runs() {
             if let Some(spare) = run.spare() {
-                self.write_twice(ImageFile::Flash, spare, self.layout.spare_at(run.first()))?;
+                self.write_both_copies(ImageFile::Flash, spare, self.layout.spare_at(run.first_page()))?;
             }
-            let at = self.layout.data_at(run.first());
+            let at = self.layout.data_at(run.first_page());
             if run.is_metadata {
-                self.write_twice(ImageFile::Flash, run.data(), at)?;
+                self.write_both_copies(ImageFile::Flash, run.data(), at)?;
             } else {
                 self.write(ImageFile::Flash, run.data(), at)?;
             }
         }
         epoch.runs().try_for_each(|run| {
-            self.write_twice(ImageFile::Flash, &run.records, self.layout.oob_at(run.first()))
+            self.write_both_copies(ImageFile::Flash, &run.oob_records, self.layout.oob_at(run.first_page()))
         })
     }
 
     /// Writes the journal record of an epoch (batch of operations) whose programs are written already; this makes the
     /// epoch valid. In a `host` session the flash file is synced before the record, and the journal after it.
-    fn write_rest(&mut self, epoch: &Epoch) -> Result<(), Refused> {
+    fn write_journal_record(&mut self, epoch: &Epoch) -> Result<(), OsRefusal> {
         let syncs = self.durability() == Durability::Host;
-        assert_eq!(epoch.number, self.journal.number() + 1, "each epoch has one record of the journal");
-        let append = self.journal.prepare(&self.layout, epoch.words.last_values(), syncs);
-        if let Some((offset, sectors)) = &append.sectors {
-            self.write_twice(ImageFile::Nvram, sectors, *offset)?;
+        assert_eq!(
+            epoch.journal_record,
+            self.journal.last_record_number() + 1,
+            "each epoch has one record of the journal"
+        );
+        let append = self.journal.prepare_append(&self.layout, epoch.word_changes.last_values(), syncs);
+        if let Some((offset, sectors)) = &append.sector_write {
+            self.write_both_copies(ImageFile::Nvram, sectors, *offset)?;
         }
-        if syncs && append.turns {
+        if syncs && append.begins_other_area {
             self.sync_files(&[ImageFile::Flash, ImageFile::Nvram, ImageFile::Mirror])?;
         } else if syncs {
             self.sync_files(&[ImageFile::Flash])?;
         }
-        let (offset, record) = &append.bytes;
-        self.write_twice(ImageFile::Journal, record, *offset)?;
+        let (offset, record) = &append.record_write;
+        self.write_both_copies(ImageFile::Journal, record, *offset)?;
         if syncs {
             self.sync_files(&[ImageFile::Journal])?;
         }
-        self.journal.note(append);
-        self.punch(epoch);
+        self.journal.note_appended(append);
+        self.punch_erased_blocks(epoch);
         Ok(())
     }
 
     /// Returns the space of the blocks that the epoch erased to the file system (punches holes).
-    fn punch(&mut self, epoch: &Epoch) {
-        let homes = epoch.holes.iter().map(|&block| (SIDES[0], block));
-        let copies = epoch.metadata_holes.iter().map(|&block| (SIDES[1], block));
+    fn punch_erased_blocks(&mut self, epoch: &Epoch) {
+        let homes = epoch.blocks_to_punch.iter().map(|&block| (SIDES[0], block));
+        let copies = epoch.mirror_blocks_to_punch.iter().map(|&block| (SIDES[1], block));
         for (side, block) in homes.chain(copies) {
             let first = self.layout.geometry.first_page(block);
             let end = self.layout.data_at(Ppn(first.0 + self.layout.geometry.block_pages()));
             let from = self.layout.data_at(first);
-            let (file, at) = side.place(&self.layout, ImageFile::Flash, from);
+            let (file, at) = side.location_of(&self.layout, ImageFile::Flash, from);
             // A file system that cannot punch holes keeps the space.
-            let _ = self.backing.punch(file, at, end - from);
+            let _ = self.backing.punch_hole(file, at, end - from);
         }
     }
 
     /// Writes all waiting operations if too many wait. Called after each operation that was added.
-    fn let_wait(&mut self) {
-        if self.last_epoch().words.len() as u64 > EPOCH_WORDS_MAX {
+    fn write_if_too_many_wait(&mut self) {
+        if self.last_epoch().word_changes.len() as u64 > EPOCH_WORDS_MAX {
             self.end_epoch();
         }
-        let is_too_much = self.waiting_bytes > WAITING_MAX_BYTES || self.epochs.len() > EPOCHS_MAX;
-        if is_too_much && self.refused.is_none() {
+        let is_too_much = self.waiting_bytes > WAITING_MAX_BYTES || self.epochs.len() > WAITING_EPOCHS_MAX;
+        if is_too_much && self.last_refusal.is_none() {
             // The next `write_deferred` reports the refusal.
             let written = self.write_waiting();
-            let _ = self.note(written);
+            let _ = self.note_refusal(written);
         }
     }
 
@@ -459,47 +463,48 @@ impl<B: Backing> FileNand<B> {
 
     /// Adds the program of a page to the last epoch (batch of waiting operations), after the flash model has accepted
     /// it.
-    fn stage(&mut self, ppn: Ppn, mut record: OobRecord, data: &[u8], spare: &[u8]) {
+    fn add_program(&mut self, ppn: Ppn, mut record: OobRecord, data: &[u8], spare: &[u8]) {
         let oob = record.oob.expect("a page that is programmed says whose it is");
         let (block, is_metadata) = (self.block_of(ppn), !oob.kind.is_host_data());
         self.order_after_erases(block, is_metadata);
         if is_metadata {
             self.metadata_blocks.insert(block.0);
         }
-        record.number = self.last_epoch().number;
+        record.journal_record = self.last_epoch().journal_record;
         let page = Page {
             data,
             spare,
-            spare_stride: self.layout.spare_stride(),
-            record: self.layout.encode_oob(ppn, &record),
+            spare_stride: self.layout.spare_stride_bytes(),
+            oob_record: self.layout.encode_oob(ppn, &record),
             is_metadata,
         };
-        let (epoch, room) = (self.epochs.back_mut().expect("there is always one"), &mut self.room);
-        epoch.program(ppn, &page, room);
-        self.note_staged(ppn, &record);
+        let (epoch, room) = (self.epochs.back_mut().expect("there is always one"), &mut self.run_buffers);
+        epoch.add_program(ppn, &page, room);
+        self.note_program(ppn, &record);
     }
 
     /// Updates the block's state word, the waiting bytes and the page's checksum in RAM after a program was added to
     /// the last epoch.
-    fn note_staged(&mut self, ppn: Ppn, record: &OobRecord) {
+    fn note_program(&mut self, ppn: Ppn, record: &OobRecord) {
         let block = self.block_of(ppn);
-        let (index, word) = (self.layout.block_word(block), self.block_record(block).encode());
-        self.last_epoch().words.set(index, word);
+        let (index, word) = (self.layout.block_word_index(block), self.block_record(block).encode());
+        self.last_epoch().word_changes.set(index, word);
         self.waiting_bytes += self.layout.geometry.page_bytes as usize;
-        self.guards[ppn.index()] = Guard { data_crc: record.data_crc, spare_bytes: record.spare_bytes };
+        self.page_checksums[ppn.index()] =
+            PageChecksum { data_crc: record.data_crc, spare_bytes: record.spare_bytes };
     }
 
     /// Checks the program of a page in the flash model and adds it, with data and spare bytes, to the waiting
     /// operations.
-    fn stage_page(&mut self, ppn: Ppn, oob: Oob, data: &[u8], spare: &[u8]) -> Result<(), NandError> {
+    fn program_page(&mut self, ppn: Ppn, oob: Oob, data: &[u8], spare: &[u8]) -> Result<(), NandError> {
         self.model.program(ppn, oob, Content::Descriptor(Descriptor::of_fingerprint(oob.fingerprint)))?;
-        let record = self.record_of(ppn, oob, data, spare);
-        self.stage(ppn, record, data, spare);
+        let record = self.oob_record_of(ppn, oob, data, spare);
+        self.add_program(ppn, record, data, spare);
         Ok(())
     }
 
     /// Returns the OOB record of a page that is to be programmed, without the number of its journal record.
-    fn record_of(&self, ppn: Ppn, oob: Oob, data: &[u8], spare: &[u8]) -> OobRecord {
+    fn oob_record_of(&self, ppn: Ppn, oob: Oob, data: &[u8], spare: &[u8]) -> OobRecord {
         let epoch = self.model.erase_count(self.block_of(ppn));
         OobRecord {
             epoch,
@@ -508,30 +513,30 @@ impl<B: Backing> FileNand<B> {
             data_crc: self.layout.page_crc(ppn, epoch, data, spare),
             spare_crc: if spare.is_empty() { 0 } else { self.layout.spare_crc(ppn, epoch, spare) },
             is_lost: false,
-            number: 0,
+            journal_record: 0,
         }
     }
 
-    fn find_waiting(&self, ppn: Ppn) -> Option<(&[u8], &[u8])> {
+    fn find_waiting_page(&self, ppn: Ppn) -> Option<(&[u8], &[u8])> {
         if self.waiting_bytes == 0 {
             return None;
         }
-        self.epochs.iter().rev().find_map(|epoch| epoch.find(ppn, self.layout.spare_stride()))
+        self.epochs.iter().rev().find_map(|epoch| epoch.find_page(ppn, self.layout.spare_stride_bytes()))
     }
 
     /// Handles a read that the operating system refused. If only this place of the file is unreadable, the page is
     /// lost; any other error stops the device.
-    fn read_refused(&mut self, ppn: Ppn, error: &io::Error) -> NandError {
-        if is_of_the_place(error) {
-            self.damaged.insert(ppn.0);
+    fn handle_refused_read(&mut self, ppn: Ppn, error: &io::Error) -> NandError {
+        if is_local_read_error(error) {
+            self.damaged_ppns.insert(ppn.0);
             return NandError::Uncorrectable(ppn);
         }
-        self.refused = Some(self.refused("read", ImageFile::Flash, error));
+        self.last_refusal = Some(self.refusal_of("read", ImageFile::Flash, error));
         NandError::PowerLost
     }
 
     /// Reads the OOB record of a programmed page from whichever of its two copies is valid; `None` if neither is.
-    fn load_record(&self, ppn: Ppn) -> Option<OobRecord> {
+    fn load_oob_record(&self, ppn: Ppn) -> Option<OobRecord> {
         let epoch = self.model.erase_count(self.block_of(ppn));
         SIDES.into_iter().find_map(|side| {
             let (mut bytes, at) = ([0; RECORD_BYTES], self.layout.oob_at(ppn));
@@ -548,14 +553,14 @@ impl<B: Backing> FileNand<B> {
     /// Reads the spare bytes of a programmed page and verifies them by their checksum. A page that was written before
     /// spare bytes had a checksum of their own is verified as a whole.
     fn load_spare(&mut self, ppn: Ppn) -> Result<Vec<u8>, NandError> {
-        let spare_bytes = self.guards[ppn.index()].spare_bytes;
+        let spare_bytes = self.page_checksums[ppn.index()].spare_bytes;
         if spare_bytes == 0 {
             return Ok(Vec::new());
         }
-        if let Some((_, spare)) = self.find_waiting(ppn) {
+        if let Some((_, spare)) = self.find_waiting_page(ppn) {
             return Ok(spare[..usize::from(spare_bytes)].to_vec());
         }
-        let Some(record) = self.load_record(ppn) else { return Err(NandError::Uncorrectable(ppn)) };
+        let Some(record) = self.load_oob_record(ppn) else { return Err(NandError::Uncorrectable(ppn)) };
         if record.spare_crc == 0 {
             return Ok(self.load_page(ppn)?.split_off(self.layout.geometry.page_bytes as usize));
         }
@@ -564,12 +569,12 @@ impl<B: Backing> FileNand<B> {
 
     /// Reads data and spare bytes of a programmed page, and verifies them by their checksum.
     fn load_page(&mut self, ppn: Ppn) -> Result<Vec<u8>, NandError> {
-        let Guard { data_crc, spare_bytes } = self.guards[ppn.index()];
-        if let Some((data, spare)) = self.find_waiting(ppn) {
+        let PageChecksum { data_crc, spare_bytes } = self.page_checksums[ppn.index()];
+        if let Some((data, spare)) = self.find_waiting_page(ppn) {
             return Ok([data, &spare[..usize::from(spare_bytes)]].concat());
         }
         let block = self.block_of(ppn);
-        let page = Guarded {
+        let page = PageToVerify {
             ppn,
             epoch: self.model.erase_count(block),
             data_crc,
@@ -579,44 +584,46 @@ impl<B: Backing> FileNand<B> {
         match read_page(&mut self.backing, &self.layout, page) {
             Ok(Some(bytes)) => Ok(bytes),
             Ok(None) => {
-                self.damaged.insert(ppn.0);
+                self.damaged_ppns.insert(ppn.0);
                 Err(NandError::Uncorrectable(ppn))
             }
-            Err(error) => Err(self.read_refused(ppn, &error)),
+            Err(error) => Err(self.handle_refused_read(ppn, &error)),
         }
     }
 
     /// Whether data and spare bytes of a page, as read, match their checksum.
-    fn is_whole(&self, ppn: Ppn, data: &[u8], spare: &[u8]) -> bool {
+    fn matches_checksum(&self, ppn: Ppn, data: &[u8], spare: &[u8]) -> bool {
         let epoch = self.model.erase_count(self.block_of(ppn));
-        self.layout.page_crc(ppn, epoch, data, spare) == self.guards[ppn.index()].data_crc
+        self.layout.page_crc(ppn, epoch, data, spare) == self.page_checksums[ppn.index()].data_crc
     }
 
     fn note_damage(&mut self, ppn: Ppn) -> NandError {
-        self.damaged.insert(ppn.0);
+        self.damaged_ppns.insert(ppn.0);
         NandError::Uncorrectable(ppn)
     }
 
     /// Verifies data that was read of a page without spare bytes by the page's checksum, and records the page as
     /// damaged if they differ.
     fn verify(&mut self, ppn: Ppn, data: &[u8]) -> Result<(), NandError> {
-        if self.is_whole(ppn, data, &[]) { Ok(()) } else { Err(self.note_damage(ppn)) }
+        if self.matches_checksum(ppn, data, &[]) { Ok(()) } else { Err(self.note_damage(ppn)) }
     }
 
     /// Whether a page may be read from the flash file in one read together with its neighbours: the page does not wait
     /// in RAM, and has neither spare bytes nor a second copy of its data.
-    fn is_plain(&self, ppn: Ppn) -> bool {
-        self.guards[ppn.index()].spare_bytes == 0
-            && self.find_waiting(ppn).is_none()
+    fn is_readable_with_neighbours(&self, ppn: Ppn) -> bool {
+        self.page_checksums[ppn.index()].spare_bytes == 0
+            && self.find_waiting_page(ppn).is_none()
             && !self.metadata_blocks.contains(&self.block_of(ppn).0)
     }
 
     /// Returns how many pages at the front of `pages` are adjacent in the flash file and can be read in one read; 0 if
     /// not even the first can.
-    fn plain_run(&self, pages: &[Ppn]) -> usize {
+    fn count_jointly_readable(&self, pages: &[Ppn]) -> usize {
         let first = pages[0].0;
         let follow = (first..).zip(pages).take(RUN_PAGES_MAX);
-        follow.take_while(|&(expected, &ppn)| expected == ppn.0 && self.is_plain(ppn)).count()
+        follow
+            .take_while(|&(expected, &ppn)| expected == ppn.0 && self.is_readable_with_neighbours(ppn))
+            .count()
     }
 
     /// Begins the copy of page number `k` of a run: checks the read of the source in the flash model. Returns source,
@@ -624,7 +631,7 @@ impl<B: Backing> FileNand<B> {
     fn begin_copy(&mut self, run: &CopyRun<'_>, k: usize) -> Result<(Ppn, Ppn, Oob), NandError> {
         let (from, to) = (run.source_pages[k], Ppn(run.first_destination.0 + k as u32));
         let oob = self.model.read(from, &mut [])?;
-        Ok((from, to, Oob { owner: run.owners[k].0, sequence: run.sequence + k as u64, ..oob }))
+        Ok((from, to, Oob { owner: run.owners[k].0, sequence: run.first_sequence + k as u64, ..oob }))
     }
 
     /// Copies page number `k` of a run by itself: reads and verifies the source, and programs the destination.
@@ -632,35 +639,36 @@ impl<B: Backing> FileNand<B> {
         let (from, to, oob) = self.begin_copy(run, k)?;
         let bytes = self.load_page(from)?;
         let (data, spare) = bytes.split_at(self.layout.geometry.page_bytes as usize);
-        self.stage_page(to, oob, data, spare)
+        self.program_page(to, oob, data, spare)
     }
 
-    /// Reads the source pages `pages` of a copy run, adjacent in the file and plain ([`FileNand::is_plain`]), into the
+    /// Reads the source pages `pages` of a copy run, adjacent in the file and plain ([`FileNand::is_readable_with_neighbours`]), into the
     /// buffer from which their copies will be written. Returns whether they could be read.
-    fn read_to_copy(&mut self, run: &CopyRun<'_>, pages: &Range<usize>) -> bool {
+    fn read_copy_sources(&mut self, run: &CopyRun<'_>, pages: &Range<usize>) -> bool {
         let to = Ppn(run.first_destination.0 + pages.start as u32);
         self.order_after_erases(self.block_of(to), false);
         let page_bytes = self.layout.geometry.page_bytes as usize;
-        let (epoch, room) = (self.epochs.back_mut().expect("there is always one"), &mut self.room);
-        let place = epoch.place(to, pages.len(), page_bytes, room);
+        let (epoch, room) = (self.epochs.back_mut().expect("there is always one"), &mut self.run_buffers);
+        let place = epoch.reserve_pages(to, pages.len(), page_bytes, room);
         let at = self.layout.data_at(run.source_pages[pages.start]);
         self.backing.read(ImageFile::Flash, place, at).is_ok()
     }
 
-    /// Verifies and programs the copy of page number `k` of a run, after [`FileNand::read_to_copy`] has read its data
+    /// Verifies and programs the copy of page number `k` of a run, after [`FileNand::read_copy_sources`] has read its data
     /// into the write buffer.
     fn program_copy(&mut self, run: &CopyRun<'_>, k: usize) -> Result<(), NandError> {
         let (from, to, oob) = self.begin_copy(run, k)?;
         let last = self.epochs.back().expect("there is always one");
-        let data = last.placed(to);
-        if !self.is_whole(from, data, &[]) {
+        let data = last.reserved_data(to);
+        if !self.matches_checksum(from, data, &[]) {
             return Err(self.note_damage(from));
         }
-        let record = OobRecord { number: last.number, ..self.record_of(to, oob, data, &[]) };
+        let record =
+            OobRecord { journal_record: last.journal_record, ..self.oob_record_of(to, oob, data, &[]) };
         self.model.program(to, oob, Content::Descriptor(Descriptor::of_fingerprint(oob.fingerprint)))?;
         let bytes = self.layout.encode_oob(to, &record);
-        self.last_epoch().add_placed(to, &bytes);
-        self.note_staged(to, &record);
+        self.last_epoch().add_reserved_page(to, &bytes);
+        self.note_program(to, &record);
         Ok(())
     }
 
@@ -674,7 +682,7 @@ impl<B: Backing> FileNand<B> {
         let sorted: Vec<_> = order.iter().map(|&k| pages[k]).collect();
         let mut done = 0;
         while done < sorted.len() {
-            let count = self.plain_run(&sorted[done..]).max(1);
+            let count = self.count_jointly_readable(&sorted[done..]).max(1);
             let mut take = |at: usize| parts[order[at]].take().expect("each part is read once");
             if count == 1 {
                 self.read(sorted[done], take(done))?;
@@ -683,7 +691,7 @@ impl<B: Backing> FileNand<B> {
                 let mut slices: Vec<_> = run.clone().map(|at| IoSliceMut::new(take(at))).collect();
                 let at = self.layout.data_at(sorted[done]);
                 let read = self.backing.read_parts(ImageFile::Flash, &mut slices, at);
-                read.map_err(|error| self.read_refused(sorted[done], &error))?;
+                read.map_err(|error| self.handle_refused_read(sorted[done], &error))?;
                 for (&ppn, data) in sorted[run].iter().zip(&slices) {
                     self.model.read(ppn, &mut [])?;
                     self.verify(ppn, data)?;
@@ -695,35 +703,39 @@ impl<B: Backing> FileNand<B> {
     }
 
     /// Adds the state of a block that was marked bad or condemned to the waiting operations.
-    fn mark(&mut self, block: BlockId) {
-        let (index, record) = (self.layout.block_word(block), self.block_record(block));
-        self.last_epoch().words.set(index, record.encode());
-        self.let_wait();
+    fn add_block_state(&mut self, block: BlockId) {
+        let (index, record) = (self.layout.block_word_index(block), self.block_record(block));
+        self.last_epoch().word_changes.set(index, record.encode());
+        self.write_if_too_many_wait();
     }
 }
 
 impl<B: Backing + Send + 'static> Medium for FileNand<B> {
-    fn write_deferred(&mut self) -> Result<(), Refused> {
+    fn write_deferred(&mut self) -> Result<(), OsRefusal> {
         let written = self.write_waiting();
-        self.note(written)
+        self.note_refusal(written)
     }
 
-    fn refused(&self) -> Option<&Refused> {
-        self.refused.as_ref()
+    fn last_refusal(&self) -> Option<&OsRefusal> {
+        self.last_refusal.as_ref()
     }
 
-    fn give_back_erased(&mut self, gives_back: bool) {
-        self.gives_back_erased = gives_back;
+    fn set_punch_erased_blocks(&mut self, gives_back: bool) {
+        self.punches_erased_blocks = gives_back;
     }
 
     /// Copies the files of the image; the copy is an image that was closed cleanly.
     fn copy_to(&mut self, directory: &Path) -> io::Result<()> {
         self.write_deferred().map_err(|refused| io::Error::other(refused.sentence))?;
         let mut copy = self.backing.copy_to(directory)?;
-        let session = Session { is_clean: true, number: self.journal.number(), ..self.session };
+        let session = Session {
+            is_clean: true,
+            last_journal_record: self.journal.last_record_number(),
+            ..self.session
+        };
         let bytes = session.encode(self.layout.salt);
         for side in SIDES {
-            let (file, offset) = side.place(&self.layout, ImageFile::Session, 0);
+            let (file, offset) = side.location_of(&self.layout, ImageFile::Session, 0);
             copy.write(file, &bytes, offset)?;
             copy.sync(file)?;
         }
@@ -740,8 +752,8 @@ impl<B: Backing> Nand for FileNand<B> {
     fn program(&mut self, ppn: Ppn, oob: Oob, content: Content<'_>) -> Result<(), NandError> {
         let Content::Bytes(bytes) = content else { panic!("program of page {ppn}: an image keeps bytes") };
         let (data, spare) = bytes.split_at(self.layout.geometry.page_bytes as usize);
-        self.stage_page(ppn, oob, data, spare)?;
-        self.let_wait();
+        self.program_page(ppn, oob, data, spare)?;
+        self.write_if_too_many_wait();
         Ok(())
     }
 
@@ -754,10 +766,17 @@ impl<B: Backing> Nand for FileNand<B> {
         let (epoch, spare_bytes) = (self.model.erase_count(self.block_of(ppn)), spare.len() as u16);
         let data_crc = !self.layout.page_crc(ppn, epoch, &data, spare);
         let spare_crc = if spare.is_empty() { 0 } else { self.layout.spare_crc(ppn, epoch, spare) };
-        let record =
-            OobRecord { epoch, oob: Some(oob), spare_bytes, data_crc, spare_crc, is_lost: true, number: 0 };
-        self.stage(ppn, record, &data, spare);
-        self.let_wait();
+        let record = OobRecord {
+            epoch,
+            oob: Some(oob),
+            spare_bytes,
+            data_crc,
+            spare_crc,
+            is_lost: true,
+            journal_record: 0,
+        };
+        self.add_program(ppn, record, &data, spare);
+        self.write_if_too_many_wait();
         Ok(())
     }
 
@@ -781,9 +800,9 @@ impl<B: Backing> Nand for FileNand<B> {
         if into.is_empty() {
             return Ok(oob);
         }
-        if into.len() == self.layout.geometry.page_bytes as usize && self.is_plain(ppn) {
+        if into.len() == self.layout.geometry.page_bytes as usize && self.is_readable_with_neighbours(ppn) {
             let read = self.backing.read(ImageFile::Flash, into, self.layout.data_at(ppn));
-            read.map_err(|error| self.read_refused(ppn, &error))?;
+            read.map_err(|error| self.handle_refused_read(ppn, &error))?;
             self.verify(ppn, into)?;
             return Ok(oob);
         }
@@ -814,8 +833,8 @@ impl<B: Backing> Nand for FileNand<B> {
         let mut done = 0;
         let mut outcome = Ok(());
         while done < run.source_pages.len() && outcome.is_ok() {
-            let pages = done..done + self.plain_run(&run.source_pages[done..]);
-            if pages.is_empty() || !self.read_to_copy(&run, &pages) {
+            let pages = done..done + self.count_jointly_readable(&run.source_pages[done..]);
+            if pages.is_empty() || !self.read_copy_sources(&run, &pages) {
                 outcome = self.copy_page(&run, done);
                 done += usize::from(outcome.is_ok());
                 continue;
@@ -828,7 +847,7 @@ impl<B: Backing> Nand for FileNand<B> {
                 done += 1;
             }
         }
-        self.let_wait();
+        self.write_if_too_many_wait();
         (done, outcome)
     }
 
@@ -838,23 +857,23 @@ impl<B: Backing> Nand for FileNand<B> {
 
     fn erase(&mut self, block: BlockId) -> Result<(), NandError> {
         self.model.erase(block)?;
-        let (index, word) = (self.layout.block_word(block), self.block_record(block).encode());
-        let (gives_back, had_copies) = (self.gives_back_erased, self.metadata_blocks.remove(&block.0));
+        let (index, word) = (self.layout.block_word_index(block), self.block_record(block).encode());
+        let (gives_back, had_copies) = (self.punches_erased_blocks, self.metadata_blocks.remove(&block.0));
         let epoch = self.last_epoch();
-        epoch.words.set(index, word);
-        epoch.holes.extend(gives_back.then_some(block));
-        epoch.metadata_holes.extend(had_copies.then_some(block));
+        epoch.word_changes.set(index, word);
+        epoch.blocks_to_punch.extend(gives_back.then_some(block));
+        epoch.mirror_blocks_to_punch.extend(had_copies.then_some(block));
         self.waiting_erases.insert(block);
-        if self.waiting_erases.are_too_many() {
+        if self.waiting_erases.has_too_many() {
             self.end_epoch();
         }
-        self.let_wait();
+        self.write_if_too_many_wait();
         Ok(())
     }
 
     fn condemn(&mut self, block: BlockId) {
         self.model.condemn(block);
-        self.mark(block);
+        self.add_block_state(block);
     }
 
     fn is_condemned(&self, block: BlockId) -> bool {
@@ -863,7 +882,7 @@ impl<B: Backing> Nand for FileNand<B> {
 
     fn mark_bad(&mut self, block: BlockId) {
         self.model.mark_bad(block);
-        self.mark(block);
+        self.add_block_state(block);
     }
 
     fn is_bad(&self, block: BlockId) -> bool {
@@ -895,8 +914,8 @@ impl<B: Backing> Nand for FileNand<B> {
     }
 
     fn store_nvram_word(&mut self, index: usize, word: u64) -> Result<(), NandError> {
-        self.last_epoch().words.set(index as u64, word);
-        self.let_wait();
+        self.last_epoch().word_changes.set(index as u64, word);
+        self.write_if_too_many_wait();
         self.model.store_nvram_word(index, word)
     }
 
@@ -905,17 +924,17 @@ impl<B: Backing> Nand for FileNand<B> {
         if self.durability() == Durability::Host {
             self.end_epoch();
         }
-        self.do_now(Self::write_waiting)
+        self.write_now(Self::write_waiting)
     }
 
     fn fence(&mut self) -> Result<(), NandError> {
         self.end_epoch();
-        self.let_wait();
+        self.write_if_too_many_wait();
         Ok(())
     }
 
     fn syncs_at_erase(&self) -> bool {
-        self.waiting_erases.most == 0
+        self.waiting_erases.max_blocks_per_pool == 0
     }
 }
 
@@ -925,7 +944,7 @@ impl<B: Backing> Fragile for FileNand<B> {
         self.model.tear_program(ppn);
         let epoch = self.model.erase_count(self.block_of(ppn));
         // The next sync reports a refusal of the operating system.
-        let _ = self.do_now(|nand| {
+        let _ = self.write_now(|nand| {
             nand.write_waiting()?;
             nand.write_torn(ppn, epoch)
         });
@@ -934,10 +953,10 @@ impl<B: Backing> Fragile for FileNand<B> {
     fn tear_erase(&mut self, block: BlockId) {
         self.model.tear_erase(block);
         let record = BlockRecord { health: BlockHealth::HalfErased, ..self.block_record(block) };
-        let index = self.layout.block_word(block);
-        let _ = self.do_now(|nand| {
+        let index = self.layout.block_word_index(block);
+        let _ = self.write_now(|nand| {
             nand.end_epoch();
-            nand.last_epoch().words.set(index, record.encode());
+            nand.last_epoch().word_changes.set(index, record.encode());
             nand.end_epoch();
             nand.write_waiting()
         });
@@ -946,10 +965,10 @@ impl<B: Backing> Fragile for FileNand<B> {
     /// Makes a page unreadable: flips a bit in the first byte of its data in the file.
     fn make_uncorrectable(&mut self, ppn: Ppn) {
         let (mut byte, at) = ([0], self.layout.data_at(ppn));
-        let _ = self.do_now(|nand| {
+        let _ = self.write_now(|nand| {
             nand.write_waiting()?;
             let read = nand.backing.read(ImageFile::Flash, &mut byte, at);
-            read.map_err(|error| nand.refused("read", ImageFile::Flash, &error))?;
+            read.map_err(|error| nand.refusal_of("read", ImageFile::Flash, &error))?;
             byte[0] ^= 1;
             nand.write(ImageFile::Flash, &byte, at)
         });

@@ -37,14 +37,17 @@ use super::sides::SIDES;
 /// Returns the highest journal record number that other metadata names (session record, sectors, OOB records). An OOB
 /// record counts with its number minus one, because its page may have been programmed for a record that was never
 /// written.
-pub(super) fn newest_number(backing: &impl Backing, layout: &Layout, session: &Session) -> u64 {
-    let of_session = if session.is_clean { session.number } else { 0 };
-    let sectors = (0..layout.sectors()).filter_map(|index| {
+pub(super) fn newest_record_number(backing: &impl Backing, layout: &Layout, session: &Session) -> u64 {
+    let of_session = if session.is_clean { session.last_journal_record } else { 0 };
+    let sectors = (0..layout.sector_count()).filter_map(|index| {
         let numbers = SIDES.map(|side| {
             let mut bytes = [0; SECTOR_BYTES];
             let is_read =
                 side.read(backing, layout, ImageFile::Nvram, &mut bytes, index * SECTOR_BYTES as u64);
-            is_read.then(|| layout.decode_sector(index, &bytes)).flatten().map(|sector| sector.number)
+            is_read
+                .then(|| layout.decode_sector(index, &bytes))
+                .flatten()
+                .map(|sector| sector.last_journal_record)
         });
         numbers.into_iter().flatten().max()
     });
@@ -53,7 +56,7 @@ pub(super) fn newest_number(backing: &impl Backing, layout: &Layout, session: &S
             let mut bytes = [0; RECORD_BYTES];
             let is_read = side.read(backing, layout, ImageFile::Flash, &mut bytes, layout.oob_at(ppn));
             match layout.decode_oob(ppn, &bytes) {
-                OobSlot::Record(record) if is_read => record.number.saturating_sub(1),
+                OobSlot::Record(record) if is_read => record.journal_record.saturating_sub(1),
                 _ => 0,
             }
         });
@@ -73,7 +76,7 @@ pub(super) fn leave_out_unproven(
 ) -> Result<BTreeSet<Lpn>, ImageError> {
     let config = super::config_of(superblock)?;
     let (parts, _) = parts_of(&config, superblock)?;
-    if let Some(reason) = reason_against(&parts, &loaded.left_out, layout) {
+    if let Some(reason) = reason_against_rescue(&parts, &loaded.left_out, layout) {
         let findings = std::iter::once(reason.to_owned()).chain(loaded.findings.iter().cloned()).collect();
         return Err(ImageError::Lost { findings });
     }
@@ -81,19 +84,19 @@ pub(super) fn leave_out_unproven(
         return Ok(BTreeSet::new());
     }
     let map = FlatMap {
-        first_word: layout.nvram_words - u64::from(superblock.logical_pages),
+        first_map_word: layout.nvram_words - u64::from(superblock.logical_pages),
         layout,
         parts: &parts,
     };
     // With a chunk page missing, an older chunk could have the same number.
-    let lacks_chunks = may_lack(&loaded.left_out, PageKind::Chunk);
-    let chunks = if lacks_chunks { BTreeSet::new() } else { chunks_of(&mut loaded.model, layout) };
+    let lacks_chunks = may_lack_page_kind(&loaded.left_out, PageKind::Chunk);
+    let chunks = if lacks_chunks { BTreeSet::new() } else { found_chunk_numbers(&mut loaded.model, layout) };
     let unproven: BTreeSet<Lpn> = (0..superblock.logical_pages)
         .map(Lpn)
         .filter(|&lpn| !map.is_proven(lpn, &mut loaded.model, &loaded.left_out, &chunks))
         .collect();
     for lpn in &unproven {
-        loaded.model.store_nvram_word(map.word_of(*lpn) as usize, 0).expect("a model has power");
+        loaded.model.store_nvram_word(map.map_word_index(*lpn) as usize, 0).expect("a model has power");
     }
     Ok(unproven)
 }
@@ -104,13 +107,13 @@ fn has_flat_map_in_nvram(parts: &Parts) -> bool {
 
 /// Whether a page of this kind may be missing from the loaded state, or a loaded page of this kind may have been erased
 /// since.
-fn may_lack(left_out: &LeftOut, kind: PageKind) -> bool {
+fn may_lack_page_kind(left_out: &LeftOut, kind: PageKind) -> bool {
     let is_missing = left_out.pages.iter().any(|&(_, found)| found.is_none_or(|found| found == kind));
     is_missing || left_out.blocks.iter().any(|&(_, found)| found == Some(kind))
 }
 
 /// Returns the reason why no logical page of a damaged image can be proven, or `None` if some can.
-fn reason_against(parts: &Parts, left_out: &LeftOut, layout: &Layout) -> Option<&'static str> {
+fn reason_against_rescue(parts: &Parts, left_out: &LeftOut, layout: &Layout) -> Option<&'static str> {
     let lacks_nvram = left_out.words.range(..layout.nvram_words).next().is_some();
     let lacks_any = !left_out.words.is_empty() || !left_out.pages.is_empty();
     if parts.persistence != Persistence::NvramMap && lacks_any {
@@ -121,14 +124,14 @@ fn reason_against(parts: &Parts, left_out: &LeftOut, layout: &Layout) -> Option<
     if !matches!(parts.mapping, MappingPart::Flat) && (lacks_nvram || !left_out.pages.is_empty()) {
         return Some("its map is on flash, and a part of it may be missing, of any logical page");
     }
-    if parts.content.delta.is_some() && may_lack(left_out, PageKind::Delta) {
+    if parts.content.delta.is_some() && may_lack_page_kind(left_out, PageKind::Delta) {
         return Some("a page of deltas may be missing, which may be newer than any logical page");
     }
     None
 }
 
 /// Returns the numbers of the compressed chunks whose pages were found.
-fn chunks_of(model: &mut SimNand, layout: &Layout) -> BTreeSet<u32> {
+fn found_chunk_numbers(model: &mut SimNand, layout: &Layout) -> BTreeSet<u32> {
     let pages = (0..layout.geometry.pages() as u32).map(Ppn);
     let oobs = pages.filter_map(|ppn| oob_of(model, layout, ppn));
     oobs.filter(|oob| oob.kind == PageKind::Chunk).map(|oob| oob.owner).collect()
@@ -145,19 +148,19 @@ fn oob_of(model: &mut SimNand, layout: &Layout, ppn: Ppn) -> Option<Oob> {
 
 /// The L2P map in NVRAM of a design with a flat map: the last words of the NVRAM, one for each logical page.
 struct FlatMap<'a> {
-    first_word: u64,
+    first_map_word: u64,
     layout: &'a Layout,
     parts: &'a Parts,
 }
 
 impl FlatMap<'_> {
-    fn word_of(&self, lpn: Lpn) -> u64 {
-        self.first_word + u64::from(lpn.0)
+    fn map_word_index(&self, lpn: Lpn) -> u64 {
+        self.first_map_word + u64::from(lpn.0)
     }
 
     /// Whether the map entry of a logical page is the newest one, and the page or chunk that it names was found.
     fn is_proven(&self, lpn: Lpn, model: &mut SimNand, left_out: &LeftOut, chunks: &BTreeSet<u32>) -> bool {
-        let index = self.word_of(lpn);
+        let index = self.map_word_index(lpn);
         if left_out.words.contains(&index) {
             return false;
         }

@@ -28,7 +28,7 @@ const INPUT_OUTPUT_ERROR: i32 = 5;
 
 impl Side {
     /// Returns the file and offset in which this copy of the metadata at `offset` of `file` is stored.
-    pub(super) fn place(self, layout: &Layout, file: ImageFile, offset: u64) -> (ImageFile, u64) {
+    pub(super) fn location_of(self, layout: &Layout, file: ImageFile, offset: u64) -> (ImageFile, u64) {
         match self {
             Self::Home => (file, offset),
             Self::Mirror => (ImageFile::Mirror, layout.mirror_at(file, offset)),
@@ -45,7 +45,7 @@ impl Side {
         bytes: &mut [u8],
         offset: u64,
     ) -> bool {
-        let (file, offset) = self.place(layout, file, offset);
+        let (file, offset) = self.location_of(layout, file, offset);
         backing.read(file, bytes, offset).is_ok()
     }
 
@@ -59,7 +59,7 @@ impl Side {
         bytes: &[u8],
         offset: u64,
     ) {
-        let (file, offset) = self.place(layout, file, offset);
+        let (file, offset) = self.location_of(layout, file, offset);
         let _ = backing.write(file, bytes, offset);
     }
 }
@@ -67,7 +67,7 @@ impl Side {
 /// A page to be read and verified: its number, the epoch (erase count) of its block, its checksum, and the length of
 /// its spare bytes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Guarded {
+pub(super) struct PageToVerify {
     pub(super) ppn: Ppn,
     pub(super) epoch: u32,
     pub(super) data_crc: u32,
@@ -84,7 +84,7 @@ pub(super) struct Guarded {
 pub(super) fn read_page(
     backing: &mut impl Backing,
     layout: &Layout,
-    page: Guarded,
+    page: PageToVerify,
 ) -> io::Result<Option<Vec<u8>>> {
     let page_bytes = layout.geometry.page_bytes as usize;
     let mut bytes = vec![0; page_bytes + usize::from(page.spare_bytes)];
@@ -92,9 +92,9 @@ pub(super) fn read_page(
     let data_sides = if page.is_metadata { &SIDES[..] } else { &SIDES[..1] };
     let spare_sides = if page.spare_bytes > 0 { &SIDES[..] } else { &SIDES[..1] };
     for &data_side in data_sides {
-        let (file, at) = data_side.place(layout, ImageFile::Flash, data_at);
+        let (file, at) = data_side.location_of(layout, ImageFile::Flash, data_at);
         match backing.read(file, &mut bytes[..page_bytes], at) {
-            Err(error) if data_side == Side::Home && !is_of_the_place(&error) => return Err(error),
+            Err(error) if data_side == Side::Home && !is_local_read_error(&error) => return Err(error),
             Err(_) => continue,
             Ok(()) => {}
         }
@@ -121,6 +121,6 @@ pub(super) fn read_page(
 
 /// Whether a read failed only because this place of the file cannot be read, so that no more than this page is lost: an
 /// error of the disk (`EIO`), or a file that was cut short.
-pub(super) fn is_of_the_place(error: &io::Error) -> bool {
+pub(super) fn is_local_read_error(error: &io::Error) -> bool {
     error.raw_os_error() == Some(INPUT_OUTPUT_ERROR) || error.kind() == io::ErrorKind::UnexpectedEof
 }

@@ -11,12 +11,12 @@ use std::path::Path;
 use wearwell::address::Ppn;
 
 use super::backing::{Access, Backing, CopyOnWrite, Files, ImageFile, read_front};
-use super::create::finish_copy;
+use super::create::finish_upgrade;
 use super::error::ImageError;
 use super::journal::Journal;
 use super::layout::{
-    Layout, MAX_CONFIG_BYTES, NoSuperblock, OobRecord, RECORD_BYTES, SUPERBLOCK_BYTES, Session, Superblock,
-    VERSION,
+    Layout, MAX_CONFIG_BYTES, OobRecord, RECORD_BYTES, SUPERBLOCK_BYTES, Session, Superblock,
+    SuperblockError, VERSION,
 };
 use super::sides::Side;
 use super::{Image, OpenOptions, close, io_error, version1};
@@ -37,38 +37,38 @@ pub fn upgrade(directory: &Path) -> Result<Superblock, ImageError> {
 /// As [`upgrade`].
 pub fn upgrade_on(backing: impl Backing + Send + 'static) -> Result<Superblock, ImageError> {
     let mut view = CopyOnWrite::new(backing);
-    convert(&mut view)?;
+    convert_to_version_2(&mut view)?;
     let image = Image::open_on(view, OpenOptions::default())?;
-    let mut backing = image.into_backing().into_below();
-    let superblock = convert(&mut backing)?;
+    let mut backing = image.into_backing().into_underlying();
+    let superblock = convert_to_version_2(&mut backing)?;
     // Opening repairs the files that version 1 left.
     close(Image::open_on(backing, OpenOptions::default())?.device)?;
     Ok(superblock)
 }
 
-fn convert(backing: &mut impl Backing) -> Result<Superblock, ImageError> {
+fn convert_to_version_2(backing: &mut impl Backing) -> Result<Superblock, ImageError> {
     let superblock = read_superblock(backing)?;
     let layout = Layout::new(&superblock);
     let image = version1::read(backing, &layout).map_err(io_error(backing, "read", ImageFile::Flash))?;
     if !image.findings.is_empty() {
         return Err(ImageError::Damaged { findings: image.findings });
     }
-    for (ppn, page) in (0..).map(Ppn).zip(&image.pages) {
-        copy_page(backing, &layout, ppn, page.as_ref())?;
+    for (ppn, page) in (0..).map(Ppn).zip(&image.oob_records) {
+        copy_page_to_mirror(backing, &layout, ppn, page.as_ref())?;
     }
-    let journal = Journal::begin(image.state);
-    let sectors = journal.encode_sectors(&layout, 0, layout.sectors());
+    let journal = Journal::with_state_words(image.state_words);
+    let sectors = journal.encode_sectors(&layout, 0, layout.sector_count());
     let unclean = u64::from(!image.session.is_clean);
     let unsafe_shutdowns = image.session.unsafe_shutdowns + unclean;
-    let session = Session { is_clean: true, unsafe_shutdowns, number: 0, ..image.session };
+    let session = Session { is_clean: true, unsafe_shutdowns, last_journal_record: 0, ..image.session };
     for (file, bytes) in [
         (ImageFile::Nvram, sectors),
         (ImageFile::Journal, Journal::first_record(&layout)),
         (ImageFile::Session, session.encode(layout.salt).to_vec()),
     ] {
-        write_copy(backing, &layout, file, &bytes, 0)?;
+        write_mirror_copy(backing, &layout, file, &bytes, 0)?;
     }
-    finish_copy(backing, &superblock)?;
+    finish_upgrade(backing, &superblock)?;
     Ok(superblock)
 }
 
@@ -77,36 +77,36 @@ fn read_superblock(backing: &impl Backing) -> Result<Superblock, ImageError> {
     let most = SUPERBLOCK_BYTES as u64 + u64::from(MAX_CONFIG_BYTES);
     let bytes = read_front(backing, file, most).map_err(io_error(backing, "read", file))?;
     Superblock::decode_as(1, &bytes).map_err(|wrong| match wrong {
-        NoSuperblock::Version(VERSION) => {
+        SuperblockError::Version(VERSION) => {
             ImageError::Setting(format!("it has format version {VERSION} already"))
         }
-        NoSuperblock::Version(found) => ImageError::Version { found, known: VERSION },
-        NoSuperblock::Magic | NoSuperblock::Damaged => {
+        SuperblockError::Version(found) => ImageError::Version { found, known: VERSION },
+        SuperblockError::Magic | SuperblockError::Damaged => {
             ImageError::Damaged { findings: vec!["its superblock is damaged".into()] }
         }
     })
 }
 
-fn write_copy(
+fn write_mirror_copy(
     backing: &mut impl Backing,
     layout: &Layout,
     file: ImageFile,
     bytes: &[u8],
     offset: u64,
 ) -> Result<(), ImageError> {
-    let (mirror, at) = Side::Mirror.place(layout, file, offset);
+    let (mirror, at) = Side::Mirror.location_of(layout, file, offset);
     backing.write(mirror, bytes, at).map_err(io_error(backing, "write", mirror))
 }
 
 /// Writes the mirror's copies of a page's OOB record and spare bytes, and of its data if the page holds metadata.
-fn copy_page(
+fn copy_page_to_mirror(
     backing: &mut impl Backing,
     layout: &Layout,
     ppn: Ppn,
     page: Option<&OobRecord>,
 ) -> Result<(), ImageError> {
     let oob = page.map_or([0; RECORD_BYTES], |page| layout.encode_oob(ppn, page));
-    write_copy(backing, layout, ImageFile::Flash, &oob, layout.oob_at(ppn))?;
+    write_mirror_copy(backing, layout, ImageFile::Flash, &oob, layout.oob_at(ppn))?;
     let Some(page) = page else { return Ok(()) };
     let is_metadata = page.oob.is_some_and(|oob| !oob.kind.is_host_data());
     let data_bytes = if is_metadata { layout.geometry.page_bytes as usize } else { 0 };
@@ -115,7 +115,7 @@ fn copy_page(
         let mut bytes = vec![0; len];
         let read = backing.read(ImageFile::Flash, &mut bytes, at);
         read.map_err(io_error(backing, "read", ImageFile::Flash))?;
-        write_copy(backing, layout, ImageFile::Flash, &bytes, at)?;
+        write_mirror_copy(backing, layout, ImageFile::Flash, &bytes, at)?;
     }
     Ok(())
 }

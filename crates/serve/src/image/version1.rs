@@ -8,7 +8,7 @@ use wearwell::address::{BlockId, Ppn};
 use super::backing::{Backing, ImageFile, read_front};
 use super::layout::{
     BlockHealth, BlockRecord, Durability, Layout, OobRecord, OobSlot, RECORD_BYTES, Session, checksum,
-    is_sealed, u32_at, u64_at,
+    has_valid_checksum, u32_at, u64_at,
 };
 
 /// Bytes of an NVRAM word with its checksum in format version 1. An entry of its journal has the same length.
@@ -16,12 +16,12 @@ const WORD_BYTES: usize = 16;
 
 /// Contents of an image of format version 1, with unfinished operations of an unclean last session completed or marked
 /// torn.
-pub(super) struct Image {
+pub(super) struct Version1Image {
     pub(super) session: Session,
     /// State words: those of the NVRAM, then one for each block.
-    pub(super) state: Vec<u64>,
+    pub(super) state_words: Vec<u64>,
     /// OOB records of all pages, by page number; `None` for erased pages.
-    pub(super) pages: Vec<Option<OobRecord>>,
+    pub(super) oob_records: Vec<Option<OobRecord>>,
     /// Damage found in the image, one sentence per place.
     pub(super) findings: Vec<String>,
 }
@@ -29,21 +29,25 @@ pub(super) struct Image {
 /// Batch of changed state words in the journal of a version-1 image: the last one that a session of durability `host`
 /// wrote.
 #[derive(Default)]
-struct Batch {
+struct JournalBatch {
     synced_sequence: u64,
     /// Index and value of changed state words. The value for a block is its erase count.
-    words: Vec<(u64, u64)>,
+    word_changes: Vec<(u64, u64)>,
 }
 
-/// Reads an image of format version 1. Damage is returned in [`Image::findings`].
+/// Reads an image of format version 1. Damage is returned in [`OpenReport::findings`].
 ///
 /// # Errors
 /// Errors of the operating system.
-pub(super) fn read(backing: &impl Backing, layout: &Layout) -> io::Result<Image> {
+pub(super) fn read(backing: &impl Backing, layout: &Layout) -> io::Result<Version1Image> {
     let mut bytes = [0; RECORD_BYTES];
     backing.read(ImageFile::Session, &mut bytes, 0)?;
-    let mut image =
-        Image { session: Session::default(), state: Vec::new(), pages: Vec::new(), findings: Vec::new() };
+    let mut image = Version1Image {
+        session: Session::default(),
+        state_words: Vec::new(),
+        oob_records: Vec::new(),
+        findings: Vec::new(),
+    };
     match Session::decode(&bytes, layout.salt) {
         Some(session) => image.session = session,
         None => image.findings.push("its session record is damaged".into()),
@@ -52,20 +56,25 @@ pub(super) fn read(backing: &impl Backing, layout: &Layout) -> io::Result<Image>
     let batch = if is_host { read_batch(backing, layout)? } else { None };
     let whole_up_to = match &batch {
         Some(batch) => batch.synced_sequence,
-        None if is_host || (!image.session.is_clean && image.session.boot != super::this_boot()) => 0,
+        None if is_host || (!image.session.is_clean && image.session.boot_id != super::current_boot_id()) => {
+            0
+        }
         None => u64::MAX,
     };
     image.read_words(backing, layout)?;
-    for (index, word) in batch.unwrap_or_default().words {
-        match BlockRecord::decode(image.state[index as usize]) {
+    for (index, word) in batch.unwrap_or_default().word_changes {
+        match BlockRecord::decode(image.state_words[index as usize]) {
             Some(record) if index >= layout.nvram_words => {
-                if u64::from(record.erases) < word {
-                    let erased =
-                        BlockRecord { health: BlockHealth::Good, erases: word as u32, programmed: 0 };
-                    image.state[index as usize] = erased.encode();
+                if u64::from(record.erase_count) < word {
+                    let erased = BlockRecord {
+                        health: BlockHealth::Good,
+                        erase_count: word as u32,
+                        programmed_pages: 0,
+                    };
+                    image.state_words[index as usize] = erased.encode();
                 }
             }
-            _ => image.state[index as usize] = word,
+            _ => image.state_words[index as usize] = word,
         }
     }
     for block in (0..layout.geometry.blocks()).map(BlockId) {
@@ -74,26 +83,26 @@ pub(super) fn read(backing: &impl Backing, layout: &Layout) -> io::Result<Image>
     Ok(image)
 }
 
-fn read_batch(backing: &impl Backing, layout: &Layout) -> io::Result<Option<Batch>> {
-    let most = RECORD_BYTES as u64 + layout.state_words() * WORD_BYTES as u64;
+fn read_batch(backing: &impl Backing, layout: &Layout) -> io::Result<Option<JournalBatch>> {
+    let most = RECORD_BYTES as u64 + layout.state_word_count() * WORD_BYTES as u64;
     let bytes = read_front(backing, ImageFile::Journal, most)?;
     Ok(decode_batch(&bytes, layout))
 }
 
-fn decode_batch(bytes: &[u8], layout: &Layout) -> Option<Batch> {
+fn decode_batch(bytes: &[u8], layout: &Layout) -> Option<JournalBatch> {
     let head: &[u8; RECORD_BYTES] = bytes.first_chunk()?;
     let count = usize::try_from(u64_at(head, 8)).ok()?;
     let entries = bytes[RECORD_BYTES..].get(..count.checked_mul(WORD_BYTES)?)?;
-    if !is_sealed(head, layout.salt, 1) || u32_at(head, 24) != checksum(layout.salt, 0, entries) {
+    if !has_valid_checksum(head, layout.salt, 1) || u32_at(head, 24) != checksum(layout.salt, 0, entries) {
         return None;
     }
     let words: Vec<_> =
         entries.chunks_exact(WORD_BYTES).map(|entry| (u64_at(entry, 0), u64_at(entry, 8))).collect();
-    let is_possible = words.iter().all(|&(index, _)| index < layout.state_words());
-    is_possible.then(|| Batch { synced_sequence: u64_at(head, 16), words })
+    let is_possible = words.iter().all(|&(index, _)| index < layout.state_word_count());
+    is_possible.then(|| JournalBatch { synced_sequence: u64_at(head, 16), word_changes: words })
 }
 
-impl Image {
+impl Version1Image {
     fn read_words(&mut self, backing: &impl Backing, layout: &Layout) -> io::Result<()> {
         let mut bytes = vec![0; layout.nvram_words as usize * WORD_BYTES];
         backing.read(ImageFile::Nvram, &mut bytes, 0)?;
@@ -102,7 +111,7 @@ impl Image {
             if (u32_at(bytes, 8), u32_at(bytes, 12)) != (crc, !crc) {
                 self.findings.push(format!("word {index} of the NVRAM is damaged"));
             }
-            self.state.push(u64_at(bytes, 0));
+            self.state_words.push(u64_at(bytes, 0));
         }
         let blocks = layout.geometry.blocks();
         let mut bytes = vec![0; blocks as usize * RECORD_BYTES];
@@ -112,7 +121,7 @@ impl Image {
             if record.is_none() {
                 self.findings.push(format!("the record of block {block} is damaged"));
             }
-            self.state.push(record.map_or(0, BlockRecord::encode));
+            self.state_words.push(record.map_or(0, BlockRecord::encode));
         }
         Ok(())
     }
@@ -126,17 +135,17 @@ impl Image {
         block: BlockId,
         whole_up_to: u64,
     ) -> io::Result<()> {
-        let index = layout.block_word(block) as usize;
+        let index = layout.block_word_index(block) as usize;
         let first = layout.geometry.first_page(block);
         let mut bytes = vec![0; layout.geometry.block_pages() as usize * RECORD_BYTES];
         backing.read(ImageFile::Flash, &mut bytes, layout.oob_at(first))?;
-        let Some(record) = BlockRecord::decode(self.state[index]) else { return Ok(()) };
+        let Some(record) = BlockRecord::decode(self.state_words[index]) else { return Ok(()) };
         let mut pages = Vec::new();
         for (k, bytes) in (0..).zip(bytes.as_chunks().0) {
             let ppn = Ppn(first.0 + k);
             pages.push(match layout.decode_oob(ppn, bytes) {
-                OobSlot::Record(page) if page.epoch == record.erases => Some(page),
-                OobSlot::Record(page) if page.epoch < record.erases => None,
+                OobSlot::Record(page) if page.epoch == record.erase_count => Some(page),
+                OobSlot::Record(page) if page.epoch < record.erase_count => None,
                 OobSlot::Blank => None,
                 OobSlot::Damaged | OobSlot::Record(_) => {
                     self.findings.push(format!("the OOB of page {ppn} in block {block} is damaged"));
@@ -151,7 +160,7 @@ impl Image {
                 None => true,
                 Some(page) => {
                     page.oob.is_some_and(|oob| oob.sequence > whole_up_to)
-                        && !is_whole(backing, layout, ppn, page)?
+                        && !matches_checksum(backing, layout, ppn, page)?
                 }
             };
             if is_half_done {
@@ -162,17 +171,17 @@ impl Image {
                 if pages[k].is_none() && !is_possible {
                     self.findings.push(format!("page {ppn} is missing among the pages of block {block}"));
                 }
-                pages[k] = Some(OobRecord::torn(record.erases, 0));
+                pages[k] = Some(OobRecord::torn(record.erase_count, 0));
             }
         }
-        self.state[index] = BlockRecord { programmed: programmed as u32, ..record }.encode();
-        self.pages.append(&mut pages);
+        self.state_words[index] = BlockRecord { programmed_pages: programmed as u32, ..record }.encode();
+        self.oob_records.append(&mut pages);
         Ok(())
     }
 }
 
 /// Whether the stored data and spare bytes of a page match the checksum in its OOB record.
-fn is_whole(backing: &impl Backing, layout: &Layout, ppn: Ppn, page: &OobRecord) -> io::Result<bool> {
+fn matches_checksum(backing: &impl Backing, layout: &Layout, ppn: Ppn, page: &OobRecord) -> io::Result<bool> {
     let mut data = vec![0; layout.geometry.page_bytes as usize];
     let mut spare = vec![0; usize::from(page.spare_bytes)];
     backing.read(ImageFile::Flash, &mut data, layout.data_at(ppn))?;
@@ -193,7 +202,7 @@ fn decode_block(layout: &Layout, block: u32, bytes: &[u8; RECORD_BYTES]) -> Opti
         3 => BlockHealth::Condemned,
         _ => return None,
     };
-    let is_whole =
-        is_sealed(bytes, layout.salt, u64::from(block) * RECORD_BYTES as u64) && u32_at(bytes, 8) == block;
-    is_whole.then(|| BlockRecord { health, erases: u32_at(bytes, 12), programmed: 0 })
+    let is_whole = has_valid_checksum(bytes, layout.salt, u64::from(block) * RECORD_BYTES as u64)
+        && u32_at(bytes, 8) == block;
+    is_whole.then(|| BlockRecord { health, erase_count: u32_at(bytes, 12), programmed_pages: 0 })
 }

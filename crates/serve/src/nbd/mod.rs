@@ -2,7 +2,7 @@
 //!
 //! [`Negotiation`] and [`Decoder`] are state machines over bytes: they take the bytes that arrived and return what they
 //! mean, so that a test or a fuzzer drives them as a socket does. [`wire`] has the constants of the protocol.
-//! [`Request::check`] decides whether a request may be executed. [`Execution`] executes it in steps and returns the
+//! [`Request::into_checked_action`] decides whether a request may be executed. [`Execution`] executes it in steps and returns the
 //! reply as bytes. The memory that a client can make them hold is bounded: by [`OPTION_MAX_BYTES`] while options are
 //! negotiated, by [`PAYLOAD_MAX_BYTES`] afterwards.
 //!
@@ -15,7 +15,7 @@ mod request;
 pub mod wire;
 
 pub use negotiation::{Negotiated, Negotiation, Outcome, TlsPolicy};
-pub use reply::{Execution, Reply, Step, execute};
+pub use reply::{Execution, Reply, StepOutcome, execute};
 pub use request::{Action, Decoded, Decoder, Payload, Refusal, Request};
 
 use crate::device::BlockDevice;
@@ -60,7 +60,7 @@ impl Export {
     }
 
     /// Returns the NBD transmission flags: the commands and features that a client may use on this export.
-    fn flags(&self, is_structured: bool) -> u16 {
+    fn transmission_flags(&self, is_structured: bool) -> u16 {
         use wire::transmission_flag::{
             CACHE, CAN_MULTI_CONN, DF, FAST_ZERO, FLUSH, FUA, HAS_FLAGS, READ_ONLY, TRIM, WRITE_ZEROES,
         };
@@ -72,6 +72,6 @@ impl Export {
 
 /// Numbers that this server gives to the metadata contexts in block-status replies.
 mod context {
-    pub const ALLOCATION: u32 = 1;
-    pub const STATE: u32 = 2;
+    pub const ALLOCATION_ID: u32 = 1;
+    pub const STATE_ID: u32 = 2;
 }

@@ -8,24 +8,24 @@ use super::{
 };
 
 /// Longest option data, bytes, that is skipped. If an option announces more, the connection is closed.
-const SKIP_MAX_BYTES: u32 = 16 << 20;
+const SKIPPED_OPTION_MAX_BYTES: u32 = 16 << 20;
 /// Bytes of an option's header, before its data.
-const OPTION_HEAD_BYTES: usize = 16;
+const OPTION_HEADER_BYTES: usize = 16;
 
 /// What an NBD client and the server agreed on in the negotiation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is agreed on or not, whatever the others are")]
 pub struct Negotiated {
     /// Whether the client requested NBD structured replies: reads are answered in chunks, and errors carry a message.
-    pub is_structured: bool,
+    pub has_structured_replies: bool,
     /// Whether the client requested block sizes, so that its requests have to be aligned to the minimum block size.
-    pub knows_sizes: bool,
+    pub has_block_sizes: bool,
     /// Whether block-status replies report the standard context `base:allocation`.
-    pub allocation: bool,
+    pub reports_allocation: bool,
     /// Whether block-status replies report Wearwell's own context, [`STATE_CONTEXT`].
-    pub state: bool,
+    pub reports_page_state: bool,
     /// Index of the chosen export among those that were offered.
-    pub export: usize,
+    pub export_index: usize,
 }
 
 /// State of an NBD negotiation after the bytes so far.
@@ -57,13 +57,13 @@ pub enum TlsPolicy {
 #[derive(Clone, Debug)]
 pub struct Negotiation<'a> {
     exports: Vec<&'a Export>,
-    tls: TlsPolicy,
+    tls_policy: TlsPolicy,
     is_encrypted: bool,
     has_client_flags: bool,
-    no_zeroes: bool,
-    agreed: Negotiated,
+    omits_zero_padding: bool,
+    negotiated: Negotiated,
     /// Number of bytes of a refused option's data that have not arrived yet and will be skipped.
-    to_skip: u32,
+    skipped_bytes_left: u32,
 }
 
 impl<'a> Negotiation<'a> {
@@ -75,19 +75,19 @@ impl<'a> Negotiation<'a> {
         reply.extend(((FIXED_NEWSTYLE | NO_ZEROES) as u16).to_be_bytes());
         Self {
             exports,
-            tls: TlsPolicy::Refused,
+            tls_policy: TlsPolicy::Refused,
             is_encrypted: false,
             has_client_flags: false,
-            no_zeroes: false,
-            agreed: Negotiated::default(),
-            to_skip: 0,
+            omits_zero_padding: false,
+            negotiated: Negotiated::default(),
+            skipped_bytes_left: 0,
         }
     }
 
     /// Sets whether TLS is offered, required or refused in the negotiation.
     #[must_use]
     pub fn with_tls(self, tls: TlsPolicy) -> Self {
-        Self { tls, ..self }
+        Self { tls_policy: tls, ..self }
     }
 
     /// Processes the complete options at the front of `input` and appends the replies to `reply`. Returns the number of
@@ -97,9 +97,9 @@ impl<'a> Negotiation<'a> {
         let mut taken = 0;
         loop {
             let rest = &input[taken..];
-            let skipped = (self.to_skip as usize).min(rest.len());
-            let (used, outcome) = if self.to_skip > 0 && skipped > 0 {
-                self.to_skip -= skipped as u32;
+            let skipped = (self.skipped_bytes_left as usize).min(rest.len());
+            let (used, outcome) = if self.skipped_bytes_left > 0 && skipped > 0 {
+                self.skipped_bytes_left -= skipped as u32;
                 (skipped, Outcome::Continues)
             } else if self.has_client_flags {
                 self.take_option(rest, reply)
@@ -120,56 +120,72 @@ impl<'a> Negotiation<'a> {
         if flags & !(FIXED_NEWSTYLE | NO_ZEROES) != 0 {
             return (4, Outcome::Ended);
         }
-        self.no_zeroes = flags & NO_ZEROES != 0;
+        self.omits_zero_padding = flags & NO_ZEROES != 0;
         self.has_client_flags = true;
         (4, Outcome::Continues)
     }
 
     fn take_option(&mut self, input: &[u8], reply: &mut Vec<u8>) -> (usize, Outcome) {
-        let Some(head) = input.first_chunk::<OPTION_HEAD_BYTES>() else { return (0, Outcome::Continues) };
+        let Some(head) = input.first_chunk::<OPTION_HEADER_BYTES>() else { return (0, Outcome::Continues) };
         let word = |at: usize| u32::from_be_bytes(head[at..at + 4].try_into().expect("four bytes"));
         let (number, len) = (word(8), word(12));
-        if head[..8] != OPTION_MAGIC.to_be_bytes() || len > SKIP_MAX_BYTES {
+        if head[..8] != OPTION_MAGIC.to_be_bytes() || len > SKIPPED_OPTION_MAX_BYTES {
             return (input.len(), Outcome::Ended);
         }
         if len > OPTION_MAX_BYTES {
-            self.to_skip = len;
-            put(reply, number, answer::ERR_TOO_BIG, b"an option has at most 64 KiB of data");
-            return (OPTION_HEAD_BYTES, Outcome::Continues);
+            self.skipped_bytes_left = len;
+            append_option_reply(reply, number, answer::ERR_TOO_BIG, b"an option has at most 64 KiB of data");
+            return (OPTION_HEADER_BYTES, Outcome::Continues);
         }
-        let Some(data) = input[OPTION_HEAD_BYTES..].get(..len as usize) else {
+        let Some(data) = input[OPTION_HEADER_BYTES..].get(..len as usize) else {
             return (0, Outcome::Continues);
         };
-        (OPTION_HEAD_BYTES + data.len(), self.perform(number, data, reply))
+        (OPTION_HEADER_BYTES + data.len(), self.answer_option(number, data, reply))
     }
 
-    fn perform(&mut self, number: u32, data: &[u8], reply: &mut Vec<u8>) -> Outcome {
-        let lacks_tls = self.tls == TlsPolicy::Required && !self.is_encrypted;
+    fn answer_option(&mut self, number: u32, data: &[u8], reply: &mut Vec<u8>) -> Outcome {
+        let lacks_tls = self.tls_policy == TlsPolicy::Required && !self.is_encrypted;
         match number {
             option::STARTTLS | option::ABORT => {}
             option::EXPORT_NAME if lacks_tls => return Outcome::Ended,
             _ if lacks_tls => {
-                put(reply, number, answer::ERR_TLS_REQD, b"this server wants TLS: start it first");
+                append_option_reply(
+                    reply,
+                    number,
+                    answer::ERR_TLS_REQD,
+                    b"this server wants TLS: start it first",
+                );
                 return Outcome::Continues;
             }
             _ => {}
         }
         match number {
-            option::EXPORT_NAME => return self.export_by_name(data, reply),
+            option::EXPORT_NAME => return self.answer_export_name(data, reply),
             option::ABORT => {
-                put(reply, number, answer::ACK, &[]);
+                append_option_reply(reply, number, answer::ACK, &[]);
                 return Outcome::Ended;
             }
-            option::GO | option::INFO => return self.inform(number, data, reply),
-            option::LIST => self.list(data, reply),
+            option::GO | option::INFO => return self.answer_info_or_go(number, data, reply),
+            option::LIST => self.list_exports(data, reply),
             option::STARTTLS => return self.start_tls(data, reply),
             option::STRUCTURED_REPLY if data.is_empty() => {
-                self.agreed.is_structured = true;
-                put(reply, number, answer::ACK, &[]);
+                self.negotiated.has_structured_replies = true;
+                append_option_reply(reply, number, answer::ACK, &[]);
             }
-            option::STRUCTURED_REPLY => put(reply, number, answer::ERR_INVALID, b"this option has no data"),
-            option::LIST_META_CONTEXT | option::SET_META_CONTEXT => self.contexts(number, data, reply),
-            _ => put(reply, number, answer::ERR_UNSUP, b"this server does not know the option"),
+            option::STRUCTURED_REPLY => {
+                append_option_reply(reply, number, answer::ERR_INVALID, b"this option has no data");
+            }
+            option::LIST_META_CONTEXT | option::SET_META_CONTEXT => {
+                self.answer_context_option(number, data, reply);
+            }
+            _ => {
+                append_option_reply(
+                    reply,
+                    number,
+                    answer::ERR_UNSUP,
+                    b"this server does not know the option",
+                );
+            }
         }
         Outcome::Continues
     }
@@ -177,7 +193,7 @@ impl<'a> Negotiation<'a> {
     /// Answers `NBD_OPT_STARTTLS`. If TLS is offered, the negotiation begins anew: what was agreed on before may come
     /// from an attacker.
     fn start_tls(&mut self, data: &[u8], reply: &mut Vec<u8>) -> Outcome {
-        let refusal: Option<(u32, &[u8])> = match self.tls {
+        let refusal: Option<(u32, &[u8])> = match self.tls_policy {
             TlsPolicy::Refused => Some((
                 answer::ERR_POLICY,
                 b"this server has no TLS: it listens on Unix sockets and loopback only, put a TLS tunnel in front",
@@ -187,17 +203,17 @@ impl<'a> Negotiation<'a> {
             _ => None,
         };
         if let Some((kind, sentence)) = refusal {
-            put(reply, option::STARTTLS, kind, sentence);
+            append_option_reply(reply, option::STARTTLS, kind, sentence);
             return Outcome::Continues;
         }
-        put(reply, option::STARTTLS, answer::ACK, &[]);
-        self.agreed = Negotiated::default();
+        append_option_reply(reply, option::STARTTLS, answer::ACK, &[]);
+        self.negotiated = Negotiated::default();
         self.is_encrypted = true;
         Outcome::StartsTls
     }
 
     /// Returns the index of the export with this name. An empty name means the only export of a server that has one.
-    fn find(&self, name: &[u8]) -> Option<usize> {
+    fn find_export(&self, name: &[u8]) -> Option<usize> {
         if name.is_empty() {
             return (self.exports.len() == 1).then_some(0);
         }
@@ -211,46 +227,46 @@ impl<'a> Negotiation<'a> {
             (b"", _) => b"this server has several exports: choose one of them by its name",
             _ => b"there is no export of that name",
         };
-        put(reply, number, answer::ERR_UNKNOWN, sentence);
+        append_option_reply(reply, number, answer::ERR_UNKNOWN, sentence);
     }
 
     /// Chooses an export. Metadata contexts that the client set for another export are dropped.
-    fn choose(&mut self, export: usize) {
-        if export != self.agreed.export {
-            (self.agreed.allocation, self.agreed.state) = (false, false);
+    fn choose_export(&mut self, export: usize) {
+        if export != self.negotiated.export_index {
+            (self.negotiated.reports_allocation, self.negotiated.reports_page_state) = (false, false);
         }
-        self.agreed.export = export;
+        self.negotiated.export_index = export;
     }
 
     /// Answers `NBD_OPT_EXPORT_NAME`, the oldest way to choose an export. It has no error reply, so an unknown name
     /// ends the connection.
-    fn export_by_name(&mut self, name: &[u8], reply: &mut Vec<u8>) -> Outcome {
-        let Some(chosen) = self.find(name) else { return Outcome::Ended };
-        self.choose(chosen);
+    fn answer_export_name(&mut self, name: &[u8], reply: &mut Vec<u8>) -> Outcome {
+        let Some(chosen) = self.find_export(name) else { return Outcome::Ended };
+        self.choose_export(chosen);
         let export = self.exports[chosen];
         reply.extend(export.capacity_bytes.to_be_bytes());
-        reply.extend(export.flags(self.agreed.is_structured).to_be_bytes());
-        if !self.no_zeroes {
+        reply.extend(export.transmission_flags(self.negotiated.has_structured_replies).to_be_bytes());
+        if !self.omits_zero_padding {
             reply.extend([0; 124]);
         }
-        Outcome::Agreed(self.agreed)
+        Outcome::Agreed(self.negotiated)
     }
 
-    fn list(&self, data: &[u8], reply: &mut Vec<u8>) {
+    fn list_exports(&self, data: &[u8], reply: &mut Vec<u8>) {
         if !data.is_empty() {
-            return put(reply, option::LIST, answer::ERR_INVALID, b"this option has no data");
+            return append_option_reply(reply, option::LIST, answer::ERR_INVALID, b"this option has no data");
         }
         for export in &self.exports {
             let name = export.name.as_bytes();
             let entry = [&(name.len() as u32).to_be_bytes(), name, export.description.as_bytes()].concat();
-            put(reply, option::LIST, answer::SERVER, &entry);
+            append_option_reply(reply, option::LIST, answer::SERVER, &entry);
         }
-        put(reply, option::LIST, answer::ACK, &[]);
+        append_option_reply(reply, option::LIST, answer::ACK, &[]);
     }
 
-    fn inform(&mut self, number: u32, data: &[u8], reply: &mut Vec<u8>) -> Outcome {
+    fn answer_info_or_go(&mut self, number: u32, data: &[u8], reply: &mut Vec<u8>) -> Outcome {
         let Some((name, wanted)) = parse_info_request(data) else {
-            put(
+            append_option_reply(
                 reply,
                 number,
                 answer::ERR_INVALID,
@@ -258,52 +274,62 @@ impl<'a> Negotiation<'a> {
             );
             return Outcome::Continues;
         };
-        let Some(chosen) = self.find(name) else {
+        let Some(chosen) = self.find_export(name) else {
             self.refuse_name(number, name, reply);
             return Outcome::Continues;
         };
         let export = self.exports[chosen];
-        let flags = export.flags(self.agreed.is_structured);
+        let flags = export.transmission_flags(self.negotiated.has_structured_replies);
         let size = [&export.capacity_bytes.to_be_bytes()[..], &flags.to_be_bytes()].concat();
-        put_info(reply, number, info::EXPORT, &size);
+        append_info_reply(reply, number, info::EXPORT, &size);
         let wants = |kind: u16| wanted.chunks_exact(2).any(|pair| pair == kind.to_be_bytes());
         if wants(info::NAME) {
-            put_info(reply, number, info::NAME, export.name.as_bytes());
+            append_info_reply(reply, number, info::NAME, export.name.as_bytes());
         }
         if wants(info::DESCRIPTION) {
-            put_info(reply, number, info::DESCRIPTION, export.description.as_bytes());
+            append_info_reply(reply, number, info::DESCRIPTION, export.description.as_bytes());
         }
         if wants(info::BLOCK_SIZE) {
             let sizes = [SECTOR_BYTES, export.block_bytes, PAYLOAD_MAX_BYTES].map(u32::to_be_bytes).concat();
-            put_info(reply, number, info::BLOCK_SIZE, &sizes);
+            append_info_reply(reply, number, info::BLOCK_SIZE, &sizes);
         }
-        put(reply, number, answer::ACK, &[]);
+        append_option_reply(reply, number, answer::ACK, &[]);
         if number == option::INFO {
             return Outcome::Continues;
         }
-        self.choose(chosen);
-        self.agreed.knows_sizes = wants(info::BLOCK_SIZE);
-        Outcome::Agreed(self.agreed)
+        self.choose_export(chosen);
+        self.negotiated.has_block_sizes = wants(info::BLOCK_SIZE);
+        Outcome::Agreed(self.negotiated)
     }
 
     /// Answers the options that list or set metadata contexts. If a query lists, a namespace such as `base:` matches
     /// all contexts in it; if a query sets, it has to be the exact name of a context.
-    fn contexts(&mut self, number: u32, data: &[u8], reply: &mut Vec<u8>) {
+    fn answer_context_option(&mut self, number: u32, data: &[u8], reply: &mut Vec<u8>) {
         let sets = number == option::SET_META_CONTEXT;
         if sets {
-            (self.agreed.allocation, self.agreed.state) = (false, false);
+            (self.negotiated.reports_allocation, self.negotiated.reports_page_state) = (false, false);
         }
-        if sets && !self.agreed.is_structured {
-            return put(reply, number, answer::ERR_INVALID, b"contexts need structured replies first");
+        if sets && !self.negotiated.has_structured_replies {
+            return append_option_reply(
+                reply,
+                number,
+                answer::ERR_INVALID,
+                b"contexts need structured replies first",
+            );
         }
         let Some((name, queries)) = parse_queries(data) else {
-            return put(reply, number, answer::ERR_INVALID, b"a name and a list of queries are expected");
+            return append_option_reply(
+                reply,
+                number,
+                answer::ERR_INVALID,
+                b"a name and a list of queries are expected",
+            );
         };
-        let Some(chosen) = self.find(name) else { return self.refuse_name(number, name, reply) };
+        let Some(chosen) = self.find_export(name) else { return self.refuse_name(number, name, reply) };
         if sets {
-            self.agreed.export = chosen;
+            self.negotiated.export_index = chosen;
         }
-        let known = [(context::ALLOCATION, ALLOCATION_CONTEXT), (context::STATE, STATE_CONTEXT)];
+        let known = [(context::ALLOCATION_ID, ALLOCATION_CONTEXT), (context::STATE_ID, STATE_CONTEXT)];
         for (id, name) in known {
             let namespace = &name.as_bytes()[..=name.find(':').expect("names have a namespace")];
             let fits = |query: &&[u8]| *query == name.as_bytes() || !sets && *query == namespace;
@@ -311,18 +337,23 @@ impl<'a> Negotiation<'a> {
                 continue;
             }
             if sets {
-                self.agreed.allocation |= id == context::ALLOCATION;
-                self.agreed.state |= id == context::STATE;
+                self.negotiated.reports_allocation |= id == context::ALLOCATION_ID;
+                self.negotiated.reports_page_state |= id == context::STATE_ID;
             }
             let id = if sets { id } else { 0 };
-            put(reply, number, answer::META_CONTEXT, &[&id.to_be_bytes(), name.as_bytes()].concat());
+            append_option_reply(
+                reply,
+                number,
+                answer::META_CONTEXT,
+                &[&id.to_be_bytes(), name.as_bytes()].concat(),
+            );
         }
-        put(reply, number, answer::ACK, &[]);
+        append_option_reply(reply, number, answer::ACK, &[]);
     }
 }
 
 /// Appends one reply to an option: its header and `data`.
-fn put(reply: &mut Vec<u8>, option: u32, kind: u32, data: &[u8]) {
+fn append_option_reply(reply: &mut Vec<u8>, option: u32, kind: u32, data: &[u8]) {
     reply.extend(REPLY_MAGIC.to_be_bytes());
     for word in [option, kind, data.len() as u32] {
         reply.extend(word.to_be_bytes());
@@ -330,12 +361,12 @@ fn put(reply: &mut Vec<u8>, option: u32, kind: u32, data: &[u8]) {
     reply.extend(data);
 }
 
-fn put_info(reply: &mut Vec<u8>, option: u32, kind: u16, data: &[u8]) {
-    put(reply, option, answer::INFO, &[&kind.to_be_bytes(), data].concat());
+fn append_info_reply(reply: &mut Vec<u8>, option: u32, kind: u16, data: &[u8]) {
+    append_option_reply(reply, option, answer::INFO, &[&kind.to_be_bytes(), data].concat());
 }
 
 /// Takes a 4-byte length, and then as many bytes, from the front of `data`. `None` if `data` is too short.
-fn take_counted<'d>(data: &mut &'d [u8]) -> Option<&'d [u8]> {
+fn take_length_prefixed<'d>(data: &mut &'d [u8]) -> Option<&'d [u8]> {
     let (count, rest) = data.split_first_chunk()?;
     let (bytes, rest) = rest.split_at_checked(u32::from_be_bytes(*count) as usize)?;
     *data = rest;
@@ -345,17 +376,17 @@ fn take_counted<'d>(data: &mut &'d [u8]) -> Option<&'d [u8]> {
 /// Parses the data of `NBD_OPT_INFO` or `NBD_OPT_GO`: the export name, and the requested information types, two bytes
 /// each.
 fn parse_info_request(mut data: &[u8]) -> Option<(&[u8], &[u8])> {
-    let name = take_counted(&mut data)?;
+    let name = take_length_prefixed(&mut data)?;
     let (count, kinds) = data.split_first_chunk()?;
     (kinds.len() == 2 * u16::from_be_bytes(*count) as usize).then_some((name, kinds))
 }
 
 /// Parses the data of an option about metadata contexts: the export name, and the queries.
 fn parse_queries(mut data: &[u8]) -> Option<(&[u8], Vec<&[u8]>)> {
-    let name = take_counted(&mut data)?;
+    let name = take_length_prefixed(&mut data)?;
     let (count, mut rest) = data.split_first_chunk()?;
     let count = u32::from_be_bytes(*count) as usize;
     // A query takes at least four bytes, so a false count costs no memory.
-    let queries: Vec<_> = (0..count).map_while(|_| take_counted(&mut rest)).collect();
+    let queries: Vec<_> = (0..count).map_while(|_| take_length_prefixed(&mut rest)).collect();
     (queries.len() == count && rest.is_empty()).then_some((name, queries))
 }

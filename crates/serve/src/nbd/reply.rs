@@ -8,14 +8,14 @@ use wearwell::page_state::PageState;
 
 use super::negotiation::Negotiated;
 use super::request::{Action, Refusal, Request};
-use super::wire::{CHUNK_MAGIC, DONE, SIMPLE_MAGIC, chunk, errno};
+use super::wire::{REPLY_FLAG_DONE, SIMPLE_REPLY_MAGIC, STRUCTURED_REPLY_MAGIC, chunk, errno};
 use super::{Export, context};
 use crate::device::{BlockDevice, DeviceError};
 
 /// Most extents of one metadata context in a block-status reply.
 const EXTENTS_MAX: usize = 4096;
 /// Longest block-status reply, bytes.
-pub(super) const STATUS_MAX_BYTES: usize = 2 * (24 + 8 * EXTENTS_MAX);
+pub(super) const BLOCK_STATUS_MAX_BYTES: usize = 2 * (24 + 8 * EXTENTS_MAX);
 
 /// Most bytes of a trim that are executed in one step, before requests of other connections.
 const TRIM_STEP_BYTES: u64 = 16 << 20;
@@ -41,7 +41,7 @@ impl Reply {
     }
 
     /// Makes a reply that consists of `head` and `len` more bytes, which the caller has to overwrite.
-    fn with_room(mut buffer: Vec<u8>, head: &[u8], len: usize) -> Self {
+    fn with_payload_space(mut buffer: Vec<u8>, head: &[u8], len: usize) -> Self {
         let all = head.len() + len;
         if buffer.len() < all {
             buffer.resize(all, 0);
@@ -59,7 +59,7 @@ impl From<Vec<u8>> for Reply {
 
 /// Outcome of one step of an NBD request.
 #[derive(Debug)]
-pub enum Step {
+pub enum StepOutcome {
     /// The request has another step.
     More,
     /// The request is finished, and this is its reply.
@@ -77,24 +77,29 @@ pub struct Execution {
     negotiated: Negotiated,
     wants_chunks: bool,
     /// The part of the request that is not executed yet; an error if the request was refused.
-    action: Result<Action, Refusal>,
+    remaining_action: Result<Action, Refusal>,
 }
 
 impl Execution {
     /// Checks an NBD request against its export and prepares its execution.
     pub fn of(request: Request, export: &Export, negotiated: Negotiated) -> Self {
-        let (cookie, wants_chunks) = (request.cookie, request.wants_chunks());
-        Self { cookie, negotiated, wants_chunks, action: request.check(export, negotiated) }
+        let (cookie, wants_chunks) = (request.cookie, request.needs_chunked_reply());
+        Self {
+            cookie,
+            negotiated,
+            wants_chunks,
+            remaining_action: request.into_checked_action(export, negotiated),
+        }
     }
 
     /// Whether the request's payload is a part of the receive buffer, which therefore has to stay in memory.
     pub fn shares_buffer(&self) -> bool {
-        matches!(&self.action, Ok(Action::Write { payload, .. }) if payload.shares_buffer())
+        matches!(&self.remaining_action, Ok(Action::Write { payload, .. }) if payload.shares_buffer())
     }
 
     /// Returns the most bytes that the next step of the request reads, writes, trims or zeroes.
     pub fn step_bytes(&self) -> u64 {
-        match &self.action {
+        match &self.remaining_action {
             Ok(Action::Read { len, .. }) => (*len).into(),
             Ok(Action::Write { payload, .. }) => payload.len() as u64,
             // A step of a trim or zero also delays other connections.
@@ -104,84 +109,91 @@ impl Execution {
     }
 
     /// Executes the next step of the request. `buffer` supplies the memory for a reply with data.
-    pub fn step(&mut self, device: &mut impl BlockDevice, buffer: impl FnOnce() -> Vec<u8>) -> Step {
-        let step = match &self.action {
-            Ok(_) => self.perform(device, buffer),
+    pub fn step(&mut self, device: &mut impl BlockDevice, buffer: impl FnOnce() -> Vec<u8>) -> StepOutcome {
+        let step = match &self.remaining_action {
+            Ok(_) => self.execute_step(device, buffer),
             Err(refusal) => Err(refusal.clone()),
         };
-        step.unwrap_or_else(|refusal| Step::Replied(self.refuse(&refusal)))
+        step.unwrap_or_else(|refusal| StepOutcome::Replied(self.error_reply(&refusal)))
     }
 
     /// Returns the reply to a finished request after the device has written deferred operations or flushed, with that
     /// `outcome`.
-    pub fn settled(&self, outcome: &Result<(), DeviceError>) -> Reply {
+    pub fn final_reply(&self, outcome: &Result<(), DeviceError>) -> Reply {
         match outcome {
-            Ok(()) if self.wants_chunks && self.negotiated.is_structured => {
-                chunk_of(chunk::NONE, self.cookie, 0).into()
+            Ok(()) if self.wants_chunks && self.negotiated.has_structured_replies => {
+                chunk_with_capacity(chunk::NONE, self.cookie, 0).into()
             }
-            Ok(()) => simple(0, self.cookie).into(),
-            Err(error) => self.refuse(&error.into()),
+            Ok(()) => simple_reply(0, self.cookie).into(),
+            Err(error) => self.error_reply(&error.into()),
         }
     }
 
-    fn refuse(&self, refusal: &Refusal) -> Reply {
+    fn error_reply(&self, refusal: &Refusal) -> Reply {
         debug!(errno = refusal.errno, "a request is refused: {}", refusal.message);
-        let is_structured = self.negotiated.is_structured;
+        let is_structured = self.negotiated.has_structured_replies;
         let reply = if is_structured {
             error_chunk(refusal, self.cookie)
         } else {
-            simple(refusal.errno, self.cookie)
+            simple_reply(refusal.errno, self.cookie)
         };
         reply.into()
     }
 
-    fn perform(
+    fn execute_step(
         &mut self,
         device: &mut impl BlockDevice,
         buffer: impl FnOnce() -> Vec<u8>,
-    ) -> Result<Step, Refusal> {
+    ) -> Result<StepOutcome, Refusal> {
         let (cookie, negotiated) = (self.cookie, self.negotiated);
-        let Ok(action) = &mut self.action else { unreachable!("a refused request is not performed") };
+        let Ok(action) = &mut self.remaining_action else {
+            unreachable!("a refused request is not performed")
+        };
         let is_durable = match action {
-            Action::Read { len: 0, .. } | Action::Nothing => return Ok(Step::Replied(self.settled(&Ok(())))),
+            Action::Read { len: 0, .. } | Action::Nothing => {
+                return Ok(StepOutcome::Replied(self.final_reply(&Ok(()))));
+            }
             &mut Action::Read { offset, len } => {
-                return read(device, (offset, len), cookie, negotiated, buffer()).map(Step::Replied);
+                return read_reply(device, (offset, len), cookie, negotiated, buffer())
+                    .map(StepOutcome::Replied);
             }
             &mut Action::Status { offset, len, only_first } => {
-                return Ok(Step::Replied(status(device, offset, len, only_first, cookie, negotiated).into()));
+                return Ok(StepOutcome::Replied(
+                    block_status_reply(device, offset, len, only_first, cookie, negotiated).into(),
+                ));
             }
             Action::Write { offset, payload, is_durable } => {
                 device.write(*offset, payload)?;
                 *is_durable
             }
             Action::Trim { offset, len, is_durable } => {
-                let bytes = next_step(*offset, *len, TRIM_STEP_BYTES);
+                let bytes = next_step_bytes(*offset, *len, TRIM_STEP_BYTES);
                 device.trim(*offset, bytes.into())?;
                 (*offset, *len) = (*offset + u64::from(bytes), *len - bytes);
                 if *len > 0 {
-                    return Ok(Step::More);
+                    return Ok(StepOutcome::More);
                 }
                 *is_durable
             }
             Action::Zero { offset, len, allocate, is_durable } => {
                 let step = if *allocate { ZERO_STEP_BYTES } else { TRIM_STEP_BYTES };
-                let bytes = next_step(*offset, *len, step);
+                let bytes = next_step_bytes(*offset, *len, step);
                 device.zero(*offset, bytes.into(), *allocate)?;
                 (*offset, *len) = (*offset + u64::from(bytes), *len - bytes);
                 if *len > 0 {
-                    return Ok(Step::More);
+                    return Ok(StepOutcome::More);
                 }
                 *is_durable
             }
             Action::Flush => true,
         };
-        Ok(if is_durable { Step::Flushes } else { Step::Settles })
+        Ok(if is_durable { StepOutcome::Flushes } else { StepOutcome::Settles })
     }
 }
 
 /// Returns how many bytes the next step of a trim or zero covers. The step ends at the next multiple of `most` (a page
 /// boundary too), or at the end of the range.
-fn next_step(offset: u64, len: u32, most: u64) -> u32 {
+fn next_step_bytes(offset: u64, len: u32, most: u64) -> u32 {
     let end = (offset + 1).next_multiple_of(most).min(offset + u64::from(len));
     (end - offset) as u32
 }
@@ -196,31 +208,31 @@ pub fn execute(
     let mut execution = Execution::of(request, export, negotiated);
     let outcome = loop {
         match execution.step(device, Vec::new) {
-            Step::More => {}
-            Step::Replied(reply) => return reply.bytes().to_vec(),
-            Step::Settles => break device.write_deferred(),
-            Step::Flushes => break device.flush(),
+            StepOutcome::More => {}
+            StepOutcome::Replied(reply) => return reply.bytes().to_vec(),
+            StepOutcome::Settles => break device.write_deferred(),
+            StepOutcome::Flushes => break device.flush(),
         }
     };
-    execution.settled(&outcome).bytes().to_vec()
+    execution.final_reply(&outcome).bytes().to_vec()
 }
 
 /// Executes an NBD read: reads from the device directly into the buffer of the reply.
-fn read(
+fn read_reply(
     device: &mut impl BlockDevice,
     (offset, len): (u64, u32),
     cookie: u64,
     negotiated: Negotiated,
     buffer: Vec<u8>,
 ) -> Result<Reply, Refusal> {
-    let head = if negotiated.is_structured {
-        let mut head = chunk_head(chunk::OFFSET_DATA, cookie, 8 + len);
+    let head = if negotiated.has_structured_replies {
+        let mut head = chunk_header(chunk::OFFSET_DATA, cookie, 8 + len);
         head.extend(offset.to_be_bytes());
         head
     } else {
-        simple(0, cookie)
+        simple_reply(0, cookie)
     };
-    let mut reply = Reply::with_room(buffer, &head, len as usize);
+    let mut reply = Reply::with_payload_space(buffer, &head, len as usize);
     device.read(offset, &mut reply.buffer[head.len()..reply.len])?;
     Ok(reply)
 }
@@ -229,7 +241,7 @@ fn read(
 type StateValue = fn(PageState) -> u32;
 
 /// Encodes a block-status reply: one chunk for each negotiated metadata context, each with as many extents as fit.
-fn status(
+fn block_status_reply(
     device: &mut impl BlockDevice,
     offset: u64,
     len: u32,
@@ -239,14 +251,14 @@ fn status(
 ) -> Vec<u8> {
     let limit = if only_first { 1 } else { EXTENTS_MAX };
     let wanted: [(bool, u32, StateValue); 2] = [
-        (negotiated.allocation, context::ALLOCATION, allocation_of),
-        (negotiated.state, context::STATE, number_of),
+        (negotiated.reports_allocation, context::ALLOCATION_ID, allocation_value),
+        (negotiated.reports_page_state, context::STATE_ID, page_state_value),
     ];
     let last = wanted.iter().rposition(|&(is_wanted, ..)| is_wanted);
     let mut reply = Vec::new();
     for (at, (_, id, meaning)) in wanted.into_iter().enumerate().filter(|(_, wanted)| wanted.0) {
-        let extents = extents(device, offset, len, limit, meaning);
-        let mut chunk = chunk_of(chunk::BLOCK_STATUS, cookie, 4 + 8 * extents.len() as u32);
+        let extents = merged_extents(device, offset, len, limit, meaning);
+        let mut chunk = chunk_with_capacity(chunk::BLOCK_STATUS, cookie, 4 + 8 * extents.len() as u32);
         if Some(at) != last {
             chunk[4..6].copy_from_slice(&0_u16.to_be_bytes());
         }
@@ -259,7 +271,7 @@ fn status(
 
 /// Returns the extents of a range as pairs of length in bytes and value, at most `limit` pairs. Neighbouring extents of
 /// equal value are merged.
-fn extents(
+fn merged_extents(
     device: &mut impl BlockDevice,
     offset: u64,
     len: u32,
@@ -284,30 +296,30 @@ fn extents(
 }
 
 /// Returns the value of a page state in `base:allocation`: bit 0 means a hole, bit 1 that it reads as zeros.
-fn allocation_of(state: PageState) -> u32 {
+fn allocation_value(state: PageState) -> u32 {
     if state == PageState::Hole { 0b11 } else { 0 }
 }
 
 /// Returns the value of a page state in Wearwell's own NBD metadata context: its index in [`PageState::ALL`].
-fn number_of(state: PageState) -> u32 {
+fn page_state_value(state: PageState) -> u32 {
     PageState::ALL.iter().position(|&each| each == state).expect("ALL has every state") as u32
 }
 
-fn simple(errno: u32, cookie: u64) -> Vec<u8> {
-    [&SIMPLE_MAGIC.to_be_bytes()[..], &errno.to_be_bytes(), &cookie.to_be_bytes()].concat()
+fn simple_reply(errno: u32, cookie: u64) -> Vec<u8> {
+    [&SIMPLE_REPLY_MAGIC.to_be_bytes()[..], &errno.to_be_bytes(), &cookie.to_be_bytes()].concat()
 }
 
 /// Makes the header of the last structured chunk of a reply, in a buffer that has room for `len` bytes of payload.
-fn chunk_of(kind: u16, cookie: u64, len: u32) -> Vec<u8> {
-    let mut chunk = chunk_head(kind, cookie, len);
+fn chunk_with_capacity(kind: u16, cookie: u64, len: u32) -> Vec<u8> {
+    let mut chunk = chunk_header(kind, cookie, len);
     chunk.reserve(len as usize);
     chunk
 }
 
-fn chunk_head(kind: u16, cookie: u64, len: u32) -> Vec<u8> {
+fn chunk_header(kind: u16, cookie: u64, len: u32) -> Vec<u8> {
     let mut head = Vec::with_capacity(28);
-    head.extend(CHUNK_MAGIC.to_be_bytes());
-    head.extend(DONE.to_be_bytes());
+    head.extend(STRUCTURED_REPLY_MAGIC.to_be_bytes());
+    head.extend(REPLY_FLAG_DONE.to_be_bytes());
     head.extend(kind.to_be_bytes());
     head.extend(cookie.to_be_bytes());
     head.extend(len.to_be_bytes());
@@ -316,7 +328,7 @@ fn chunk_head(kind: u16, cookie: u64, len: u32) -> Vec<u8> {
 
 fn error_chunk(refusal: &Refusal, cookie: u64) -> Vec<u8> {
     let message = &refusal.message.as_bytes()[..refusal.message.len().min(4096)];
-    let mut reply = chunk_of(chunk::ERROR, cookie, 6 + message.len() as u32);
+    let mut reply = chunk_with_capacity(chunk::ERROR, cookie, 6 + message.len() as u32);
     reply.extend(refusal.errno.to_be_bytes());
     reply.extend((message.len() as u16).to_be_bytes());
     reply.extend(message);

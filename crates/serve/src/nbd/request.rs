@@ -7,16 +7,16 @@ use super::negotiation::Negotiated;
 use super::wire::{REQUEST_MAGIC, command, command_flag as flag, errno};
 use super::{Export, PAYLOAD_MAX_BYTES, SECTOR_BYTES};
 
-const REQUEST_BYTES: usize = 28;
+const REQUEST_HEADER_BYTES: usize = 28;
 /// Most bytes that are allocated for a payload before its bytes arrive. The buffer grows as they arrive.
-const CLAIMED_MAX_BYTES: usize = 256 << 10;
+const PAYLOAD_PREALLOCATION_MAX_BYTES: usize = 256 << 10;
 
 /// Data of a write request: an own buffer, or a part of the receive buffer in which the request arrived with others.
 #[derive(Clone, Debug)]
-pub struct Payload(Source);
+pub struct Payload(PayloadBytes);
 
 #[derive(Clone, Debug)]
-enum Source {
+enum PayloadBytes {
     Own(Vec<u8>),
     Part { buffer: Arc<Vec<u8>>, range: Range<usize> },
 }
@@ -24,21 +24,21 @@ enum Source {
 impl Payload {
     /// Whether the payload is a part of a receive buffer, which therefore has to stay in memory.
     pub fn shares_buffer(&self) -> bool {
-        matches!(self.0, Source::Part { .. })
+        matches!(self.0, PayloadBytes::Part { .. })
     }
 
     /// Returns the bytes of the payload that have arrived, to which the caller may append further ones.
-    fn arrived(&mut self) -> &mut Vec<u8> {
+    fn arrived_bytes(&mut self) -> &mut Vec<u8> {
         match &mut self.0 {
-            Source::Own(bytes) => bytes,
-            Source::Part { .. } => unreachable!("a part has arrived whole"),
+            PayloadBytes::Own(bytes) => bytes,
+            PayloadBytes::Part { .. } => unreachable!("a part has arrived whole"),
         }
     }
 }
 
 impl Default for Payload {
     fn default() -> Self {
-        Self(Source::Own(Vec::new()))
+        Self(PayloadBytes::Own(Vec::new()))
     }
 }
 
@@ -47,8 +47,8 @@ impl Deref for Payload {
 
     fn deref(&self) -> &[u8] {
         match &self.0 {
-            Source::Own(bytes) => bytes,
-            Source::Part { buffer, range } => &buffer[range.clone()],
+            PayloadBytes::Own(bytes) => bytes,
+            PayloadBytes::Part { buffer, range } => &buffer[range.clone()],
         }
     }
 }
@@ -73,12 +73,12 @@ pub struct Request {
     payload: Payload,
 }
 
-/// What [`Decoder::take`] decoded from the bytes of a client.
+/// What [`Decoder::decode_next`] decoded from the bytes of a client.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Decoded {
     /// The request is not complete: more bytes are needed.
     Incomplete,
-    /// A complete request. Its payload is missing if it is longer than the limit; [`Request::check`] then refuses the
+    /// A complete request. Its payload is missing if it is longer than the limit; [`Request::into_checked_action`] then refuses the
     /// request.
     Request(Request),
     /// The client sent `NBD_CMD_DISC`.
@@ -91,106 +91,114 @@ pub enum Decoded {
 /// arrive.
 #[derive(Clone, Debug, Default)]
 pub struct Decoder {
-    head: [u8; REQUEST_BYTES],
+    header: [u8; REQUEST_HEADER_BYTES],
     /// Bytes of the header of the next request that have arrived.
-    head_bytes: usize,
-    pending: Option<Request>,
+    header_bytes_arrived: usize,
+    pending_request: Option<Request>,
     /// Bytes of the pending request's payload that have not arrived yet.
-    to_come: usize,
+    missing_payload_bytes: usize,
     /// Length of the last complete request, header included, bytes.
-    last_bytes: usize,
+    last_request_bytes: usize,
 }
 
 impl Decoder {
     /// Takes bytes from the front of `input` up to the end of the first request. Returns the number of bytes taken, and
     /// what was decoded.
-    pub fn take(&mut self, input: &[u8]) -> (usize, Decoded) {
+    pub fn decode_next(&mut self, input: &[u8]) -> (usize, Decoded) {
         let mut taken = 0;
-        if self.pending.is_none() {
-            taken = (REQUEST_BYTES - self.head_bytes).min(input.len());
-            self.head[self.head_bytes..][..taken].copy_from_slice(&input[..taken]);
-            self.head_bytes += taken;
-            if self.head_bytes < REQUEST_BYTES {
+        if self.pending_request.is_none() {
+            taken = (REQUEST_HEADER_BYTES - self.header_bytes_arrived).min(input.len());
+            self.header[self.header_bytes_arrived..][..taken].copy_from_slice(&input[..taken]);
+            self.header_bytes_arrived += taken;
+            if self.header_bytes_arrived < REQUEST_HEADER_BYTES {
                 return (taken, Decoded::Incomplete);
             }
-            self.head_bytes = 0;
-            let Some(mut request) = request_of(&self.head) else { return (taken, Decoded::Garbage) };
-            self.to_come = if request.command == command::WRITE { request.len as usize } else { 0 };
-            if self.to_come <= PAYLOAD_MAX_BYTES as usize {
-                request.payload.arrived().reserve_exact(self.to_come.min(CLAIMED_MAX_BYTES));
+            self.header_bytes_arrived = 0;
+            let Some(mut request) = decode_request_header(&self.header) else {
+                return (taken, Decoded::Garbage);
+            };
+            self.missing_payload_bytes =
+                if request.command == command::WRITE { request.len as usize } else { 0 };
+            if self.missing_payload_bytes <= PAYLOAD_MAX_BYTES as usize {
+                request
+                    .payload
+                    .arrived_bytes()
+                    .reserve_exact(self.missing_payload_bytes.min(PAYLOAD_PREALLOCATION_MAX_BYTES));
             }
-            self.pending = Some(request);
+            self.pending_request = Some(request);
         }
         let payload = &input[taken..];
-        let payload = &payload[..self.to_come.min(payload.len())];
-        self.to_come -= payload.len();
+        let payload = &payload[..self.missing_payload_bytes.min(payload.len())];
+        self.missing_payload_bytes -= payload.len();
         taken += payload.len();
-        if let Some(request) = &mut self.pending
+        if let Some(request) = &mut self.pending_request
             && request.len <= PAYLOAD_MAX_BYTES
         {
-            request.payload.arrived().extend(payload);
+            request.payload.arrived_bytes().extend(payload);
         }
-        if self.to_come > 0 {
+        if self.missing_payload_bytes > 0 {
             return (taken, Decoded::Incomplete);
         }
-        let request = self.pending.take().expect("a request was pending");
-        self.last_bytes = REQUEST_BYTES + request.payload.len();
+        let request = self.pending_request.take().expect("a request was pending");
+        self.last_request_bytes = REQUEST_HEADER_BYTES + request.payload.len();
         let is_last = request.command == command::DISCONNECT;
         (taken, if is_last { Decoded::Disconnect } else { Decoded::Request(request) })
     }
 
-    /// As [`Decoder::take`], for the bytes `range` of a buffer. If the whole payload of a write is in this range, it is
+    /// As [`Decoder::decode_next`], for the bytes `range` of a buffer. If the whole payload of a write is in this range, it is
     /// not copied: the request refers to the buffer.
-    pub fn take_part(&mut self, buffer: &Arc<Vec<u8>>, range: Range<usize>) -> (usize, Decoded) {
+    pub fn decode_next_shared(&mut self, buffer: &Arc<Vec<u8>>, range: Range<usize>) -> (usize, Decoded) {
         let input = &buffer[range.clone()];
         if self.is_between_requests()
-            && let Some(mut request) = input.first_chunk().and_then(request_of)
+            && let Some(mut request) = input.first_chunk().and_then(decode_request_header)
             && request.command == command::WRITE
             && request.len <= PAYLOAD_MAX_BYTES
-            && input.len() - REQUEST_BYTES >= request.len as usize
+            && input.len() - REQUEST_HEADER_BYTES >= request.len as usize
         {
-            let from = range.start + REQUEST_BYTES;
+            let from = range.start + REQUEST_HEADER_BYTES;
             let range = from..from + request.len as usize;
-            let taken = REQUEST_BYTES + range.len();
-            self.last_bytes = taken;
-            request.payload = Payload(Source::Part { buffer: Arc::clone(buffer), range });
+            let taken = REQUEST_HEADER_BYTES + range.len();
+            self.last_request_bytes = taken;
+            request.payload = Payload(PayloadBytes::Part { buffer: Arc::clone(buffer), range });
             return (taken, Decoded::Request(request));
         }
-        self.take(input)
+        self.decode_next(input)
     }
 
     /// Returns the payload that is being received, with the bytes that have arrived, and the number of missing bytes. A
     /// caller that reads from a socket may append bytes to it directly, and subtract their number. `None` if no payload
     /// is being received.
-    pub fn payload_in_arrival(&mut self) -> Option<(&mut Vec<u8>, &mut usize)> {
-        let request = self.pending.as_mut().filter(|request| request.len <= PAYLOAD_MAX_BYTES)?;
-        Some((request.payload.arrived(), &mut self.to_come))
+    pub fn arriving_payload(&mut self) -> Option<(&mut Vec<u8>, &mut usize)> {
+        let request = self.pending_request.as_mut().filter(|request| request.len <= PAYLOAD_MAX_BYTES)?;
+        Some((request.payload.arrived_bytes(), &mut self.missing_payload_bytes))
     }
 
     /// Returns how many bytes the next read into a buffer of `room` bytes should request, at least 1. The number is
     /// chosen on the assumption that the next requests are as long as the last one: then the buffer ends with a
     /// complete request, and no payload has to be copied because it is split over two buffers.
-    pub fn read_bytes(&self, room: usize) -> usize {
-        let missing = match &self.pending {
-            Some(_) => self.to_come,
-            None if self.head_bytes > 0 => self.last_bytes.saturating_sub(self.head_bytes),
+    pub fn next_read_bytes(&self, room: usize) -> usize {
+        let missing = match &self.pending_request {
+            Some(_) => self.missing_payload_bytes,
+            None if self.header_bytes_arrived > 0 => {
+                self.last_request_bytes.saturating_sub(self.header_bytes_arrived)
+            }
             None => 0,
         };
         let further = room.saturating_sub(missing);
-        if self.last_bytes == 0 || missing + further != room || further < self.last_bytes {
+        if self.last_request_bytes == 0 || missing + further != room || further < self.last_request_bytes {
             return room;
         }
-        missing + further / self.last_bytes * self.last_bytes
+        missing + further / self.last_request_bytes * self.last_request_bytes
     }
 
     /// Whether the stream is between two requests, so that the client may close it here.
     pub fn is_between_requests(&self) -> bool {
-        self.head_bytes == 0 && self.pending.is_none()
+        self.header_bytes_arrived == 0 && self.pending_request.is_none()
     }
 }
 
 /// Decodes the header of a request; its payload is empty. `None` if the bytes are no request.
-fn request_of(head: &[u8; REQUEST_BYTES]) -> Option<Request> {
+fn decode_request_header(head: &[u8; REQUEST_HEADER_BYTES]) -> Option<Request> {
     let bytes = |at: usize, len: usize| {
         head[at..at + len].iter().fold(0, |value, &byte| value << 8 | u64::from(byte))
     };
@@ -246,7 +254,7 @@ impl Request {
     }
 
     /// Returns the bytes of data that the request reads or writes, as counted by the rate limit.
-    pub fn moved_bytes(&self) -> u64 {
+    pub fn transferred_bytes(&self) -> u64 {
         match self.command {
             command::READ => self.len.min(PAYLOAD_MAX_BYTES).into(),
             command::WRITE => self.payload.len() as u64,
@@ -260,14 +268,14 @@ impl Request {
         const OVERHEAD_BYTES: usize = 512;
         let reply = match self.command {
             command::READ => self.len.min(PAYLOAD_MAX_BYTES) as usize,
-            command::BLOCK_STATUS => super::reply::STATUS_MAX_BYTES,
+            command::BLOCK_STATUS => super::reply::BLOCK_STATUS_MAX_BYTES,
             _ => 0,
         };
         OVERHEAD_BYTES + self.payload.len() + reply
     }
 
     /// Whether the reply to this command consists of structured chunks, if structured replies were negotiated.
-    pub(super) fn wants_chunks(&self) -> bool {
+    pub(super) fn needs_chunked_reply(&self) -> bool {
         self.command == command::READ || self.command == command::BLOCK_STATUS
     }
 
@@ -275,7 +283,7 @@ impl Request {
     ///
     /// # Errors
     /// The NBD error for a request that is too long, beyond the end of the export, not aligned, or unknown.
-    pub fn check(self, export: &Export, agreed: Negotiated) -> Result<Action, Refusal> {
+    pub fn into_checked_action(self, export: &Export, agreed: Negotiated) -> Result<Action, Refusal> {
         self.check_flags(agreed)?;
         let Self { command, flags, offset, len, payload, .. } = self;
         if command == command::FLUSH {
@@ -286,7 +294,7 @@ impl Request {
             return Err(Refusal::invalid(format!("{len} bytes at once: at most {PAYLOAD_MAX_BYTES}")));
         }
         check_range(command, offset, len, export.capacity_bytes)?;
-        let unit = if agreed.knows_sizes { SECTOR_BYTES } else { 1 };
+        let unit = if agreed.has_block_sizes { SECTOR_BYTES } else { 1 };
         if !offset.is_multiple_of(unit.into()) || !len.is_multiple_of(unit) {
             return Err(Refusal::invalid(format!(
                 "{len} bytes at byte {offset} are not whole blocks of {unit}"
@@ -306,7 +314,7 @@ impl Request {
                 }
                 Ok(Action::Zero { offset, len, allocate, is_durable })
             }
-            command::BLOCK_STATUS if !(agreed.allocation || agreed.state) => {
+            command::BLOCK_STATUS if !(agreed.reports_allocation || agreed.reports_page_state) => {
                 Err(Refusal::invalid("no context was negotiated"))
             }
             command::BLOCK_STATUS if len == 0 => Err(Refusal::invalid("the status of no byte")),
@@ -319,7 +327,7 @@ impl Request {
 
     fn check_flags(&self, agreed: Negotiated) -> Result<(), Refusal> {
         let of_command = match self.command {
-            command::READ if agreed.is_structured => flag::DF,
+            command::READ if agreed.has_structured_replies => flag::DF,
             command::READ | command::WRITE | command::FLUSH | command::TRIM | command::CACHE => 0,
             command::WRITE_ZEROES => flag::NO_HOLE | flag::FAST_ZERO,
             command::BLOCK_STATUS => flag::REQ_ONE,
@@ -347,7 +355,7 @@ fn check_range(command: u16, offset: u64, len: u32, capacity: u64) -> Result<(),
 mod tests {
     use super::*;
 
-    fn request(command: u16, len: u32) -> Vec<u8> {
+    fn encoded_request(command: u16, len: u32) -> Vec<u8> {
         let mut bytes = REQUEST_MAGIC.to_be_bytes().to_vec();
         bytes.extend([0, 0]);
         bytes.extend(command.to_be_bytes());
@@ -362,16 +370,16 @@ mod tests {
 
     /// Decodes `stream` from consecutive buffers that end at the positions `ends`, and returns the requests. `shares`:
     /// whether payloads may refer to a buffer.
-    fn decode(stream: &[u8], ends: &[usize], shares: bool) -> Vec<Request> {
+    fn decode_split_stream(stream: &[u8], ends: &[usize], shares: bool) -> Vec<Request> {
         let (mut decoder, mut requests, mut from) = (Decoder::default(), Vec::new(), 0);
         for &end in ends {
             let buffer = Arc::new(stream[from..end].to_vec());
             let mut at = 0;
             while at < buffer.len() {
                 let (taken, decoded) = if shares {
-                    decoder.take_part(&buffer, at..buffer.len())
+                    decoder.decode_next_shared(&buffer, at..buffer.len())
                 } else {
-                    decoder.take(&buffer[at..])
+                    decoder.decode_next(&buffer[at..])
                 };
                 at += taken;
                 match decoded {
@@ -385,23 +393,26 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_the_same_whether_payloads_are_copied_or_shared_and_wherever_buffers_end() {
+    fn decoded_requests_do_not_depend_on_payload_sharing_or_buffer_ends() {
         let parts = [(command::WRITE, 40), (command::READ, 9), (command::WRITE, 0), (command::WRITE, 100)];
-        let stream = parts.map(|(command, len)| request(command, len)).concat();
-        let whole = decode(&stream, &[stream.len()], false);
+        let stream = parts.map(|(command, len)| encoded_request(command, len)).concat();
+        let whole = decode_split_stream(&stream, &[stream.len()], false);
         assert_eq!(whole.len(), parts.len());
         for cut in 1..stream.len() {
             for shares in [false, true] {
-                assert_eq!(decode(&stream, &[cut, stream.len()], shares), whole, "cut at {cut}");
+                assert_eq!(decode_split_stream(&stream, &[cut, stream.len()], shares), whole, "cut at {cut}");
             }
         }
     }
 
     #[test]
-    fn only_a_payload_that_is_whole_in_its_buffer_is_shared() {
-        let stream = [request(command::WRITE, 40), request(command::WRITE, 40)].concat();
+    fn only_a_payload_that_lies_whole_in_its_buffer_is_shared() {
+        let stream = [encoded_request(command::WRITE, 40), encoded_request(command::WRITE, 40)].concat();
         let shared = |ends: &[usize]| {
-            decode(&stream, ends, true).iter().map(|one| one.payload.shares_buffer()).collect::<Vec<_>>()
+            decode_split_stream(&stream, ends, true)
+                .iter()
+                .map(|one| one.payload.shares_buffer())
+                .collect::<Vec<_>>()
         };
         assert_eq!(shared(&[136]), [true, true]);
         assert_eq!(shared(&[100, 136]), [true, false]);
@@ -409,18 +420,18 @@ mod tests {
     }
 
     #[test]
-    fn reads_end_with_a_request_when_requests_of_one_length_follow_each_other() {
+    fn a_socket_read_ends_with_a_request_if_requests_have_equal_lengths() {
         let mut decoder = Decoder::default();
-        assert_eq!(decoder.read_bytes(300), 300, "nothing is known yet");
-        let stream = request(command::WRITE, 72).repeat(4);
+        assert_eq!(decoder.next_read_bytes(300), 300, "nothing is known yet");
+        let stream = encoded_request(command::WRITE, 72).repeat(4);
         let buffer = Arc::new(stream);
-        assert_eq!(decoder.take_part(&buffer, 0..250).0, 100);
-        assert_eq!(decoder.take_part(&buffer, 100..250).0, 100);
-        assert_eq!(decoder.read_bytes(300), 300, "three requests");
-        assert_eq!(decoder.read_bytes(299), 200, "two requests");
-        assert_eq!(decoder.take_part(&buffer, 200..250), (50, Decoded::Incomplete));
-        assert_eq!(decoder.read_bytes(299), 250, "the rest of one, and two");
-        assert_eq!(decoder.read_bytes(149), 149, "no other is whole");
-        assert_eq!(decoder.read_bytes(49), 49, "not even the rest of one is");
+        assert_eq!(decoder.decode_next_shared(&buffer, 0..250).0, 100);
+        assert_eq!(decoder.decode_next_shared(&buffer, 100..250).0, 100);
+        assert_eq!(decoder.next_read_bytes(300), 300, "three requests");
+        assert_eq!(decoder.next_read_bytes(299), 200, "two requests");
+        assert_eq!(decoder.decode_next_shared(&buffer, 200..250), (50, Decoded::Incomplete));
+        assert_eq!(decoder.next_read_bytes(299), 250, "the rest of one, and two");
+        assert_eq!(decoder.next_read_bytes(149), 149, "no other is whole");
+        assert_eq!(decoder.next_read_bytes(49), 49, "not even the rest of one is");
     }
 }

@@ -14,10 +14,10 @@ pub const FIXED_NEWSTYLE: u32 = 1 << 0;
 pub const NO_ZEROES: u32 = 1 << 1;
 
 pub const REQUEST_MAGIC: u32 = 0x2560_9513;
-pub const SIMPLE_MAGIC: u32 = 0x6744_6698;
-pub const CHUNK_MAGIC: u32 = 0x668e_33ef;
+pub const SIMPLE_REPLY_MAGIC: u32 = 0x6744_6698;
+pub const STRUCTURED_REPLY_MAGIC: u32 = 0x668e_33ef;
 /// Flag of the last structured chunk of a reply.
-pub const DONE: u16 = 1;
+pub const REPLY_FLAG_DONE: u16 = 1;
 
 /// Numbers of the options that a client sends in the negotiation (`NBD_OPT_*`).
 pub mod option {

@@ -28,7 +28,7 @@ pub struct Served<N = SimNand> {
 /// Makes a configuration from settings as given on the command line, such as `gc.policy=fifo`.
 pub fn config(settings: &[&str]) -> Config {
     let settings: Vec<String> = settings.iter().map(|&setting| setting.to_owned()).collect();
-    Config::from_parts(None, &settings).expect("the settings are valid")
+    Config::from_text_and_settings(None, &settings).expect("the settings are valid")
 }
 
 pub fn specification(design: &str, size_bytes: u64) -> Specification {

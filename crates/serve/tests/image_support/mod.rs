@@ -45,7 +45,7 @@ pub fn with_settings(design: &str, page_bytes: u32, more: &[&str]) -> Specificat
         &page_bytes,
     ];
     let settings: Vec<String> = settings.iter().chain(more).map(|&setting| setting.to_owned()).collect();
-    let config = Config::from_parts(None, &settings).expect("the settings exist");
+    let config = Config::from_text_and_settings(None, &settings).expect("the settings exist");
     Specification { design: design.to_owned(), config, size_bytes: None, durability: Durability::Process }
 }
 

@@ -25,7 +25,7 @@ impl LineFormat for Alibaba {
         let time = fields.next_word("a time in microseconds")?;
         fields.require_end("five columns")?;
         let time_us = time.parse_number("a time in microseconds")?;
-        into.set_fields(
+        into.set_common_fields(
             checked_product(time_us, 1000, time.byte_offset, "a time that fits")?,
             op,
             offset,

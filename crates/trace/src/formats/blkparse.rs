@@ -11,13 +11,13 @@ use crate::read::{LineFormat, Parsed};
 use crate::{Format, Op, Request};
 
 pub(crate) struct Blkparse {
-    action: BlockLayerStage,
+    accepted_stage: BlockLayerStage,
     events_seen: bool,
 }
 
 impl Blkparse {
-    pub(crate) fn new(action: BlockLayerStage) -> Self {
-        Self { action, events_seen: false }
+    pub(crate) fn new(accepted_stage: BlockLayerStage) -> Self {
+        Self { accepted_stage, events_seen: false }
     }
 }
 
@@ -30,14 +30,14 @@ impl LineFormat for Blkparse {
         if self.events_seen && !device.text.contains(&b',') {
             return Ok(Parsed::Other); // the summary
         }
-        into.device = device_number(device)?;
+        into.device = parse_device_number(device)?;
         fields.next_number("a processor number")?;
         fields.next_number("a sequence number")?;
         into.time_ns = fields.next_word("a time in seconds")?.parse_decimal(9, "a time in seconds")?;
         fields.next_number("a process number")?;
         let action = fields.next_word("an action letter")?;
         self.events_seen = true;
-        if action.text != self.action.blkparse_letter().as_bytes() {
+        if action.text != self.accepted_stage.blkparse_letter().as_bytes() {
             return Ok(Parsed::Other);
         }
         parse_event(&mut fields, into)
@@ -57,7 +57,7 @@ fn parse_event(fields: &mut BlankFields<'_>, into: &mut Request) -> Result<Parse
         into.offset_bytes = 0;
         into.len_bytes = 0;
     }
-    let op = operation(rwbs.text, into.len_bytes);
+    let op = operation_of_rwbs(rwbs.text, into.len_bytes);
     into.op = op.unwrap_or_default();
     if into.op == Op::Flush {
         into.offset_bytes = 0;
@@ -67,7 +67,7 @@ fn parse_event(fields: &mut BlankFields<'_>, into: &mut Request) -> Result<Parse
 
 /// Returns the operation of a block layer event from its RWBS field; `None` if it moves no data (pass-through commands,
 /// zone operations).
-fn operation(rwbs: &[u8], len_bytes: u64) -> Option<Op> {
+fn operation_of_rwbs(rwbs: &[u8], len_bytes: u64) -> Option<Op> {
     let (flush, rest) = match rwbs {
         [b'F', rest @ ..] => (true, rest),
         _ => (false, rwbs),
@@ -87,7 +87,7 @@ fn operation(rwbs: &[u8], len_bytes: u64) -> Option<Op> {
 
 /// Parses a device number `major,minor` and packs it as the kernel does, so that text and binary traces number a device
 /// alike.
-fn device_number(field: Field<'_>) -> Result<u32, ParseRefusal> {
+fn parse_device_number(field: Field<'_>) -> Result<u32, ParseRefusal> {
     let (major, minor) = field.split_at(b',');
     pack_device(major.parse_u32("major,minor")?, minor.parse_u32("major,minor")?, field.byte_offset)
 }

@@ -22,26 +22,26 @@ const CATEGORY_NOTIFY: u32 = 1 << 26;
 const CATEGORY_DISCARD: u32 = 1 << 29;
 
 pub(crate) struct Blktrace {
-    action: BlockLayerStage,
+    accepted_stage: BlockLayerStage,
 }
 
 impl Blktrace {
-    pub(crate) fn new(action: BlockLayerStage) -> Self {
-        Self { action }
+    pub(crate) fn new(accepted_stage: BlockLayerStage) -> Self {
+        Self { accepted_stage }
     }
 
     pub(crate) fn matches_signature(head: &[u8]) -> bool {
-        head.len() >= HEADER_BYTES && Order::of(head).is_some()
+        head.len() >= HEADER_BYTES && ByteOrder::of(head).is_some()
     }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Order {
+enum ByteOrder {
     Little,
     Big,
 }
 
-impl Order {
+impl ByteOrder {
     fn of(record: &[u8]) -> Option<Self> {
         let magic: [u8; 4] = record[..4].try_into().expect("four bytes");
         let is_magic = |word: u32| word & !0xff == MAGIC;
@@ -53,7 +53,7 @@ impl Order {
     }
 
     /// Reads an unsigned number of `len` bytes at offset `at` of the record, in this byte order.
-    fn number(self, record: &[u8], at: usize, len: usize) -> u64 {
+    fn read_number(self, record: &[u8], at: usize, len: usize) -> u64 {
         let bytes = &record[at..at + len];
         let fold = |value: u64, &byte: &u8| value << 8 | u64::from(byte);
         match self {
@@ -68,33 +68,36 @@ impl RecordFormat for Blktrace {
     const HEAD_BYTES: usize = HEADER_BYTES;
 
     fn record_len(&mut self, head: &[u8]) -> Result<usize, ParseRefusal> {
-        let order = Order::of(head).ok_or(ParseRefusal::of_whole_record("the magic number 0x656174xx"))?;
-        Ok(HEADER_BYTES + order.number(head, 46, 2) as usize)
+        let order =
+            ByteOrder::of(head).ok_or(ParseRefusal::of_whole_record("the magic number 0x656174xx"))?;
+        Ok(HEADER_BYTES + order.read_number(head, 46, 2) as usize)
     }
 
     fn parse(&mut self, record: &[u8], into: &mut Request) -> Result<Parsed, ParseRefusal> {
-        let order = Order::of(record).ok_or(ParseRefusal::of_whole_record("the magic number 0x656174xx"))?;
-        let action = order.number(record, 28, 4) as u32;
-        let len = order.number(record, 24, 4);
+        let order =
+            ByteOrder::of(record).ok_or(ParseRefusal::of_whole_record("the magic number 0x656174xx"))?;
+        let action = order.read_number(record, 28, 4) as u32;
+        let len = order.read_number(record, 24, 4);
         let notice = action & (CATEGORY_NOTIFY | CATEGORY_PASS_THROUGH) != 0;
-        let Some(op) = operation(action, len).filter(|_| !notice && action & 0xffff == stage(self.action))
+        let Some(op) = operation_of_action(action, len)
+            .filter(|_| !notice && action & 0xffff == action_code_of_stage(self.accepted_stage))
         else {
             return Ok(Parsed::Other);
         };
-        let sector = order.number(record, 16, 8);
+        let sector = order.read_number(record, 16, 8);
         let offset = if op == Op::Flush {
             0
         } else {
             checked_product(sector, SECTOR_BYTES, 0, "a sector below 2^55")?
         };
-        into.set_fields(order.number(record, 8, 8), op, offset, len);
-        into.device = order.number(record, 36, 4) as u32;
+        into.set_common_fields(order.read_number(record, 8, 8), op, offset, len);
+        into.device = order.read_number(record, 36, 4) as u32;
         Ok(Parsed::Request)
     }
 }
 
 /// Returns the blktrace action code (`__BLK_TA_*`) for a stage of a request: queued, issued or completed.
-fn stage(action: BlockLayerStage) -> u32 {
+fn action_code_of_stage(action: BlockLayerStage) -> u32 {
     match action {
         BlockLayerStage::Queue => 1,
         BlockLayerStage::Issue => 7,
@@ -102,7 +105,7 @@ fn stage(action: BlockLayerStage) -> u32 {
     }
 }
 
-fn operation(action: u32, len_bytes: u64) -> Option<Op> {
+fn operation_of_action(action: u32, len_bytes: u64) -> Option<Op> {
     if action & CATEGORY_FLUSH != 0 && len_bytes == 0 {
         return Some(Op::Flush);
     }

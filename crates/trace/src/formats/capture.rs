@@ -14,8 +14,8 @@ use crate::request::REQUEST_MAX_BYTES;
 use crate::{Format, Op, PAGE_BYTES, Request};
 
 /// Text with which the first line of every capture file (`NAME.ops`) begins.
-const TITLE: &[u8] = b"# blkcap v1 ";
-const PAGE_SIZE: &[u8] = b"page=4096";
+const CAPTURE_SIGNATURE: &[u8] = b"# blkcap v1 ";
+const PAGE_SIZE_WORD: &[u8] = b"page=4096";
 
 #[derive(Default)]
 pub(crate) struct Capture {
@@ -28,10 +28,11 @@ impl Capture {
         Self { titled: false, sidecars }
     }
 
-    fn header(&mut self, line: &[u8]) -> Result<Parsed, ParseRefusal> {
+    fn parse_header(&mut self, line: &[u8]) -> Result<Parsed, ParseRefusal> {
         if !self.titled {
-            let page_size = line.strip_prefix(TITLE).and_then(|rest| rest.split(|&byte| byte == b' ').next());
-            if page_size != Some(PAGE_SIZE) {
+            let page_size =
+                line.strip_prefix(CAPTURE_SIGNATURE).and_then(|rest| rest.split(|&byte| byte == b' ').next());
+            if page_size != Some(PAGE_SIZE_WORD) {
                 return Err(ParseRefusal::of_whole_record("`# blkcap v1 page=4096`"));
             }
             self.titled = true;
@@ -39,7 +40,7 @@ impl Capture {
         Ok(Parsed::Other)
     }
 
-    fn address(fields: &mut BlankFields<'_>, into: &mut Request) -> Result<u64, ParseRefusal> {
+    fn parse_address(fields: &mut BlankFields<'_>, into: &mut Request) -> Result<u64, ParseRefusal> {
         let first = fields.next_word("a page number")?;
         into.offset_bytes = checked_product(
             first.parse_number("a page number")?,
@@ -55,7 +56,7 @@ impl Capture {
     }
 
     /// Parses the content ids of a write request in a capture; there must be exactly one per page.
-    fn content(
+    fn parse_content_ids(
         &mut self,
         fields: &mut BlankFields<'_>,
         pages: u64,
@@ -67,7 +68,7 @@ impl Capture {
         while (into.content.len() as u64) < pages {
             let field = fields.next_word("one content id for every page")?;
             let left = pages - into.content.len() as u64;
-            push_run(field, left, &mut into.content)?;
+            append_content_ids(field, left, &mut into.content)?;
         }
         fields.require_end("one content id for every page")?;
         self.sidecars
@@ -78,7 +79,7 @@ impl Capture {
 
 /// Parses one field of content ids and appends them to `into`: `id` is one page, `id+k` is `k + 1` pages with
 /// consecutive ids. An error if these are more than `left` pages.
-fn push_run(field: Field<'_>, left: u64, into: &mut Vec<Descriptor>) -> Result<(), ParseRefusal> {
+fn append_content_ids(field: Field<'_>, left: u64, into: &mut Vec<Descriptor>) -> Result<(), ParseRefusal> {
     let (first, more) = field.split_at(b'+');
     let first = first.parse_number("a content id")?;
     let more = if more.text.is_empty() { 0 } else { more.parse_number("a count of further ids")? };
@@ -94,7 +95,7 @@ impl LineFormat for Capture {
 
     fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<Parsed, ParseRefusal> {
         if line.starts_with(b"#") || !self.titled {
-            return self.header(line);
+            return self.parse_header(line);
         }
         let mut fields = BlankFields::new(line);
         let kind = fields.next_field();
@@ -111,9 +112,9 @@ impl LineFormat for Capture {
         into.time_ns = checked_product(time_us, 1000, 0, "a time that fits")?;
         (into.offset_bytes, into.len_bytes) = (0, 0);
         if into.op != Op::Flush {
-            let pages = Self::address(&mut fields, into)?;
+            let pages = Self::parse_address(&mut fields, into)?;
             if into.op == Op::Write {
-                self.content(&mut fields, pages, into)?;
+                self.parse_content_ids(&mut fields, pages, into)?;
             }
         }
         fields.require_end("no further columns")?;

@@ -61,7 +61,7 @@ impl LineFormat for Csv {
         let mut fields = CommaFields::new(line);
         into.time_ns = fields.next_number("a time in nanoseconds")?;
         let op = fields.next_field();
-        into.op = Op::from_letter(op.text)
+        into.op = Op::from_csv_letter(op.text)
             .ok_or(ParseRefusal { byte_offset: op.byte_offset, expected: "R, W, T, Z, F, C, M or P" })?;
         into.offset_bytes = fields.next_number("an offset in bytes")?;
         into.len_bytes = fields.next_number("a length in bytes")?;
@@ -98,7 +98,7 @@ impl Op {
         }
     }
 
-    fn from_letter(text: &[u8]) -> Option<Self> {
+    fn from_csv_letter(text: &[u8]) -> Option<Self> {
         let plain = [Self::Read, Self::Write, Self::Trim, Self::Zero, Self::Flush, Self::Phase];
         let remaps = [RemapMode::Copy, RemapMode::Relocate].map(Self::Remap);
         plain.into_iter().chain(remaps).find(|op| text == [op.csv_letter() as u8])
@@ -113,7 +113,7 @@ fn parse_content(items: Field<'_>, into: &mut Request) -> Result<(), ParseRefusa
         if item.text.is_empty() {
             break;
         }
-        into.content.push(parse_item(item)?);
+        into.content.push(parse_descriptor(item)?);
     }
     let pages = into.pages();
     let complete =
@@ -121,7 +121,7 @@ fn parse_content(items: Field<'_>, into: &mut Request) -> Result<(), ParseRefusa
     if complete { Ok(()) } else { items.refuse("one fingerprint for every page touched, or none") }
 }
 
-fn parse_item(item: Field<'_>) -> Result<Descriptor, ParseRefusal> {
+fn parse_descriptor(item: Field<'_>) -> Result<Descriptor, ParseRefusal> {
     let (fingerprint, sizes) = item.split_at(b':');
     let (compressed, delta) = sizes.split_at(b':');
     let value = fingerprint.parse_hex("a hexadecimal fingerprint")?;
@@ -144,7 +144,7 @@ fn parse_size(field: Field<'_>) -> Result<u16, ParseRefusal> {
 /// Writer of traces in Wearwell's CSV.
 pub struct CsvWriter<W> {
     out: W,
-    requests: u64,
+    written_requests: u64,
 }
 
 impl<W: Write> CsvWriter<W> {
@@ -154,19 +154,19 @@ impl<W: Write> CsvWriter<W> {
     /// [`TraceError::Write`] if `out` fails.
     pub fn new(mut out: W) -> Result<Self, TraceError> {
         writeln!(out, "{HEADER}")?;
-        Ok(Self { out, requests: 0 })
+        Ok(Self { out, written_requests: 0 })
     }
 }
 
 impl<W: Write> TraceWriter for CsvWriter<W> {
     fn write(&mut self, request: &Request) -> Result<(), TraceError> {
-        self.requests += 1;
-        check_writable(request, self.requests)?;
+        self.written_requests += 1;
+        check_writable(request, self.written_requests)?;
         let Request { time_ns, op, offset_bytes, len_bytes, device, content, .. } = request;
         write!(self.out, "{time_ns},{},{offset_bytes},{len_bytes},{device},", op.csv_letter())?;
         for (index, descriptor) in content.iter().enumerate() {
             let blank = if index == 0 { "" } else { " " };
-            write!(self.out, "{blank}{:x}{}", descriptor.fingerprint.0, sizes(*descriptor))?;
+            write!(self.out, "{blank}{:x}{}", descriptor.fingerprint.0, sizes_text(*descriptor))?;
         }
         match op {
             Op::Remap(_) => writeln!(self.out, ",{}", request.source_offset_bytes)?,
@@ -177,11 +177,11 @@ impl<W: Write> TraceWriter for CsvWriter<W> {
 
     fn finish(&mut self) -> Result<u64, TraceError> {
         self.out.flush()?;
-        Ok(self.requests)
+        Ok(self.written_requests)
     }
 }
 
-fn sizes(descriptor: Descriptor) -> String {
+fn sizes_text(descriptor: Descriptor) -> String {
     let known = |size: u16| if size == Descriptor::UNKNOWN_SIZE { String::new() } else { size.to_string() };
     match (known(descriptor.compressed_bytes), known(descriptor.delta_bytes)) {
         (compressed, delta) if delta.is_empty() && compressed.is_empty() => String::new(),

@@ -15,17 +15,17 @@ use crate::{Format, Op, Request};
 /// the names.
 const FILES_MAX: usize = 1 << 12;
 /// Longest file name that is accepted in an I/O log of fio, bytes; no operating system allows a longer one.
-const NAME_MAX_BYTES: usize = 4096;
+const FILE_NAME_MAX_BYTES: usize = 4096;
 
 #[derive(Default)]
 pub(crate) struct FioLog {
     version: u8,
     waited_us: u64,
-    files: FxHashMap<Vec<u8>, u32>,
+    device_by_file_name: FxHashMap<Vec<u8>, u32>,
 }
 
 impl FioLog {
-    fn header(&mut self, line: &[u8]) -> Result<Parsed, ParseRefusal> {
+    fn parse_header(&mut self, line: &[u8]) -> Result<Parsed, ParseRefusal> {
         self.version = match line.trim_ascii() {
             b"fio version 2 iolog" => 2,
             b"fio version 3 iolog" => 3,
@@ -34,19 +34,19 @@ impl FioLog {
         Ok(Parsed::Other)
     }
 
-    fn device(&mut self, name: Field<'_>) -> Result<u32, ParseRefusal> {
-        if let Some(&device) = self.files.get(name.text) {
+    fn device_of_file(&mut self, name: Field<'_>) -> Result<u32, ParseRefusal> {
+        if let Some(&device) = self.device_by_file_name.get(name.text) {
             return Ok(device);
         }
-        if self.files.len() == FILES_MAX || name.text.len() > NAME_MAX_BYTES {
+        if self.device_by_file_name.len() == FILES_MAX || name.text.len() > FILE_NAME_MAX_BYTES {
             return name.refuse("at most 4096 files with names of at most 4096 bytes");
         }
-        let device = self.files.len() as u32;
-        self.files.insert(name.text.to_vec(), device);
+        let device = self.device_by_file_name.len() as u32;
+        self.device_by_file_name.insert(name.text.to_vec(), device);
         Ok(device)
     }
 
-    fn wait(&mut self, fields: &mut BlankFields<'_>) -> Result<Parsed, ParseRefusal> {
+    fn add_wait(&mut self, fields: &mut BlankFields<'_>) -> Result<Parsed, ParseRefusal> {
         let waited = fields.next_number("a wait in microseconds")?;
         self.waited_us = self
             .waited_us
@@ -61,7 +61,7 @@ impl LineFormat for FioLog {
 
     fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<Parsed, ParseRefusal> {
         if self.version == 0 {
-            return self.header(line);
+            return self.parse_header(line);
         }
         let mut fields = BlankFields::new(line);
         let time_us = match self.version {
@@ -73,14 +73,14 @@ impl LineFormat for FioLog {
         let action = fields.next_word("an action")?;
         into.op = match action.text {
             b"add" | b"open" | b"close" => return Ok(Parsed::Other),
-            b"wait" if self.version == 2 => return self.wait(&mut fields),
+            b"wait" if self.version == 2 => return self.add_wait(&mut fields),
             b"read" => Op::Read,
             b"write" => Op::Write,
             b"trim" => Op::Trim,
             b"sync" | b"datasync" => Op::Flush,
             _ => return action.refuse("read, write, trim, sync, datasync, wait, add, open or close"),
         };
-        into.device = self.device(file)?;
+        into.device = self.device_of_file(file)?;
         (into.offset_bytes, into.len_bytes) = (0, 0);
         if into.op != Op::Flush {
             into.offset_bytes = fields.next_number("an offset in bytes")?;

@@ -20,7 +20,7 @@ use crate::{Format, Op, PAGE_BYTES, Request, SECTOR_BYTES};
 const ZERO_PAGE_MD5: u128 = 0x620f_0b67_a91f_7f74_151b_c5be_745b_7110;
 /// MD5 digest of 512 zero bytes.
 const ZERO_SECTOR_MD5: u128 = 0xbf61_9eac_0cdf_3f68_d496_ea93_4413_7e8b;
-const DIGEST_DIGITS: usize = 32;
+const MD5_HEX_DIGITS: usize = 32;
 
 #[derive(Default)]
 pub(crate) struct Fiu {
@@ -37,15 +37,15 @@ impl LineFormat for Fiu {
             return Ok(Parsed::Other); // the header of the tab-separated variant
         }
         if memchr::memchr(b'\t', line).is_some() {
-            self.columns(TabFields::new(line), into)
+            self.parse_columns(TabFields::new(line), into)
         } else {
-            self.columns(BlankFields::new(line), into)
+            self.parse_columns(BlankFields::new(line), into)
         }
     }
 }
 
 impl Fiu {
-    fn columns<const SEPARATOR: u8>(
+    fn parse_columns<const SEPARATOR: u8>(
         &mut self,
         mut fields: Fields<'_, SEPARATOR>,
         into: &mut Request,
@@ -62,9 +62,9 @@ impl Fiu {
         };
         into.len_bytes = fields.last_field().parse_sectors("a size in sectors")?;
         into.offset_bytes = fields.last_field().parse_sectors("an address in sectors")?;
-        into.time_ns = time_ns(fields)?;
+        into.time_ns = parse_time_ns(fields)?;
         let unit_bytes = self.parse_digests(digests, into.len_bytes)?;
-        self.describe(unit_bytes, into);
+        self.append_descriptors(unit_bytes, into);
         Ok(Parsed::Request)
     }
 
@@ -72,26 +72,26 @@ impl Fiu {
     /// 512).
     fn parse_digests(&mut self, field: Field<'_>, len_bytes: u64) -> Result<u64, ParseRefusal> {
         let digits = field.text.len();
-        let count = (digits / DIGEST_DIGITS) as u64;
+        let count = (digits / MD5_HEX_DIGITS) as u64;
         let unit_bytes =
             [PAGE_BYTES, SECTOR_BYTES].into_iter().find(|unit| count.checked_mul(*unit) == Some(len_bytes));
-        let (Some(unit_bytes), 0) = (unit_bytes.filter(|_| count > 0), digits % DIGEST_DIGITS) else {
+        let (Some(unit_bytes), 0) = (unit_bytes.filter(|_| count > 0), digits % MD5_HEX_DIGITS) else {
             return field.refuse("one MD5 of 32 digits for every 4096 or every 512 bytes");
         };
         self.digests.clear();
-        for start in (0..digits).step_by(DIGEST_DIGITS) {
+        for start in (0..digits).step_by(MD5_HEX_DIGITS) {
             let digest = Field {
-                text: &field.text[start..start + DIGEST_DIGITS],
+                text: &field.text[start..start + MD5_HEX_DIGITS],
                 byte_offset: field.byte_offset + start,
             };
-            self.digests.push(digest_word(digest)?);
+            self.digests.push(first_half_of_digest(digest)?);
         }
         Ok(unit_bytes)
     }
 
     /// Appends to `into` one content descriptor for each page that the request touches, computed from the parsed
     /// digests.
-    fn describe(&self, unit_bytes: u64, into: &mut Request) {
+    fn append_descriptors(&self, unit_bytes: u64, into: &mut Request) {
         let (start, end) = (into.offset_bytes, into.end_bytes());
         for page in into.pages() {
             let page_start = page * PAGE_BYTES;
@@ -111,7 +111,7 @@ impl Fiu {
 
 /// Parses the columns of an FIU line that are left after the others were split off, `[index] time pid process`, and
 /// returns the time, nanoseconds. With tabs an index may come first. With blanks the process name may contain blanks.
-fn time_ns<const SEPARATOR: u8>(mut fields: Fields<'_, SEPARATOR>) -> Result<u64, ParseRefusal> {
+fn parse_time_ns<const SEPARATOR: u8>(mut fields: Fields<'_, SEPARATOR>) -> Result<u64, ParseRefusal> {
     let expected = "a time in nanoseconds";
     if SEPARATOR == b'\t' {
         fields.last_field();
@@ -125,7 +125,7 @@ fn time_ns<const SEPARATOR: u8>(mut fields: Fields<'_, SEPARATOR>) -> Result<u64
 }
 
 /// Returns the first half of an MD5 digest as a number. The value 0 is reserved for data of zeroes.
-fn digest_word(digest: Field<'_>) -> Result<u64, ParseRefusal> {
+fn first_half_of_digest(digest: Field<'_>) -> Result<u64, ParseRefusal> {
     let expected = "an MD5 in hexadecimal";
     let high = Field { text: &digest.text[..16], byte_offset: digest.byte_offset }.parse_hex(expected)?;
     let low = digest.skip_bytes(16).parse_hex(expected)?;

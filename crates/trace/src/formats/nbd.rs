@@ -49,8 +49,8 @@ impl RecordFormat for Nbd {
             _ => return Err(ParseRefusal::of_whole_record("a command number of at most 8")),
         };
         match op {
-            Op::Flush => into.set_fields(0, op, 0, 0),
-            _ => into.set_fields(0, op, be(16, 8), be(24, 4)),
+            Op::Flush => into.set_common_fields(0, op, 0, 0),
+            _ => into.set_common_fields(0, op, be(16, 8), be(24, 4)),
         }
         Ok(Parsed::Request)
     }

@@ -35,7 +35,7 @@ impl RecordFormat for OracleGeneral {
             0,
             "an object number below 2^55",
         )?;
-        into.set_fields(
+        into.set_common_fields(
             read_little_endian(record, 0, 4) * 1_000_000_000,
             op,
             offset,

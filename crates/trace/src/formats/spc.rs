@@ -26,7 +26,7 @@ impl LineFormat for Spc {
             _ => return opcode.refuse("opcode R or W"),
         };
         let time = fields.next_word("a time in seconds")?.parse_decimal(9, "a time in seconds")?;
-        into.set_fields(time, op, offset, len);
+        into.set_common_fields(time, op, offset, len);
         Ok(Parsed::Request)
     }
 }

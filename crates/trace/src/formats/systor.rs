@@ -34,7 +34,7 @@ impl LineFormat for Systor {
         let offset = fields.next_number("an offset in bytes")?;
         let len = fields.next_number("a size in bytes")?;
         fields.require_end("six columns")?;
-        into.set_fields(time_ns, op, offset, len);
+        into.set_common_fields(time_ns, op, offset, len);
         Ok(Parsed::Request)
     }
 }

@@ -13,28 +13,28 @@ use crate::{Format, Op, Request, SECTOR_BYTES};
 
 /// Layout of a vSCSI trace record of one version: offsets of its fields, in bytes.
 #[derive(Clone, Copy)]
-struct Layout {
+struct RecordLayout {
     version: u8,
     record_bytes: usize,
-    len_at: usize,
-    command_at: usize,
-    block_at: usize,
+    length_offset: usize,
+    command_offset: usize,
+    block_offset: usize,
 }
 
-const LAYOUTS: [Layout; 2] = [
-    Layout { version: 1, record_bytes: 32, len_at: 4, command_at: 12, block_at: 16 },
-    Layout { version: 2, record_bytes: 40, len_at: 8, command_at: 0, block_at: 16 },
+const LAYOUTS: [RecordLayout; 2] = [
+    RecordLayout { version: 1, record_bytes: 32, length_offset: 4, command_offset: 12, block_offset: 16 },
+    RecordLayout { version: 2, record_bytes: 40, length_offset: 8, command_offset: 0, block_offset: 16 },
 ];
 
-impl Layout {
-    fn fits(self, record: &[u8]) -> bool {
-        record.len() >= self.record_bytes && record[self.command_at + 3] == self.version
+impl RecordLayout {
+    fn fits_record(self, record: &[u8]) -> bool {
+        record.len() >= self.record_bytes && record[self.command_offset + 3] == self.version
     }
 }
 
 #[derive(Default)]
 pub(crate) struct Vscsi {
-    layout: Option<Layout>,
+    layout: Option<RecordLayout>,
 }
 
 impl Vscsi {
@@ -43,7 +43,7 @@ impl Vscsi {
     pub(crate) fn matches_version(head: &[u8]) -> bool {
         LAYOUTS.iter().any(|layout| {
             let second = head.get(layout.record_bytes..).unwrap_or_default();
-            layout.fits(head) && (second.is_empty() || layout.fits(second))
+            layout.fits_record(head) && (second.is_empty() || layout.fits_record(second))
         })
     }
 }
@@ -55,7 +55,7 @@ impl RecordFormat for Vscsi {
     fn record_len(&mut self, head: &[u8]) -> Result<usize, ParseRefusal> {
         // The head is shorter than a v2 record, so `Layout::fits` cannot be used: compare the version only, which is
         // inside the head.
-        let of_version = |layout: &&Layout| head[layout.command_at + 3] == layout.version;
+        let of_version = |layout: &&RecordLayout| head[layout.command_offset + 3] == layout.version;
         let layout = self.layout.or_else(|| LAYOUTS.iter().find(of_version).copied());
         self.layout = layout;
         layout
@@ -65,23 +65,32 @@ impl RecordFormat for Vscsi {
 
     fn parse(&mut self, record: &[u8], into: &mut Request) -> Result<Parsed, ParseRefusal> {
         let layout = self.layout.expect("the length was asked for first");
-        if !layout.fits(record) {
+        if !layout.fits_record(record) {
             return Err(ParseRefusal::of_whole_record("a record of the same version as the first"));
         }
-        let Some(op) = operation(read_little_endian(record, layout.command_at, 2)) else {
+        let Some(op) = operation_of_scsi_command(read_little_endian(record, layout.command_offset, 2)) else {
             return Ok(Parsed::Other);
         };
-        let time_ns =
-            checked_product(read_little_endian(record, layout.block_at + 8, 8), 1000, 0, "a time that fits")?;
+        let time_ns = checked_product(
+            read_little_endian(record, layout.block_offset + 8, 8),
+            1000,
+            0,
+            "a time that fits",
+        )?;
         let offset = checked_product(
-            read_little_endian(record, layout.block_at, 8),
+            read_little_endian(record, layout.block_offset, 8),
             SECTOR_BYTES,
             0,
             "a block number below 2^55",
         )?;
         match op {
-            Op::Flush => into.set_fields(time_ns, op, 0, 0),
-            _ => into.set_fields(time_ns, op, offset, read_little_endian(record, layout.len_at, 4)),
+            Op::Flush => into.set_common_fields(time_ns, op, 0, 0),
+            _ => into.set_common_fields(
+                time_ns,
+                op,
+                offset,
+                read_little_endian(record, layout.length_offset, 4),
+            ),
         }
         Ok(Parsed::Request)
     }
@@ -89,7 +98,7 @@ impl RecordFormat for Vscsi {
 
 /// Returns the operation of a SCSI opcode, in its variants of 6, 10, 12 and 16 bytes; `None` for commands that a trace
 /// request cannot express, which are skipped.
-fn operation(command: u64) -> Option<Op> {
+fn operation_of_scsi_command(command: u64) -> Option<Op> {
     match command {
         0x08 | 0x28 | 0xa8 | 0x88 => Some(Op::Read),
         0x0a | 0x2a | 0xaa | 0x8a | 0x2e | 0x8e => Some(Op::Write),

@@ -11,7 +11,7 @@ use crate::read::{LineFormat, Parsed};
 use crate::{Format, Op, Request};
 
 /// Offset in bytes, as text in a trace line, that marks the end of the setup phase: minus 16,384 sectors.
-const MARK_OFFSET: &[u8] = b"-8388608";
+const SETUP_END_OFFSET: &[u8] = b"-8388608";
 
 pub(crate) struct Wiscsee {
     pub block_layer_stage: BlockLayerStage,
@@ -37,13 +37,13 @@ impl LineFormat for Wiscsee {
             _ => return kind.refuse("read, write or discard"),
         };
         let offset = fields.next_field();
-        if !wanted || offset.text == MARK_OFFSET {
+        if !wanted || offset.text == SETUP_END_OFFSET {
             return Ok(Parsed::Other);
         }
         let offset = offset.parse_number("an offset in bytes")?;
         let len = fields.next_number("a size in bytes")?;
         let time_ns = fields.next_word("a time in seconds")?.parse_decimal(9, "a time in seconds")?;
-        into.set_fields(time_ns, op, offset, len);
+        into.set_common_fields(time_ns, op, offset, len);
         Ok(Parsed::Request)
     }
 }

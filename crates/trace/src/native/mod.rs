@@ -15,7 +15,7 @@ pub use writer::NativeWriter;
 
 /// Signature at the start of a native trace file; as in PNG, its line ends reveal a transfer in text mode.
 const MAGIC: [u8; 8] = *b"\x89WWT\r\n\x1a\n";
-const VERSION: u16 = 1;
+const FORMAT_VERSION: u16 = 1;
 /// Bytes of a native trace file's header before the provenance text: magic, version, flags, page size, length of the
 /// provenance.
 const HEADER_BYTES: usize = 20;
@@ -25,8 +25,8 @@ const PROVENANCE_MAX_BYTES: usize = 64 << 10;
 /// Bytes of the header of a frame (compressed group of records): kind, number of records, raw length, stored length and
 /// checksum, a u32 each.
 const FRAME_HEADER_BYTES: usize = 20;
-const KIND_RECORDS: u32 = 1;
-const KIND_END: u32 = 2;
+const FRAME_KIND_RECORDS: u32 = 1;
+const FRAME_KIND_END: u32 = 2;
 /// Uncompressed size at which a frame (compressed group of records) is completed, bytes; [`FRAME_MAX_RECORDS`] is the
 /// other limit. One record adds at most 4 MiB.
 const FRAME_TARGET_BYTES: usize = 256 << 10;
@@ -60,7 +60,7 @@ mod code {
     /// a phase). The number after it states which mark.
     pub const MARK: u8 = 7;
     /// Number of the mark for the beginning of a phase, whose results are reported separately.
-    pub const PHASE: u64 = 0;
+    pub const MARK_PHASE: u64 = 0;
 }
 
 /// Kinds of a run (sequence of page contents that is encoded as one). The first number of a run holds the kind in its
@@ -80,7 +80,7 @@ mod run {
 /// Fields of the preceding record in the file. The next record stores its differences to them. All are zero at the
 /// start of a frame.
 #[derive(Clone, Copy, Default)]
-struct Previous {
+struct PreviousRecord {
     time_ns: u64,
     end_bytes: u64,
     len_bytes: u64,
@@ -88,7 +88,7 @@ struct Previous {
 }
 
 /// Returns the CRC-32 (as in gzip) of a frame: of its header without the checksum field, and of the stored payload.
-fn checksum(parts: [&[u8]; 2]) -> u32 {
+fn frame_checksum(parts: [&[u8]; 2]) -> u32 {
     let mut crc = crc32fast::Hasher::new();
     for part in parts {
         crc.update(part);

@@ -6,8 +6,9 @@ use wearwell::address::RemapMode;
 use wearwell::data::{Descriptor, Fingerprint};
 
 use super::{
-    CONTENTS_MAX, FRAME_HEADER_BYTES, FRAME_MAX_RECORDS, HEADER_BYTES, KIND_END, KIND_RECORDS, MAGIC,
-    MAX_REQUEST_PAGES, PROVENANCE_MAX_BYTES, Previous, VERSION, checksum, code, head, run,
+    CONTENTS_MAX, FORMAT_VERSION, FRAME_HEADER_BYTES, FRAME_KIND_END, FRAME_KIND_RECORDS, FRAME_MAX_RECORDS,
+    HEADER_BYTES, MAGIC, MAX_REQUEST_PAGES, PROVENANCE_MAX_BYTES, PreviousRecord, code, frame_checksum, head,
+    run,
 };
 use crate::error::{ParseRefusal, RejectedRecords};
 use crate::read::ReadCounters;
@@ -16,11 +17,11 @@ use crate::request::check_limits;
 use crate::{Format, Op, PAGE_BYTES, Request, TraceError, TraceReader};
 
 /// Payload bytes of the file's end record: numbers of requests, of pages with content and of distinct contents.
-const END_BYTES: usize = 24;
+const END_PAYLOAD_BYTES: usize = 24;
 /// Longest frame (compressed group of records) that is accepted, bytes.
 const FRAME_MAX_BYTES: usize = 8 << 20;
 /// Mask of the bits of a record's first byte that hold the operation.
-const OP_BITS: u8 = 0b111;
+const OP_MASK: u8 = 0b111;
 
 /// Returns whether a file begins with the signature of the native format.
 pub(crate) fn matches_signature(head: &[u8]) -> bool {
@@ -31,15 +32,15 @@ pub(crate) fn matches_signature(head: &[u8]) -> bool {
 /// can be skipped.
 pub(crate) struct NativeReader {
     source: DecompressedStream,
-    tally: ReadCounters,
+    counters: ReadCounters,
     provenance: String,
-    stored: Vec<u8>,
-    raw: Vec<u8>,
-    at: usize,
+    stored_payload: Vec<u8>,
+    frame_bytes: Vec<u8>,
+    next_byte: usize,
     /// Number of records of the current frame that have not been read yet.
-    left: u32,
+    records_left: u32,
     has_ended: bool,
-    previous: Previous,
+    previous: PreviousRecord,
     contents: KnownContents,
     content_pages: u64,
     decompressor: zstd::bulk::Decompressor<'static>,
@@ -50,7 +51,7 @@ pub(crate) struct NativeReader {
 #[derive(Default)]
 struct KnownContents {
     known_contents: Vec<(Fingerprint, u16)>,
-    last: u64,
+    last_content_number: u64,
 }
 
 impl NativeReader {
@@ -59,14 +60,14 @@ impl NativeReader {
         let decompressor = zstd::bulk::Decompressor::new().map_err(|error| tally.corrupt_error(error))?;
         Ok(Self {
             source,
-            tally,
+            counters: tally,
             provenance,
-            stored: Vec::new(),
-            raw: Vec::new(),
-            at: 0,
-            left: 0,
+            stored_payload: Vec::new(),
+            frame_bytes: Vec::new(),
+            next_byte: 0,
+            records_left: 0,
             has_ended: false,
-            previous: Previous::default(),
+            previous: PreviousRecord::default(),
             contents: KnownContents::default(),
             content_pages: 0,
             decompressor,
@@ -77,11 +78,11 @@ impl NativeReader {
     /// was read instead.
     #[cold]
     fn next_frame(&mut self) -> Result<bool, TraceError> {
-        if self.at != self.raw.len() {
-            return Err(self.tally.corrupt_error(corrupt("extra bytes after the last record of a frame")));
+        if self.next_byte != self.frame_bytes.len() {
+            return Err(self.counters.corrupt_error(corrupt("extra bytes after the last record of a frame")));
         }
-        while self.left == 0 && !self.has_ended {
-            self.read_frame().map_err(|error| self.tally.corrupt_error(error))?;
+        while self.records_left == 0 && !self.has_ended {
+            self.read_frame().map_err(|error| self.counters.corrupt_error(error))?;
         }
         Ok(!self.has_ended)
     }
@@ -99,34 +100,34 @@ impl NativeReader {
         {
             return Err(corrupt("a frame larger than 8 MiB or 65,536 records"));
         }
-        self.stored.clear();
-        self.source.read_exact(stored_len as usize, &mut self.stored)?;
-        if checksum([&header[..16], &self.stored]) != sum {
+        self.stored_payload.clear();
+        self.source.read_exact(stored_len as usize, &mut self.stored_payload)?;
+        if frame_checksum([&header[..16], &self.stored_payload]) != sum {
             return Err(corrupt("the checksum of a frame does not match"));
         }
         match kind {
-            KIND_RECORDS => self.unpack(records, raw_len as usize),
-            KIND_END => self.end(),
+            FRAME_KIND_RECORDS => self.decompress_frame(records, raw_len as usize),
+            FRAME_KIND_END => self.check_end_record(),
             _ => Err(corrupt("a frame of unknown kind")),
         }
     }
 
-    fn unpack(&mut self, records: u32, raw_len: usize) -> Result<(), Error> {
-        self.raw.clear();
-        self.raw.reserve(raw_len);
-        self.decompressor.decompress_to_buffer(&self.stored, &mut self.raw)?;
-        if self.raw.len() != raw_len || records == 0 {
+    fn decompress_frame(&mut self, records: u32, raw_len: usize) -> Result<(), Error> {
+        self.frame_bytes.clear();
+        self.frame_bytes.reserve(raw_len);
+        self.decompressor.decompress_to_buffer(&self.stored_payload, &mut self.frame_bytes)?;
+        if self.frame_bytes.len() != raw_len || records == 0 {
             return Err(corrupt("the length of a frame does not match"));
         }
-        (self.at, self.left, self.previous) = (0, records, Previous::default());
+        (self.next_byte, self.records_left, self.previous) = (0, records, PreviousRecord::default());
         Ok(())
     }
 
-    fn end(&mut self) -> Result<(), Error> {
+    fn check_end_record(&mut self) -> Result<(), Error> {
         let counts =
-            [self.tally.delivered_requests, self.content_pages, self.contents.known_contents.len() as u64];
+            [self.counters.delivered_requests, self.content_pages, self.contents.known_contents.len() as u64];
         let expected: Vec<u8> = counts.iter().flat_map(|count| count.to_le_bytes()).collect();
-        if self.stored.len() != END_BYTES || self.stored != expected {
+        if self.stored_payload.len() != END_PAYLOAD_BYTES || self.stored_payload != expected {
             return Err(corrupt("the counts of the end record do not match"));
         }
         if !self.source.peek(1)?.is_empty() {
@@ -138,7 +139,7 @@ impl NativeReader {
 
     #[inline]
     fn record(&mut self, into: &mut Request) -> Result<(), ParseRefusal> {
-        let mut cursor = Cursor { raw: &self.raw, at: self.at };
+        let mut cursor = Cursor { raw: &self.frame_bytes, at: self.next_byte };
         let head = cursor.byte()?;
         let previous = self.previous;
         let unit = if head & head::HAS_BYTES == 0 { PAGE_BYTES } else { 1 };
@@ -161,19 +162,19 @@ impl NativeReader {
                 .try_into()
                 .map_err(|_| ParseRefusal::of_whole_record("a device number of 32 bits"))?;
         }
-        match head & OP_BITS {
+        match head & OP_MASK {
             code::REMAP_COPY | code::REMAP_RELOCATE => {
                 let source = (into.offset_bytes / unit).wrapping_add(unzigzag(cursor.varint()?));
                 into.source_offset_bytes =
                     source.checked_mul(unit).ok_or(ParseRefusal::of_whole_record("a source that fits"))?;
             }
-            code::MARK if cursor.varint()? != code::PHASE => {
+            code::MARK if cursor.varint()? != code::MARK_PHASE => {
                 return Err(ParseRefusal::of_whole_record("the mark of a phase"));
             }
             _ => {}
         }
         check_limits(into).map_err(ParseRefusal::of_whole_record)?;
-        self.previous = Previous::after(into);
+        self.previous = PreviousRecord::after(into);
         if head & head::HAS_CONTENT != 0 {
             self.contents.read(&mut cursor, into)?;
             self.content_pages += into.content.len() as u64;
@@ -181,27 +182,27 @@ impl NativeReader {
                 read_deltas(&mut cursor, &mut into.content)?;
             }
         }
-        self.at = cursor.at;
+        self.next_byte = cursor.at;
         Ok(())
     }
 }
 
 impl TraceReader for NativeReader {
     fn next(&mut self, into: &mut Request) -> Result<bool, TraceError> {
-        if self.left == 0 && !self.next_frame()? {
+        if self.records_left == 0 && !self.next_frame()? {
             return Ok(false);
         }
-        into.clear();
+        into.clear_optional_fields();
         if let Err(bad) = self.record(into) {
             return Err(TraceError::BadRecord {
-                file: self.tally.file.clone(),
-                record: self.tally.delivered_requests + 1,
+                file: self.counters.file.clone(),
+                record: self.counters.delivered_requests + 1,
                 offset: self.source.offset(),
                 expected: bad.expected,
             });
         }
-        self.left -= 1;
-        self.tally.delivered_requests += 1;
+        self.records_left -= 1;
+        self.counters.delivered_requests += 1;
         Ok(true)
     }
 
@@ -210,11 +211,11 @@ impl TraceReader for NativeReader {
     }
 
     fn delivered_requests(&self) -> u64 {
-        self.tally.delivered_requests
+        self.counters.delivered_requests
     }
 
     fn rejected(&self) -> &RejectedRecords {
-        &self.tally.rejected
+        &self.counters.rejected
     }
 
     fn provenance(&self) -> Option<&str> {
@@ -240,7 +241,7 @@ fn read_header(source: &mut DecompressedStream) -> Result<String, Error> {
     if !matches_signature(&header) {
         return Err(corrupt("the file does not start as a native trace"));
     }
-    if version_and_flags != u32::from(VERSION) || u64::from(page_bytes) != PAGE_BYTES {
+    if version_and_flags != u32::from(FORMAT_VERSION) || u64::from(page_bytes) != PAGE_BYTES {
         return Err(corrupt("a version, flags or page size that this reader does not know"));
     }
     if provenance_len as usize > PROVENANCE_MAX_BYTES {
@@ -248,7 +249,7 @@ fn read_header(source: &mut DecompressedStream) -> Result<String, Error> {
     }
     source.read_exact(provenance_len as usize + 4, &mut header)?;
     let (body, sum) = header.split_at(header.len() - 4);
-    if checksum([body, &[]]).to_le_bytes() != sum {
+    if frame_checksum([body, &[]]).to_le_bytes() != sum {
         return Err(corrupt("the checksum of the header does not match"));
     }
     String::from_utf8(body[HEADER_BYTES..].to_vec()).map_err(|_| corrupt("a provenance that is not UTF-8"))
@@ -256,7 +257,7 @@ fn read_header(source: &mut DecompressedStream) -> Result<String, Error> {
 
 #[inline]
 fn op(number: u8) -> Op {
-    match number & OP_BITS {
+    match number & OP_MASK {
         code::READ => Op::Read,
         code::WRITE => Op::Write,
         code::TRIM => Op::Trim,
@@ -340,11 +341,11 @@ impl KnownContents {
         if kind == run::NEW_CONTENTS || kind == run::NEW_CONSECUTIVE {
             return self.read_new(kind, count, cursor, into);
         }
-        let first = (self.last + 1).wrapping_add(unzigzag(cursor.varint()?));
+        let first = (self.last_content_number + 1).wrapping_add(unzigzag(cursor.varint()?));
         let step = u64::from(kind == run::KNOWN_RANGE);
-        self.last = first.saturating_add((count - 1) * step);
+        self.last_content_number = first.saturating_add((count - 1) * step);
         let known_contents = self.known_contents.len() as u64;
-        if first >= known_contents || self.last >= known_contents {
+        if first >= known_contents || self.last_content_number >= known_contents {
             return Err(ParseRefusal::of_whole_record("the number of a content that has occurred"));
         }
         into.extend((0..count).map(|index| self.descriptor((first + index * step) as usize)));
@@ -370,7 +371,7 @@ impl KnownContents {
             self.known_contents.push((Fingerprint(fingerprint), u16::from_le_bytes(cursor.bytes()?)));
             into.push(self.descriptor(self.known_contents.len() - 1));
         }
-        self.last = self.known_contents.len() as u64 - 1;
+        self.last_content_number = self.known_contents.len() as u64 - 1;
         Ok(())
     }
 

@@ -7,8 +7,9 @@ use wearwell::address::RemapMode;
 use wearwell::data::{Descriptor, Fingerprint};
 
 use super::{
-    CONTENTS_MAX, FRAME_HEADER_BYTES, FRAME_MAX_RECORDS, FRAME_TARGET_BYTES, HEADER_BYTES, KIND_END,
-    KIND_RECORDS, MAGIC, PROVENANCE_MAX_BYTES, Previous, VERSION, checksum, code, head, run, zigzag,
+    CONTENTS_MAX, FORMAT_VERSION, FRAME_HEADER_BYTES, FRAME_KIND_END, FRAME_KIND_RECORDS, FRAME_MAX_RECORDS,
+    FRAME_TARGET_BYTES, HEADER_BYTES, MAGIC, PROVENANCE_MAX_BYTES, PreviousRecord, code, frame_checksum,
+    head, run, zigzag,
 };
 use crate::write::{TraceWriter, check_writable};
 use crate::{Op, PAGE_BYTES, Request, TraceError};
@@ -19,11 +20,11 @@ const ZSTD_LEVEL: i32 = 3;
 /// Writer of traces in the native binary format.
 pub struct NativeWriter<W> {
     out: W,
-    raw: Vec<u8>,
-    records: u32,
-    previous: Previous,
+    frame_bytes: Vec<u8>,
+    frame_records: u32,
+    previous: PreviousRecord,
     contents: ContentNumbers,
-    requests: u64,
+    written_requests: u64,
     content_pages: u64,
     compressor: zstd::bulk::Compressor<'static>,
 }
@@ -41,14 +42,14 @@ impl<W: Write> NativeWriter<W> {
                 reason: "the provenance is longer than 64 KiB",
             });
         }
-        out.write_all(&header(provenance))?;
+        out.write_all(&encode_header(provenance))?;
         Ok(Self {
             out,
-            raw: Vec::with_capacity(FRAME_TARGET_BYTES * 2),
-            records: 0,
-            previous: Previous::default(),
+            frame_bytes: Vec::with_capacity(FRAME_TARGET_BYTES * 2),
+            frame_records: 0,
+            previous: PreviousRecord::default(),
             contents: ContentNumbers::default(),
-            requests: 0,
+            written_requests: 0,
             content_pages: 0,
             compressor: zstd::bulk::Compressor::new(ZSTD_LEVEL)?,
         })
@@ -57,53 +58,54 @@ impl<W: Write> NativeWriter<W> {
     fn put_record(&mut self, request: &Request) {
         let previous = self.previous;
         let unit = unit_bytes(request);
-        self.raw.push(head_byte(request, previous));
-        put_varint(&mut self.raw, zigzag(request.time_ns.wrapping_sub(previous.time_ns)));
+        self.frame_bytes.push(head_byte(request, previous));
+        put_varint(&mut self.frame_bytes, zigzag(request.time_ns.wrapping_sub(previous.time_ns)));
         let moved = (request.offset_bytes / unit).wrapping_sub(previous.end_bytes / unit);
-        put_varint(&mut self.raw, zigzag(moved));
+        put_varint(&mut self.frame_bytes, zigzag(moved));
         if request.len_bytes != previous.len_bytes {
-            put_varint(&mut self.raw, request.len_bytes / unit);
+            put_varint(&mut self.frame_bytes, request.len_bytes / unit);
         }
         if request.device != previous.device {
-            put_varint(&mut self.raw, u64::from(request.device));
+            put_varint(&mut self.frame_bytes, u64::from(request.device));
         }
         match request.op {
             Op::Remap(_) => {
                 let apart = (request.source_offset_bytes / unit).wrapping_sub(request.offset_bytes / unit);
-                put_varint(&mut self.raw, zigzag(apart));
+                put_varint(&mut self.frame_bytes, zigzag(apart));
             }
-            Op::Phase => put_varint(&mut self.raw, code::PHASE),
+            Op::Phase => put_varint(&mut self.frame_bytes, code::MARK_PHASE),
             _ => {}
         }
-        self.previous = Previous::after(request);
+        self.previous = PreviousRecord::after(request);
     }
 
     fn put_content(&mut self, content: &[Descriptor]) {
         self.content_pages += content.len() as u64;
-        self.contents.put(content, &mut self.raw);
+        self.contents.put_contents(content, &mut self.frame_bytes);
         if has_deltas(content) {
-            self.raw.extend(content.iter().flat_map(|descriptor| descriptor.delta_bytes.to_le_bytes()));
+            self.frame_bytes
+                .extend(content.iter().flat_map(|descriptor| descriptor.delta_bytes.to_le_bytes()));
         }
     }
 
     fn end_frame(&mut self) -> io::Result<()> {
-        if self.records > 0 {
-            let stored = self.compressor.compress(&self.raw)?;
-            let raw_len = self.raw.len();
-            self.put_frame(KIND_RECORDS, raw_len, &stored)?;
+        if self.frame_records > 0 {
+            let stored = self.compressor.compress(&self.frame_bytes)?;
+            let raw_len = self.frame_bytes.len();
+            self.put_frame(FRAME_KIND_RECORDS, raw_len, &stored)?;
         }
-        self.raw.clear();
-        self.records = 0;
-        self.previous = Previous::default();
+        self.frame_bytes.clear();
+        self.frame_records = 0;
+        self.previous = PreviousRecord::default();
         Ok(())
     }
 
     fn put_frame(&mut self, kind: u32, raw_len: usize, stored: &[u8]) -> io::Result<()> {
         let mut header = Vec::with_capacity(FRAME_HEADER_BYTES);
-        for word in [kind, self.records, raw_len as u32, stored.len() as u32] {
+        for word in [kind, self.frame_records, raw_len as u32, stored.len() as u32] {
             header.extend(word.to_le_bytes());
         }
-        let sum = checksum([&header, stored]);
+        let sum = frame_checksum([&header, stored]);
         header.extend(sum.to_le_bytes());
         self.out.write_all(&header)?;
         self.out.write_all(stored)
@@ -112,18 +114,18 @@ impl<W: Write> NativeWriter<W> {
 
 impl<W: Write> TraceWriter for NativeWriter<W> {
     fn write(&mut self, request: &Request) -> Result<(), TraceError> {
-        self.requests += 1;
-        check_writable(request, self.requests)?;
+        self.written_requests += 1;
+        check_writable(request, self.written_requests)?;
         if self.contents.known_contents.len() + request.content.len() > CONTENTS_MAX {
             let reason = "the trace has more than 2^28 distinct contents";
-            return Err(TraceError::UnwritableRequest { request: self.requests, reason });
+            return Err(TraceError::UnwritableRequest { request: self.written_requests, reason });
         }
         self.put_record(request);
         if !request.content.is_empty() {
             self.put_content(&request.content);
         }
-        self.records += 1;
-        if self.raw.len() >= FRAME_TARGET_BYTES || self.records == FRAME_MAX_RECORDS {
+        self.frame_records += 1;
+        if self.frame_bytes.len() >= FRAME_TARGET_BYTES || self.frame_records == FRAME_MAX_RECORDS {
             self.end_frame()?;
         }
         Ok(())
@@ -131,15 +133,15 @@ impl<W: Write> TraceWriter for NativeWriter<W> {
 
     fn finish(&mut self) -> Result<u64, TraceError> {
         self.end_frame()?;
-        let counts = [self.requests, self.content_pages, self.contents.known_contents.len() as u64];
+        let counts = [self.written_requests, self.content_pages, self.contents.known_contents.len() as u64];
         let payload: Vec<u8> = counts.iter().flat_map(|count| count.to_le_bytes()).collect();
-        self.put_frame(KIND_END, payload.len(), &payload)?;
+        self.put_frame(FRAME_KIND_END, payload.len(), &payload)?;
         self.out.flush()?;
-        Ok(self.requests)
+        Ok(self.written_requests)
     }
 }
 
-impl Previous {
+impl PreviousRecord {
     #[inline]
     pub(super) fn after(request: &Request) -> Self {
         Self {
@@ -151,15 +153,15 @@ impl Previous {
     }
 }
 
-fn header(provenance: &str) -> Vec<u8> {
+fn encode_header(provenance: &str) -> Vec<u8> {
     let mut header = Vec::with_capacity(HEADER_BYTES + provenance.len() + 4);
     header.extend(MAGIC);
-    header.extend(VERSION.to_le_bytes());
+    header.extend(FORMAT_VERSION.to_le_bytes());
     header.extend(0_u16.to_le_bytes());
     header.extend((PAGE_BYTES as u32).to_le_bytes());
     header.extend((provenance.len() as u32).to_le_bytes());
     header.extend(provenance.as_bytes());
-    let sum = checksum([&header, &[]]);
+    let sum = frame_checksum([&header, &[]]);
     header.extend(sum.to_le_bytes());
     header
 }
@@ -172,7 +174,7 @@ fn unit_bytes(request: &Request) -> u64 {
     if whole { PAGE_BYTES } else { 1 }
 }
 
-fn head_byte(request: &Request, previous: Previous) -> u8 {
+fn head_byte(request: &Request, previous: PreviousRecord) -> u8 {
     let flag = |set: bool, bit: u8| if set { bit } else { 0 };
     op_code(request.op)
         | flag(request.device != previous.device, head::HAS_DEVICE)
@@ -217,7 +219,7 @@ struct ContentRun {
 
 impl ContentRun {
     /// Adds one page content to the run if it continues the run; returns whether it was added.
-    fn extend(&mut self, kind: u64, id: u32) -> bool {
+    fn extend_with(&mut self, kind: u64, id: u32) -> bool {
         let follows = match (self.kind, kind) {
             (run::NEW_CONTENTS, run::NEW_CONTENTS) | (run::NEW_CONSECUTIVE, run::NEW_CONSECUTIVE) => true,
             (run::KNOWN_RANGE, run::KNOWN_RANGE) if u64::from(id) == u64::from(self.first) + self.count => {
@@ -234,7 +236,7 @@ impl ContentRun {
         follows
     }
 
-    fn last(self) -> u32 {
+    fn last_content_number(self) -> u32 {
         if self.kind == run::KNOWN_REPEATED { self.first } else { self.first + (self.count - 1) as u32 }
     }
 }
@@ -244,22 +246,22 @@ impl ContentRun {
 #[derive(Default)]
 struct ContentNumbers {
     known_contents: FxHashMap<(Fingerprint, u16), u32>,
-    newest: u64,
-    last: u32,
+    newest_fingerprint: u64,
+    last_content_number: u32,
     /// Encoded fingerprints and compressed sizes of those page contents in the current run (sequence of contents) that
     /// occur for the first time.
     new_contents: Vec<u8>,
 }
 
 impl ContentNumbers {
-    fn put(&mut self, content: &[Descriptor], into: &mut Vec<u8>) {
+    fn put_contents(&mut self, content: &[Descriptor], into: &mut Vec<u8>) {
         let mut current: Option<ContentRun> = None;
         for descriptor in content {
             let (kind, id) = self.classify(*descriptor);
-            if !current.as_mut().is_some_and(|run| run.extend(kind, id)) {
+            if !current.as_mut().is_some_and(|run| run.extend_with(kind, id)) {
                 self.put_run(current.replace(ContentRun { kind, first: id, count: 1 }), into);
             }
-            self.put_fresh(kind, *descriptor);
+            self.put_new_content(kind, *descriptor);
         }
         self.put_run(current, into);
     }
@@ -268,7 +270,7 @@ impl ContentNumbers {
         let next = self.known_contents.len() as u32;
         let id =
             *self.known_contents.entry((descriptor.fingerprint, descriptor.compressed_bytes)).or_insert(next);
-        let follows = descriptor.fingerprint.0 == self.newest.wrapping_add(1);
+        let follows = descriptor.fingerprint.0 == self.newest_fingerprint.wrapping_add(1);
         let kind = match id == next {
             false => run::KNOWN_RANGE,
             true if follows => run::NEW_CONSECUTIVE,
@@ -277,13 +279,13 @@ impl ContentNumbers {
         (kind, id)
     }
 
-    fn put_fresh(&mut self, kind: u64, descriptor: Descriptor) {
+    fn put_new_content(&mut self, kind: u64, descriptor: Descriptor) {
         if kind == run::NEW_CONTENTS {
             self.new_contents.extend(descriptor.fingerprint.0.to_le_bytes());
         }
         if kind == run::NEW_CONTENTS || kind == run::NEW_CONSECUTIVE {
             self.new_contents.extend(descriptor.compressed_bytes.to_le_bytes());
-            self.newest = descriptor.fingerprint.0;
+            self.newest_fingerprint = descriptor.fingerprint.0;
         }
     }
 
@@ -291,9 +293,12 @@ impl ContentNumbers {
         let Some(run) = run else { return };
         put_varint(into, (run.count - 1) << 2 | run.kind);
         if run.kind == run::KNOWN_RANGE || run.kind == run::KNOWN_REPEATED {
-            put_varint(into, zigzag(u64::from(run.first).wrapping_sub(u64::from(self.last) + 1)));
+            put_varint(
+                into,
+                zigzag(u64::from(run.first).wrapping_sub(u64::from(self.last_content_number) + 1)),
+            );
         }
         into.append(&mut self.new_contents);
-        self.last = run.last();
+        self.last_content_number = run.last_content_number();
     }
 }

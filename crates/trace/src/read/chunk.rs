@@ -30,12 +30,12 @@ pub(crate) fn page_mask_in_group(number: u64, pages: &Range<u64>) -> u64 {
     let first = number * GROUP_PAGES;
     let start = pages.start.clamp(first, first + GROUP_PAGES) - first;
     let end = pages.end.clamp(first, first + GROUP_PAGES) - first;
-    low_bits(end) & !low_bits(start)
+    mask_of_low_bits(end) & !mask_of_low_bits(start)
 }
 
 /// Returns a bit mask in which the lowest `count` bits are set.
 #[inline]
-pub(crate) fn low_bits(count: u64) -> u64 {
+pub(crate) fn mask_of_low_bits(count: u64) -> u64 {
     if count >= GROUP_PAGES { u64::MAX } else { (1 << count) - 1 }
 }
 

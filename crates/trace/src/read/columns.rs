@@ -16,21 +16,21 @@ use crate::{Format, Op, Request, SECTOR_BYTES};
 /// count from 1, in the fields from 0.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CsvColumns {
-    time: Option<usize>,
-    op: usize,
-    offset: usize,
-    length: usize,
-    device: Option<usize>,
+    time_column: Option<usize>,
+    op_column: usize,
+    offset_column: usize,
+    length_column: usize,
+    device_column: Option<usize>,
     /// Exponent of the power of ten by which times in the CSV are multiplied to get nanoseconds: 9 for seconds.
-    time_digits: u32,
+    time_unit_exponent: u32,
     /// Unit of addresses and lengths in the CSV, in bytes: 1, or the size of a 512-byte sector.
-    address_bytes: u64,
+    address_unit_bytes: u64,
     separator: Separator,
     /// Words that the operation column contains for a write, a read and a trim in addition to the usual ones, e.g. `0`
     /// and `1`.
-    write: Option<String>,
-    read: Option<String>,
-    trim: Option<String>,
+    write_word: Option<String>,
+    read_word: Option<String>,
+    trim_word: Option<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,12 +41,12 @@ enum Separator {
     Blanks,
 }
 
-const KEYS: &str = "t, op, offset, length, device (columns from 1), unit (s, ms, us or ns), addresses (bytes or sectors), \
+const KEYS_HELP: &str = "t, op, offset, length, device (columns from 1), unit (s, ms, us or ns), addresses (bytes or sectors), \
                     separator (comma, semicolon, tab or blank), write, read, trim (the word in column op)";
 
 /// Error that describes why a user's description of CSV columns is refused.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("columns: {0}; a description is like t=1,op=2,offset=3,length=4,unit=us. Keys: {KEYS}")]
+#[error("columns: {0}; a description is like t=1,op=2,offset=3,length=4,unit=us. Keys: {KEYS_HELP}")]
 pub struct CsvColumnsError(String);
 
 impl FromStr for CsvColumns {
@@ -56,34 +56,34 @@ impl FromStr for CsvColumns {
         let refuse = |what: String| Err(CsvColumnsError(what));
         let (mut time, mut op, mut offset, mut length, mut device) = (None, None, None, None, None);
         let mut columns = Self {
-            time: None,
-            op: 0,
-            offset: 0,
-            length: 0,
-            device: None,
-            time_digits: 9,
-            address_bytes: 1,
+            time_column: None,
+            op_column: 0,
+            offset_column: 0,
+            length_column: 0,
+            device_column: None,
+            time_unit_exponent: 9,
+            address_unit_bytes: 1,
             separator: Separator::Comma,
-            write: None,
-            read: None,
-            trim: None,
+            write_word: None,
+            read_word: None,
+            trim_word: None,
         };
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
             let Some((key, value)) = part.split_once('=') else {
                 return refuse(format!("`{part}` is not key=value"));
             };
             match key.trim() {
-                "t" => time = Some(column(key, value)?),
-                "op" => op = Some(column(key, value)?),
-                "offset" => offset = Some(column(key, value)?),
-                "length" => length = Some(column(key, value)?),
-                "device" => device = Some(column(key, value)?),
-                "unit" => columns.time_digits = time_digits(value)?,
-                "addresses" => columns.address_bytes = address_bytes(value)?,
-                "separator" => columns.separator = separator(value)?,
-                "write" => columns.write = Some(value.to_owned()),
-                "read" => columns.read = Some(value.to_owned()),
-                "trim" => columns.trim = Some(value.to_owned()),
+                "t" => time = Some(parse_column_number(key, value)?),
+                "op" => op = Some(parse_column_number(key, value)?),
+                "offset" => offset = Some(parse_column_number(key, value)?),
+                "length" => length = Some(parse_column_number(key, value)?),
+                "device" => device = Some(parse_column_number(key, value)?),
+                "unit" => columns.time_unit_exponent = parse_time_unit(value)?,
+                "addresses" => columns.address_unit_bytes = parse_address_unit(value)?,
+                "separator" => columns.separator = parse_separator(value)?,
+                "write" => columns.write_word = Some(value.to_owned()),
+                "read" => columns.read_word = Some(value.to_owned()),
+                "trim" => columns.trim_word = Some(value.to_owned()),
                 _ => return refuse(format!("there is no key `{key}`")),
             }
         }
@@ -96,7 +96,14 @@ impl FromStr for CsvColumns {
         if seen.windows(2).any(|pair| pair[0] == pair[1]) {
             return refuse("a column is named twice".into());
         }
-        Ok(Self { time, op, offset, length, device, ..columns })
+        Ok(Self {
+            time_column: time,
+            op_column: op,
+            offset_column: offset,
+            length_column: length,
+            device_column: device,
+            ..columns
+        })
     }
 }
 
@@ -104,21 +111,21 @@ impl FromStr for CsvColumns {
 const COLUMNS_MAX: usize = 64;
 
 /// Parses the number of a CSV column, which the user counts from 1, and returns it counted from 0.
-fn column(key: &str, value: &str) -> Result<usize, CsvColumnsError> {
+fn parse_column_number(key: &str, value: &str) -> Result<usize, CsvColumnsError> {
     match value.trim().parse::<usize>() {
         Ok(number) if (1..=COLUMNS_MAX).contains(&number) => Ok(number - 1),
         _ => Err(CsvColumnsError(format!("{key}={value}: a column is a number from 1 to {COLUMNS_MAX}"))),
     }
 }
 
-fn time_digits(value: &str) -> Result<u32, CsvColumnsError> {
+fn parse_time_unit(value: &str) -> Result<u32, CsvColumnsError> {
     [("s", 9), ("ms", 6), ("us", 3), ("ns", 0)]
         .into_iter()
         .find_map(|(name, digits)| (name == value).then_some(digits))
         .ok_or_else(|| CsvColumnsError(format!("unit={value}: s, ms, us or ns")))
 }
 
-fn address_bytes(value: &str) -> Result<u64, CsvColumnsError> {
+fn parse_address_unit(value: &str) -> Result<u64, CsvColumnsError> {
     match value {
         "bytes" => Ok(1),
         "sectors" => Ok(SECTOR_BYTES),
@@ -126,7 +133,7 @@ fn address_bytes(value: &str) -> Result<u64, CsvColumnsError> {
     }
 }
 
-fn separator(value: &str) -> Result<Separator, CsvColumnsError> {
+fn parse_separator(value: &str) -> Result<Separator, CsvColumnsError> {
     match value {
         "comma" => Ok(Separator::Comma),
         "semicolon" => Ok(Separator::Semicolon),
@@ -143,41 +150,48 @@ impl CsvColumns {
         into: &mut Request,
     ) -> Result<Parsed, ParseRefusal> {
         let mut found = [Field { text: b"", byte_offset: line.len() }; COLUMNS_MAX];
-        let last = [self.time, Some(self.op), Some(self.offset), Some(self.length), self.device];
+        let last = [
+            self.time_column,
+            Some(self.op_column),
+            Some(self.offset_column),
+            Some(self.length_column),
+            self.device_column,
+        ];
         let last = last.into_iter().flatten().max().unwrap_or(0);
         let mut fields = Fields::<SEPARATOR>::new(line);
         for field in &mut found[..=last] {
-            *field = trimmed(fields.next_field());
+            *field = trim_field(fields.next_field());
         }
         let address = |field: Field<'_>, expected| {
             checked_product(
                 field.parse_number(expected)?,
-                self.address_bytes,
+                self.address_unit_bytes,
                 field.byte_offset,
                 "an address that fits",
             )
         };
-        let time_ns = match self.time {
-            Some(column) => found[column].parse_decimal(self.time_digits, "a time")?,
+        let time_ns = match self.time_column {
+            Some(column) => found[column].parse_decimal(self.time_unit_exponent, "a time")?,
             None => 0,
         };
-        let op = self.op(found[self.op])?;
-        let offset = address(found[self.offset], "an offset")?;
-        let len = address(found[self.length], "a length")?;
-        into.device = self.device.map_or(Ok(0), |column| found[column].parse_u32("a device number"))?;
-        into.set_fields(time_ns, op, offset, len);
+        let op = self.parse_op(found[self.op_column])?;
+        let offset = address(found[self.offset_column], "an offset")?;
+        let len = address(found[self.length_column], "a length")?;
+        into.device =
+            self.device_column.map_or(Ok(0), |column| found[column].parse_u32("a device number"))?;
+        into.set_common_fields(time_ns, op, offset, len);
         Ok(Parsed::Request)
     }
 
-    fn op(&self, field: Field<'_>) -> Result<Op, ParseRefusal> {
+    fn parse_op(&self, field: Field<'_>) -> Result<Op, ParseRefusal> {
         let is = |word: &Option<String>| word.as_ref().is_some_and(|word| word.as_bytes() == field.text);
-        if is(&self.write) {
+        if is(&self.write_word) {
             return Ok(Op::Write);
         }
-        if is(&self.read) {
+        if is(&self.read_word) {
             return Ok(Op::Read);
         }
-        if is(&self.trim) {
+        if is(&self.trim_word) {
             return Ok(Op::Trim);
         }
         match field.text.to_ascii_lowercase().as_slice() {
@@ -191,7 +205,7 @@ impl CsvColumns {
 }
 
 /// Returns the CSV field without blanks and quotation marks around it.
-fn trimmed(field: Field<'_>) -> Field<'_> {
+fn trim_field(field: Field<'_>) -> Field<'_> {
     let is_frame = |byte: &u8| byte.is_ascii_whitespace() || *byte == b'"';
     let start = field.text.iter().position(|byte| !is_frame(byte)).unwrap_or(field.text.len());
     let end = field.text.iter().rposition(|byte| !is_frame(byte)).map_or(start, |at| at + 1);

@@ -15,8 +15,8 @@ pub(crate) type TabFields<'a> = Fields<'a, b'\t'>;
 /// A cursor over the fields of a line; fields are taken from its left or its right end.
 pub(crate) struct Fields<'a, const SEPARATOR: u8> {
     line: &'a [u8],
-    next: usize,
-    end: usize,
+    next_byte: usize,
+    end_byte: usize,
 }
 
 /// One field of a line, with its byte offset in the line.
@@ -29,19 +29,19 @@ pub(crate) struct Field<'a> {
 impl<'a, const SEPARATOR: u8> Fields<'a, SEPARATOR> {
     #[inline]
     pub(crate) fn new(line: &'a [u8]) -> Self {
-        Self { line, next: 0, end: line.len() }
+        Self { line, next_byte: 0, end_byte: line.len() }
     }
 
     #[inline]
-    fn separates(byte: u8) -> bool {
+    fn is_separator(byte: u8) -> bool {
         byte == SEPARATOR || (SEPARATOR == b' ' && byte == b'\t')
     }
 
     #[inline]
     fn skip_blanks(&mut self) {
         if SEPARATOR == b' ' {
-            while self.next < self.end && Self::separates(self.line[self.next]) {
-                self.next += 1;
+            while self.next_byte < self.end_byte && Self::is_separator(self.line[self.next_byte]) {
+                self.next_byte += 1;
             }
         }
     }
@@ -50,25 +50,25 @@ impl<'a, const SEPARATOR: u8> Fields<'a, SEPARATOR> {
     #[inline]
     pub(crate) fn next_field(&mut self) -> Field<'a> {
         self.skip_blanks();
-        let at = self.next.min(self.end);
-        let rest = &self.line[at..self.end];
-        let len = rest.iter().position(|&byte| Self::separates(byte)).unwrap_or(rest.len());
-        self.next = at + len + 1;
+        let at = self.next_byte.min(self.end_byte);
+        let rest = &self.line[at..self.end_byte];
+        let len = rest.iter().position(|&byte| Self::is_separator(byte)).unwrap_or(rest.len());
+        self.next_byte = at + len + 1;
         Field { text: &rest[..len], byte_offset: at }
     }
 
     /// Takes the next field of the line from the right; it is empty when no field is left.
     pub(crate) fn last_field(&mut self) -> Field<'a> {
         if SEPARATOR == b' ' {
-            while self.end > self.next && Self::separates(self.line[self.end - 1]) {
-                self.end -= 1;
+            while self.end_byte > self.next_byte && Self::is_separator(self.line[self.end_byte - 1]) {
+                self.end_byte -= 1;
             }
         }
-        let rest = &self.line[self.next.min(self.end)..self.end];
-        let len = rest.iter().rev().position(|&byte| Self::separates(byte)).unwrap_or(rest.len());
-        let at = self.end - len;
-        let field = Field { text: &self.line[at..self.end], byte_offset: at };
-        self.end = at.saturating_sub(1).max(self.next.min(at));
+        let rest = &self.line[self.next_byte.min(self.end_byte)..self.end_byte];
+        let len = rest.iter().rev().position(|&byte| Self::is_separator(byte)).unwrap_or(rest.len());
+        let at = self.end_byte - len;
+        let field = Field { text: &self.line[at..self.end_byte], byte_offset: at };
+        self.end_byte = at.saturating_sub(1).max(self.next_byte.min(at));
         field
     }
 
@@ -76,27 +76,27 @@ impl<'a, const SEPARATOR: u8> Fields<'a, SEPARATOR> {
     #[inline]
     pub(crate) fn next_number(&mut self, expected: &'static str) -> Result<u64, ParseRefusal> {
         self.skip_blanks();
-        let start = self.next.min(self.end);
-        let rest = &self.line[start..self.end];
+        let start = self.next_byte.min(self.end_byte);
+        let rest = &self.line[start..self.end_byte];
         let mut value = 0_u64;
         let mut len = 0;
         while len < rest.len() && rest[len].is_ascii_digit() {
             value = value.wrapping_mul(10).wrapping_add(u64::from(rest[len] - b'0'));
             len += 1;
         }
-        let ends = rest.get(len).is_none_or(|&byte| Self::separates(byte));
+        let ends = rest.get(len).is_none_or(|&byte| Self::is_separator(byte));
         // 19 digits always fit into 64 bits, so only longer numbers need the parser that checks for overflow.
         if len == 0 || len > 19 || !ends {
             return self.next_field().parse_number(expected);
         }
-        self.next = start + len + 1;
+        self.next_byte = start + len + 1;
         Ok(value)
     }
 
     /// Takes the next field of the line and parses it as an unsigned number of at most 32 bits.
     #[inline]
     pub(crate) fn next_u32(&mut self, expected: &'static str) -> Result<u32, ParseRefusal> {
-        let at = self.next;
+        let at = self.next_byte;
         self.next_number(expected)?.try_into().map_err(|_| ParseRefusal { byte_offset: at, expected })
     }
 
@@ -111,7 +111,11 @@ impl<'a, const SEPARATOR: u8> Fields<'a, SEPARATOR> {
     #[inline]
     pub(crate) fn require_end(&mut self, expected: &'static str) -> Result<(), ParseRefusal> {
         self.skip_blanks();
-        if self.next < self.end { Err(ParseRefusal { byte_offset: self.next, expected }) } else { Ok(()) }
+        if self.next_byte < self.end_byte {
+            Err(ParseRefusal { byte_offset: self.next_byte, expected })
+        } else {
+            Ok(())
+        }
     }
 }
 

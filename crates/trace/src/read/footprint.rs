@@ -12,30 +12,30 @@ use std::ops::Range;
 
 use rustc_hash::FxHashMap;
 
-use crate::read::chunk::{GROUP_PAGES, PageGroup, group_numbers, low_bits, page_mask_in_group};
+use crate::read::chunk::{GROUP_PAGES, PageGroup, group_numbers, mask_of_low_bits, page_mask_in_group};
 use crate::{Op, PAGE_BYTES, Request, TraceError, TraceReader};
 
 /// Bit mask of those of 64 neighbouring pages that the trace touches. The field `rank` is the number of pages that the
 /// trace touches before these 64, in order of address.
 #[derive(Clone, Copy, Debug)]
 struct PageGroupMask {
-    number: u64,
-    bits: u64,
+    group_number: u64,
+    touched_mask: u64,
     device: u32,
-    rank: u32,
+    touched_before: u32,
 }
 
 /// The set of pages that a trace touches, numbered without gaps in order of address.
 #[derive(Clone, Debug, Default)]
 pub struct Footprint {
-    chunks: Vec<PageGroupMask>,
-    pages: u32,
+    touched_groups: Vec<PageGroupMask>,
+    touched_pages: u32,
 }
 
 /// Collects the touched pages of a trace, request by request, for a [`Footprint`].
 #[derive(Debug, Default)]
 pub struct FootprintBuilder {
-    chunks: FxHashMap<PageGroup, u64>,
+    masks_by_group: FxHashMap<PageGroup, u64>,
 }
 
 impl FootprintBuilder {
@@ -52,7 +52,7 @@ impl FootprintBuilder {
     fn add_pages(&mut self, request: &Request, pages: &Range<u64>) {
         for number in group_numbers(pages) {
             let id = PageGroup { device: request.device, number };
-            *self.chunks.entry(id).or_default() |= page_mask_in_group(number, pages);
+            *self.masks_by_group.entry(id).or_default() |= page_mask_in_group(number, pages);
         }
     }
 
@@ -62,19 +62,19 @@ impl FootprintBuilder {
     /// [`TraceError::TooManyPages`] if 32 bits do not suffice.
     pub fn into_footprint(self) -> Result<Footprint, TraceError> {
         let unranked = |(id, bits): (PageGroup, u64)| PageGroupMask {
-            number: id.number,
-            bits,
+            group_number: id.number,
+            touched_mask: bits,
             device: id.device,
-            rank: 0,
+            touched_before: 0,
         };
-        let mut chunks: Vec<PageGroupMask> = self.chunks.into_iter().map(unranked).collect();
-        chunks.sort_unstable_by_key(|chunk| (chunk.device, chunk.number));
+        let mut chunks: Vec<PageGroupMask> = self.masks_by_group.into_iter().map(unranked).collect();
+        chunks.sort_unstable_by_key(|chunk| (chunk.device, chunk.group_number));
         let mut pages = 0_u32;
         for chunk in &mut chunks {
-            chunk.rank = pages;
-            pages = pages.checked_add(chunk.bits.count_ones()).ok_or(TraceError::TooManyPages)?;
+            chunk.touched_before = pages;
+            pages = pages.checked_add(chunk.touched_mask.count_ones()).ok_or(TraceError::TooManyPages)?;
         }
-        Ok(Footprint { chunks, pages })
+        Ok(Footprint { touched_groups: chunks, touched_pages: pages })
     }
 }
 
@@ -95,28 +95,29 @@ impl Footprint {
     /// Returns the number of pages that the trace touches; this is the size of the smallest drive that can replay the
     /// trace.
     pub fn page_count(&self) -> u32 {
-        self.pages
+        self.touched_pages
     }
 
     /// Returns the number of a page among the touched pages of the trace, in order of address; `None` if the trace does
     /// not touch it.
     pub fn dense_page(&self, device: u32, page: u64) -> Option<u32> {
-        let (rank, touched) = self.rank(device, page);
+        let (rank, touched) = self.rank_of_page(device, page);
         touched.then_some(rank)
     }
 
     /// Returns the number of touched pages before `page` and whether `page` itself is touched, by binary search over
     /// groups of 64 pages.
-    fn rank(&self, device: u32, page: u64) -> (u32, bool) {
+    fn rank_of_page(&self, device: u32, page: u64) -> (u32, bool) {
         let (number, bit) = (page / GROUP_PAGES, page % GROUP_PAGES);
         let key = (device, number);
-        let at = self.chunks.partition_point(|chunk| (chunk.device, chunk.number) < key);
-        match self.chunks.get(at) {
-            Some(chunk) if (chunk.device, chunk.number) == key => {
-                (chunk.rank + (chunk.bits & low_bits(bit)).count_ones(), chunk.bits >> bit & 1 == 1)
-            }
-            Some(chunk) => (chunk.rank, false),
-            None => (self.pages, false),
+        let at = self.touched_groups.partition_point(|chunk| (chunk.device, chunk.group_number) < key);
+        match self.touched_groups.get(at) {
+            Some(chunk) if (chunk.device, chunk.group_number) == key => (
+                chunk.touched_before + (chunk.touched_mask & mask_of_low_bits(bit)).count_ones(),
+                chunk.touched_mask >> bit & 1 == 1,
+            ),
+            Some(chunk) => (chunk.touched_before, false),
+            None => (self.touched_pages, false),
         }
     }
 
@@ -127,14 +128,14 @@ impl Footprint {
         let (device, pages, source) = (request.device, request.pages(), request.source_pages());
         request.device = 0;
         if !source.is_empty() {
-            request.source_offset_bytes = u64::from(self.rank(device, source.start).0) * PAGE_BYTES;
+            request.source_offset_bytes = u64::from(self.rank_of_page(device, source.start).0) * PAGE_BYTES;
         }
         if pages.is_empty() {
             request.offset_bytes = 0;
             return;
         }
-        let (first, first_touched) = self.rank(device, pages.start);
-        let (last, last_touched) = self.rank(device, pages.end - 1);
+        let (first, first_touched) = self.rank_of_page(device, pages.start);
+        let (last, last_touched) = self.rank_of_page(device, pages.end - 1);
         let end = request.end_bytes();
         let head = if first_touched { request.offset_bytes % PAGE_BYTES } else { 0 };
         let tail = if last_touched { (pages.end * PAGE_BYTES) - end } else { 0 };

@@ -41,7 +41,7 @@ pub struct ByOp {
 }
 
 impl ByOp {
-    fn of(&mut self, op: Op) -> &mut u64 {
+    fn count_of(&mut self, op: Op) -> &mut u64 {
         match op {
             Op::Read => &mut self.read,
             Op::Write => &mut self.write,
@@ -142,17 +142,17 @@ impl TraceInfo {
     /// # Errors
     /// Those of the reader, except that damage is reported in [`TraceInfo::damage`].
     pub fn of_requests(reader: &mut dyn TraceReader) -> Result<Self, TraceError> {
-        let mut count = TraceCount::default();
+        let mut count = TraceCounter::default();
         let mut request = Request::default();
         let damage = loop {
             match reader.next(&mut request) {
-                Ok(true) => count.add(&request),
+                Ok(true) => count.count_request(&request),
                 Ok(false) => break None,
                 Err(error) if error.requests_before().is_some() => break Some(error.to_string()),
                 Err(error) => return Err(error),
             }
         };
-        Ok(count.info(reader, damage))
+        Ok(count.into_info(reader, damage))
     }
 }
 
@@ -167,13 +167,13 @@ pub fn file_sha256(path: &Path) -> io::Result<String> {
     loop {
         let count = file.read(&mut chunk)?;
         if count == 0 {
-            return Ok(hex(&hasher.finalize()));
+            return Ok(to_hex(&hasher.finalize()));
         }
         hasher.update(&chunk[..count]);
     }
 }
 
-fn hex(digest: &[u8]) -> String {
+fn to_hex(digest: &[u8]) -> String {
     let digit = |nibble: u8| char::from_digit(u32::from(nibble), 16).expect("a nibble is below 16");
     digest.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
@@ -181,10 +181,10 @@ fn hex(digest: &[u8]) -> String {
 /// State of 64 neighbouring pages while a trace is counted; each bit mask has one bit per page.
 #[derive(Default)]
 struct PageGroupState {
-    written: u64,
-    live: u64,
+    written_mask: u64,
+    live_mask: u64,
     /// Bit mask of those of the 64 pages whose current content is known. The field `fingerprints` holds these contents.
-    known: u64,
+    known_mask: u64,
     fingerprints: Option<Box<[Fingerprint; 64]>>,
 }
 
@@ -198,38 +198,40 @@ enum PageContent {
 
 /// Counters of requests and pages, and the states of all pages, while the requests of a trace are counted.
 #[derive(Default)]
-struct TraceCount {
+struct TraceCounter {
     requests: ByOp,
     pages: ByOp,
-    chunks: FxHashMap<PageGroup, PageGroupState>,
+    page_groups: FxHashMap<PageGroup, PageGroupState>,
     contents: FxHashSet<Fingerprint>,
     devices: FxHashSet<u32>,
     written_bytes: u64,
-    unique: u64,
-    over: u64,
+    distinct_pages_written: u64,
+    overwritten_pages: u64,
     known: u64,
-    duplicate: u64,
-    silent: u64,
-    zero: u64,
+    duplicate_pages: u64,
+    silent_pages: u64,
+    zero_pages: u64,
     duration_ns: u64,
-    before_ns: u64,
-    unsorted: u64,
-    empty: u64,
-    sub_sector: u64,
+    previous_ns: u64,
+    unsorted_requests: u64,
+    empty_request_count: u64,
+    sub_sector_request_count: u64,
     max_end_bytes: u64,
 }
 
-impl TraceCount {
-    fn add(&mut self, request: &Request) {
+impl TraceCounter {
+    fn count_request(&mut self, request: &Request) {
         let pages = request.pages();
-        *self.requests.of(request.op) += 1;
-        *self.pages.of(request.op) += pages.end - pages.start;
+        *self.requests.count_of(request.op) += 1;
+        *self.pages.count_of(request.op) += pages.end - pages.start;
         self.duration_ns = self.duration_ns.max(request.time_ns);
-        self.unsorted += u64::from(request.time_ns < self.before_ns);
-        self.before_ns = request.time_ns;
-        self.empty += u64::from(request.len_bytes == 0 && !matches!(request.op, Op::Flush | Op::Phase));
+        self.unsorted_requests += u64::from(request.time_ns < self.previous_ns);
+        self.previous_ns = request.time_ns;
+        self.empty_request_count +=
+            u64::from(request.len_bytes == 0 && !matches!(request.op, Op::Flush | Op::Phase));
         let is_whole_sectors = (request.offset_bytes | request.len_bytes).is_multiple_of(SECTOR_BYTES);
-        self.sub_sector += u64::from(matches!(request.op, Op::Read | Op::Write) && !is_whole_sectors);
+        self.sub_sector_request_count +=
+            u64::from(matches!(request.op, Op::Read | Op::Write) && !is_whole_sectors);
         if !matches!(request.op, Op::Flush | Op::Phase) {
             self.devices.insert(request.device);
         }
@@ -238,15 +240,15 @@ impl TraceCount {
             self.max_end_bytes = self.max_end_bytes.max(request.end_bytes()).max(source_end);
         }
         match request.op {
-            Op::Write => self.write(request),
+            Op::Write => self.count_write(request),
             Op::Trim | Op::Zero => self.discard(request),
-            Op::Remap(mode) => self.remap(request, mode),
+            Op::Remap(mode) => self.move_contents(request, mode),
             Op::Read | Op::Flush | Op::Phase => {}
         }
     }
 
     /// Gives the target pages of a remap the contents that the source pages held before the request.
-    fn remap(&mut self, request: &Request, mode: RemapMode) {
+    fn move_contents(&mut self, request: &Request, mode: RemapMode) {
         if request.offset_bytes == request.source_offset_bytes {
             return;
         }
@@ -254,51 +256,51 @@ impl TraceCount {
         let aside: Vec<PageContent> =
             request.source_pages().map(|page| self.page_content(place(page))).collect();
         if mode == RemapMode::Relocate {
-            request.source_pages().for_each(|page| self.hold(place(page), PageContent::Nothing));
+            request.source_pages().for_each(|page| self.set_page_content(place(page), PageContent::Nothing));
         }
         for (page, held) in request.pages().zip(aside) {
-            self.hold(place(page), held);
+            self.set_page_content(place(page), held);
         }
     }
 
     fn page_content(&self, (id, bit): (PageGroup, u64)) -> PageContent {
-        let Some(chunk) = self.chunks.get(&id) else { return PageContent::Nothing };
+        let Some(chunk) = self.page_groups.get(&id) else { return PageContent::Nothing };
         match &chunk.fingerprints {
-            Some(fingerprints) if chunk.known >> bit & 1 == 1 => {
+            Some(fingerprints) if chunk.known_mask >> bit & 1 == 1 => {
                 PageContent::Known(fingerprints[bit as usize])
             }
-            _ if chunk.live >> bit & 1 == 1 => PageContent::Unknown,
+            _ if chunk.live_mask >> bit & 1 == 1 => PageContent::Unknown,
             _ => PageContent::Nothing,
         }
     }
 
-    fn hold(&mut self, (id, bit): (PageGroup, u64), held: PageContent) {
-        let chunk = self.chunks.entry(id).or_default();
+    fn set_page_content(&mut self, (id, bit): (PageGroup, u64), held: PageContent) {
+        let chunk = self.page_groups.entry(id).or_default();
         let set = |bits: u64, on: bool| bits & !(1 << bit) | u64::from(on) << bit;
-        chunk.live = set(chunk.live, held != PageContent::Nothing);
-        chunk.known = set(chunk.known, matches!(held, PageContent::Known(_)));
+        chunk.live_mask = set(chunk.live_mask, held != PageContent::Nothing);
+        chunk.known_mask = set(chunk.known_mask, matches!(held, PageContent::Known(_)));
         if let PageContent::Known(fingerprint) = held {
             let held = chunk.fingerprints.get_or_insert_with(|| Box::new([Fingerprint::default(); 64]));
             held[bit as usize] = fingerprint;
         }
     }
 
-    fn write(&mut self, request: &Request) {
+    fn count_write(&mut self, request: &Request) {
         self.written_bytes = self.written_bytes.saturating_add(request.len_bytes);
         let pages = request.pages();
         for number in group_numbers(&pages) {
             let touched = page_mask_in_group(number, &pages);
-            let chunk = self.chunks.entry(PageGroup { device: request.device, number }).or_default();
-            self.unique += u64::from((touched & !chunk.written).count_ones());
-            self.over += u64::from((touched & chunk.live).count_ones());
-            chunk.written |= touched;
-            chunk.live |= touched;
+            let chunk = self.page_groups.entry(PageGroup { device: request.device, number }).or_default();
+            self.distinct_pages_written += u64::from((touched & !chunk.written_mask).count_ones());
+            self.overwritten_pages += u64::from((touched & chunk.live_mask).count_ones());
+            chunk.written_mask |= touched;
+            chunk.live_mask |= touched;
             if request.content.is_empty() {
-                chunk.known &= !touched;
+                chunk.known_mask &= !touched;
             }
         }
         for (page, descriptor) in pages.zip(&request.content) {
-            self.write_content(
+            self.count_written_content(
                 PageGroup { device: request.device, number: page / 64 },
                 page % 64,
                 descriptor.fingerprint,
@@ -306,18 +308,18 @@ impl TraceCount {
         }
     }
 
-    fn write_content(&mut self, id: PageGroup, bit: u64, fingerprint: Fingerprint) {
-        let chunk = self.chunks.entry(id).or_default();
+    fn count_written_content(&mut self, id: PageGroup, bit: u64, fingerprint: Fingerprint) {
+        let chunk = self.page_groups.entry(id).or_default();
         let held = chunk.fingerprints.get_or_insert_with(|| Box::new([Fingerprint::default(); 64]));
-        let known = chunk.known >> bit & 1 == 1;
+        let known = chunk.known_mask >> bit & 1 == 1;
         self.known += 1;
-        self.silent += u64::from(known && held[bit as usize] == fingerprint);
+        self.silent_pages += u64::from(known && held[bit as usize] == fingerprint);
         held[bit as usize] = fingerprint;
-        chunk.known |= 1 << bit;
+        chunk.known_mask |= 1 << bit;
         let repeated = !self.contents.insert(fingerprint);
         let zero = fingerprint == Fingerprint::ZERO_PAGE;
-        self.duplicate += u64::from(repeated && !zero);
-        self.zero += u64::from(zero);
+        self.duplicate_pages += u64::from(repeated && !zero);
+        self.zero_pages += u64::from(zero);
     }
 
     /// Marks the pages that a trim or zeroing covers entirely as holding no data. If its range has more groups of 64
@@ -326,11 +328,11 @@ impl TraceCount {
         let pages = request.whole_pages();
         let range = group_numbers(&pages);
         let clear = |chunk: &mut PageGroupState, number| {
-            chunk.live &= !page_mask_in_group(number, &pages);
-            chunk.known &= chunk.live;
+            chunk.live_mask &= !page_mask_in_group(number, &pages);
+            chunk.known_mask &= chunk.live_mask;
         };
-        if range.end - range.start > self.chunks.len() as u64 {
-            for (id, chunk) in &mut self.chunks {
+        if range.end - range.start > self.page_groups.len() as u64 {
+            for (id, chunk) in &mut self.page_groups {
                 if id.device == request.device {
                     clear(chunk, id.number);
                 }
@@ -338,13 +340,13 @@ impl TraceCount {
             return;
         }
         for number in range {
-            if let Some(chunk) = self.chunks.get_mut(&PageGroup { device: request.device, number }) {
+            if let Some(chunk) = self.page_groups.get_mut(&PageGroup { device: request.device, number }) {
                 clear(chunk, number);
             }
         }
     }
 
-    fn info(self, reader: &dyn TraceReader, damage: Option<String>) -> TraceInfo {
+    fn into_info(self, reader: &dyn TraceReader, damage: Option<String>) -> TraceInfo {
         let written = self.pages.write;
         TraceInfo {
             format: reader.format(),
@@ -354,29 +356,29 @@ impl TraceCount {
             pages: self.pages,
             write_share: fraction(self.requests.write, self.requests.write + self.requests.read),
             written_mib: self.written_bytes as f64 / f64::from(1 << 20),
-            unique_pages_written: self.unique,
-            over_share: fraction(self.over, written),
-            rewritten_share: fraction(written - self.unique, written),
-            content: (self.known > 0).then(|| self.content(written)),
+            unique_pages_written: self.distinct_pages_written,
+            over_share: fraction(self.overwritten_pages, written),
+            rewritten_share: fraction(written - self.distinct_pages_written, written),
+            content: (self.known > 0).then(|| self.content_info(written)),
             duration_ns: self.duration_ns,
             max_end_bytes: self.max_end_bytes,
             devices: self.devices.len() as u64,
-            unsorted_times: self.unsorted.max(reader.unsorted_times()),
-            empty_requests: self.empty,
-            sub_sector_requests: self.sub_sector,
+            unsorted_times: self.unsorted_requests.max(reader.unsorted_times()),
+            empty_requests: self.empty_request_count,
+            sub_sector_requests: self.sub_sector_request_count,
             rejected: reader.rejected().count,
             rejected_first: reader.rejected().first_messages.clone(),
             damage,
         }
     }
 
-    fn content(&self, written: u64) -> ContentInfo {
+    fn content_info(&self, written: u64) -> ContentInfo {
         ContentInfo {
             known_pages: self.known,
             distinct: self.contents.len() as u64,
-            duplicate_share: fraction(self.duplicate, written),
-            silent_share: fraction(self.silent, written),
-            zero_share: fraction(self.zero, written),
+            duplicate_share: fraction(self.duplicate_pages, written),
+            silent_share: fraction(self.silent_pages, written),
+            zero_share: fraction(self.zero_pages, written),
         }
     }
 }

@@ -99,11 +99,11 @@ pub(crate) struct ReadCounters {
     pub delivered_requests: u64,
     pub rejected: RejectedRecords,
     skip_bad: bool,
-    base_ns: Option<u64>,
+    first_request_ns: Option<u64>,
     /// Time of the preceding request as in the file, nanoseconds. The field `unsorted` counts the requests whose time
     /// is earlier than that of the preceding request.
-    before_ns: u64,
-    unsorted: u64,
+    previous_request_ns: u64,
+    unsorted_requests: u64,
 }
 
 impl ReadCounters {
@@ -113,20 +113,20 @@ impl ReadCounters {
             delivered_requests: 0,
             rejected: RejectedRecords::default(),
             skip_bad,
-            base_ns: None,
-            before_ns: 0,
-            unsorted: 0,
+            first_request_ns: None,
+            previous_request_ns: 0,
+            unsorted_requests: 0,
         }
     }
 
     /// Checks the limits of a parsed request, counts it, and makes its time relative to that of the trace's first
     /// request.
     #[inline]
-    fn accept(&mut self, request: &mut Request) -> Result<(), ParseRefusal> {
+    fn accept_request(&mut self, request: &mut Request) -> Result<(), ParseRefusal> {
         check_limits(request).map_err(ParseRefusal::of_whole_record)?;
-        self.unsorted += u64::from(request.time_ns < self.before_ns);
-        self.before_ns = request.time_ns;
-        let base = *self.base_ns.get_or_insert(request.time_ns);
+        self.unsorted_requests += u64::from(request.time_ns < self.previous_request_ns);
+        self.previous_request_ns = request.time_ns;
+        let base = *self.first_request_ns.get_or_insert(request.time_ns);
         request.time_ns = request.time_ns.saturating_sub(base);
         self.delivered_requests += 1;
         Ok(())
@@ -156,13 +156,13 @@ pub(crate) fn is_header<F: LineFormat>(line: &[u8]) -> bool {
 pub(crate) struct TextReader<F> {
     source: DecompressedStream,
     format: F,
-    line: u64,
-    tally: ReadCounters,
+    line_number: u64,
+    counters: ReadCounters,
 }
 
 impl<F: LineFormat> TextReader<F> {
-    pub(crate) fn new(source: DecompressedStream, format: F, tally: ReadCounters) -> Self {
-        Self { source, format, line: 0, tally }
+    pub(crate) fn new(source: DecompressedStream, format: F, counters: ReadCounters) -> Self {
+        Self { source, format, line_number: 0, counters }
     }
 
     #[cold]
@@ -170,8 +170,8 @@ impl<F: LineFormat> TextReader<F> {
         let (before, rest) = line.split_at(bad.byte_offset.min(line.len()));
         let found = String::from_utf8_lossy(&rest[..rest.len().min(160)]);
         TraceError::BadLine {
-            file: self.tally.file.clone(),
-            line: self.line,
+            file: self.counters.file.clone(),
+            line: self.line_number,
             column: String::from_utf8_lossy(before).chars().count() + 1,
             expected: bad.expected,
             found: quoted_part(&found, bad.byte_offset).chars().take(40).collect(),
@@ -189,27 +189,27 @@ fn quoted_part(rest: &str, at: usize) -> &str {
 impl<F: LineFormat> TraceReader for TextReader<F> {
     fn next(&mut self, into: &mut Request) -> Result<bool, TraceError> {
         loop {
-            self.line += 1;
-            let is_first = self.line == 1;
+            self.line_number += 1;
+            let is_first = self.line_number == 1;
             let line = match self.source.next_line() {
                 Ok(LineResult::Whole(range)) => self.source.bytes_of_line(range),
                 Ok(LineResult::TooLong) => {
                     let error =
                         self.line_error(&[], ParseRefusal::of_whole_record("a line of less than 1 MiB"));
-                    self.tally.count_rejected(error)?;
+                    self.counters.count_rejected(error)?;
                     continue;
                 }
                 Ok(LineResult::End) => return Ok(false),
-                Err(error) => return Err(self.tally.corrupt_error(error)),
+                Err(error) => return Err(self.counters.corrupt_error(error)),
             };
             let line = line.strip_suffix(b"\r").unwrap_or(line);
             if line.trim_ascii_start().is_empty() {
                 continue;
             }
-            into.clear();
+            into.clear_optional_fields();
             let parsed = self.format.parse(line, into);
             let accepted = match parsed {
-                Ok(Parsed::Request) => self.tally.accept(into),
+                Ok(Parsed::Request) => self.counters.accept_request(into),
                 Ok(Parsed::Other) => continue,
                 Err(_) if is_first && is_header::<F>(line) => continue,
                 Err(bad) => Err(bad),
@@ -218,7 +218,7 @@ impl<F: LineFormat> TraceReader for TextReader<F> {
                 Ok(()) => return Ok(true),
                 Err(bad) => {
                     let error = self.line_error(line, bad);
-                    self.tally.count_rejected(error)?;
+                    self.counters.count_rejected(error)?;
                 }
             }
         }
@@ -229,15 +229,15 @@ impl<F: LineFormat> TraceReader for TextReader<F> {
     }
 
     fn delivered_requests(&self) -> u64 {
-        self.tally.delivered_requests
+        self.counters.delivered_requests
     }
 
     fn rejected(&self) -> &RejectedRecords {
-        &self.tally.rejected
+        &self.counters.rejected
     }
 
     fn unsorted_times(&self) -> u64 {
-        self.tally.unsorted
+        self.counters.unsorted_requests
     }
 }
 
@@ -245,62 +245,62 @@ impl<F: LineFormat> TraceReader for TextReader<F> {
 pub(crate) struct BinaryReader<F> {
     source: DecompressedStream,
     format: F,
-    record: u64,
-    tally: ReadCounters,
+    record_number: u64,
+    counters: ReadCounters,
 }
 
 impl<F: RecordFormat> BinaryReader<F> {
-    pub(crate) fn new(source: DecompressedStream, format: F, tally: ReadCounters) -> Self {
-        Self { source, format, record: 0, tally }
+    pub(crate) fn new(source: DecompressedStream, format: F, counters: ReadCounters) -> Self {
+        Self { source, format, record_number: 0, counters }
     }
 
     #[cold]
     fn record_error(&self, bad: ParseRefusal) -> TraceError {
-        let file = self.tally.file.clone();
+        let file = self.counters.file.clone();
         TraceError::BadRecord {
             file,
-            record: self.record,
+            record: self.record_number,
             offset: self.source.offset(),
             expected: bad.expected,
         }
     }
 
     #[cold]
-    fn cut(&self) -> TraceError {
-        let message = format!("record {} at byte {} is cut", self.record, self.source.offset());
-        self.tally.corrupt_error(std::io::Error::new(std::io::ErrorKind::UnexpectedEof, message))
+    fn truncated_error(&self) -> TraceError {
+        let message = format!("record {} at byte {} is cut", self.record_number, self.source.offset());
+        self.counters.corrupt_error(std::io::Error::new(std::io::ErrorKind::UnexpectedEof, message))
     }
 
     /// Returns the length of the next record of the trace and loads the record into the buffer; `None` at the end of
     /// the file.
-    fn whole_record(&mut self) -> Result<Option<usize>, TraceError> {
-        self.record += 1;
-        let head = self.source.peek(F::HEAD_BYTES).map_err(|error| self.tally.corrupt_error(error))?;
+    fn load_next_record(&mut self) -> Result<Option<usize>, TraceError> {
+        self.record_number += 1;
+        let head = self.source.peek(F::HEAD_BYTES).map_err(|error| self.counters.corrupt_error(error))?;
         if head.is_empty() {
             return Ok(None);
         }
         if head.len() < F::HEAD_BYTES {
-            return Err(self.cut());
+            return Err(self.truncated_error());
         }
         let len = self.format.record_len(head).map_err(|bad| self.record_error(bad))?;
-        let available = self.source.peek(len).map_err(|error| self.tally.corrupt_error(error))?.len();
-        if available < len { Err(self.cut()) } else { Ok(Some(len)) }
+        let available = self.source.peek(len).map_err(|error| self.counters.corrupt_error(error))?.len();
+        if available < len { Err(self.truncated_error()) } else { Ok(Some(len)) }
     }
 }
 
 impl<F: RecordFormat> TraceReader for BinaryReader<F> {
     fn next(&mut self, into: &mut Request) -> Result<bool, TraceError> {
-        while let Some(len) = self.whole_record()? {
-            into.clear();
-            let record = self.source.peek(len).map_err(|error| self.tally.corrupt_error(error))?;
+        while let Some(len) = self.load_next_record()? {
+            into.clear_optional_fields();
+            let record = self.source.peek(len).map_err(|error| self.counters.corrupt_error(error))?;
             let accepted = match self.format.parse(record, into) {
-                Ok(Parsed::Request) => self.tally.accept(into).map(|()| true),
+                Ok(Parsed::Request) => self.counters.accept_request(into).map(|()| true),
                 Ok(Parsed::Other) => Ok(false),
                 Err(bad) => Err(bad),
             };
             if let Err(bad) = accepted {
                 let error = self.record_error(bad);
-                self.tally.count_rejected(error)?;
+                self.counters.count_rejected(error)?;
             }
             self.source.consume(len);
             if accepted == Ok(true) {
@@ -315,14 +315,14 @@ impl<F: RecordFormat> TraceReader for BinaryReader<F> {
     }
 
     fn delivered_requests(&self) -> u64 {
-        self.tally.delivered_requests
+        self.counters.delivered_requests
     }
 
     fn rejected(&self) -> &RejectedRecords {
-        &self.tally.rejected
+        &self.counters.rejected
     }
 
     fn unsorted_times(&self) -> u64 {
-        self.tally.unsorted
+        self.counters.unsorted_requests
     }
 }

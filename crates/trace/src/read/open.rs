@@ -30,7 +30,7 @@ use crate::read::{BinaryReader, ReadCounters, TextReader};
 use crate::{Format, TraceError, TraceReader};
 
 /// Number of bytes at the start of a trace file by which its format is detected.
-const HEAD_BYTES: usize = 64 << 10;
+const DETECTION_BYTES: usize = 64 << 10;
 
 /// Stage of a request in the Linux block layer. Traces of the block layer report a request at several stages, of which
 /// one is read.
@@ -134,7 +134,7 @@ pub fn open(path: &Path, options: &OpenOptions) -> Result<Box<dyn TraceReader>, 
     }
     let file = File::open(path).map_err(open_error)?;
     let sidecars = || CaptureSidecars::open_beside(path, options).map_err(open_error);
-    open_with(file, options.name_of(path), options, sidecars)
+    open_with_sidecars(file, options.name_of(path), options, sidecars)
 }
 
 /// Opens a trace from a stream; `name` is used in error messages. A capture is then read without the files next to it
@@ -147,10 +147,10 @@ pub fn open_stream(
     name: &str,
     options: &OpenOptions,
 ) -> Result<Box<dyn TraceReader>, TraceError> {
-    open_with(raw, name.to_owned(), options, || Ok(CaptureSidecars::default()))
+    open_with_sidecars(raw, name.to_owned(), options, || Ok(CaptureSidecars::default()))
 }
 
-fn open_with(
+fn open_with_sidecars(
     raw: impl Read + Send + 'static,
     file: String,
     options: &OpenOptions,
@@ -161,7 +161,7 @@ fn open_with(
     let format = match options.format {
         Some(format) => format,
         None if options.columns.is_some() => Format::Columns,
-        None => detect(&mut source, &file, options)?,
+        None => detect_format(&mut source, &file, options)?,
     };
     if let Some(option) = unused_option(format, options) {
         return Err(TraceError::UnusedOption { file, format, option });
@@ -170,7 +170,7 @@ fn open_with(
     if format == Format::Capture {
         return Ok(Box::new(TextReader::new(source, Capture::new(sidecars()?), tally)));
     }
-    reader(format, source, tally, options)
+    make_reader(format, source, tally, options)
 }
 
 /// Returns the description of an option that is set but has no meaning for this trace format; `None` if there is none.
@@ -189,9 +189,13 @@ fn unused_option(format: Format, options: &OpenOptions) -> Option<&'static str> 
     unused.into_iter().find(|&(_, is_unused)| is_unused).map(|(option, _)| option)
 }
 
-fn detect(source: &mut DecompressedStream, file: &str, options: &OpenOptions) -> Result<Format, TraceError> {
+fn detect_format(
+    source: &mut DecompressedStream,
+    file: &str,
+    options: &OpenOptions,
+) -> Result<Format, TraceError> {
     let (head, complete) = source
-        .look_ahead(HEAD_BYTES)
+        .look_ahead(DETECTION_BYTES)
         .map_err(|source| TraceError::CannotOpen { file: file.to_owned(), source })?;
     let candidates = candidate_formats(head, complete, options);
     match candidates[..] {
@@ -205,7 +209,7 @@ fn detect(source: &mut DecompressedStream, file: &str, options: &OpenOptions) ->
     }
 }
 
-fn reader(
+fn make_reader(
     format: Format,
     source: DecompressedStream,
     tally: ReadCounters,

@@ -39,12 +39,12 @@ pub(crate) fn candidate_formats(head: &[u8], complete: bool, options: &OpenOptio
         _ if Nbd::matches_signature(head) => vec![Format::Nbd],
         _ if Blktrace::matches_signature(head) => vec![Format::Blktrace],
         _ if Vscsi::matches_version(head) => vec![Format::Vscsi],
-        _ => text_candidates(&sample(head, complete), options),
+        _ => text_candidates(&sample_lines(head, complete), options),
     }
 }
 
 /// Returns the first complete, non-blank lines of a file, by which its trace format is recognised.
-fn sample(head: &[u8], complete: bool) -> Vec<&[u8]> {
+fn sample_lines(head: &[u8], complete: bool) -> Vec<&[u8]> {
     let end = if complete { head.len() } else { memchr::memrchr(b'\n', head).unwrap_or(0) };
     let lines = head[..end].split(|&byte| byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
     lines.filter(|line| !line.trim_ascii_start().is_empty()).take(SAMPLE_LINES).collect()
@@ -58,32 +58,32 @@ fn text_candidates(lines: &[&[u8]], options: &OpenOptions) -> Vec<Format> {
     }
     let action = options.block_layer_stage;
     let answers = [
-        (Format::Capture, reads(Capture::default(), lines)),
-        (Format::Fiu, reads(Fiu::default(), lines)),
-        (Format::Blkparse, reads(Blkparse::new(action), lines)),
-        (Format::Msr, reads(Msr, lines)),
-        (Format::Spc, reads(Spc, lines)),
+        (Format::Capture, accepts_all_lines(Capture::default(), lines)),
+        (Format::Fiu, accepts_all_lines(Fiu::default(), lines)),
+        (Format::Blkparse, accepts_all_lines(Blkparse::new(action), lines)),
+        (Format::Msr, accepts_all_lines(Msr, lines)),
+        (Format::Spc, accepts_all_lines(Spc, lines)),
         // Only integer times have a time unit, so a time unit rules out `DiskSim`.
-        (Format::DiskSim, options.time_unit.is_none() && reads(DiskSim, lines)),
-        (Format::MqSim, reads(MqSim { time_unit: TimeUnit::Nanoseconds }, lines)),
-        (Format::Fio, reads(FioLog::default(), lines)),
-        (Format::Alibaba, reads(Alibaba, lines)),
-        (Format::Tencent, reads(Tencent, lines)),
-        (Format::Wiscsee, reads(Wiscsee { block_layer_stage: action }, lines)),
-        (Format::Systor, reads(Systor::default(), lines)),
+        (Format::DiskSim, options.time_unit.is_none() && accepts_all_lines(DiskSim, lines)),
+        (Format::MqSim, accepts_all_lines(MqSim { time_unit: TimeUnit::Nanoseconds }, lines)),
+        (Format::Fio, accepts_all_lines(FioLog::default(), lines)),
+        (Format::Alibaba, accepts_all_lines(Alibaba, lines)),
+        (Format::Tencent, accepts_all_lines(Tencent, lines)),
+        (Format::Wiscsee, accepts_all_lines(Wiscsee { block_layer_stage: action }, lines)),
+        (Format::Systor, accepts_all_lines(Systor::default(), lines)),
     ];
     answers.into_iter().filter_map(|(format, fits)| fits.then_some(format)).collect()
 }
 
 /// Returns whether the parser of a trace format accepts all of the lines, apart from a header.
-fn reads<F: LineFormat>(mut format: F, lines: &[&[u8]]) -> bool {
+fn accepts_all_lines<F: LineFormat>(mut format: F, lines: &[&[u8]]) -> bool {
     let mut request = Request::default();
     let lines = match lines {
         [first, rest @ ..] if !rest.is_empty() && is_header::<F>(first) => rest,
         _ => lines,
     };
     let mut read = |line: &&[u8]| -> Result<_, ParseRefusal> {
-        request.clear();
+        request.clear_optional_fields();
         format.parse(line, &mut request)
     };
     !lines.is_empty() && lines.iter().all(|line| read(line).is_ok())

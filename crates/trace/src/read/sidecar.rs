@@ -17,14 +17,14 @@ use crate::read::source::{DecompressedStream, open_decompressed};
 
 /// Maximum number of distinct page contents whose compressed sizes are kept. This bounds the memory if the file is
 /// damaged.
-const SIZES_MAX: usize = 1 << 28;
+const CONTENT_SIZES_MAX: usize = 1 << 28;
 
 /// The opened files next to a capture: sizes and page contents.
 #[derive(Default)]
 pub(crate) struct CaptureSidecars {
-    sizes: Vec<u16>,
-    deltas: Option<DecompressedStream>,
-    pages: Option<ContentBytes>,
+    compressed_sizes: Vec<u16>,
+    delta_sizes: Option<DecompressedStream>,
+    content_bytes: Option<ContentBytes>,
 }
 
 impl CaptureSidecars {
@@ -35,7 +35,7 @@ impl CaptureSidecars {
     pub(crate) fn open_beside(path: &Path, options: &OpenOptions) -> io::Result<Self> {
         let with_bytes = options.reads_payloads;
         for (kind, what) in [("psz", "compressed sizes"), ("wdelta", "delta sizes")] {
-            if !options.without_sidecars && !with_bytes && find(path, kind).is_none() {
+            if !options.without_sidecars && !with_bytes && find_sidecar(path, kind).is_none() {
                 let message = format!(
                     "no .{kind} file ({what}) beside the capture: put it there, replay the bytes (--bytes), or take these \
                      sizes as unknown (--without-sidecars)"
@@ -43,14 +43,19 @@ impl CaptureSidecars {
                 return Err(io::Error::new(io::ErrorKind::NotFound, message));
             }
         }
-        let sizes = find(path, "psz").map(|file| read_sizes(open_decompressed(&file)?)).transpose()?;
-        let deltas = find(path, "wdelta").map(|file| open_decompressed(&file)).transpose()?;
-        let pages = match find(path, "pages") {
+        let sizes =
+            find_sidecar(path, "psz").map(|file| read_sizes(open_decompressed(&file)?)).transpose()?;
+        let deltas = find_sidecar(path, "wdelta").map(|file| open_decompressed(&file)).transpose()?;
+        let pages = match find_sidecar(path, "pages") {
             _ if !with_bytes => None,
             Some(file) => Some(ContentBytes::new(DecompressedStream::new(open_decompressed(&file)?))),
             None => return Err(io::Error::new(io::ErrorKind::NotFound, "no .pages file beside the capture")),
         };
-        Ok(Self { sizes: sizes.unwrap_or_default(), deltas: deltas.map(DecompressedStream::new), pages })
+        Ok(Self {
+            compressed_sizes: sizes.unwrap_or_default(),
+            delta_sizes: deltas.map(DecompressedStream::new),
+            content_bytes: pages,
+        })
     }
 
     /// Adds compressed and delta sizes to the content descriptors of one write and, if requested, the bytes of its
@@ -63,14 +68,15 @@ impl CaptureSidecars {
         self.append_bytes(content, bytes)?;
         for descriptor in content.iter_mut() {
             let id = descriptor.fingerprint.0 as usize;
-            descriptor.compressed_bytes = self.sizes.get(id).copied().unwrap_or(Descriptor::UNKNOWN_SIZE);
-            descriptor.delta_bytes = self.next_delta()?;
+            descriptor.compressed_bytes =
+                self.compressed_sizes.get(id).copied().unwrap_or(Descriptor::UNKNOWN_SIZE);
+            descriptor.delta_bytes = self.next_delta_size()?;
         }
         Ok(())
     }
 
-    fn next_delta(&mut self) -> Result<u16, &'static str> {
-        let Some(deltas) = &mut self.deltas else { return Ok(Descriptor::UNKNOWN_SIZE) };
+    fn next_delta_size(&mut self) -> Result<u16, &'static str> {
+        let Some(deltas) = &mut self.delta_sizes else { return Ok(Descriptor::UNKNOWN_SIZE) };
         let expected = "one size in the .wdelta file for every page written";
         let pair: [u8; 2] = deltas.peek(2).map_err(|_| expected)?.try_into().map_err(|_| expected)?;
         deltas.consume(2);
@@ -80,9 +86,9 @@ impl CaptureSidecars {
     /// Appends the contents of all pages of a write to `bytes`, or of none if one is missing, because a request has
     /// bytes for its whole length.
     fn append_bytes(&mut self, content: &[Descriptor], bytes: &mut Vec<u8>) -> Result<(), &'static str> {
-        let Some(pages) = &mut self.pages else { return Ok(()) };
+        let Some(pages) = &mut self.content_bytes else { return Ok(()) };
         for descriptor in content {
-            if !pages.append(descriptor.fingerprint.0 as usize, bytes)? {
+            if !pages.append_content(descriptor.fingerprint.0 as usize, bytes)? {
                 bytes.clear();
                 return Ok(());
             }
@@ -93,7 +99,7 @@ impl CaptureSidecars {
 
 /// Returns the path of the file next to a capture that has this ending: `NAME.kind` or `NAME.kind.COMPRESSION` for the
 /// capture `NAME.ops` or `NAME.ops.COMPRESSION`. `None` if it does not exist.
-fn find(path: &Path, kind: &str) -> Option<PathBuf> {
+fn find_sidecar(path: &Path, kind: &str) -> Option<PathBuf> {
     let name = path.file_name()?.to_str()?;
     let stem = &name[..name.rfind(".ops")?];
     let suffixes = ["", ".zst", ".gz", ".xz"];
@@ -106,14 +112,14 @@ fn find(path: &Path, kind: &str) -> Option<PathBuf> {
 /// Returns the files with sizes and contents that exist next to the capture `path`; none if `path` is a trace of
 /// another format.
 pub fn sidecar_files_of(path: &Path) -> Vec<PathBuf> {
-    ["psz", "wdelta", "pages"].iter().filter_map(|kind| find(path, kind)).collect()
+    ["psz", "wdelta", "pages"].iter().filter_map(|kind| find_sidecar(path, kind)).collect()
 }
 
 /// Reads the LZ4 sizes of all distinct page contents of a capture and skips their zstd sizes.
 fn read_sizes(input: Box<dyn Read + Send>) -> io::Result<Vec<u16>> {
     let mut source = DecompressedStream::new(input);
     let mut sizes = Vec::new();
-    while sizes.len() < SIZES_MAX {
+    while sizes.len() < CONTENT_SIZES_MAX {
         let &[low, high, _, _] = source.peek(4)? else { break };
         sizes.push(u16::from_le_bytes([low, high]));
         source.consume(4);
@@ -124,37 +130,37 @@ fn read_sizes(input: Box<dyn Read + Send>) -> io::Result<Vec<u16>> {
 /// Bytes of the distinct page contents of a capture. Their file is read in order of content ids, only as far as needed.
 struct ContentBytes {
     source: DecompressedStream,
-    ends: Vec<usize>,
-    packed: Vec<u8>,
-    page: Vec<u8>,
+    packed_ends: Vec<usize>,
+    packed_contents: Vec<u8>,
+    page_buffer: Vec<u8>,
 }
 
 impl ContentBytes {
     fn new(source: DecompressedStream) -> Self {
-        Self { source, ends: vec![0], packed: Vec::new(), page: Vec::new() }
+        Self { source, packed_ends: vec![0], packed_contents: Vec::new(), page_buffer: Vec::new() }
     }
 
     /// Appends the bytes of page content `id` to `into`; returns false if the file ends before that content.
-    fn append(&mut self, id: usize, into: &mut Vec<u8>) -> Result<bool, &'static str> {
-        while self.ends.len() <= id + 1 {
-            if !self.read_one().map_err(|_| "a readable .pages file")? {
+    fn append_content(&mut self, id: usize, into: &mut Vec<u8>) -> Result<bool, &'static str> {
+        while self.packed_ends.len() <= id + 1 {
+            if !self.read_next_content().map_err(|_| "a readable .pages file")? {
                 return Ok(false);
             }
         }
-        let packed = &self.packed[self.ends[id]..self.ends[id + 1]];
+        let packed = &self.packed_contents[self.packed_ends[id]..self.packed_ends[id + 1]];
         let page = lz4_flex::block::decompress(packed, PAGE_BYTES as usize).expect("it was compressed here");
         into.extend_from_slice(&page);
         Ok(true)
     }
 
-    fn read_one(&mut self) -> io::Result<bool> {
+    fn read_next_content(&mut self) -> io::Result<bool> {
         if self.source.peek(1)?.is_empty() {
             return Ok(false);
         }
-        self.page.clear();
-        self.source.read_exact(PAGE_BYTES as usize, &mut self.page)?;
-        self.packed.extend_from_slice(&lz4_flex::block::compress(&self.page));
-        self.ends.push(self.packed.len());
+        self.page_buffer.clear();
+        self.source.read_exact(PAGE_BYTES as usize, &mut self.page_buffer)?;
+        self.packed_contents.extend_from_slice(&lz4_flex::block::compress(&self.page_buffer));
+        self.packed_ends.push(self.packed_contents.len());
         Ok(true)
     }
 }

@@ -89,17 +89,24 @@ pub(crate) enum LineResult {
 pub(crate) struct DecompressedStream {
     input: Box<dyn Read + Send>,
     buffer: Box<[u8]>,
-    start: usize,
-    end: usize,
+    unread_start: usize,
+    unread_end: usize,
     offset: u64,
     /// A read error that occurred while looking ahead in the stream. It is reported once the bytes before it have been
     /// consumed.
-    postponed: Option<io::Error>,
+    postponed_error: Option<io::Error>,
 }
 
 impl DecompressedStream {
     pub(crate) fn new(input: Box<dyn Read + Send>) -> Self {
-        Self { input, buffer: vec![0; LINE_MAX_BYTES].into(), start: 0, end: 0, offset: 0, postponed: None }
+        Self {
+            input,
+            buffer: vec![0; LINE_MAX_BYTES].into(),
+            unread_start: 0,
+            unread_end: 0,
+            offset: 0,
+            postponed_error: None,
+        }
     }
 
     /// Returns the offset of the next byte of this stream in the decompressed file.
@@ -116,29 +123,29 @@ impl DecompressedStream {
     /// Returns the next `len` bytes of the stream without consuming them; fewer only at the end of the file.
     #[inline]
     pub(crate) fn peek(&mut self, len: usize) -> io::Result<&[u8]> {
-        while self.end - self.start < len && self.fill()? {}
-        Ok(&self.buffer[self.start..self.end.min(self.start + len)])
+        while self.unread_end - self.unread_start < len && self.fill_buffer()? {}
+        Ok(&self.buffer[self.unread_start..self.unread_end.min(self.unread_start + len)])
     }
 
     /// Returns the next bytes of the stream as [`Self::peek`] does, but damage within them only shortens the result.
     /// The second value states whether the file ends before `len` bytes.
     pub(crate) fn look_ahead(&mut self, len: usize) -> io::Result<(&[u8], bool)> {
         if let Err(error) = self.peek(len) {
-            if self.start == self.end {
+            if self.unread_start == self.unread_end {
                 return Err(error);
             }
-            self.postponed = Some(error);
+            self.postponed_error = Some(error);
         }
-        let complete = self.end - self.start < len && self.postponed.is_none();
-        Ok((&self.buffer[self.start..self.end.min(self.start + len)], complete))
+        let complete = self.unread_end - self.unread_start < len && self.postponed_error.is_none();
+        Ok((&self.buffer[self.unread_start..self.unread_end.min(self.unread_start + len)], complete))
     }
 
     /// Consumes `len` bytes of the stream, which must have been returned by [`Self::peek`].
     #[inline]
     pub(crate) fn consume(&mut self, len: usize) {
-        self.start += len;
+        self.unread_start += len;
         self.offset += len as u64;
-        debug_assert!(self.start <= self.end, "only peeked bytes can be consumed");
+        debug_assert!(self.unread_start <= self.unread_end, "only peeked bytes can be consumed");
     }
 
     /// Appends the next `len` bytes of the stream to `into`. A wrong `len` does not waste memory: `into` grows only as
@@ -164,14 +171,16 @@ impl DecompressedStream {
     pub(crate) fn next_line(&mut self) -> io::Result<LineResult> {
         let mut searched = 0;
         loop {
-            if let Some(at) = memchr::memchr(b'\n', &self.buffer[self.start + searched..self.end]) {
+            if let Some(at) =
+                memchr::memchr(b'\n', &self.buffer[self.unread_start + searched..self.unread_end])
+            {
                 return Ok(LineResult::Whole(self.take_line(searched + at, 1)));
             }
-            searched = self.end - self.start;
+            searched = self.unread_end - self.unread_start;
             if searched == self.buffer.len() {
                 return self.skip_long_line();
             }
-            if !self.fill()? {
+            if !self.fill_buffer()? {
                 return Ok(if searched == 0 {
                     LineResult::End
                 } else {
@@ -183,16 +192,16 @@ impl DecompressedStream {
 
     #[inline]
     fn take_line(&mut self, len: usize, line_end: usize) -> Range<usize> {
-        let start = self.start;
+        let start = self.unread_start;
         self.consume(len + line_end);
         start..start + len
     }
 
     fn skip_long_line(&mut self) -> io::Result<LineResult> {
         loop {
-            let found = memchr::memchr(b'\n', &self.buffer[self.start..self.end]);
-            self.consume(found.map_or(self.end - self.start, |at| at + 1));
-            if found.is_some() || !self.fill()? {
+            let found = memchr::memchr(b'\n', &self.buffer[self.unread_start..self.unread_end]);
+            self.consume(found.map_or(self.unread_end - self.unread_start, |at| at + 1));
+            if found.is_some() || !self.fill_buffer()? {
                 return Ok(LineResult::TooLong);
             }
         }
@@ -200,18 +209,18 @@ impl DecompressedStream {
 
     /// Reads more bytes of the stream into the buffer, after those not yet consumed. Returns false at the end of the
     /// file or if the buffer is full.
-    fn fill(&mut self) -> io::Result<bool> {
-        if let Some(error) = self.postponed.take() {
+    fn fill_buffer(&mut self) -> io::Result<bool> {
+        if let Some(error) = self.postponed_error.take() {
             return Err(error);
         }
-        self.buffer.copy_within(self.start..self.end, 0);
-        self.end -= self.start;
-        self.start = 0;
-        let limit = self.buffer.len().min(self.end + READ_BYTES);
+        self.buffer.copy_within(self.unread_start..self.unread_end, 0);
+        self.unread_end -= self.unread_start;
+        self.unread_start = 0;
+        let limit = self.buffer.len().min(self.unread_end + READ_BYTES);
         loop {
-            match self.input.read(&mut self.buffer[self.end..limit]) {
+            match self.input.read(&mut self.buffer[self.unread_end..limit]) {
                 Ok(count) => {
-                    self.end += count;
+                    self.unread_end += count;
                     return Ok(count > 0);
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

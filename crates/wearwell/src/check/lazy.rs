@@ -16,7 +16,7 @@ use crate::store::{BlockState, Stream};
 impl<N: Nand> Ftl<N> {
     /// Returns whether a block's valid count may be greater than its number of mapped pages: always with a lazy map
     /// (which identifies invalid pages late), or after a recovery.
-    pub(super) fn is_lazy(&self) -> bool {
+    pub(super) fn may_overcount_valid_pages(&self) -> bool {
         let is_kept = matches!(self.persistence, Persistence::BatteryRam | Persistence::NvramMap);
         self.mapping.identifies_invalid_pages_late() || self.validity.is_on_flash() && !is_kept
     }
@@ -25,11 +25,11 @@ impl<N: Nand> Ftl<N> {
     /// with the L2P table `map`. The reads that this takes are not counted.
     pub(super) fn check_lazy_map(&mut self, map: &[Unit]) -> Result<(), String> {
         let mapped = self.mapped_pages(map)?;
-        let hidden = self.hidden_pages()?;
+        let hidden = self.unidentified_invalid_pages()?;
         let (stats, ops) = (self.store.stats.clone(), self.store.flash_ops.clone());
         let outcome = (0..self.store.geometry().blocks())
             .map(BlockId)
-            .try_for_each(|block| self.check_block_lazily(block, &mapped, &hidden));
+            .try_for_each(|block| self.check_block_of_lazy_map(block, &mapped, &hidden));
         (self.store.stats, self.store.flash_ops) = (stats, ops);
         outcome?;
         self.check_states()
@@ -54,14 +54,14 @@ impl<N: Nand> Ftl<N> {
 
     /// Returns the unidentified invalid pages: those that the L2P table on flash names although its cache names a newer
     /// page of the same logical page.
-    fn hidden_pages(&mut self) -> Result<FxHashSet<Ppn>, String> {
+    fn unidentified_invalid_pages(&mut self) -> Result<FxHashSet<Ppn>, String> {
         let mut hidden = FxHashSet::default();
         let AnyMapping::Cached(cached) = &self.mapping else { return Ok(hidden) };
         let mut page = vec![0; self.store.geometry().page_bytes as usize];
         for id in 0..cached.translation_pages() {
             let Some(place) = cached.translation_page_ppn(id) else { continue };
             self.store.nand_mut().read(place, &mut page).map_err(|error| error.to_string())?;
-            let named = cached.table_entries(id, &page).into_iter();
+            let named = cached.decode_mapped_entries(id, &page).into_iter();
             let is_hidden = |&(lpn, unit): &(Lpn, Unit)| {
                 cached.hides_unidentified_page(lpn) && cached.cached_unit(lpn) != Some(unit)
             };
@@ -70,7 +70,7 @@ impl<N: Nand> Ftl<N> {
         Ok(hidden)
     }
 
-    fn check_block_lazily(
+    fn check_block_of_lazy_map(
         &mut self,
         block: BlockId,
         mapped: &FxHashSet<Ppn>,
@@ -93,7 +93,7 @@ impl<N: Nand> Ftl<N> {
             PageKind::Data => {
                 let mut live = Vec::new();
                 self.live_pages(block, &mut live).map_err(|error| error.to_string())?;
-                self.check_live(block, &live, &pages, mapped, hidden)
+                self.check_live_pages(block, &live, &pages, mapped, hidden)
             }
             kind @ (PageKind::Delta
             | PageKind::Chunk
@@ -118,7 +118,7 @@ impl<N: Nand> Ftl<N> {
         Err(format!("block {block} of metadata counts {counted} valid pages and has {used}"))
     }
 
-    fn check_live(
+    fn check_live_pages(
         &self,
         block: BlockId,
         live: &[Ppn],

@@ -22,7 +22,7 @@ impl<N: Nand> Ftl<N> {
     /// A sentence that describes the first violation.
     pub fn check(&mut self) -> Result<(), String> {
         let map = self.read_whole_map()?;
-        if self.is_lazy() {
+        if self.may_overcount_valid_pages() {
             self.check_lazy_map(&map)?;
         } else {
             let valid = self.valid_pages()?;
@@ -32,7 +32,7 @@ impl<N: Nand> Ftl<N> {
         }
         self.check_counters()?;
         self.store.check_counters()?;
-        self.check_evidence(&map)?;
+        self.check_recovery_evidence(&map)?;
         self.mapping.as_demand_paged().map_or(Ok(()), |cached| cached.check_nvram(&self.store))?;
         self.chunks.as_ref().map_or(Ok(()), |stage| stage.check())?;
         self.delta
@@ -57,7 +57,7 @@ impl<N: Nand> Ftl<N> {
             for id in 0..cached.translation_pages() {
                 let Some(place) = cached.translation_page_ppn(id) else { continue };
                 self.store.nand_mut().read(place, &mut page).map_err(|error| error.to_string())?;
-                for (lpn, unit) in cached.table_entries(id, &page) {
+                for (lpn, unit) in cached.decode_mapped_entries(id, &page) {
                     map[lpn.index()] = unit;
                 }
             }
@@ -98,7 +98,7 @@ impl<N: Nand> Ftl<N> {
         for (lpn, unit) in (0..).map(Lpn).zip(map).filter_map(|(lpn, unit)| Some((lpn, unit.to_option()?))) {
             if !is_flash_page(unit, pages) {
                 *of_members.entry(unit).or_default() += 1;
-                self.check_member(lpn, unit)?;
+                self.check_chunk_member(lpn, unit)?;
                 continue;
             }
             let ppn = Ppn(unit.0);
@@ -131,7 +131,7 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    fn check_member(&self, lpn: Lpn, unit: Unit) -> Result<(), String> {
+    fn check_chunk_member(&self, lpn: Lpn, unit: Unit) -> Result<(), String> {
         let is_live = self.chunks.as_ref().is_some_and(|stage| stage.is_member_live(unit));
         if !is_live {
             return Err(format!("{lpn} is mapped to {unit}, which is no live member of a chunk"));
@@ -180,7 +180,7 @@ impl<N: Nand> Ftl<N> {
         map.iter().filter(|&&unit| is_flash_page(unit, pages)).for_each(|unit| stored.insert(Ppn(unit.0)));
         let mapped = stored.len();
         let packed = self.delta.as_ref().map_or(0, |stage| stage.delta_pages())
-            + self.chunks.as_ref().map_or(0, |stage| stage.chunk_pages().count() as u64);
+            + self.chunks.as_ref().map_or(0, |stage| stage.pages_of_all_chunks().count() as u64);
         let metadata = total - mapped.min(total);
         // A log of invalid pages exceeds its bound if fewer pages are stored than there are logical pages. It exceeds
         // the bound at most by the difference.
@@ -210,13 +210,15 @@ impl<N: Nand> Ftl<N> {
     }
 
     fn check_open_blocks(&self) -> Result<(), String> {
-        let open = self.store.open_blocks().count() as u32;
+        let open = self.store.programmed_pages_of_open_blocks().count() as u32;
         let marked = self.store.blocks().blocks_by_state()[BlockState::Open as usize];
         if open != marked {
             return Err(format!("{marked} blocks are marked open and {open} are being filled"));
         }
-        let misplaced =
-            self.store.open_blocks().find(|&(block, _)| self.store.blocks().state(block) != BlockState::Open);
+        let misplaced = self
+            .store
+            .programmed_pages_of_open_blocks()
+            .find(|&(block, _)| self.store.blocks().state(block) != BlockState::Open);
         misplaced.map_or(Ok(()), |(block, _)| Err(format!("block {block} is being filled but not open")))
     }
 
@@ -227,7 +229,7 @@ impl<N: Nand> Ftl<N> {
             PageKind::Data => {
                 (first.0..first.0 + pages).filter(|&ppn| valid.contains(Ppn(ppn))).count() as u32
             }
-            PageKind::Delta | PageKind::Chunk => self.packed_pages(block).len() as u32,
+            PageKind::Delta | PageKind::Chunk => self.live_packed_pages(block).len() as u32,
             PageKind::Translation => self.count_metadata(Stream::Translation, first, pages),
             PageKind::RemapLog => self.count_metadata(Stream::RemapLog, first, pages),
             PageKind::Validity => self.count_metadata(Stream::Validity, first, pages),
@@ -294,7 +296,7 @@ impl<N: Nand> Ftl<N> {
     /// and reverse-map entries. The newest page or entry that names a logical page must give its place. Each bound
     /// logical page (mapped without a program) must be found by an entry, and no unmapped one may be found. Trims that
     /// a design does not record are not checked, nor are media without sequence numbers.
-    fn check_evidence(&mut self, map: &[Unit]) -> Result<(), String> {
+    fn check_recovery_evidence(&mut self, map: &[Unit]) -> Result<(), String> {
         let records_trims = self.persistence.replays_reverse_map_entries();
         if !records_trims && self.persistence != Persistence::OobScan {
             return Ok(());
@@ -312,7 +314,7 @@ impl<N: Nand> Ftl<N> {
                     return Ok(());
                 }
                 if oob.kind == PageKind::Data {
-                    newest.offer_page(ppn, oob.into());
+                    newest.record_page_if_newer(ppn, oob.into());
                     programmed[ppn.index()] = oob.sequence;
                 }
             }
@@ -326,7 +328,7 @@ impl<N: Nand> Ftl<N> {
             (0..).map(Lpn).zip(map).filter(|(_, unit)| records_trims || unit.to_option().is_some())
         {
             let (found, place) =
-                (newest.places[lpn.index()].to_option(), unit.to_option().map(|unit| Ppn(unit.0)));
+                (newest.ppn_of_owner[lpn.index()].to_option(), unit.to_option().map(|unit| Ppn(unit.0)));
             if found != place {
                 return Err(format!(
                     "logical page {lpn} is at {place:?}, and recovery would find it at {found:?}"
@@ -358,7 +360,7 @@ mod tests {
     use crate::sharing::reverse_map::ReverseMapPart;
 
     /// Returns a device on which pages were shared and trimmed, and on which garbage was collected.
-    fn busy(parts: &crate::design::Parts) -> Ftl<SimNand> {
+    fn used_device(parts: &crate::design::Parts) -> Ftl<SimNand> {
         let geometry = Geometry {
             channels: 1,
             dies_per_channel: 1,
@@ -391,7 +393,7 @@ mod tests {
             dedup: None,
             atomic_commands: false,
         };
-        busy(&remap(GcOptions::default(), sharing))
+        used_device(&remap(GcOptions::default(), sharing))
     }
 
     /// Asserts that the audit of the FTL detects the change that `damage` makes, with a message that contains `words`.
@@ -401,22 +403,22 @@ mod tests {
         assert!(found.contains(words), "{found}");
     }
 
-    fn place(ftl: &mut Ftl<SimNand>, lpn: u32) -> Unit {
+    fn unit_of(ftl: &mut Ftl<SimNand>, lpn: u32) -> Unit {
         ftl.mapping.peek(&mut ftl.store, Lpn(lpn)).expect("a flat map").expect("it is mapped")
     }
 
     #[test]
     fn the_audit_notices_a_wrong_reference_count() {
         assert_audit_notices("which counts", device_with_remaps(), |ftl| {
-            let unit = place(ftl, 15);
-            ftl.sharing.as_mut().expect("it shares").reference_counts.increment(unit);
+            let unit = unit_of(ftl, 15);
+            ftl.sharing.as_mut().expect("it shares").reference_counts.add_referrer(unit);
         });
     }
 
     #[test]
     fn the_audit_notices_a_mapped_page_that_is_marked_invalid() {
         assert_audit_notices("is not valid", device_with_remaps(), |ftl| {
-            let unit = place(ftl, 4);
+            let unit = unit_of(ftl, 4);
             ftl.validity.mark_invalid(Ppn(unit.0));
         });
     }
@@ -437,7 +439,7 @@ mod tests {
             ftl.store.stats.programs[Cause::Host as usize] -= 1;
             ftl.store.stats.host_page_writes -= 1;
         });
-        let ftl = busy(&page_map(GcOptions::default()));
+        let ftl = used_device(&page_map(GcOptions::default()));
         assert_audit_notices("pages are programmed", ftl, |ftl| {
             ftl.store.stats.programs[Cause::RemapLog as usize] += 1;
         });

@@ -42,17 +42,17 @@ pub(crate) struct SchemeCounters {
     sampler: ShadowSampler,
     /// Bytes offered to each content scheme (such as compression), bytes that the scheme did not save, and bytes
     /// charged to it, indexed by [`SchemeKind`].
-    seen: [SchemeBytes; SchemeKind::COUNT],
+    bytes_by_scheme: [SchemeBytes; SchemeKind::COUNT],
     /// Number of page writes that reached each content scheme while it was switched off, indexed by [`SchemeKind`].
-    writes_past: [u64; SchemeKind::COUNT],
-    group: Group,
+    bypassed_writes: [u64; SchemeKind::COUNT],
+    sampled_group: SampledGroup,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Group {
-    pages: usize,
+struct SampledGroup {
+    page_count: usize,
     compressed_bytes: usize,
-    bytes: Vec<u8>,
+    sampled_content: Vec<u8>,
 }
 
 impl SchemeCounters {
@@ -65,7 +65,7 @@ impl SchemeCounters {
     /// Counts a page of `page_bytes` bytes that reached the content scheme `kind` (such as compression), with its
     /// outcome.
     pub(crate) fn count_page(&mut self, kind: SchemeKind, page_bytes: u64, seen: SchemeOutcome) {
-        let counts = &mut self.seen[kind as usize];
+        let counts = &mut self.bytes_by_scheme[kind as usize];
         counts.offered_bytes += page_bytes;
         counts.kept_bytes += if seen == SchemeOutcome::Served { 0 } else { page_bytes };
         counts.untried_bytes += if seen == SchemeOutcome::NotTried { page_bytes } else { 0 };
@@ -74,15 +74,15 @@ impl SchemeCounters {
     /// Charges the content scheme `kind` (such as delta encoding) with `bytes` bytes of flash programs. If the scheme
     /// is off, these are the bytes that it would have programmed.
     pub(crate) fn charge_programmed_bytes(&mut self, kind: SchemeKind, bytes: u64) {
-        let counts = &mut self.seen[kind as usize];
+        let counts = &mut self.bytes_by_scheme[kind as usize];
         counts.kept_bytes += bytes;
         counts.scheme_programmed_bytes += bytes;
     }
 
     /// Counts a host write that the content scheme `kind` does not process because it is off. Returns `true` if the
     /// write is one of the sample on which the scheme's saving is measured.
-    pub(crate) fn samples_write(&mut self, kind: SchemeKind) -> bool {
-        let past = &mut self.writes_past[kind as usize];
+    pub(crate) fn count_and_sample_write(&mut self, kind: SchemeKind) -> bool {
+        let past = &mut self.bypassed_writes[kind as usize];
         *past += 1;
         self.sampler.samples_write(*past - 1)
     }
@@ -90,25 +90,28 @@ impl SchemeCounters {
     /// Counts a page that compression does not process because it is off, and adds the page to the sampled group if its
     /// write is sampled. Returns `true` if this page completed the group of four. The group was then compressed to
     /// measure the saving, and discarded.
-    fn pass(&mut self, content: &Content<'_>, page_bytes: usize) -> bool {
-        if !self.samples_write(SchemeKind::Compression) {
+    fn count_bypassed_page(&mut self, content: &Content<'_>, page_bytes: usize) -> bool {
+        if !self.count_and_sample_write(SchemeKind::Compression) {
             return false;
         }
-        self.group.pages += 1;
+        self.sampled_group.page_count += 1;
         match content {
-            Content::Bytes(bytes) => self.group.bytes.extend_from_slice(bytes),
+            Content::Bytes(bytes) => self.sampled_group.sampled_content.extend_from_slice(bytes),
             Content::Descriptor(_) => {
-                self.group.compressed_bytes += content.compressed_bytes().unwrap_or(page_bytes);
+                self.sampled_group.compressed_bytes += content.compressed_bytes().unwrap_or(page_bytes);
             }
         }
-        if self.group.pages < CHUNK_MEMBERS {
+        if self.sampled_group.page_count < CHUNK_MEMBERS {
             return false;
         }
-        let group = std::mem::take(&mut self.group);
-        let bytes =
-            if group.bytes.is_empty() { group.compressed_bytes } else { compressed_len(&group.bytes) };
+        let group = std::mem::take(&mut self.sampled_group);
+        let bytes = if group.sampled_content.is_empty() {
+            group.compressed_bytes
+        } else {
+            compressed_len(&group.sampled_content)
+        };
         let kept_pages = bytes.div_ceil(page_bytes).clamp(1, CHUNK_MEMBERS);
-        let counts = &mut self.seen[SchemeKind::Compression as usize];
+        let counts = &mut self.bytes_by_scheme[SchemeKind::Compression as usize];
         counts.offered_bytes += (CHUNK_MEMBERS * page_bytes) as u64;
         counts.kept_bytes += (kept_pages * page_bytes) as u64;
         true
@@ -119,12 +122,12 @@ impl<N: Nand> Ftl<N> {
     /// Returns the bytes that reached the content scheme `kind` (such as compression) and the bytes that the scheme did
     /// not save, since the counters were cleared. Both are 0 if the design does not have the scheme.
     pub fn scheme_bytes(&self, kind: SchemeKind) -> SchemeBytes {
-        let mut observed = self.scheme_counters.seen[kind as usize];
+        let mut observed = self.scheme_counters.bytes_by_scheme[kind as usize];
         if let Some(stage) = self.chunks.as_ref().filter(|_| kind == SchemeKind::Compression) {
             let page_bytes = self.store.geometry().page_bytes as u64;
             let counts = stage.statistics;
-            observed.offered_bytes += (counts.members + counts.incompressible_pages) * page_bytes;
-            observed.kept_bytes += (counts.pages + counts.incompressible_pages) * page_bytes;
+            observed.offered_bytes += (counts.written_members + counts.incompressible_pages) * page_bytes;
+            observed.kept_bytes += (counts.written_pages + counts.incompressible_pages) * page_bytes;
         }
         observed
     }
@@ -170,7 +173,7 @@ impl<N: Nand> Ftl<N> {
     /// chunk's size, and each full group is compressed to measure the saving.
     pub(crate) fn sample_for_compression(&mut self, content: &Content<'_>) {
         let page_bytes = self.store.geometry().page_bytes as usize;
-        if self.chunks.is_some() && self.scheme_counters.pass(content, page_bytes) {
+        if self.chunks.is_some() && self.scheme_counters.count_bypassed_page(content, page_bytes) {
             self.store.stats.controller_work.compressed_pages += CHUNK_MEMBERS as u64;
         }
     }

@@ -21,7 +21,7 @@ pub fn delta(gc: GcOptions, delta: DeltaDesign, cache: Option<CachedOptions>) ->
         content: ContentParts { delta: Some(delta), ..ContentParts::default() },
         gc,
         persistence: if cache.is_some() { Persistence::BatteryFlush } else { Persistence::BatteryRam },
-        survey: BlockSurvey::OobScan,
+        block_survey: BlockSurvey::OobScan,
     }
 }
 

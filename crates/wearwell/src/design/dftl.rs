@@ -28,6 +28,6 @@ pub fn dftl(gc: GcOptions, options: DftlOptions) -> Parts {
         content: ContentParts::default(),
         gc,
         persistence: Persistence::BatteryFlush,
-        survey: BlockSurvey::OobScan,
+        block_survey: BlockSurvey::OobScan,
     }
 }

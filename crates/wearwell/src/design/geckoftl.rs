@@ -2,7 +2,7 @@
 
 use super::{BlockSurvey, ContentParts, Design, MappingPart, Parts, Persistence};
 use crate::gc::{GcOptions, MetadataGc};
-use crate::mapping::{CachedOptions, DirectoryPart, Identification};
+use crate::mapping::{CachedOptions, DirectoryPart, InvalidPageIdentification};
 use crate::validity::{GeckoOptions, ValidityPart};
 
 pub(super) const DESIGN: Design = Design {
@@ -15,7 +15,7 @@ pub(super) const DESIGN: Design = Design {
 /// Share of all blocks that metadata may occupy before GC collects the metadata blocks with the fewest valid pages.
 /// Without this limit, in the worst case every block of translation pages holds one valid page: a share of 0.0875 on 2
 /// TiB (requirement G20).
-pub const METADATA_SHARE: f64 = 0.1;
+pub const MAX_METADATA_SHARE: f64 = 0.1;
 
 /// Options of the design [`geckoftl`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,7 +32,7 @@ pub struct GeckoFtlOptions {
 pub fn geckoftl(gc: GcOptions, options: GeckoFtlOptions) -> Parts {
     let cache = CachedOptions {
         cache_entries: options.cache_entries,
-        identification: Identification::AtSynchronisation,
+        identification: InvalidPageIdentification::AtSynchronisation,
         max_dirty_entries: None,
         makes_checkpoints: true,
         directory: DirectoryPart::Ram,
@@ -41,8 +41,8 @@ pub fn geckoftl(gc: GcOptions, options: GeckoFtlOptions) -> Parts {
         mapping: MappingPart::Cached(cache),
         validity: ValidityPart::Gecko(options.gecko),
         content: ContentParts::default(),
-        gc: GcOptions { metadata: MetadataGc::WhenEmpty { share: METADATA_SHARE }, ..gc },
-        persistence: Persistence::BackwardScan { synchronises: false },
-        survey: BlockSurvey::OobScan,
+        gc: GcOptions { metadata_gc: MetadataGc::WhenEmpty { max_metadata_share: MAX_METADATA_SHARE }, ..gc },
+        persistence: Persistence::BackwardScan { writes_map_before_requests: false },
+        block_survey: BlockSurvey::OobScan,
     }
 }

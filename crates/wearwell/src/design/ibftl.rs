@@ -4,7 +4,7 @@ use super::lazyftl::max_dirty_entries;
 use super::uftl::UFtlOptions;
 use super::{BlockSurvey, ContentParts, Design, MappingPart, Parts, Persistence};
 use crate::gc::GcOptions;
-use crate::mapping::{CachedOptions, DirectoryPart, Identification};
+use crate::mapping::{CachedOptions, DirectoryPart, InvalidPageIdentification};
 use crate::validity::ValidityPart;
 
 pub(super) const DESIGN: Design = Design {
@@ -19,7 +19,7 @@ pub(super) const DESIGN: Design = Design {
 pub fn ibftl(gc: GcOptions, options: UFtlOptions) -> Parts {
     let cache = CachedOptions {
         cache_entries: options.cache_entries,
-        identification: Identification::AtSynchronisation,
+        identification: InvalidPageIdentification::AtSynchronisation,
         max_dirty_entries: Some(max_dirty_entries(options.cache_entries)),
         makes_checkpoints: true,
         directory: DirectoryPart::Tree { cached_nodes: options.cached_nodes },
@@ -29,7 +29,7 @@ pub fn ibftl(gc: GcOptions, options: UFtlOptions) -> Parts {
         validity: ValidityPart::Log,
         content: ContentParts::default(),
         gc,
-        persistence: Persistence::BackwardScan { synchronises: true },
-        survey: BlockSurvey::OobScan,
+        persistence: Persistence::BackwardScan { writes_map_before_requests: true },
+        block_survey: BlockSurvey::OobScan,
     }
 }

@@ -31,6 +31,6 @@ pub fn integrated(gc: GcOptions, dedup: Option<DedupOptions>, compresses: bool) 
         content: ContentParts { sharing, chunks, ..ContentParts::default() },
         gc,
         persistence: Persistence::BatteryRam,
-        survey: BlockSurvey::OobScan,
+        block_survey: BlockSurvey::OobScan,
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{BlockSurvey, ContentParts, Design, MappingPart, Parts, Persistence};
 use crate::gc::GcOptions;
-use crate::mapping::{CachedOptions, DirectoryPart, Identification};
+use crate::mapping::{CachedOptions, DirectoryPart, InvalidPageIdentification};
 use crate::validity::ValidityPart;
 
 pub(super) const DESIGN: Design = Design {
@@ -23,7 +23,7 @@ pub(super) fn max_dirty_entries(cache_entries: u32) -> u32 {
 pub fn lazyftl(gc: GcOptions, cache_entries: u32) -> Parts {
     let options = CachedOptions {
         cache_entries,
-        identification: Identification::AtSynchronisation,
+        identification: InvalidPageIdentification::AtSynchronisation,
         max_dirty_entries: Some(max_dirty_entries(cache_entries)),
         makes_checkpoints: true,
         directory: DirectoryPart::Ram,
@@ -33,7 +33,7 @@ pub fn lazyftl(gc: GcOptions, cache_entries: u32) -> Parts {
         validity: ValidityPart::Ram,
         content: ContentParts::default(),
         gc,
-        persistence: Persistence::BackwardScan { synchronises: true },
-        survey: BlockSurvey::OobScan,
+        persistence: Persistence::BackwardScan { writes_map_before_requests: true },
+        block_survey: BlockSurvey::OobScan,
     }
 }

@@ -17,7 +17,7 @@ mod wearwell;
 
 pub use delta::{delta, delta_with_journal};
 pub use dftl::{DftlOptions, dftl};
-pub use geckoftl::{GeckoFtlOptions, METADATA_SHARE, geckoftl};
+pub use geckoftl::{GeckoFtlOptions, MAX_METADATA_SHARE, geckoftl};
 pub use ibftl::ibftl;
 pub use integrated::integrated;
 pub use lazyftl::lazyftl;
@@ -33,7 +33,7 @@ pub use crate::content::compress::ChunkDesign;
 pub use crate::content::delta::DeltaDesign;
 use crate::error::{Error, Result};
 use crate::gc::{GcOptions, MetadataGc, VictimPolicy};
-use crate::mapping::{CachedOptions, Identification, JournalOptions, nvram_words_needed};
+use crate::mapping::{CachedOptions, InvalidPageIdentification, JournalOptions, nvram_words_needed};
 use crate::nand::{Geometry, RetainedFields};
 pub use crate::sharing::SharingDesign;
 use crate::sharing::counts::MAX_REFERRERS;
@@ -79,13 +79,13 @@ pub struct ContentParts {
 impl ContentParts {
     /// Returns whether a mechanism of the design decides where content is stored (all do except those without state).
     /// Not every logical page then has a flash page of its own.
-    pub(crate) fn places_content(&self) -> bool {
+    pub(crate) fn has_placing_mechanism(&self) -> bool {
         self.recycle.is_some() || self.sharing.is_some() || self.delta.is_some() || self.chunks.is_some()
     }
 
     /// Returns whether the design has no content mechanism with state on flash except recycling (reviving dead pages of
     /// equal content).
-    pub(crate) fn recycles_alone(&self) -> bool {
+    pub(crate) fn has_only_recycling(&self) -> bool {
         self.sharing.is_none() && self.delta.is_none() && self.chunks.is_none()
     }
 
@@ -138,7 +138,7 @@ pub enum Persistence {
     BackwardScan {
         /// Whether recovered L2P changes are written to translation pages before the device accepts requests (LazyFTL).
         /// If not, they are written when their entries are evicted from the cache.
-        synchronises: bool,
+        writes_map_before_requests: bool,
     },
     /// Flash and NVRAM: recovery rebuilds the L2P table as with [`Persistence::OobScan`], and in addition from the
     /// entries that the reverse map (referrers of shared pages) has in NVRAM, newest sequence number first. Trims and
@@ -159,7 +159,7 @@ impl Persistence {
 
     /// Returns whether recovery compares old and new versions of translation pages. GC must then retain old versions
     /// for a while.
-    pub(crate) fn compares_versions(self) -> bool {
+    pub(crate) fn compares_map_versions(self) -> bool {
         matches!(self, Self::BackwardScan { .. })
     }
 }
@@ -190,7 +190,7 @@ pub struct Parts {
     /// Means by which the design's data survives a power loss.
     pub persistence: Persistence,
     /// Pages of each block that recovery reads if it rebuilds the L2P table from flash.
-    pub survey: BlockSurvey,
+    pub block_survey: BlockSurvey,
 }
 
 impl Parts {
@@ -202,22 +202,22 @@ impl Parts {
     /// - a battery that writes dirty state for other demand-paged tables (DFTL, Delta-FTL) and for a validity bitmap on
     ///   flash (u-FTL);
     /// - a battery that keeps all RAM for all other designs.
-    pub fn usual_persistence(&self) -> Persistence {
+    pub fn default_persistence(&self) -> Persistence {
         let ContentParts { recycle, sharing, delta, chunks, stateless_mechanisms: _ } = &self.content;
-        let has_content_stage = self.content.places_content();
+        let has_content_stage = self.content.has_placing_mechanism();
         if self.validity != ValidityPart::Ram && (has_content_stage || self.mapping == MappingPart::Flat) {
             return Persistence::BatteryRam;
         }
         match (self.mapping, [recycle.is_some(), sharing.is_some(), delta.is_some(), chunks.is_some()]) {
             (MappingPart::Flat, [false, false, false, false]) => Persistence::OobScan,
             (MappingPart::Flat, [false, true, false, false]) => {
-                sharing.map_or(Persistence::OobScan, SharingDesign::usual_persistence)
+                sharing.map_or(Persistence::OobScan, SharingDesign::default_persistence)
             }
             (MappingPart::Cached(cache), [false, false, false, false])
-                if cache.identification == Identification::AtSynchronisation
+                if cache.identification == InvalidPageIdentification::AtSynchronisation
                     && !matches!(self.validity, ValidityPart::Bitmap(_)) =>
             {
-                Persistence::BackwardScan { synchronises: false }
+                Persistence::BackwardScan { writes_map_before_requests: false }
             }
             (MappingPart::Cached(_), [false, false, _, false])
                 if !matches!(self.validity, ValidityPart::Log | ValidityPart::Gecko(_)) =>
@@ -231,9 +231,9 @@ impl Parts {
     /// Checks that the parts of the design (map, page validity, content mechanisms, GC, recovery) can be combined.
     pub(crate) fn require_compatible(&self) -> Result<()> {
         self.content.require_compatible(self.mapping)?;
-        self.gc.wear.check()?;
-        let is_lazy = matches!(self.mapping, MappingPart::Cached(options) if options.identification == Identification::AtSynchronisation);
-        if is_lazy && self.content.places_content() {
+        self.gc.wear.require_compatible()?;
+        let is_lazy = matches!(self.mapping, MappingPart::Cached(options) if options.identification == InvalidPageIdentification::AtSynchronisation);
+        if is_lazy && self.content.has_placing_mechanism() {
             return Err(Error::InvalidOptions(
                 "content mechanisms release the page that a write replaces at once, and a lazy map learns which one that was when it writes a translation page: choose parts.map=flat or cached".into(),
             ));
@@ -274,7 +274,7 @@ impl Parts {
         self.check_nvram_map()?;
         self.check_journal()?;
         self.check_survey()?;
-        if self.gc.metadata != MetadataGc::Greedy && self.gc.policy != VictimPolicy::Greedy {
+        if self.gc.metadata_gc != MetadataGc::Greedy && self.gc.policy != VictimPolicy::Greedy {
             return Err(Error::InvalidOptions("sparing metadata blocks requires greedy collection".into()));
         }
         Ok(())
@@ -291,7 +291,7 @@ impl Parts {
                 mechanisms == [false, sharing.is_some(), false, false]
             }
             Persistence::BatteryFlush => mechanisms == [false, false, delta.is_some(), false],
-            Persistence::BackwardScan { .. } => !self.content.places_content(),
+            Persistence::BackwardScan { .. } => !self.content.has_placing_mechanism(),
         };
         if is_rebuilt {
             return Ok(());
@@ -305,7 +305,8 @@ impl Parts {
     /// Checks that page validity on flash is combined with a recovery that keeps the reports of invalid pages, or that
     /// derives them from the map on flash.
     fn check_validity(&self) -> Result<()> {
-        let has_map_alone = matches!(self.mapping, MappingPart::Cached(_)) && !self.content.places_content();
+        let has_map_alone =
+            matches!(self.mapping, MappingPart::Cached(_)) && !self.content.has_placing_mechanism();
         let is_followed = match self.persistence {
             Persistence::BatteryRam => true,
             // Power loss may interrupt a merge of the log or the tree of invalid pages, and the progress of the merge
@@ -331,7 +332,7 @@ impl Parts {
     fn check_nvram_map(&self) -> Result<()> {
         let is_complete = match self.mapping {
             MappingPart::Flat => true,
-            MappingPart::Cached(options) => options.identification == Identification::OnUpdate,
+            MappingPart::Cached(options) => options.identification == InvalidPageIdentification::OnUpdate,
             MappingPart::Journalled { .. } => false,
         };
         if is_complete || self.persistence != Persistence::NvramMap {
@@ -363,7 +364,7 @@ impl Parts {
         let ContentParts { recycle, delta, chunks, sharing: _, stateless_mechanisms: _ } = &self.content;
         let reads_blocks = matches!(self.persistence, Persistence::OobScan | Persistence::NvramEntries);
         let has_other_pages = recycle.is_some() || delta.is_some() || chunks.is_some();
-        if self.survey == BlockSurvey::OobScan || (reads_blocks && !has_other_pages) {
+        if self.block_survey == BlockSurvey::OobScan || (reads_blocks && !has_other_pages) {
             return Ok(());
         }
         Err(Error::InvalidOptions(
@@ -375,15 +376,15 @@ impl Parts {
 
     /// Returns the fields of each page that the flash model must keep if this design runs on content descriptors
     /// (fingerprint and sizes) instead of bytes.
-    pub fn needed_sim_fields(&self) -> RetainedFields {
+    pub fn needed_retained_fields(&self) -> RetainedFields {
         RetainedFields {
-            fingerprint: ContentSchemes::of_design(&self.content) != ContentSchemes::NONE,
+            fingerprints: ContentSchemes::of_design(&self.content) != ContentSchemes::NONE,
             ..RetainedFields::default()
         }
     }
 
     /// Returns whether a recovery of the design reads which logical pages are in packed pages (deltas, chunks). The
-    /// flash model must then keep these pages ([`RetainedFields::packed`]). A battery that keeps RAM makes that
+    /// flash model must then keep these pages ([`RetainedFields::packed_bytes`]). A battery that keeps RAM makes that
     /// unnecessary.
     pub fn recovers_packed_pages(&self) -> bool {
         let packs = self.content.delta.is_some() || self.content.chunks.is_some();
@@ -402,7 +403,7 @@ impl Parts {
         let words = match self.mapping {
             _ if self.persistence != Persistence::NvramMap => 0,
             MappingPart::Cached(options) => {
-                nvram_words_needed(&options, geometry, logical_pages, self.entries_per_page())
+                nvram_words_needed(&options, geometry, logical_pages, self.max_lpns_per_flash_page())
             }
             MappingPart::Flat | MappingPart::Journalled { .. } => logical_pages.into(),
         };
@@ -410,7 +411,7 @@ impl Parts {
     }
 
     /// Returns the maximum number of logical pages whose data one flash page can hold.
-    pub(crate) fn entries_per_page(&self) -> u32 {
+    pub(crate) fn max_lpns_per_flash_page(&self) -> u32 {
         let members = if self.content.chunks.is_some() { CHUNK_MEMBERS as u32 } else { 1 };
         let referrers = if self.content.sharing.is_some() { MAX_REFERRERS } else { 1 };
         members * referrers

@@ -20,6 +20,6 @@ pub fn page_map(gc: GcOptions) -> Parts {
         content: ContentParts::default(),
         gc,
         persistence: Persistence::OobScan,
-        survey: BlockSurvey::OobScan,
+        block_survey: BlockSurvey::OobScan,
     }
 }

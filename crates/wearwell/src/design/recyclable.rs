@@ -31,6 +31,6 @@ pub fn recyclable(gc: GcOptions, design: RecycleDesign) -> Parts {
         content: ContentParts { recycle: Some(design), ..ContentParts::default() },
         gc,
         persistence: Persistence::BatteryRam,
-        survey: BlockSurvey::OobScan,
+        block_survey: BlockSurvey::OobScan,
     }
 }

@@ -15,7 +15,7 @@ pub(super) const DESIGN: Design = Design {
 impl SharingDesign {
     /// Returns the persistence (means to survive a power loss) with which shared pages stay shared. It depends on where
     /// the reverse map (record of the referrers of shared pages) is stored.
-    pub(super) fn usual_persistence(self) -> Persistence {
+    pub(super) fn default_persistence(self) -> Persistence {
         match self.reverse_map {
             ReverseMapPart::Ideal => Persistence::BatteryRam,
             ReverseMapPart::OobOnly => Persistence::OobScan,
@@ -35,7 +35,7 @@ pub fn remap(gc: GcOptions, sharing: SharingDesign) -> Parts {
         validity: ValidityPart::Ram,
         content: ContentParts { sharing: Some(sharing), ..ContentParts::default() },
         gc,
-        persistence: sharing.usual_persistence(),
-        survey: BlockSurvey::OobScan,
+        persistence: sharing.default_persistence(),
+        block_survey: BlockSurvey::OobScan,
     }
 }

@@ -3,7 +3,7 @@
 
 use super::{BlockSurvey, ContentParts, Design, MappingPart, Parts, Persistence};
 use crate::gc::GcOptions;
-use crate::mapping::{CachedOptions, DirectoryPart, Identification};
+use crate::mapping::{CachedOptions, DirectoryPart, InvalidPageIdentification};
 use crate::validity::{BitmapOptions, ValidityPart};
 
 pub(super) const DESIGN: Design = Design {
@@ -27,7 +27,7 @@ pub struct UFtlOptions {
 pub fn uftl(gc: GcOptions, options: UFtlOptions) -> Parts {
     let cache = CachedOptions {
         cache_entries: options.cache_entries,
-        identification: Identification::AtSynchronisation,
+        identification: InvalidPageIdentification::AtSynchronisation,
         max_dirty_entries: None,
         makes_checkpoints: false,
         directory: DirectoryPart::Tree { cached_nodes: options.cached_nodes },
@@ -38,6 +38,6 @@ pub fn uftl(gc: GcOptions, options: UFtlOptions) -> Parts {
         content: ContentParts::default(),
         gc,
         persistence: Persistence::BatteryFlush,
-        survey: BlockSurvey::OobScan,
+        block_survey: BlockSurvey::OobScan,
     }
 }

@@ -58,6 +58,6 @@ pub fn wearwell(gc: GcOptions, options: WearwellOptions) -> Parts {
         },
         gc,
         persistence: Persistence::NvramMap,
-        survey: BlockSurvey::OobScan,
+        block_survey: BlockSurvey::OobScan,
     }
 }

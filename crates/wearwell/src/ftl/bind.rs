@@ -40,11 +40,11 @@ impl<N: Nand> Ftl<N> {
             return Ok(true);
         }
         if !sharing.reference_counts.can_add_referrer(unit) {
-            store.stats.demoted_saturated += 1;
+            store.stats.binds_demoted_by_saturation += 1;
             return Ok(false);
         }
         if !sharing.admit_entry(mapping, store)? {
-            store.stats.demoted_full += 1;
+            store.stats.demoted_by_full_reverse_map += 1;
             return Ok(false);
         }
         let sequence = store.next_sequence();
@@ -52,7 +52,7 @@ impl<N: Nand> Ftl<N> {
         sharing.record_entry(mapping, store, entry)?;
         // If the page was dead, this bind is its first reference, and the count of extra referrers stays zero.
         if !self.revive_for_bind(unit) {
-            self.sharing.as_mut().expect("sharing binds").reference_counts.increment(unit);
+            self.sharing.as_mut().expect("sharing binds").reference_counts.add_referrer(unit);
         }
         let old = self.change_map(lpn, Some(unit))?;
         self.release_reference(lpn, old);
@@ -76,7 +76,7 @@ impl<N: Nand> Ftl<N> {
             return Ok(true);
         }
         if !sharing.admit_entry(mapping, store)? {
-            store.stats.demoted_full += 1;
+            store.stats.demoted_by_full_reverse_map += 1;
             return Ok(false);
         }
         let sequence = store.next_sequence();
@@ -98,7 +98,7 @@ impl<N: Nand> Ftl<N> {
         let Self { sharing, store, chunks, .. } = self;
         let Some(sharing) = sharing else { return false };
         sharing.clear_bound(store, lpn, unit);
-        if sharing.reference_counts.decrement(unit) {
+        if sharing.reference_counts.remove_referrer(unit) {
             return true;
         }
         if let Some(index) = &mut sharing.content_index {

@@ -48,10 +48,10 @@ impl<N: Nand> Ftl<N> {
     /// # Errors
     /// Those of [`Ftl::write`].
     pub fn write_back(&mut self) -> Result<()> {
-        self.retry_after_program_failure(Self::write_all_back)
+        self.retry_after_program_failure(Self::try_write_back)
     }
 
-    fn write_all_back(&mut self) -> Result<()> {
+    fn try_write_back(&mut self) -> Result<()> {
         self.write_staged_deltas()?;
         // If nothing must be written, no room is made, because recovery repeats this function when the store's state is
         // only partly rebuilt.
@@ -64,7 +64,7 @@ impl<N: Nand> Ftl<N> {
         while self.validity.is_on_flash() {
             self.require_room_for_metadata(Stream::Validity, 1)?;
             self.report_opened_blocks();
-            if !self.validity.has_unwritten() {
+            if !self.validity.has_unwritten_records() {
                 break;
             }
             self.store.flash_ops.record_metadata_reason(MetadataReason::WriteBack);
@@ -95,7 +95,7 @@ impl<N: Nand> Ftl<N> {
         if self.validity.is_on_flash() {
             self.store.record_opened_blocks();
         }
-        if self.persistence.compares_versions() && self.validity.is_on_flash() {
+        if self.persistence.compares_map_versions() && self.validity.is_on_flash() {
             self.store.retain_translation_versions();
         }
     }

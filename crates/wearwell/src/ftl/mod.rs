@@ -70,7 +70,7 @@ pub struct Ftl<N> {
     pub(crate) persistence: Persistence,
     /// Pages that recovery reads of each block of the device: the spare area of every page, or only the head and tail
     /// pages.
-    pub(crate) survey: BlockSurvey,
+    pub(crate) block_survey: BlockSurvey,
     /// Whether the valid counts of blocks may be too high since recovery, by more pages than a lazy map (which
     /// identifies invalid pages late) explains. If GC then finds no victim, it counts valid pages anew.
     pub(crate) valid_counts_are_upper_bounds: bool,
@@ -90,7 +90,7 @@ pub(crate) struct FlushLimits {
     pub(crate) max_retained_pages: usize,
     /// Maximum number of page programs between two writes of the validity store's RAM buffer
     /// ([`Ftl::max_programs_between_flushes`]).
-    pub(crate) max_programs: u64,
+    pub(crate) max_programs_between_flushes: u64,
 }
 
 impl<N: Nand> Ftl<N> {
@@ -100,20 +100,20 @@ impl<N: Nand> Ftl<N> {
     /// [`Error::NoSpareSpace`] if data, metadata and the GC reserve do not fit; other variants if options contradict
     /// each other.
     pub fn new(nand: N, logical_pages: u32, parts: &Parts) -> Result<Self> {
-        let order = parts.gc.wear.free_order();
-        let store = match parts.survey {
+        let order = parts.gc.wear.free_block_order();
+        let store = match parts.block_survey {
             BlockSurvey::OobScan => Store::new(nand, order),
             BlockSurvey::HeadTail => Store::with_heads_and_tails(nand, order)?,
         };
         parts.require_compatible()?;
         let mapping = Self::new_mapping(&store, logical_pages, parts)?;
-        if parts.persistence.compares_versions() && store.geometry().spare_bytes < 8 {
+        if parts.persistence.compares_map_versions() && store.geometry().spare_bytes < 8 {
             return Err(Error::InvalidOptions(
                 "recovery by a backward scan keeps eight bytes in the spare area of translation pages: set geometry.spare_bytes to at least 8".into(),
             ));
         }
         let recycle = parts.content.recycle.as_ref();
-        let is_alone = parts.content.recycles_alone();
+        let is_alone = parts.content.has_only_recycling();
         let recycle =
             recycle.map(|design| RecycleState::new(&store, logical_pages, design, is_alone)).transpose()?;
         let sharing = parts.content.sharing;
@@ -121,14 +121,14 @@ impl<N: Nand> Ftl<N> {
         let delta = parts.content.delta.map(|design| {
             DeltaState::new(&store, design, delta::heat_entries(&design, parts.mapping, logical_pages))
         });
-        require_what_nvram_map_needs(parts, store.geometry().spare_bytes)?;
+        require_nvram_map_options(parts, store.geometry().spare_bytes)?;
         let chunks = parts.content.chunks.map(|_| CompressionState::new(&store)).transpose()?;
         let mut ftl = Self {
             validity: AnyValidity::new(&store, logical_pages, parts.validity)?,
             collector: GarbageCollector::new(parts.gc),
             flush_limits: FlushLimits::default(),
             persistence: parts.persistence,
-            survey: parts.survey,
+            block_survey: parts.block_survey,
             store,
             mapping,
             recycle: recycle.map(Box::new),
@@ -147,7 +147,7 @@ impl<N: Nand> Ftl<N> {
         };
         ftl.flush_limits = FlushLimits {
             max_retained_pages: ftl.max_retained_pages(),
-            max_programs: ftl.max_programs_between_flushes(),
+            max_programs_between_flushes: ftl.max_programs_between_flushes(),
         };
         ftl.configure_store_reports();
         let spare_pages = ftl.require_spare_space()?;
@@ -184,7 +184,7 @@ impl<N: Nand> Ftl<N> {
             MappingPart::Flat => AnyMapping::Flat(RamMap::new(logical_pages)),
             MappingPart::Cached(options) if parts.persistence == Persistence::NvramMap => {
                 let first_word = parts.nvram_bytes(page_bytes).div_ceil(8) as usize;
-                let most = parts.entries_per_page();
+                let most = parts.max_lpns_per_flash_page();
                 AnyMapping::Cached(Box::new(DemandPagedMap::with_nvram(
                     store,
                     logical_pages,
@@ -226,7 +226,7 @@ impl<N: Nand> Ftl<N> {
     /// pages at once, for which the rest of an open block may be too small.
     pub fn reserved_blocks_per_pool(&self) -> u64 {
         let open_blocks = 1
-            + u64::from(self.metadata_pages() > self.validity.metadata_pages())
+            + u64::from(self.metadata_pages() > self.validity.max_metadata_pages())
             + u64::from(self.mapping.pages_per_update() > 1)
             + u64::from(self.delta.is_some())
             + 2 * u64::from(self.chunks.is_some())
@@ -239,13 +239,14 @@ impl<N: Nand> Ftl<N> {
     /// pages that are retained for recovery.
     pub fn metadata_pages(&self) -> u64 {
         let log = self.sharing.as_ref().map_or(0, |sharing| sharing.reverse_map.metadata_pages());
-        let held = if self.persistence.compares_versions() { self.max_retained_pages() as u64 } else { 0 };
+        let held =
+            if self.persistence.compares_map_versions() { self.max_retained_pages() as u64 } else { 0 };
         let bitmap = if self.battery_saves_bitmap() {
-            RamBitmap::saved_pages(self.store.geometry()).into()
+            RamBitmap::pages_of_saved_copy(self.store.geometry()).into()
         } else {
             0
         };
-        self.mapping.metadata_pages() + log + self.validity.metadata_pages() + held + bitmap
+        self.mapping.metadata_pages() + log + self.validity.max_metadata_pages() + held + bitmap
     }
 
     /// Returns the number of logical pages of the device, the capacity that the host sees.
@@ -262,10 +263,10 @@ impl<N: Nand> Ftl<N> {
     pub fn clear_stats(&mut self) {
         self.store.clear_stats();
         if let Some(cached) = self.mapping.as_demand_paged_mut() {
-            cached.clear_counts();
+            cached.clear_cache_counts();
         }
         if let AnyMapping::Journalled(map) = &mut self.mapping {
-            map.clear_counts();
+            map.clear_journal_counts();
         }
         match &mut self.validity {
             AnyValidity::Log(log) => log.clear_counts(),
@@ -312,20 +313,20 @@ impl<N: Nand> Ftl<N> {
 
     /// Returns the recycler (reuses invalid pages whose content is written again), for reading its counters; `None` if
     /// the design has no recycling.
-    pub fn recycle(&self) -> Option<&Recycler> {
+    pub fn recycler(&self) -> Option<&Recycler> {
         self.recycle.as_deref().map(|stage| &stage.recycler)
     }
 
     /// Returns whether the design has a content mechanism, so that each write needs the fingerprint of its content.
     #[inline]
     pub fn has_content_stage(&self) -> bool {
-        self.places_by_content() || self.stateless_mechanisms.in_design != ContentSchemes::NONE
+        self.has_placing_mechanism() || self.stateless_mechanisms.in_design != ContentSchemes::NONE
     }
 
     /// Returns whether the design has a content mechanism that decides where content is stored (deduplication, remaps,
     /// recycling, deltas or compression). Not every logical page then has a flash page of its own.
     #[inline]
-    pub(crate) fn places_by_content(&self) -> bool {
+    pub(crate) fn has_placing_mechanism(&self) -> bool {
         self.recycle.is_some() || self.sharing.is_some() || self.delta.is_some() || self.chunks.is_some()
     }
 
@@ -354,7 +355,7 @@ impl<N: Nand> Ftl<N> {
     /// Returns the number of logical pages that were acknowledged to the host but wait in RAM until a compressed chunk
     /// is complete.
     pub fn buffered_chunk_pages(&self) -> usize {
-        self.chunks.as_ref().map_or(0, |stage| stage.pending_pages())
+        self.chunks.as_ref().map_or(0, |stage| stage.pending_page_count())
     }
 
     /// Returns the counters of delta encoding; `None` if delta encoding is not part of the design.
@@ -383,19 +384,19 @@ impl<N: Nand> Ftl<N> {
         self.collector.user_policy = own;
         self.store.blocks_mut().track_closing_order(policy == VictimPolicy::Fifo);
         self.store.blocks_mut().set_tie_break(options.tie_break);
-        self.store.blocks_mut().exclude_nonempty_metadata(options.metadata != MetadataGc::Greedy);
+        self.store.blocks_mut().exclude_nonempty_metadata(options.metadata_gc != MetadataGc::Greedy);
     }
 
     /// Installs a user-supplied policy that chooses GC victims in place of the built-in policy; `None` restores the
     /// built-in policy. The user's policy is not called if only a greedy choice is safe (at most
-    /// [`GcOptions::urgent_blocks`] free blocks), nor for blocks of metadata that [`MetadataGc::WhenEmpty`] collects.
+    /// [`GcOptions::urgent_free_blocks`] free blocks), nor for blocks of metadata that [`MetadataGc::WhenEmpty`] collects.
     pub fn set_user_victim_policy(&mut self, policy: Option<UserVictimPolicy>) {
         self.collector.user_policy = policy;
     }
 
     /// Changes the replacement policy and the capacity (in entries) of the fingerprint store, the recycler's index of
     /// dead pages, at run time. Does nothing if the design has no recycling.
-    pub fn set_store_policy(&mut self, policy: StorePolicy, capacity_entries: Option<u32>) {
+    pub fn set_fingerprint_store_policy(&mut self, policy: StorePolicy, capacity_entries: Option<u32>) {
         if let Some(stage) = &mut self.recycle {
             stage.recycler.set_policy(policy, capacity_entries);
             stage.recycler.forget_evicted(|ppn| self.store.owner_in_oob(ppn));
@@ -427,7 +428,7 @@ impl<N: Nand> Ftl<N> {
 }
 
 /// Rejects options with which a design whose map is in NVRAM could not rebuild all other state from flash.
-fn require_what_nvram_map_needs(parts: &Parts, spare_bytes: u32) -> Result<()> {
+fn require_nvram_map_options(parts: &Parts, spare_bytes: u32) -> Result<()> {
     let content = &parts.content;
     let refusal = if parts.persistence != Persistence::NvramMap {
         None
@@ -456,7 +457,7 @@ pub(crate) fn stored_fingerprint<N: Nand>(
     unit: Unit,
 ) -> Fingerprint {
     match chunks {
-        Some(stage) if !is_flash_page(unit, store.geometry().pages()) => stage.fingerprint(unit),
+        Some(stage) if !is_flash_page(unit, store.geometry().pages()) => stage.member_fingerprint(unit),
         _ => store.nand().fingerprint(Ppn(unit.0)),
     }
 }

@@ -18,15 +18,15 @@ impl<N: Nand> Ftl<N> {
     pub fn prefetch_writes(&self, upcoming: &[Lpn], fingerprints: &[Fingerprint]) {
         match &self.mapping {
             AnyMapping::Flat(map) => {
-                upcoming.chunks(PREFETCHED_WRITES).for_each(|lpns| self.prefetch_flat(map, lpns));
+                upcoming.chunks(PREFETCHED_WRITES).for_each(|lpns| self.prefetch_flat_map(map, lpns));
             }
             AnyMapping::Cached(map) => {
-                upcoming.chunks(PREFETCHED_WRITES).for_each(|lpns| self.prefetch_cached(map, lpns));
+                upcoming.chunks(PREFETCHED_WRITES).for_each(|lpns| self.prefetch_cached_map(map, lpns));
             }
             AnyMapping::Journalled(map) => {
                 upcoming
                     .chunks(PREFETCHED_WRITES)
-                    .for_each(|lpns| self.prefetch_cached(map.demand_paged_map(), lpns));
+                    .for_each(|lpns| self.prefetch_cached_map(map.demand_paged_map(), lpns));
             }
         }
         if !fingerprints.is_empty() {
@@ -53,7 +53,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     #[inline]
-    fn prefetch_flat(&self, map: &RamMap, lpns: &[Lpn]) {
+    fn prefetch_flat_map(&self, map: &RamMap, lpns: &[Lpn]) {
         let pages = self.store.geometry().pages();
         let (mut units, mut places) = ([Unit(0); PREFETCHED_WRITES], [Ppn(0); PREFETCHED_WRITES]);
         let (units, places) = (&mut units[..lpns.len()], &mut places[..lpns.len()]);
@@ -63,7 +63,7 @@ impl<N: Nand> Ftl<N> {
         }
         self.prefetch_validity(places.iter().copied());
         if self.recycle.is_some() || self.sharing.is_some() {
-            self.prefetch_content(lpns, units, places);
+            self.prefetch_content_tables(lpns, units, places);
         }
         if let Some(stage) = &self.delta {
             stage.prefetch_access_counts(lpns);
@@ -71,7 +71,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     #[inline(never)]
-    fn prefetch_cached(&self, map: &DemandPagedMap, lpns: &[Lpn]) {
+    fn prefetch_cached_map(&self, map: &DemandPagedMap, lpns: &[Lpn]) {
         let pages = self.store.geometry().pages();
         let places = map.prefetch_updates(&self.store, lpns);
         self.prefetch_validity(
@@ -94,7 +94,7 @@ impl<N: Nand> Ftl<N> {
     /// need, so that their cache misses overlap. Never inlined: devices without content stages are faster if their loop
     /// does not contain this code.
     #[inline(never)]
-    fn prefetch_content(&self, lpns: &[Lpn], units: &[Unit], places: &[Ppn]) {
+    fn prefetch_content_tables(&self, lpns: &[Lpn], units: &[Unit], places: &[Ppn]) {
         let mut contents = [Fingerprint::default(); PREFETCHED_WRITES];
         let contents = &mut contents[..lpns.len()];
         for (content, &unit) in contents.iter_mut().zip(units) {

@@ -24,10 +24,10 @@ impl<N: Nand> Ftl<N> {
             self.store.stats.host_page_reads += 1;
             return Ok(self.read_buffered_page(lpn, into));
         }
-        let place = self.locate(lpn)?;
+        let place = self.look_up_unit(lpn)?;
         self.store.stats.host_page_reads += 1;
         let found =
-            self.read_place(lpn, place, into).map_err(|error| error.lost_page_if_uncorrectable(lpn))?;
+            self.read_stored_page(lpn, place, into).map_err(|error| error.lost_page_if_uncorrectable(lpn))?;
         self.store.stats.unwritten_page_reads += u64::from(!found);
         if self.delta.is_some() {
             self.count_read_for_delta(lpn, into)?;
@@ -90,15 +90,15 @@ impl<N: Nand> Ftl<N> {
         if self.read_buffered_page(lpn, into) {
             return Ok(true);
         }
-        let place = self.locate(lpn)?;
-        self.read_place(lpn, place, into).map_err(|error| error.lost_page_if_uncorrectable(lpn))
+        let place = self.look_up_unit(lpn)?;
+        self.read_stored_page(lpn, place, into).map_err(|error| error.lost_page_if_uncorrectable(lpn))
     }
 
     /// Returns the unit (physical page or member of a compressed chunk) to which `lpn` is mapped; `None` if `lpn` is
     /// unmapped. A device that is full or has lost a metadata page cannot write translation pages any more. On such a
     /// device the look-up writes and caches nothing, so that reads still work.
     #[inline]
-    fn locate(&mut self, lpn: Lpn) -> Result<Option<Unit>> {
+    fn look_up_unit(&mut self, lpn: Lpn) -> Result<Option<Unit>> {
         match self.make_room_for_metadata() {
             Ok(()) => self.mapping.lookup(&mut self.store, lpn),
             Err(error) if matches!(error, Error::Full { .. }) || error.is_media_error() => {
@@ -108,7 +108,7 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    fn read_place(&mut self, lpn: Lpn, place: Option<Unit>, into: &mut [u8]) -> Result<bool> {
+    fn read_stored_page(&mut self, lpn: Lpn, place: Option<Unit>, into: &mut [u8]) -> Result<bool> {
         let Some(unit) = place else {
             into.fill(0);
             return Ok(false);
@@ -152,7 +152,7 @@ impl<N: Nand> Ftl<N> {
         if let Some(pending) = self.chunks.as_ref().and_then(|stage| stage.pending_fingerprint(lpn)) {
             return Ok(Some(pending));
         }
-        let place = self.locate(lpn)?;
+        let place = self.look_up_unit(lpn)?;
         let of_delta = self.delta.as_ref().and_then(|stage| stage.fingerprint(lpn, page));
         Ok(of_delta.or(place.map(|unit| self.fingerprint_of_unit(unit))))
     }

@@ -20,10 +20,10 @@ impl<N: Nand> Ftl<N> {
         if target == source {
             return Ok(());
         }
-        self.retry_after_program_failure(|ftl| ftl.remap_once(target, source, mode))
+        self.retry_after_program_failure(|ftl| ftl.try_remap_page(target, source, mode))
     }
 
-    fn remap_once(&mut self, target: Lpn, source: Lpn, mode: RemapMode) -> Result<()> {
+    fn try_remap_page(&mut self, target: Lpn, source: Lpn, mode: RemapMode) -> Result<()> {
         if self.is_buffered_for_chunk(source) || self.is_buffered_for_chunk(target) {
             self.write_buffered_chunk()?;
         }

@@ -27,26 +27,26 @@ use crate::sharing::reverse_map::{RemapCommand, ReverseMapEntry};
 
 /// A remap command of several pages: a range of target logical pages gets the contents of a range of source pages.
 #[derive(Clone, Copy)]
-struct Remap {
-    target: Lpn,
-    source: Lpn,
-    pages: u32,
+struct RemapRanges {
+    first_target: Lpn,
+    first_source: Lpn,
+    page_count: u32,
     mode: RemapMode,
 }
 
-impl Remap {
+impl RemapRanges {
     fn targets(self) -> impl Iterator<Item = Lpn> {
-        (self.target.0..self.target.0 + self.pages).map(Lpn)
+        (self.first_target.0..self.first_target.0 + self.page_count).map(Lpn)
     }
 
     fn sources(self) -> impl Iterator<Item = Lpn> {
-        (self.source.0..self.source.0 + self.pages).map(Lpn)
+        (self.first_source.0..self.first_source.0 + self.page_count).map(Lpn)
     }
 
     /// Returns whether this remap command deallocates the logical page `source`: the command has the mode relocate, and
     /// `source` is not one of its targets.
     fn deallocates_source(self, source: Lpn) -> bool {
-        let is_target = (self.target.0..self.target.0 + self.pages).contains(&source.0);
+        let is_target = (self.first_target.0..self.first_target.0 + self.page_count).contains(&source.0);
         self.mode == RemapMode::Relocate && !is_target
     }
 }
@@ -62,7 +62,12 @@ impl<N: Nand> Ftl<N> {
     /// has changed no content.
     pub fn remap_pages(&mut self, target: Lpn, source: Lpn, pages: u32, mode: RemapMode) -> Result<()> {
         if self.sharing.as_ref().is_some_and(|sharing| sharing.design.atomic_commands) {
-            return self.remap_atomically(Remap { target, source, pages, mode });
+            return self.remap_atomically(RemapRanges {
+                first_target: target,
+                first_source: source,
+                page_count: pages,
+                mode,
+            });
         }
         // Ascending if the target is lower than the source, descending if it is higher: no source is overwritten before
         // it is read.
@@ -70,25 +75,25 @@ impl<N: Nand> Ftl<N> {
         if target <= source { (0..pages).try_for_each(remap) } else { (0..pages).rev().try_for_each(remap) }
     }
 
-    fn remap_atomically(&mut self, remap: Remap) -> Result<()> {
-        if remap.pages == 0 || remap.target == remap.source {
+    fn remap_atomically(&mut self, remap: RemapRanges) -> Result<()> {
+        if remap.page_count == 0 || remap.first_target == remap.first_source {
             return Ok(());
         }
-        let last = Lpn(remap.target.max(remap.source).0.saturating_add(remap.pages - 1));
+        let last = Lpn(remap.first_target.max(remap.first_source).0.saturating_add(remap.page_count - 1));
         self.require_in_range(last)?;
         while let Some(source) = self.saturated_source(remap) {
-            self.store.stats.demoted_saturated += 1;
-            self.rewrite(source)?;
+            self.store.stats.binds_demoted_by_saturation += 1;
+            self.rewrite_unshared(source)?;
         }
         self.retry_after_program_failure(Self::make_room_for_metadata)?;
         let places: Vec<Option<Unit>> = remap.sources().map(|lpn| self.mapping.lookup_in_ram(lpn)).collect();
-        self.record_remap(remap, &places)?;
-        self.apply_remap(remap, &places)
+        self.record_remap_entries(remap, &places)?;
+        self.apply_remap_to_map(remap, &places)
     }
 
     /// Returns the first source page of the command whose physical page would get more referrers (logical pages mapped
     /// to it) than are allowed; the referrers that earlier sources of the command add are counted.
-    fn saturated_source(&self, remap: Remap) -> Option<Lpn> {
+    fn saturated_source(&self, remap: RemapRanges) -> Option<Lpn> {
         let sharing = self.sharing.as_ref()?;
         let mut added: HashMap<Unit, u32, FxBuildHasher> = HashMap::default();
         remap.sources().find(|&source| {
@@ -101,7 +106,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Writes the content of `lpn` to a physical page of its own, so that `lpn` shares no page with other logical
     /// pages.
-    fn rewrite(&mut self, lpn: Lpn) -> Result<()> {
+    fn rewrite_unshared(&mut self, lpn: Lpn) -> Result<()> {
         let mut page = self.blank_page();
         self.read(lpn, &mut page)?;
         let identity = self.fingerprint_of(lpn, &page)?.unwrap_or(Fingerprint::ZERO_PAGE);
@@ -110,13 +115,13 @@ impl<N: Nand> Ftl<N> {
         })
     }
 
-    fn record_remap(&mut self, remap: Remap, places: &[Option<Unit>]) -> Result<()> {
+    fn record_remap_entries(&mut self, remap: RemapRanges, places: &[Option<Unit>]) -> Result<()> {
         let Self { sharing, mapping, store, .. } = self;
         let Some(sharing) = sharing else { unreachable!("only sharing has atomic commands") };
         let places: Vec<Option<Ppn>> = places.iter().map(|place| place.map(|unit| Ppn(unit.0))).collect();
         if !sharing.admit_command(mapping, store, &places)? {
             store.stats.refused_remap_commands += 1;
-            return Err(Error::NotAtomic { pages: remap.pages });
+            return Err(Error::NotAtomic { pages: remap.page_count });
         }
         let mut entries = Vec::with_capacity(places.len());
         for ((lpn, source), place) in remap.targets().zip(remap.sources()).zip(places) {
@@ -125,7 +130,7 @@ impl<N: Nand> Ftl<N> {
         }
         sharing.record_command(
             store,
-            RemapCommand { first_target: remap.target, pages: remap.pages },
+            RemapCommand { first_target: remap.first_target, target_pages: remap.page_count },
             &entries,
         )
     }
@@ -133,9 +138,9 @@ impl<N: Nand> Ftl<N> {
     /// Updates the L2P map for an atomic remap command whose entries are recorded. New referrers of a physical page
     /// (logical pages mapped to it) are counted before old ones are released, because a page may gain and lose
     /// referrers in one command.
-    fn apply_remap(&mut self, remap: Remap, places: &[Option<Unit>]) -> Result<()> {
+    fn apply_remap_to_map(&mut self, remap: RemapRanges, places: &[Option<Unit>]) -> Result<()> {
         let Some(sharing) = &mut self.sharing else { unreachable!("only sharing has atomic commands") };
-        places.iter().flatten().for_each(|&unit| sharing.reference_counts.increment(unit));
+        places.iter().flatten().for_each(|&unit| sharing.reference_counts.add_referrer(unit));
         for (target, &place) in remap.targets().zip(places) {
             let old = self.change_map(target, place)?;
             self.release_reference(target, old);

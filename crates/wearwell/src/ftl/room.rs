@@ -20,18 +20,18 @@ impl<N: Nand> Ftl<N> {
     #[inline(always)]
     pub(crate) fn make_room_for_write(&mut self) -> Result<u32> {
         let pool = self.store.peek_pool(Stream::Host);
-        if self.store.free_blocks(pool) <= self.collector.options.low_blocks {
-            self.collect_until_ready(pool)?;
+        if self.store.free_blocks(pool) <= self.collector.options.low_free_blocks {
+            self.collect_until_not_low(pool)?;
         }
         self.make_room_for_metadata()?;
-        if self.is_writable(pool) {
+        if self.can_take_host_page(pool) {
             return Ok(self.store.advance_pool(Stream::Host));
         }
         self.find_writable_pool()
     }
 
     #[inline]
-    fn is_writable(&self, pool: u32) -> bool {
+    fn can_take_host_page(&self, pool: u32) -> bool {
         self.store.open_block_pages_left(Stream::Host, pool) > 0
             || self.store.free_blocks(pool) > GC_RESERVE_BLOCKS
     }
@@ -44,9 +44,9 @@ impl<N: Nand> Ftl<N> {
             let victims = self.store.stats.gc_victims;
             for _ in 0..self.store.pools() {
                 let pool = self.store.advance_pool(Stream::Host);
-                self.collect_until_ready(pool)?;
+                self.collect_until_not_low(pool)?;
                 self.make_room_for_metadata()?;
-                if self.is_writable(pool) {
+                if self.can_take_host_page(pool) {
                     return Ok(pool);
                 }
             }
@@ -56,8 +56,8 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    fn collect_until_ready(&mut self, pool: u32) -> Result<()> {
-        while self.store.free_blocks(pool) <= self.collector.options.low_blocks {
+    fn collect_until_not_low(&mut self, pool: u32) -> Result<()> {
+        while self.store.free_blocks(pool) <= self.collector.options.low_free_blocks {
             if !self.collect(pool)? {
                 break;
             }
@@ -96,7 +96,7 @@ impl<N: Nand> Ftl<N> {
         let (of_map, of_validity) =
             (self.mapping.pages_per_update(), self.validity.pages_per_deferred_write());
         loop {
-            self.require_metadata_pages(of_map, of_validity)?;
+            self.ensure_metadata_pages(of_map, of_validity)?;
             if self.write_deferred_validity_step()? {
                 continue;
             }
@@ -118,11 +118,11 @@ impl<N: Nand> Ftl<N> {
         self.report_opened_blocks();
         let is_settled = !self.validity.write_deferred(&mut self.store)?;
         let durable_until = self.validity.durable_until_sequence();
-        self.store.release_retained(durable_until);
+        self.store.discard_retained_versions(durable_until);
         if !is_settled {
             return Ok(true);
         }
-        let is_due = self.persistence.compares_versions() && self.is_flush_due(durable_until);
+        let is_due = self.persistence.compares_map_versions() && self.is_validity_flush_due(durable_until);
         if is_due {
             self.store.flash_ops.record_metadata_reason(MetadataReason::ValidityDue);
             self.validity.flush(&mut self.store)?;
@@ -131,10 +131,10 @@ impl<N: Nand> Ftl<N> {
     }
 
     #[inline(always)]
-    fn is_flush_due(&self, durable_until: u64) -> bool {
-        self.store.retained_pages() > self.flush_limits.max_retained_pages
-            || (self.store.last_sequence() - durable_until > self.flush_limits.max_programs
-                && self.validity.has_unwritten())
+    fn is_validity_flush_due(&self, durable_until: u64) -> bool {
+        self.store.retained_version_count() > self.flush_limits.max_retained_pages
+            || (self.store.last_sequence() - durable_until > self.flush_limits.max_programs_between_flushes
+                && self.validity.has_unwritten_records())
     }
 
     /// Executes the deferred writes of a validity store on flash until none is due. Executes no writes of the mapping.
@@ -149,14 +149,14 @@ impl<N: Nand> Ftl<N> {
     }
 
     #[inline]
-    fn require_metadata_pages(&mut self, of_map: u32, of_validity: u32) -> Result<()> {
+    fn ensure_metadata_pages(&mut self, of_map: u32, of_validity: u32) -> Result<()> {
         let fits = (of_map == 0 || self.store.fits_open_block(Stream::Translation, of_map))
             && self.store.fits_open_block(Stream::Validity, of_validity);
-        if fits { Ok(()) } else { self.make_room_for_both(of_map, of_validity) }
+        if fits { Ok(()) } else { self.make_room_for_map_and_validity(of_map, of_validity) }
     }
 
     #[cold]
-    fn make_room_for_both(&mut self, of_map: u32, of_validity: u32) -> Result<()> {
+    fn make_room_for_map_and_validity(&mut self, of_map: u32, of_validity: u32) -> Result<()> {
         loop {
             self.require_room_for_metadata(Stream::Translation, of_map)?;
             self.require_room_for_metadata(Stream::Validity, of_validity)?;
@@ -172,7 +172,7 @@ impl<N: Nand> Ftl<N> {
             return Ok(());
         }
         while !self.store.has_room_for_pages(stream, pages) {
-            self.collect_anywhere()?;
+            self.collect_in_any_pool()?;
         }
         // The block is opened here, so that the host page of this request cannot use it and leave GC without its
         // reserve.
@@ -186,17 +186,17 @@ impl<N: Nand> Ftl<N> {
             for _ in 0..self.store.pools() {
                 let pool = self.store.advance_pool(stream);
                 if self.store.free_pages_in(stream, pool) < pages {
-                    self.collect_until_ready(pool)?;
+                    self.collect_until_not_low(pool)?;
                 }
                 if self.store.free_pages_in(stream, pool) >= pages {
                     return Ok(pool);
                 }
             }
-            self.collect_anywhere()?;
+            self.collect_in_any_pool()?;
         }
     }
 
-    fn collect_anywhere(&mut self) -> Result<()> {
+    fn collect_in_any_pool(&mut self) -> Result<()> {
         for pool in 0..self.store.pools() {
             if self.collect(pool)? {
                 return Ok(());
@@ -204,7 +204,7 @@ impl<N: Nand> Ftl<N> {
         }
         if self.valid_counts_are_upper_bounds {
             self.recount_valid_pages()?;
-            return self.collect_anywhere();
+            return self.collect_in_any_pool();
         }
         Err(self.store.device_full_error())
     }

@@ -16,7 +16,7 @@ use crate::nand::Nand;
 /// Number of host pages that a batch of writes handles together, in one loop each over map, validity and block table. A
 /// larger number means fewer waits for the last cache misses of a loop. At 128 the cache lines still fit the
 /// first-level cache of the processor.
-const PREFETCHED_WRITES: usize = 128;
+const WRITES_PER_BATCH: usize = 128;
 
 impl<N: Nand> Ftl<N> {
     /// Returns whether this design writes batches of pages table by table ([`Self::write_page_batch`]): its L2P map is
@@ -36,7 +36,7 @@ impl<N: Nand> Ftl<N> {
         let mut done = 0;
         while done < lpns.len() {
             let rest = &lpns[done..];
-            let (written, outcome) = self.write_batch_part(&rest[..rest.len().min(PREFETCHED_WRITES)]);
+            let (written, outcome) = self.write_batch_part(&rest[..rest.len().min(WRITES_PER_BATCH)]);
             done += written;
             if outcome.is_err() {
                 return (done, outcome);
@@ -50,10 +50,10 @@ impl<N: Nand> Ftl<N> {
     #[inline]
     fn write_batch_part(&mut self, lpns: &[Lpn]) -> (usize, Result<()>) {
         if self.supports_write_batches() && lpns.iter().all(|lpn| lpn.0 < self.logical_pages) {
-            let mut places = [Ppn(0); PREFETCHED_WRITES];
-            let low_blocks = self.collector.options.low_blocks;
-            let (written, outcome) = self.store.append_run(lpns, low_blocks, &mut places);
-            self.map_run(&lpns[..written], &places[..written]);
+            let mut places = [Ppn(0); WRITES_PER_BATCH];
+            let low_blocks = self.collector.options.low_free_blocks;
+            let (written, outcome) = self.store.append_host_pages(lpns, low_blocks, &mut places);
+            self.map_batch(&lpns[..written], &places[..written]);
             if written > 0 || outcome.is_err() {
                 return (written, outcome);
             }
@@ -66,12 +66,12 @@ impl<N: Nand> Ftl<N> {
     /// Maps the logical pages `lpns` to `places`, the physical pages to which they were appended, and invalidates the
     /// physical pages to which they were mapped before.
     #[inline]
-    fn map_run(&mut self, lpns: &[Lpn], places: &[Ppn]) {
+    fn map_batch(&mut self, lpns: &[Lpn], places: &[Ppn]) {
         let (AnyMapping::Flat(map), Some(bitmap)) = (&mut self.mapping, self.validity.as_ram_bitmap_mut())
         else {
             unreachable!("runs are written where map and validity are tables in RAM")
         };
-        let mut units = [Unit::NONE; PREFETCHED_WRITES];
+        let mut units = [Unit::NONE; WRITES_PER_BATCH];
         let units = &mut units[..places.len()];
         units.iter_mut().zip(places).for_each(|(unit, &place)| *unit = place.into());
         map.exchange_units(lpns, units);
@@ -79,7 +79,7 @@ impl<N: Nand> Ftl<N> {
         for &place in places {
             bitmap.mark_valid(place);
         }
-        if bitmap.exceeds_cache() {
+        if bitmap.exceeds_cpu_cache() {
             bitmap.prefetch(old());
             self.store.prefetch_valid_counts(old());
         }

@@ -30,7 +30,7 @@ impl<N: Nand> Ftl<N> {
         let last = Lpn(first.0.saturating_add(pages - 1));
         self.require_in_range(last)?;
         if self.mapping.identifies_invalid_pages_late() {
-            return self.trim_through(first, last);
+            return self.trim_and_write_map(first, last);
         }
         self.retry_after_program_failure(Self::make_room_for_metadata)?;
         let is_recorded = self.record_tombstone(first, last)?;
@@ -40,7 +40,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Trims the logical pages `first` to `last` on a lazy map (which identifies invalid pages late). Each step writes
     /// changed translation pages to flash at once, and invalidates the old physical pages that the map identifies.
-    fn trim_through(&mut self, first: Lpn, last: Lpn) -> Result<()> {
+    fn trim_and_write_map(&mut self, first: Lpn, last: Lpn) -> Result<()> {
         let mut next = first;
         while next <= last {
             let done = self.retry_after_program_failure(|ftl| {

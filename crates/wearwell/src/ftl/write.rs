@@ -35,7 +35,7 @@ impl<N: Nand> Ftl<N> {
     /// [`Error::OutOfRange`], [`Error::Full`], power loss.
     #[inline(always)]
     pub fn write(&mut self, lpn: Lpn, content: Content<'_>) -> Result<()> {
-        match self.write_once(lpn, content) {
+        match self.try_write(lpn, content) {
             Err(Error::Full { .. }) => self.write_again(lpn, content),
             outcome => outcome,
         }
@@ -49,11 +49,11 @@ impl<N: Nand> Ftl<N> {
         if !self.store.take_program_failed() {
             return Err(self.store.device_full_error());
         }
-        self.retry_after_program_failure(|ftl| ftl.write_once(lpn, content))
+        self.retry_after_program_failure(|ftl| ftl.try_write(lpn, content))
     }
 
     #[inline(always)]
-    fn write_once(&mut self, lpn: Lpn, content: Content<'_>) -> Result<()> {
+    fn try_write(&mut self, lpn: Lpn, content: Content<'_>) -> Result<()> {
         self.require_in_range(lpn)?;
         if self.chunks.is_some() {
             self.split_wasteful_chunks()?;
@@ -62,7 +62,7 @@ impl<N: Nand> Ftl<N> {
         if !self.has_content_stage() {
             return self.write_page(lpn, pool, content, Fingerprint::default());
         }
-        let write = HostWrite { lpn, pool, content, fingerprint: self.hash(&content) };
+        let write = HostWrite { lpn, pool, content, fingerprint: self.fingerprint_and_count(&content) };
         let OfferResult { is_complete, stages_offered: seen } = self.offer_to_mechanisms(&write)?;
         if !is_complete {
             self.write_page(lpn, pool, content, write.fingerprint)?;
@@ -74,7 +74,7 @@ impl<N: Nand> Ftl<N> {
     /// Returns the fingerprint of a page to be written. Counts one hashed page if this design looks up fingerprints,
     /// even if both deduplication and recycling use the hash.
     #[inline]
-    fn hash(&mut self, content: &Content<'_>) -> Fingerprint {
+    fn fingerprint_and_count(&mut self, content: &Content<'_>) -> Fingerprint {
         let fingerprint = content.fingerprint();
         self.store.stats.controller_work.hashed_pages += u64::from(self.is_content_hashed(fingerprint));
         fingerprint
@@ -117,7 +117,7 @@ impl<N: Nand> Ftl<N> {
             return;
         }
         if !self.is_content_hashed(fingerprint) {
-            self.note_unhashed(unit);
+            self.mark_unhashed(unit);
         } else if self.sharing.is_some() {
             self.insert_into_content_index(fingerprint, unit);
         }
@@ -134,11 +134,11 @@ impl<N: Nand> Ftl<N> {
     /// Marks a physical page that was just programmed as not hashed: recycling cannot find this page by its content
     /// after it is invalidated.
     #[cold]
-    fn note_unhashed(&mut self, unit: Unit) {
+    fn mark_unhashed(&mut self, unit: Unit) {
         if let Some(stage) = &mut self.recycle
             && is_flash_page(unit, self.store.geometry().pages())
         {
-            stage.recycler.set_unhashed(Ppn(unit.0));
+            stage.recycler.mark_unhashed(Ppn(unit.0));
         }
     }
 }

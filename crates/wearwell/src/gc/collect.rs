@@ -24,13 +24,13 @@ use crate::validity::Validity;
 
 impl<N: Nand> Ftl<N> {
     /// Collects one victim in the background (idle time), in the first pool (set of planes) with fewer free blocks than
-    /// [`GcOptions::background_blocks`](crate::gc::GcOptions::background_blocks). Returns `false` if no pool has so
+    /// [`GcOptions::background_free_blocks`](crate::gc::GcOptions::background_free_blocks). Returns `false` if no pool has so
     /// few.
     ///
     /// # Errors
     /// The errors of [`Ftl::write`].
     pub fn collect_in_background(&mut self) -> Result<bool> {
-        let threshold = self.collector.options.background_blocks;
+        let threshold = self.collector.options.background_free_blocks;
         let short = (0..self.store.pools()).find(|&pool| self.store.free_blocks(pool) < threshold);
         let Some(pool) = short else { return Ok(false) };
         self.retry_after_program_failure(|ftl| {
@@ -46,9 +46,9 @@ impl<N: Nand> Ftl<N> {
         self.write_back_crowded_map()?;
         let before =
             self.store.flash_ops.is_recording_events().then(|| self.collector.victim_chooser.clone());
-        let Some((victim, rule)) = self.take_victim(pool)? else { return Ok(false) };
+        let Some((victim, rule)) = self.choose_collectable_victim(pool)? else { return Ok(false) };
         if let Some(chooser) = before {
-            self.note_victim(pool, (victim, rule), chooser);
+            self.record_victim_event(pool, (victim, rule), chooser);
         }
         self.store.prefetch_block(victim);
         self.store.stats.gc_victims += 1;
@@ -64,7 +64,7 @@ impl<N: Nand> Ftl<N> {
         if let Some(cold) = self.collector.cold_block_to_swap(&self.store, victim)
             && self.may_move_for_wear(cold, pool)?
         {
-            self.swap_dirty(victim, cold, pool)?;
+            self.execute_dirty_swap(victim, cold, pool)?;
         }
         Ok(true)
     }
@@ -72,13 +72,20 @@ impl<N: Nand> Ftl<N> {
     /// Records an event about the choice of a victim, with the candidate blocks from which it was chosen. `chooser` is
     /// a copy of the victim chooser, made before the choice.
     #[cold]
-    fn note_victim(&mut self, pool: u32, (block, rule): (BlockId, VictimRule), mut chooser: VictimChooser) {
+    fn record_victim_event(
+        &mut self,
+        pool: u32,
+        (block, rule): (BlockId, VictimRule),
+        mut chooser: VictimChooser,
+    ) {
         let Self { store, recycle, delta, .. } = self;
         let (blocks, now) = (store.blocks(), store.last_sequence());
         let figures: Vec<(BlockId, f64)> = if rule == VictimRule::Policy {
             let dirtiness =
                 Dirtiness::new(chooser.policy(), store.geometry(), recycle.as_deref(), delta.as_deref());
-            chooser.candidate_figures(blocks, pool, now, |block, invalid| dirtiness.of(block, invalid))
+            chooser.candidate_figures(blocks, pool, now, |block, invalid| {
+                dirtiness.weighted_dead_pages(block, invalid)
+            })
         } else {
             let closed =
                 blocks.blocks_of_pool(pool).filter(|&closed| blocks.state(closed) == BlockState::Closed);
@@ -148,7 +155,7 @@ impl<N: Nand> Ftl<N> {
     /// Executes a dirty swap of dual-pool wear leveling: moves the data of `cold` to the block `worn`, which was just
     /// erased. Does nothing while the block of the previous swap is still being filled; the next erase checks again
     /// whether a swap is due.
-    fn swap_dirty(&mut self, worn: BlockId, cold: BlockId, pool: u32) -> Result<()> {
+    fn execute_dirty_swap(&mut self, worn: BlockId, cold: BlockId, pool: u32) -> Result<()> {
         let stream = self.stream_of_copies(self.store.blocks().kind(cold), pool);
         if self.store.has_parked_block(stream, pool) {
             return Ok(());
@@ -163,13 +170,13 @@ impl<N: Nand> Ftl<N> {
     /// other block whose collection frees a page, fewest valid pages first. Emptying frees no page if the reverse map
     /// cannot record that several logical pages share a copy, because each shared page is then stored once per logical
     /// page.
-    fn take_victim(&mut self, pool: u32) -> Result<Option<(BlockId, VictimRule)>> {
+    fn choose_collectable_victim(&mut self, pool: u32) -> Result<Option<(BlockId, VictimRule)>> {
         let Some((chosen, rule)) = self.choose_victim(pool)? else { return Ok(None) };
-        if self.can_empty_block(chosen, self.most_pages(chosen, pool))? {
+        if self.can_empty_block(chosen, self.max_pages_to_append(chosen, pool))? {
             return Ok(Some((chosen, rule)));
         }
-        for block in self.store.blocks().closed_by_valid(pool) {
-            let most_pages = self.most_pages(block, pool);
+        for block in self.store.blocks().closed_blocks_by_valid_count(pool) {
+            let most_pages = self.max_pages_to_append(block, pool);
             let gains = self.store.blocks().valid_pages(block) <= most_pages;
             if block != chosen && gains && self.can_empty_block(block, most_pages)? {
                 return Ok(Some((block, VictimRule::Recordable)));
@@ -180,7 +187,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Returns the maximum number of pages that GC may append to empty `block`: fewer than the erase of the block frees
     /// and, if the pool (set of planes) has no free block, at most the free pages of the open block for copies.
-    fn most_pages(&self, block: BlockId, pool: u32) -> u32 {
+    fn max_pages_to_append(&self, block: BlockId, pool: u32) -> u32 {
         let blocks = self.store.blocks();
         let gaining = blocks.block_pages() - 1;
         if self.store.free_blocks(pool) > 0 {
@@ -194,11 +201,11 @@ impl<N: Nand> Ftl<N> {
     fn choose_victim(&mut self, pool: u32) -> Result<Option<(BlockId, VictimRule)>> {
         let by = |rule: VictimRule| move |block: BlockId| (block, rule);
         if self.store.free_blocks(pool) == 0 {
-            return Ok(self.fitting_victim(pool)?.map(by(VictimRule::NoFreeBlock)));
+            return Ok(self.victim_fitting_open_blocks(pool)?.map(by(VictimRule::NoFreeBlock)));
         }
         let own = self.user_policy_choice(pool)?.map(by(VictimRule::UserPolicy));
         let Self { store, recycle, delta, collector, .. } = self;
-        if let MetadataGc::WhenEmpty { share } = collector.options.metadata {
+        if let MetadataGc::WhenEmpty { max_metadata_share: share } = collector.options.metadata_gc {
             let blocks = store.blocks_mut();
             let is_over = f64::from(blocks.metadata_blocks()) > share * f64::from(blocks.len());
             let forced = if is_over { blocks.emptiest_metadata(pool) } else { None };
@@ -211,7 +218,7 @@ impl<N: Nand> Ftl<N> {
         if own.is_some() {
             return Ok(own);
         }
-        let is_urgent = store.free_blocks(pool) <= collector.options.urgent_blocks;
+        let is_urgent = store.free_blocks(pool) <= collector.options.urgent_free_blocks;
         if is_urgent || collector.user_policy.is_some() {
             return Ok(store.blocks_mut().block_with_fewest_valid(pool).map(by(VictimRule::Urgent)));
         }
@@ -219,7 +226,7 @@ impl<N: Nand> Ftl<N> {
         let chooser = &mut collector.victim_chooser;
         let dirtiness = Dirtiness::new(chooser.policy(), &geometry, recycle.as_deref(), delta.as_deref());
         let has_deltas = dirtiness.delta.is_some();
-        let weigh = |block, invalid| dirtiness.of(block, invalid);
+        let weigh = |block, invalid| dirtiness.weighted_dead_pages(block, invalid);
         Ok(chooser.choose(store.blocks_mut(), pool, now, has_deltas, weigh).map(by(VictimRule::Policy)))
     }
 
@@ -228,12 +235,12 @@ impl<N: Nand> Ftl<N> {
     #[inline]
     fn user_policy_choice(&self, pool: u32) -> Result<Option<BlockId>> {
         let Some(policy) = &self.collector.user_policy else { return Ok(None) };
-        if self.store.free_blocks(pool) <= self.collector.options.urgent_blocks {
+        if self.store.free_blocks(pool) <= self.collector.options.urgent_free_blocks {
             return Ok(None);
         }
         let erases = |block| self.store.nand().erase_count(block);
         let (blocks, now) = (self.store.blocks(), self.store.last_sequence());
-        policy.choose(&VictimCandidates { blocks, erases: &erases, pool, now_programs: now })
+        policy.choose(&VictimCandidates { blocks, erase_count_of: &erases, pool, programs_so_far: now })
     }
 
     /// Returns the victim for a pool (set of planes) without a free block: the block with the fewest valid pages whose
@@ -241,16 +248,17 @@ impl<N: Nand> Ftl<N> {
     /// drive can spend much of its life in this state, so the index of blocks by valid pages is queried first. All
     /// blocks are searched only if the first block of the index does not fit, and blocks of another kind, whose copies
     /// use another stream, may fit.
-    fn fitting_victim(&mut self, pool: u32) -> Result<Option<BlockId>> {
+    fn victim_fitting_open_blocks(&mut self, pool: u32) -> Result<Option<BlockId>> {
         let emptiest = self.store.blocks_mut().block_with_fewest_valid(pool);
-        let fits = |block: BlockId| self.store.blocks().valid_pages(block) <= self.most_pages(block, pool);
+        let fits =
+            |block: BlockId| self.store.blocks().valid_pages(block) <= self.max_pages_to_append(block, pool);
         if let Some(emptiest) = emptiest.filter(|&block| fits(block)) {
             return Ok(Some(emptiest));
         }
         let blocks = self.store.blocks();
         // If all blocks hold plain data pages, copies use one stream, and nothing fits if the block with the fewest
         // valid pages does not.
-        let is_of_one_kind = blocks.metadata_blocks() == 0 && !self.places_by_content();
+        let is_of_one_kind = blocks.metadata_blocks() == 0 && !self.has_placing_mechanism();
         if is_of_one_kind && !self.mapping.identifies_invalid_pages_late() {
             return Ok(None);
         }
@@ -262,13 +270,13 @@ impl<N: Nand> Ftl<N> {
         if !self.mapping.identifies_invalid_pages_late() {
             return Ok(None);
         }
-        let closed = self.store.blocks().closed_by_valid(pool);
-        self.fitting_with_superseded(&closed, pool)
+        let closed = self.store.blocks().closed_blocks_by_valid_count(pool);
+        self.lazy_victim_fitting_open_blocks(&closed, pool)
     }
 
-    /// Returns a victim as [`Self::fitting_victim`] does, for a lazy map, whose valid counts are too high. After an
+    /// Returns a victim as [`Self::victim_fitting_open_blocks`] does, for a lazy map, whose valid counts are too high. After an
     /// interrupted collection, the victim is full of pages of which newer copies exist, and only spare areas show this.
-    fn fitting_with_superseded(&mut self, closed: &[BlockId], pool: u32) -> Result<Option<BlockId>> {
+    fn lazy_victim_fitting_open_blocks(&mut self, closed: &[BlockId], pool: u32) -> Result<Option<BlockId>> {
         let mut pages = Vec::new();
         for &block in closed {
             if self.store.blocks().kind(block) != PageKind::Data {
@@ -325,10 +333,10 @@ impl<N: Nand> Ftl<N> {
         self.live_pages(victim, &mut batch.source_pages)?;
         self.drop_superseded(&mut batch);
         self.merge_delta_bases(&mut batch.source_pages, stream, pool, cause)?;
-        self.referrers(&batch.source_pages, &mut batch.owners);
+        self.collect_referrers(&batch.source_pages, &mut batch.owners);
         let moves = PageCopies { source_pages: &batch.source_pages, owners: &batch.owners };
         let outcome = self.store.copy_pages(moves, stream, pool, cause, &mut batch.destination_pages);
-        let told = self.relocate(victim, &batch);
+        let told = self.record_copied_pages(victim, &batch);
         let outcome = outcome.and(told);
         // In RAM, superseded pages are invalid from this moment, even if copying was interrupted: the map must not find
         // them again.
@@ -348,7 +356,7 @@ impl<N: Nand> Ftl<N> {
     fn finish_victim(&mut self, victim: BlockId, batch: &CopyBatch, is_emptied: bool) {
         if is_emptied {
             // Pages that still count as valid were superseded, or never programmed.
-            self.store.discard_many(victim, self.store.blocks().valid_pages(victim));
+            self.store.discard_pages(victim, self.store.blocks().valid_pages(victim));
         } else {
             batch.source_pages[..batch.destination_pages.len()]
                 .iter()
@@ -374,14 +382,14 @@ impl<N: Nand> Ftl<N> {
 
     /// Returns the pages of a block of packed pages (deltas or compressed chunks) that still hold live data, as the
     /// delta table or the chunk directory shows.
-    pub(crate) fn packed_pages(&self, block: BlockId) -> Vec<Ppn> {
+    pub(crate) fn live_packed_pages(&self, block: BlockId) -> Vec<Ppn> {
         let geometry = self.store.geometry();
         let first = geometry.first_page(block);
         let pages = (first.0..first.0 + geometry.block_pages()).map(Ppn);
         match (self.store.blocks().kind(block), &self.delta, &self.chunks) {
             (PageKind::Delta, Some(stage), _) => pages.filter(|&ppn| stage.has_live_deltas(ppn)).collect(),
             (PageKind::Chunk, _, Some(stage)) => {
-                stage.used_pages(pages.map(|ppn| (ppn, self.store.owner_in_oob(ppn).0)).collect())
+                stage.pages_in_chunks(pages.map(|ppn| (ppn, self.store.owner_in_oob(ppn).0)).collect())
             }
             (kind, ..) => unreachable!("block {block} holds {kind:?} pages, which nobody packs"),
         }
@@ -412,10 +420,10 @@ impl<N: Nand> Ftl<N> {
         });
     }
 
-    fn relocate(&mut self, victim: BlockId, batch: &CopyBatch) -> Result<()> {
+    fn record_copied_pages(&mut self, victim: BlockId, batch: &CopyBatch) -> Result<()> {
         self.mapping.relocate_all(&batch.owners[..batch.destination_pages.len()], &batch.destination_pages);
         self.move_valid_bits(batch);
-        self.store.discard_many(victim, batch.destination_pages.len() as u32);
+        self.store.discard_pages(victim, batch.destination_pages.len() as u32);
         if let Some(stage) = &mut self.recycle {
             let geometry = self.store.geometry();
             let (first, pages) = (geometry.first_page(victim), geometry.block_pages());
@@ -425,7 +433,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Appends to `into`, for each physical page in `pages`, one referrer: a logical page that is mapped to it.
-    fn referrers(&self, pages: &[Ppn], into: &mut Vec<Lpn>) {
+    fn collect_referrers(&self, pages: &[Ppn], into: &mut Vec<Lpn>) {
         if self.recycle.is_none() && self.sharing.is_none() {
             return self.store.nand().owners(pages, into);
         }
@@ -495,7 +503,7 @@ impl<N: Nand> Ftl<N> {
             Stream::Validity => self.store.stats.gc_validity_copies += copies,
             _ => {}
         }
-        self.store.discard_many(victim, batch.destination_pages.len() as u32);
+        self.store.discard_pages(victim, batch.destination_pages.len() as u32);
         self.collector.batch = batch;
         outcome
     }
@@ -552,7 +560,7 @@ impl<'a> Dirtiness<'a> {
     }
 
     /// Returns the dirtiness (weighted number of dead pages) of `block`, which has `invalid` invalid pages.
-    fn of(&self, block: BlockId, invalid: u32) -> f64 {
+    fn weighted_dead_pages(&self, block: BlockId, invalid: u32) -> f64 {
         let (first, mut known_dead, mut sum) = (self.geometry.first_page(block), 0, 0.0);
         for ppn in (first.0..first.0 + self.geometry.block_pages()).map(Ppn) {
             if let Some(stage) = self.recycle.filter(|stage| stage.recycler.is_dead(ppn)) {

@@ -34,7 +34,7 @@ pub(crate) const RAM_BYTES_PER_BLOCK: u64 = 16;
 
 /// State of one block in dual-pool wear leveling: its erase counts, and whether it is in the hot or the cold pool.
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct BlockWear {
     erases: u32,
     /// Number of erases of the block since it last took part in a dirty swap (exchange of a worn and a cold block).
     effective_erases: u32,
@@ -44,18 +44,18 @@ struct Entry {
 /// Blocks of one hot or cold pool of dual-pool wear leveling, in two orders: by erases, and by effective erases (erases
 /// since the last dirty swap).
 #[derive(Clone, Debug, Default)]
-struct Queues {
+struct BlockQueues {
     by_erases: BTreeSet<(u32, BlockId)>,
     by_effective_erases: BTreeSet<(u32, BlockId)>,
 }
 
-impl Queues {
-    fn insert(&mut self, block: BlockId, entry: Entry) {
+impl BlockQueues {
+    fn insert(&mut self, block: BlockId, entry: BlockWear) {
         self.by_erases.insert((entry.erases, block));
         self.by_effective_erases.insert((entry.effective_erases, block));
     }
 
-    fn remove(&mut self, block: BlockId, entry: Entry) {
+    fn remove(&mut self, block: BlockId, entry: BlockWear) {
         self.by_erases.remove(&(entry.erases, block));
         self.by_effective_erases.remove(&(entry.effective_erases, block));
     }
@@ -65,11 +65,11 @@ impl Queues {
 #[derive(Clone, Debug)]
 pub(crate) struct DualPool {
     /// Threshold of all three rules of dual-pool wear leveling, in erases; TH in the paper.
-    threshold: u32,
-    entries: Vec<Entry>,
-    hot: Vec<Queues>,
-    cold: Vec<Queues>,
-    pools: u32,
+    threshold_erases: u32,
+    wear_of_block: Vec<BlockWear>,
+    hot_queues: Vec<BlockQueues>,
+    cold_queues: Vec<BlockQueues>,
+    pool_count: u32,
 }
 
 impl DualPool {
@@ -77,42 +77,42 @@ impl DualPool {
     /// in the hot pool.
     pub(crate) fn new<N: Nand>(store: &Store<N>, threshold: u32) -> Self {
         let (blocks, pools) = (store.blocks().len(), store.pools());
-        let entry = |block: BlockId| Entry {
+        let entry = |block: BlockId| BlockWear {
             erases: store.nand().erase_count(block),
             effective_erases: 0,
             is_hot: (block.0 / pools).is_multiple_of(2),
         };
         let mut new = Self {
-            threshold,
-            entries: (0..blocks).map(|block| entry(BlockId(block))).collect(),
-            hot: vec![Queues::default(); pools as usize],
-            cold: vec![Queues::default(); pools as usize],
-            pools,
+            threshold_erases: threshold,
+            wear_of_block: (0..blocks).map(|block| entry(BlockId(block))).collect(),
+            hot_queues: vec![BlockQueues::default(); pools as usize],
+            cold_queues: vec![BlockQueues::default(); pools as usize],
+            pool_count: pools,
         };
         let in_use = |&block: &BlockId| store.blocks().state(block) != BlockState::Retired;
         (0..blocks).map(BlockId).filter(in_use).for_each(|block| new.insert(block));
         new
     }
 
-    fn queues(&mut self, block: BlockId) -> (&mut Queues, Entry) {
-        let (entry, pool) = (self.entries[block.index()], (block.0 % self.pools) as usize);
-        (if entry.is_hot { &mut self.hot[pool] } else { &mut self.cold[pool] }, entry)
+    fn queues_of_block(&mut self, block: BlockId) -> (&mut BlockQueues, BlockWear) {
+        let (entry, pool) = (self.wear_of_block[block.index()], (block.0 % self.pool_count) as usize);
+        (if entry.is_hot { &mut self.hot_queues[pool] } else { &mut self.cold_queues[pool] }, entry)
     }
 
     fn insert(&mut self, block: BlockId) {
-        let (queues, entry) = self.queues(block);
+        let (queues, entry) = self.queues_of_block(block);
         queues.insert(block, entry);
     }
 
     fn remove(&mut self, block: BlockId) {
-        let (queues, entry) = self.queues(block);
+        let (queues, entry) = self.queues_of_block(block);
         queues.remove(block, entry);
     }
 
     /// Moves `block` to the hot pool of dual-pool wear leveling if `is_hot`, otherwise to the cold pool.
-    fn move_to(&mut self, block: BlockId, is_hot: bool) {
+    fn move_to_pool(&mut self, block: BlockId, is_hot: bool) {
         self.remove(block);
-        self.entries[block.index()].is_hot = is_hot;
+        self.wear_of_block[block.index()].is_hot = is_hot;
         self.insert(block);
     }
 
@@ -123,49 +123,50 @@ impl DualPool {
         if store.blocks().state(block) == BlockState::Retired {
             return;
         }
-        let entry = &mut self.entries[block.index()];
+        let entry = &mut self.wear_of_block[block.index()];
         entry.erases = store.nand().erase_count(block);
         entry.effective_erases += 1;
         self.insert(block);
-        self.resize(block.0 % self.pools);
+        self.apply_resize_rules(block.0 % self.pool_count);
     }
 
-    fn resize(&mut self, pool: u32) {
+    fn apply_resize_rules(&mut self, pool: u32) {
         if let Some(block) = self.busy_cold_block(pool as usize) {
-            self.move_to(block, true);
+            self.move_to_pool(block, true);
         }
         if let Some(block) = self.idle_hot_block(pool as usize) {
-            self.move_to(block, false);
+            self.move_to_pool(block, false);
         }
     }
 
     /// Returns the cold block that the rule *cold pool resize* moves to the hot pool, because it is erased too often
     /// for a cold block; `None` if there is no such block.
     fn busy_cold_block(&self, pool: usize) -> Option<BlockId> {
-        let &(most, block) = self.cold[pool].by_effective_erases.last()?;
-        let &(least, _) = self.hot[pool].by_effective_erases.first()?;
-        (most > least.saturating_add(self.threshold)).then_some(block)
+        let &(most, block) = self.cold_queues[pool].by_effective_erases.last()?;
+        let &(least, _) = self.hot_queues[pool].by_effective_erases.first()?;
+        (most > least.saturating_add(self.threshold_erases)).then_some(block)
     }
 
     /// Returns the hot block that the rule *hot pool resize* moves to the cold pool, because it is erased too rarely
     /// for a hot block; `None` if there is no such block.
     fn idle_hot_block(&self, pool: usize) -> Option<BlockId> {
-        let &(most, _) = self.hot[pool].by_erases.last()?;
-        let &(least, block) = self.hot[pool].by_erases.first()?;
-        (most - least > self.threshold.saturating_mul(2)).then_some(block)
+        let &(most, _) = self.hot_queues[pool].by_erases.last()?;
+        let &(least, block) = self.hot_queues[pool].by_erases.first()?;
+        (most - least > self.threshold_erases.saturating_mul(2)).then_some(block)
     }
 
     /// Returns the cold block whose data a dirty swap moves to the block `worn`, which was just erased; `None` if no
     /// swap is due. Removes retired blocks that it finds from the cold pool.
     pub(crate) fn cold_block_to_swap<N: Nand>(&mut self, store: &Store<N>, worn: BlockId) -> Option<BlockId> {
-        let Entry { erases, is_hot, .. } = self.entries[worn.index()];
+        let BlockWear { erases, is_hot, .. } = self.wear_of_block[worn.index()];
         if !is_hot || store.blocks().state(worn) != BlockState::Free {
             return None;
         }
-        let most = erases.checked_sub(self.threshold)?;
+        let most = erases.checked_sub(self.threshold_erases)?;
         loop {
-            let pool = (worn.0 % self.pools) as usize;
-            let behind = self.cold[pool].by_erases.range(..(most, BlockId(0))).map(|&(_, block)| block);
+            let pool = (worn.0 % self.pool_count) as usize;
+            let behind =
+                self.cold_queues[pool].by_erases.range(..(most, BlockId(0))).map(|&(_, block)| block);
             let mut settled = behind.filter(|&block| {
                 matches!(store.blocks().state(block), BlockState::Closed | BlockState::Retired)
             });
@@ -181,11 +182,11 @@ impl DualPool {
     /// moved to `worn`.
     pub(crate) fn record_swap(&mut self, worn: BlockId, cold: BlockId) {
         for (block, is_hot) in [(worn, false), (cold, true)] {
-            let (queues, entry) = self.queues(block);
+            let (queues, entry) = self.queues_of_block(block);
             // A retired block is in no queue.
             let is_queued = queues.by_erases.contains(&(entry.erases, block));
             queues.remove(block, entry);
-            let entry = &mut self.entries[block.index()];
+            let entry = &mut self.wear_of_block[block.index()];
             (entry.effective_erases, entry.is_hot) = (0, is_hot);
             if is_queued {
                 self.insert(block);
@@ -200,56 +201,56 @@ mod tests {
 
     /// Returns hot and cold pools of eight blocks, of which the even ones are hot. `erases` holds the erase counts of
     /// the blocks, all counted since the last dirty swap.
-    fn pools_of(erases: [u32; 8], threshold: u32) -> DualPool {
-        let entry = |(number, erases): (usize, u32)| Entry {
+    fn dual_pool_with_erases(erases: [u32; 8], threshold: u32) -> DualPool {
+        let entry = |(number, erases): (usize, u32)| BlockWear {
             erases,
             effective_erases: erases,
             is_hot: number.is_multiple_of(2),
         };
         let entries = erases.into_iter().enumerate().map(entry).collect();
         let mut pools = DualPool {
-            threshold,
-            entries,
-            hot: vec![Queues::default()],
-            cold: vec![Queues::default()],
-            pools: 1,
+            threshold_erases: threshold,
+            wear_of_block: entries,
+            hot_queues: vec![BlockQueues::default()],
+            cold_queues: vec![BlockQueues::default()],
+            pool_count: 1,
         };
         (0..8).map(BlockId).for_each(|block| pools.insert(block));
         pools
     }
 
     fn hot_blocks(pools: &DualPool) -> Vec<u32> {
-        pools.hot[0].by_erases.iter().map(|&(_, block)| block.0).collect()
+        pools.hot_queues[0].by_erases.iter().map(|&(_, block)| block.0).collect()
     }
 
     #[test]
     fn dual_pool_leveling_makes_a_cold_block_hot_that_is_erased_often() {
-        let mut pools = pools_of([2, 7, 3, 2, 4, 3, 5, 2], 5);
-        pools.resize(0);
+        let mut pools = dual_pool_with_erases([2, 7, 3, 2, 4, 3, 5, 2], 5);
+        pools.apply_resize_rules(0);
         assert_eq!(hot_blocks(&pools), [0, 2, 4, 6], "7 is no more than 2 + 5");
-        let mut pools = pools_of([2, 8, 3, 2, 4, 3, 5, 2], 5);
-        pools.resize(0);
+        let mut pools = dual_pool_with_erases([2, 8, 3, 2, 4, 3, 5, 2], 5);
+        pools.apply_resize_rules(0);
         assert_eq!(hot_blocks(&pools), [0, 2, 4, 6, 1]);
     }
 
     #[test]
     fn dual_pool_leveling_makes_a_hot_block_cold_that_is_never_erased() {
-        let mut pools = pools_of([2, 3, 3, 2, 4, 3, 12, 2], 5);
-        pools.resize(0);
+        let mut pools = dual_pool_with_erases([2, 3, 3, 2, 4, 3, 12, 2], 5);
+        pools.apply_resize_rules(0);
         assert_eq!(hot_blocks(&pools), [0, 2, 4, 6], "12 is no more than 2 + 2 x 5");
-        let mut pools = pools_of([2, 3, 3, 2, 4, 3, 13, 2], 5);
-        pools.resize(0);
+        let mut pools = dual_pool_with_erases([2, 3, 3, 2, 4, 3, 13, 2], 5);
+        pools.apply_resize_rules(0);
         assert_eq!(hot_blocks(&pools), [2, 4, 6]);
     }
 
     #[test]
     fn a_dual_pool_swap_exchanges_the_pools_of_two_blocks_and_resets_their_erase_counts() {
-        let mut pools = pools_of([2, 3, 3, 2, 4, 3, 12, 2], 5);
+        let mut pools = dual_pool_with_erases([2, 3, 3, 2, 4, 3, 12, 2], 5);
         pools.record_swap(BlockId(6), BlockId(3));
         assert_eq!(hot_blocks(&pools), [0, 3, 2, 4]);
         for block in [6, 3] {
-            assert_eq!(pools.entries[block].effective_erases, 0);
+            assert_eq!(pools.wear_of_block[block].effective_erases, 0);
         }
-        assert_eq!(pools.cold[0].by_effective_erases.first(), Some(&(0, BlockId(6))));
+        assert_eq!(pools.cold_queues[0].by_effective_erases.first(), Some(&(0, BlockId(6))));
     }
 }

@@ -29,17 +29,17 @@ pub struct GcOptions {
     pub policy: VictimPolicy,
     /// Number of free blocks at or below which GC collects a pool (set of planes) before a host write to this pool; at
     /// least [`GC_RESERVE_BLOCKS`].
-    pub low_blocks: u32,
+    pub low_free_blocks: u32,
     /// Number of free blocks of a pool (set of planes) at or below which GC uses the greedy policy instead of the
-    /// configured one; less than [`Self::low_blocks`]. A pool has so few only if the device is nearly full, failing or
+    /// configured one; less than [`Self::low_free_blocks`]. A pool has so few only if the device is nearly full, failing or
     /// just recovered; then the copies of the next victim must fit.
-    pub urgent_blocks: u32,
+    pub urgent_free_blocks: u32,
     /// Number of free blocks below which GC collects a pool (set of planes) in idle time; 0 means no background GC.
-    pub background_blocks: u32,
+    pub background_free_blocks: u32,
     /// Rule by which the greedy policy chooses among several blocks with the fewest valid pages.
     pub tie_break: TieBreak,
     /// Rule by which GC collects blocks of metadata (translation pages, page validity).
-    pub metadata: MetadataGc,
+    pub metadata_gc: MetadataGc,
     /// Options of wear leveling.
     pub wear: WearOptions,
     /// Seed of the random generator for victim policies with random choices.
@@ -50,11 +50,11 @@ impl Default for GcOptions {
     fn default() -> Self {
         Self {
             policy: VictimPolicy::Greedy,
-            low_blocks: GC_RESERVE_BLOCKS + 1,
-            urgent_blocks: GC_RESERVE_BLOCKS,
-            background_blocks: 0,
+            low_free_blocks: GC_RESERVE_BLOCKS + 1,
+            urgent_free_blocks: GC_RESERVE_BLOCKS,
+            background_free_blocks: 0,
             tie_break: TieBreak::default(),
-            metadata: MetadataGc::default(),
+            metadata_gc: MetadataGc::default(),
             wear: WearOptions::default(),
             seed: 1,
         }
@@ -73,7 +73,7 @@ pub enum MetadataGc {
     /// or if no other block can be collected.
     WhenEmpty {
         /// Share of all blocks (0 to 1) that metadata may occupy before GC collects metadata blocks with valid pages.
-        share: f64,
+        max_metadata_share: f64,
     },
 }
 
@@ -96,7 +96,7 @@ pub struct WearOptions {
 
 impl WearOptions {
     /// Checks that at most one of static and dual-pool wear leveling is on; both move cold data.
-    pub(crate) fn check(self) -> Result<()> {
+    pub(crate) fn require_compatible(self) -> Result<()> {
         let both = self.static_gap_erases > 0 && self.dual_pool_gap_erases > 0;
         let refusal =
             "static and dual-pool wear leveling exclude each other: set one of the two thresholds to 0";
@@ -117,7 +117,7 @@ impl WearOptions {
         structures.into_iter().filter(|s| s.1).map(|(name, _, bytes)| (name, bytes)).collect()
     }
 
-    pub(crate) fn free_order(self) -> FreeBlockOrder {
+    pub(crate) fn free_block_order(self) -> FreeBlockOrder {
         if self.dynamic_leveling { FreeBlockOrder::ByWear } else { FreeBlockOrder::Fifo }
     }
 }
@@ -155,7 +155,7 @@ pub(crate) struct GarbageCollector {
     pub(crate) batch: CopyBatch,
     /// Number of victims to be collected until static wear leveling searches a pool (set of planes) again for
     /// little-worn blocks.
-    wear_countdown: u32,
+    victims_until_wear_search: u32,
     wear_scan: WearScan,
     /// State of dual-pool wear leveling; `None` if it is off or no victim was erased yet.
     pub(crate) dual_pool: Option<Box<DualPool>>,
@@ -163,15 +163,15 @@ pub(crate) struct GarbageCollector {
 
 impl GarbageCollector {
     pub(crate) fn new(options: GcOptions) -> Self {
-        let low_blocks = options.low_blocks.max(GC_RESERVE_BLOCKS);
-        let urgent_blocks = options.urgent_blocks.min(low_blocks - 1);
-        let options = GcOptions { low_blocks, urgent_blocks, ..options };
+        let low_blocks = options.low_free_blocks.max(GC_RESERVE_BLOCKS);
+        let urgent_blocks = options.urgent_free_blocks.min(low_blocks - 1);
+        let options = GcOptions { low_free_blocks: low_blocks, urgent_free_blocks: urgent_blocks, ..options };
         Self {
             victim_chooser: VictimChooser::new(options.policy, options.seed),
             user_policy: None,
             options,
             batch: CopyBatch::default(),
-            wear_countdown: 0,
+            victims_until_wear_search: 0,
             wear_scan: WearScan::default(),
             dual_pool: None,
         }
@@ -212,11 +212,11 @@ impl GarbageCollector {
         if scan {
             return self.wear_scan.coldest_block(store, pool, static_gap);
         }
-        if self.wear_countdown > 0 {
-            self.wear_countdown -= 1;
+        if self.victims_until_wear_search > 0 {
+            self.victims_until_wear_search -= 1;
             return None;
         }
-        self.wear_countdown = store.blocks().len() / store.pools() / 32;
+        self.victims_until_wear_search = store.blocks().len() / store.pools() / 32;
         let wear = |&block: &BlockId| store.nand().erase_count(block);
         let in_use = |&block: &BlockId| store.blocks().state(block) != BlockState::Retired;
         let most = store.blocks().blocks_of_pool(pool).filter(in_use).map(|b| wear(&b)).max()?;

@@ -34,9 +34,9 @@ pub trait ChooseVictim: Send {
 #[expect(missing_debug_implementations, reason = "a view with a function in it")]
 pub struct VictimCandidates<'a> {
     pub(crate) blocks: &'a BlockTable,
-    pub(crate) erases: &'a dyn Fn(BlockId) -> u32,
+    pub(crate) erase_count_of: &'a dyn Fn(BlockId) -> u32,
     pub(crate) pool: u32,
-    pub(crate) now_programs: u64,
+    pub(crate) programs_so_far: u64,
 }
 
 /// Properties of one block that GC can collect, as a user-supplied victim policy sees them.
@@ -67,8 +67,8 @@ impl VictimCandidates<'_> {
     }
 
     /// Returns the number of flash programs since the device was new.
-    pub fn now_programs(&self) -> u64 {
-        self.now_programs
+    pub fn programs_so_far(&self) -> u64 {
+        self.programs_so_far
     }
 
     /// Returns all candidates for collection in the order of their block numbers. O(blocks of the pool).
@@ -77,8 +77,8 @@ impl VictimCandidates<'_> {
             VictimCandidate {
                 block,
                 valid_pages: self.blocks.valid_pages(block),
-                age_programs: self.now_programs.saturating_sub(self.blocks.closed_at_sequence(block)),
-                erases: (self.erases)(block),
+                age_programs: self.programs_so_far.saturating_sub(self.blocks.closed_at_sequence(block)),
+                erases: (self.erase_count_of)(block),
                 kind: self.blocks.kind(block),
             }
         })

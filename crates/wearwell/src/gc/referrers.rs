@@ -35,13 +35,13 @@ impl<N: Nand> Ftl<N> {
             return Ok(true);
         }
         sharing.load_victim_entries(mapping, store, block)?;
-        Ok(sharing.can_record_victim_entries || self.pages_without_entries(block)? <= most_pages)
+        Ok(sharing.can_record_victim_entries || self.pages_needed_without_entries(block)? <= most_pages)
     }
 
     /// Returns the number of pages that GC must append to empty the victim `block` without new reverse-map entries.
     /// That is one page per referrer (logical page mapped to one of its pages), and one per logical page whose
     /// deallocation is recorded only in entries of the victim.
-    fn pages_without_entries(&mut self, block: BlockId) -> Result<u32> {
+    fn pages_needed_without_entries(&mut self, block: BlockId) -> Result<u32> {
         let mut valid = Vec::new();
         self.live_pages(block, &mut valid)?;
         let Some(sharing) = &self.sharing else { return Ok(valid.len() as u32) };
@@ -86,7 +86,7 @@ impl<N: Nand> Ftl<N> {
             };
             // Pages that were not copied because power was lost keep their entries.
             let Some(&to) = batch.destination_pages.get(at) else { return Ok(()) };
-            self.rebind(entry, to, batch.owners[at], is_recordable)
+            self.renew_entry(entry, to, batch.owners[at], is_recordable)
         });
         if let Some(sharing) = &mut self.sharing {
             sharing.victim_entries = entries;
@@ -97,7 +97,13 @@ impl<N: Nand> Ftl<N> {
     /// Renews the reverse-map entry `entry`, whose page GC copied to `to`. No new entry is needed if its logical page
     /// is `owner`, which the OOB of the copy names. If the reverse map has no room (`is_recordable` is false), the
     /// logical page gets a copy of its own instead.
-    fn rebind(&mut self, entry: ReverseMapEntry, to: Ppn, owner: Lpn, is_recordable: bool) -> Result<()> {
+    fn renew_entry(
+        &mut self,
+        entry: ReverseMapEntry,
+        to: Ppn,
+        owner: Lpn,
+        is_recordable: bool,
+    ) -> Result<()> {
         let Self { sharing, mapping, store, .. } = self;
         let (Some(sharing), Some(place)) = (sharing, entry.place) else { return Ok(()) };
         let pool = store.pool_of(store.block_of(to));
@@ -146,15 +152,15 @@ impl<N: Nand> Ftl<N> {
         match self.store.read(at, &mut page, Cause::Gc) {
             Err(error) if error.is_media_error() => {
                 let ppn = self.store.append_lost(Stream::Gc, pool, lpn.0, &[], fingerprint, Cause::Gc)?;
-                self.adopt_demoted(lpn, ppn);
+                self.map_to_own_copy(lpn, ppn);
             }
             read => {
                 read?;
-                self.append_for(lpn, pool, Content::of_page(&page, fingerprint), fingerprint)?;
+                self.append_page_for(lpn, pool, Content::of_page(&page, fingerprint), fingerprint)?;
             }
         }
         let sharing = self.sharing.as_mut().expect("only sharing has entries");
-        let still_shared = sharing.reference_counts.decrement(at.into());
+        let still_shared = sharing.reference_counts.remove_referrer(at.into());
         assert!(still_shared, "the copy at {at} has the referrer that its OOB names");
         Ok(())
     }
@@ -178,11 +184,11 @@ impl<N: Nand> Ftl<N> {
         }
         let zeros = self.blank_page();
         let content = Content::of_page(&zeros, Fingerprint::ZERO_PAGE);
-        self.append_for(tombstone.lpn, pool, content, Fingerprint::ZERO_PAGE)
+        self.append_page_for(tombstone.lpn, pool, content, Fingerprint::ZERO_PAGE)
     }
 
     /// Appends a page with `content` for `lpn` alone to the open block of GC copies, and maps `lpn` to this page.
-    fn append_for(
+    fn append_page_for(
         &mut self,
         lpn: Lpn,
         pool: u32,
@@ -190,14 +196,14 @@ impl<N: Nand> Ftl<N> {
         fingerprint: Fingerprint,
     ) -> Result<()> {
         let ppn = self.store.append(Stream::Gc, pool, lpn.0, content, fingerprint, Cause::Gc)?;
-        self.adopt_demoted(lpn, ppn);
+        self.map_to_own_copy(lpn, ppn);
         Ok(())
     }
 
     /// Maps `lpn` to `ppn`, a copy made by GC that no other logical page shares, and marks the copy as valid.
-    fn adopt_demoted(&mut self, lpn: Lpn, ppn: Ppn) {
+    fn map_to_own_copy(&mut self, lpn: Lpn, ppn: Ppn) {
         self.mapping.relocate(lpn, ppn.into());
         self.validity.mark_valid(ppn);
-        self.store.stats.demoted_full += 1;
+        self.store.stats.demoted_by_full_reverse_map += 1;
     }
 }

@@ -25,7 +25,7 @@ pub enum VictimPolicy {
     /// Collects the block with the fewest valid pages among d random closed blocks; d = 1 is random cleaning. O(d).
     DChoices {
         /// Number of random closed blocks, of which the one with the fewest valid pages is collected.
-        d: u32,
+        choices: u32,
     },
     /// Collects the block that was closed (filled) first: first in, first out. Amortised O(1).
     Fifo,
@@ -72,13 +72,13 @@ impl VictimChooser {
     ) -> Option<BlockId> {
         match self.policy {
             VictimPolicy::Greedy => blocks.block_with_fewest_valid(pool),
-            VictimPolicy::CostBenefit => cost_benefit(blocks, pool, now),
-            VictimPolicy::DChoices { d } => self.sample(blocks, pool, d),
+            VictimPolicy::CostBenefit => cost_benefit_victim(blocks, pool, now),
+            VictimPolicy::DChoices { choices: d } => self.best_of_random_blocks(blocks, pool, d),
             VictimPolicy::Fifo => {
                 blocks.oldest_closed(pool).filter(|_| blocks.block_with_fewest_valid(pool).is_some())
             }
-            VictimPolicy::DeadBytes => most_dead_bytes(blocks, pool, dirtiness),
-            VictimPolicy::RecycleAware => dirtiest(blocks, pool, has_deltas, dirtiness),
+            VictimPolicy::DeadBytes => block_with_most_dead_bytes(blocks, pool, dirtiness),
+            VictimPolicy::RecycleAware => dirtiest_block(blocks, pool, has_deltas, dirtiness),
         }
     }
 
@@ -101,8 +101,8 @@ impl VictimChooser {
             VictimPolicy::CostBenefit => {
                 closed.map(|block| (block, benefit_over_cost(blocks, block, now))).collect()
             }
-            VictimPolicy::DChoices { d } => {
-                (0..d.max(1)).filter_map(|_| self.random_closed(blocks, pool)).map(valid).collect()
+            VictimPolicy::DChoices { choices: d } => {
+                (0..d.max(1)).filter_map(|_| self.random_closed_block(blocks, pool)).map(valid).collect()
             }
             VictimPolicy::Fifo => {
                 closed.map(|block| (block, blocks.closed_at_sequence(block) as f64)).collect()
@@ -119,16 +119,16 @@ impl VictimChooser {
     /// Returns the block with the fewest valid pages among `d` random closed blocks of `pool` (set of planes). This
     /// block may have no invalid page, which is the cost of random cleaning. `None` only if no block of the pool has an
     /// invalid page.
-    fn sample(&mut self, blocks: &mut BlockTable, pool: u32, d: u32) -> Option<BlockId> {
+    fn best_of_random_blocks(&mut self, blocks: &mut BlockTable, pool: u32, d: u32) -> Option<BlockId> {
         let best = (0..d.max(1))
-            .filter_map(|_| self.random_closed(blocks, pool))
+            .filter_map(|_| self.random_closed_block(blocks, pool))
             .min_by_key(|&b| blocks.valid_pages(b))?;
         let gains =
             blocks.valid_pages(best) < blocks.block_pages() || blocks.block_with_fewest_valid(pool).is_some();
         gains.then_some(best)
     }
 
-    fn random_closed(&mut self, blocks: &BlockTable, pool: u32) -> Option<BlockId> {
+    fn random_closed_block(&mut self, blocks: &BlockTable, pool: u32) -> Option<BlockId> {
         let size = (blocks.len() - pool).div_ceil(blocks.pools());
         // Nearly every block is closed; if 64 draws find none, the pool is nearly empty.
         let draws = (0..64).map(|_| BlockId(pool + self.random.random_range(0..size) * blocks.pools()));
@@ -145,7 +145,7 @@ fn benefit_over_cost(blocks: &BlockTable, block: BlockId, now: u64) -> f64 {
     if used == 0.0 { f64::INFINITY } else { (1.0 - used) / (2.0 * used) * age }
 }
 
-fn cost_benefit(blocks: &BlockTable, pool: u32, now: u64) -> Option<BlockId> {
+fn cost_benefit_victim(blocks: &BlockTable, pool: u32, now: u64) -> Option<BlockId> {
     let score = |block: BlockId| benefit_over_cost(blocks, block, now);
     blocks
         .blocks_of_pool(pool)
@@ -154,7 +154,7 @@ fn cost_benefit(blocks: &BlockTable, pool: u32, now: u64) -> Option<BlockId> {
 }
 
 /// Returns the block with the most dead bytes among the blocks whose collection frees a page; `None` if there is none.
-fn most_dead_bytes(
+fn block_with_most_dead_bytes(
     blocks: &BlockTable,
     pool: u32,
     dirtiness: impl Fn(BlockId, u32) -> f64,
@@ -189,7 +189,7 @@ fn dead_pages(blocks: &BlockTable, block: BlockId, dirtiness: &impl Fn(BlockId, 
 ///
 /// Blocks are visited with the most invalid pages first, and skipped if they cannot exceed the greatest dirtiness so
 /// far. Without deltas, all blocks after the first skipped block cannot either, and the search ends.
-fn dirtiest(
+fn dirtiest_block(
     blocks: &mut BlockTable,
     pool: u32,
     has_deltas: bool,
@@ -199,11 +199,11 @@ fn dirtiest(
     let blocks = &*blocks;
     let invalid = |block| blocks.block_pages() - blocks.valid_pages(block);
     let mut best = (dirtiness(greedy, invalid(greedy)), greedy);
-    if !has_deltas && best.0 >= most_dirtiness(blocks, greedy) {
+    if !has_deltas && best.0 >= max_possible_dirtiness(blocks, greedy) {
         return Some(greedy);
     }
-    for block in blocks.closed_by_valid(pool) {
-        if most_dirtiness(blocks, block) > best.0 {
+    for block in blocks.closed_blocks_by_valid_count(pool) {
+        if max_possible_dirtiness(blocks, block) > best.0 {
             let weight = dirtiness(block, invalid(block));
             if weight > best.0 && frees_a_page(blocks, block, weight) {
                 best = (weight, block);
@@ -217,7 +217,7 @@ fn dirtiest(
 
 /// Returns an upper bound of the dirtiness (weighted number of dead pages) of `block`: the number of its invalid pages,
 /// or of all pages of a block of deltas, because a valid page may hold dead deltas.
-fn most_dirtiness(blocks: &BlockTable, block: BlockId) -> f64 {
+fn max_possible_dirtiness(blocks: &BlockTable, block: BlockId) -> f64 {
     let invalid = blocks.block_pages() - blocks.valid_pages(block);
     f64::from(if blocks.kind(block) == PageKind::Delta { blocks.block_pages() } else { invalid })
 }

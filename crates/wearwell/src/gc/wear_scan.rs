@@ -22,15 +22,15 @@ pub(crate) const WEAR_SCAN_RAM_BYTES: u64 = 40;
 /// erase counts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WearScan {
-    cursor: u32,
+    next_block: u32,
     /// Maximum erase count of any block that the last complete round of the scan (over all blocks) found.
-    last_most: u32,
+    last_round_max_erases: u32,
     /// Maximum erase count of any block that the current round of the scan has found so far.
-    most: u32,
+    round_max_erases: u32,
     /// Number of page programs of the device at the last call of [`Self::coldest_block`]; one block is scanned for each
     /// later program.
-    programs: u64,
-    to_move: Option<BlockId>,
+    programs_at_last_call: u64,
+    block_to_move: Option<BlockId>,
 }
 
 impl WearScan {
@@ -45,21 +45,23 @@ impl WearScan {
     ) -> Option<BlockId> {
         let programs = store.stats.total_programs();
         // Counters may have been cleared since the last call.
-        let due = programs.checked_sub(self.programs).unwrap_or(programs);
-        self.programs = programs;
+        let due = programs.checked_sub(self.programs_at_last_call).unwrap_or(programs);
+        self.programs_at_last_call = programs;
         for _ in 0..due.min(u64::from(store.blocks().len())) {
-            self.step(store, gap);
+            self.scan_next_block(store, gap);
         }
         // A block that was collected after it was marked is open or free.
-        self.to_move = self.to_move.filter(|&block| store.blocks().state(block) == BlockState::Closed);
-        self.to_move.take_if(|block| store.pool_of(*block) == pool)
+        self.block_to_move =
+            self.block_to_move.filter(|&block| store.blocks().state(block) == BlockState::Closed);
+        self.block_to_move.take_if(|block| store.pool_of(*block) == pool)
     }
 
-    fn step<N: Nand>(&mut self, store: &mut Store<N>, gap: u32) {
-        let block = BlockId(self.cursor);
-        self.cursor += 1;
-        if self.cursor == store.blocks().len() {
-            (self.cursor, self.last_most, self.most) = (0, self.most.max(self.last_most), 0);
+    fn scan_next_block<N: Nand>(&mut self, store: &mut Store<N>, gap: u32) {
+        let block = BlockId(self.next_block);
+        self.next_block += 1;
+        if self.next_block == store.blocks().len() {
+            (self.next_block, self.last_round_max_erases, self.round_max_erases) =
+                (0, self.round_max_erases.max(self.last_round_max_erases), 0);
         }
         // The spare area of a free block contains nothing; its erase count is written with its first page.
         if matches!(store.blocks().state(block), BlockState::Free | BlockState::Retired) {
@@ -67,10 +69,10 @@ impl WearScan {
         }
         store.note_spare_read(store.geometry().first_page(block), Cause::Wear);
         let erases = store.nand().erase_count(block);
-        self.most = self.most.max(erases);
-        let most = self.most.max(self.last_most);
+        self.round_max_erases = self.round_max_erases.max(erases);
+        let most = self.round_max_erases.max(self.last_round_max_erases);
         if store.blocks().state(block) == BlockState::Closed && most - erases > gap {
-            self.to_move = Some(block);
+            self.block_to_move = Some(block);
         }
     }
 }

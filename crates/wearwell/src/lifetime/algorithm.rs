@@ -27,34 +27,34 @@ pub const MAX_SCHEMES: usize = 32;
 pub struct SchemeEstimate {
     /// Share (0 to 1) of the pages offered to the scheme (such as compression) that it does not save, so that they are
     /// still written (D).
-    pub write_ratio: f64,
+    pub written_share: f64,
     /// Energy per page offered to the scheme (such as compression), in units of a page program; includes the programs
     /// of pages that are still written (E).
-    pub energy_ratio: f64,
+    pub energy_per_page: f64,
 }
 
 impl SchemeEstimate {
     /// Creates the estimate for a scheme (such as compression) that still writes the share `write_ratio` (D) of its
     /// pages and needs the energy of `overhead` (e) page programs per offered page: E = D + e.
-    pub fn new(write_ratio: f64, overhead: f64) -> Self {
-        Self { write_ratio, energy_ratio: write_ratio + overhead }
+    pub fn new(written_share: f64, overhead: f64) -> Self {
+        Self { written_share, energy_per_page: written_share + overhead }
     }
 
     /// Returns whether the scheme (such as compression) leaves fewer pages to write than it is offered.
     pub fn saves_writes(self) -> bool {
-        self.write_ratio < 1.0
+        self.written_share < 1.0
     }
 
     /// Returns whether the scheme (such as compression) saves both writes and energy.
-    fn is_free(self) -> bool {
-        self.saves_writes() && self.energy_ratio < 1.0
+    fn saves_writes_and_energy(self) -> bool {
+        self.saves_writes() && self.energy_per_page < 1.0
     }
 
     /// Returns whether the scheme (such as compression) saves more writes than it costs energy. In the paper, this
     /// condition implies that the scheme saves writes at all, because E >= D. Here that is tested too, because a caller
     /// may pass any estimate.
-    fn is_worth_its_energy(self) -> bool {
-        self.saves_writes() && 1.0 - self.write_ratio > self.energy_ratio - 1.0
+    fn saves_more_writes_than_energy(self) -> bool {
+        self.saves_writes() && 1.0 - self.written_share > self.energy_per_page - 1.0
     }
 }
 
@@ -63,16 +63,16 @@ impl SchemeEstimate {
 /// work in page programs per page, once.
 pub fn combined_estimate(members: &[SchemeEstimate], overhead: f64) -> SchemeEstimate {
     let saving = members.iter().filter(|member| member.saves_writes());
-    SchemeEstimate::new(saving.map(|member| member.write_ratio).product(), overhead)
+    SchemeEstimate::new(saving.map(|member| member.written_share).product(), overhead)
 }
 
 /// Returns whether the lifetime scheme `scheme` (delta encoding) needs less energy than `rival` (compression), the
 /// scheme after it in the write pipeline, for the writes that either could serve. `own` is the share of its pages that
 /// `scheme` itself programs. Algorithm 1 does not test this: it treats schemes as independent.
 pub fn needs_less_energy_than(scheme: SchemeEstimate, own: f64, rival: SchemeEstimate) -> bool {
-    let passed = scheme.write_ratio - own;
-    let overhead = scheme.energy_ratio - scheme.write_ratio;
-    own + overhead < (1.0 - passed) * rival.energy_ratio
+    let passed = scheme.written_share - own;
+    let overhead = scheme.energy_per_page - scheme.written_share;
+    own + overhead < (1.0 - passed) * rival.energy_per_page
 }
 
 /// A set of lifetime schemes (such as deduplication or compression), identified by their positions in the write
@@ -88,21 +88,21 @@ impl SchemeSet {
     ///
     /// # Panics
     /// If `count` is greater than [`MAX_SCHEMES`].
-    pub fn of_first(count: usize) -> Self {
+    pub fn of_first_schemes(count: usize) -> Self {
         assert!(count <= MAX_SCHEMES, "{count} schemes; a set holds {MAX_SCHEMES}");
         Self(((1_u64 << count) - 1) as u32)
     }
 
     /// Returns the set with the lifetime scheme (such as compression) at `position` of the write pipeline added.
     #[must_use]
-    pub fn with(self, position: usize) -> Self {
+    pub fn with_scheme(self, position: usize) -> Self {
         debug_assert!(position < MAX_SCHEMES, "no scheme {position}");
         Self(self.0 | 1 << position)
     }
 
     /// Returns the set with the lifetime scheme (such as compression) at `position` of the write pipeline removed.
     #[must_use]
-    pub fn without(self, position: usize) -> Self {
+    pub fn without_scheme(self, position: usize) -> Self {
         Self(self.0 & !(1 << position))
     }
 
@@ -142,25 +142,26 @@ pub struct EpochDecision {
 /// With more than [`MAX_SCHEMES`] schemes.
 pub fn decide_schemes(schemes: &[SchemeEstimate], demand_bytes: f64, capacity_bytes: f64) -> EpochDecision {
     assert!(schemes.len() <= MAX_SCHEMES, "{} schemes; a set holds {MAX_SCHEMES}", schemes.len());
-    let free = select(schemes, |_, scheme| scheme.is_free());
-    if demand_with(schemes, free, demand_bytes) < capacity_bytes {
+    let free = select_schemes(schemes, |_, scheme| scheme.saves_writes_and_energy());
+    if demand_left_bytes(schemes, free, demand_bytes) < capacity_bytes {
         return EpochDecision { enabled_schemes: free, throttle_bytes_per_epoch: None };
     }
-    let enabled = select(schemes, |k, scheme| free.contains(k) || scheme.is_worth_its_energy());
-    let fits = demand_with(schemes, enabled, demand_bytes) <= capacity_bytes;
+    let enabled =
+        select_schemes(schemes, |k, scheme| free.contains(k) || scheme.saves_more_writes_than_energy());
+    let fits = demand_left_bytes(schemes, enabled, demand_bytes) <= capacity_bytes;
     EpochDecision {
         enabled_schemes: enabled,
         throttle_bytes_per_epoch: (!fits).then_some(capacity_bytes as u64),
     }
 }
 
-fn select(schemes: &[SchemeEstimate], chosen: impl Fn(usize, SchemeEstimate) -> bool) -> SchemeSet {
+fn select_schemes(schemes: &[SchemeEstimate], chosen: impl Fn(usize, SchemeEstimate) -> bool) -> SchemeSet {
     let positions = (0..schemes.len()).filter(|&k| chosen(k, schemes[k]));
-    positions.fold(SchemeSet::NONE, SchemeSet::with)
+    positions.fold(SchemeSet::NONE, SchemeSet::with_scheme)
 }
 
 /// Returns the flash bytes that must still be written if the lifetime schemes (such as compression) in `enabled` run.
-fn demand_with(schemes: &[SchemeEstimate], enabled: SchemeSet, demand_bytes: f64) -> f64 {
+fn demand_left_bytes(schemes: &[SchemeEstimate], enabled: SchemeSet, demand_bytes: f64) -> f64 {
     let kept = schemes.iter().enumerate().filter(|&(k, _)| enabled.contains(k));
-    kept.fold(demand_bytes, |bytes, (_, scheme)| bytes * scheme.write_ratio)
+    kept.fold(demand_bytes, |bytes, (_, scheme)| bytes * scheme.written_share)
 }

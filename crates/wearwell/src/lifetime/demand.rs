@@ -24,7 +24,7 @@ pub struct EpochAverage {
 impl EpochAverage {
     /// Adds the value of the newest epoch to the history; drops the oldest value if there are more than
     /// [`HISTORY_EPOCHS`].
-    pub fn push(&mut self, value: f64) {
+    pub fn push_epoch(&mut self, value: f64) {
         if self.values.len() == HISTORY_EPOCHS {
             self.values.remove(0);
         }

@@ -55,12 +55,12 @@ impl EnergyModel {
 
     /// Returns the energy of compressing a page, in units of a page program (`e_c`).
     pub fn compression_overhead(&self) -> f64 {
-        self.in_programs(self.compress)
+        self.energy_in_programs(self.compress)
     }
 
     /// Returns the energy of hashing a page, in units of a page program (`e_d`).
     pub fn dedup_overhead(&self) -> f64 {
-        self.in_programs(self.hash)
+        self.energy_in_programs(self.hash)
     }
 
     /// Returns the energy of encoding a delta of a page against its stored version, in units of a page program. The
@@ -69,7 +69,7 @@ impl EnergyModel {
         self.compression_overhead()
     }
 
-    fn in_programs(&self, cost: PageCost) -> f64 {
+    fn energy_in_programs(&self, cost: PageCost) -> f64 {
         cost.energy_pj() as f64 / self.program.energy_pj() as f64
     }
 }
@@ -79,19 +79,19 @@ impl EnergyModel {
 /// one page, at most all.
 ///
 /// A rounded ratio may exceed a page border by a tiny amount; a billionth of a page is ignored.
-pub fn chunk_write_ratio(removed: f64, members: u32) -> f64 {
+pub fn chunk_written_share(removed: f64, members: u32) -> f64 {
     let members = members as f64;
     let pages = (members * (1.0 - removed) - 1e-9).ceil();
     pages.clamp(1.0, members) / members
 }
 
 /// Returns the number of flash pages that a compressed chunk of `compressed_bytes` occupies, at least one. Exact;
-/// [`chunk_write_ratio`] is for averages.
+/// [`chunk_written_share`] is for averages.
 pub fn pages_per_chunk(compressed_bytes: u64, page_bytes: u32) -> u32 {
     compressed_bytes.div_ceil(page_bytes as u64).max(1) as u32
 }
 
 /// Returns the share of the pages that deduplication still writes if the share `duplicates` of them is already stored.
-pub fn dedup_write_ratio(duplicates: f64) -> f64 {
+pub fn dedup_written_share(duplicates: f64) -> f64 {
     1.0 - duplicates
 }

@@ -42,7 +42,7 @@ pub use algorithm::{
     EpochDecision, SchemeEstimate, SchemeSet, combined_estimate, decide_schemes, needs_less_energy_than,
 };
 pub use demand::{EpochAverage, WriteActivity, epoch_capacity_bytes, remaining_endurance_bytes};
-pub use energy::{EnergyModel, PageCost, chunk_write_ratio, dedup_write_ratio, pages_per_chunk};
+pub use energy::{EnergyModel, PageCost, chunk_written_share, dedup_written_share, pages_per_chunk};
 pub use sampling::{SchemeBytes, ShadowSampler, WriteRatioEstimate};
 pub use throttle::Throttle;
 
@@ -188,12 +188,12 @@ pub struct LifetimeController {
     options: LifetimeOptions,
     epoch_ticks: u64,
     /// Number of the epoch for which the last decision was made; `None` before the first.
-    epoch: Option<u64>,
+    decided_epoch: Option<u64>,
     /// Time of the last decision, in nanoseconds or page writes; `last_counters` holds the counters at that time.
-    decided_at: u64,
+    decision_time: u64,
     last_counters: LifetimeCounters,
-    demand: EpochAverage,
-    ratios: Vec<WriteRatioEstimate>,
+    demand_history: EpochAverage,
+    write_ratios: Vec<WriteRatioEstimate>,
     decision: EpochDecision,
     throttle: Option<Throttle>,
 }
@@ -210,11 +210,11 @@ impl LifetimeController {
         assert!(has_time || !options.may_throttle, "throttling needs epochs of time");
         Self {
             epoch_ticks,
-            epoch: None,
-            decided_at: 0,
+            decided_epoch: None,
+            decision_time: 0,
             last_counters: LifetimeCounters::default(),
-            demand: EpochAverage::default(),
-            ratios: vec![WriteRatioEstimate::default(); options.schemes.len()],
+            demand_history: EpochAverage::default(),
+            write_ratios: vec![WriteRatioEstimate::default(); options.schemes.len()],
             decision: EpochDecision::default(),
             throttle: None,
             options,
@@ -233,7 +233,7 @@ impl LifetimeController {
 
     /// Returns whether time `now` is in an epoch for which lifetime management has made no decision yet.
     pub fn is_decision_due(&self, now: u64) -> bool {
-        self.epoch.is_none_or(|decided| self.epoch_at(now) > decided)
+        self.decided_epoch.is_none_or(|decided| self.epoch_at(now) > decided)
     }
 
     /// Returns the lifetime schemes (such as compression) that run in the current epoch.
@@ -253,7 +253,7 @@ impl LifetimeController {
     /// Returns the flash bytes per epoch that are expected without lifetime schemes (such as compression) and
     /// throttling; `None` before the second decision.
     pub fn demand_bytes(&self) -> Option<f64> {
-        self.demand.average()
+        self.demand_history.average()
     }
 
     /// Advances the time of lifetime management to `now`; must be called before each request. The first call in an
@@ -267,13 +267,13 @@ impl LifetimeController {
             return None;
         }
         let epoch = self.epoch_at(now);
-        assert_eq!(counters.schemes.len(), self.ratios.len(), "one observation per scheme");
-        self.learn(epoch, now, counters);
+        assert_eq!(counters.schemes.len(), self.write_ratios.len(), "one observation per scheme");
+        self.record_history(epoch, now, counters);
         let left = self.options.target_epochs().saturating_sub(epoch);
-        self.decision = self.decide(epoch_capacity_bytes(counters.remaining_endurance_bytes, left));
+        self.decision = self.decide_epoch(epoch_capacity_bytes(counters.remaining_endurance_bytes, left));
         self.set_throttle(epoch * self.epoch_ticks, counters.activity.flash_bytes);
-        self.epoch = Some(epoch);
-        (self.decided_at, self.last_counters) = (now, counters.clone());
+        self.decided_epoch = Some(epoch);
+        (self.decision_time, self.last_counters) = (now, counters.clone());
         Some(self.decision)
     }
 
@@ -286,36 +286,36 @@ impl LifetimeController {
 
     /// Adds the bytes written since the last decision to the histories of demand and write ratios. If several epochs
     /// have passed, each is assumed to have an equal share of the demand.
-    fn learn(&mut self, epoch: u64, now: u64, counters: &LifetimeCounters) {
-        let Some(decided) = self.epoch else { return };
+    fn record_history(&mut self, epoch: u64, now: u64, counters: &LifetimeCounters) {
+        let Some(decided) = self.decided_epoch else { return };
         let activity = counters.activity.since(&self.last_counters.activity);
-        let demand_bytes = activity.demand_bytes(now - self.decided_at, self.epoch_ticks);
+        let demand_bytes = activity.demand_bytes(now - self.decision_time, self.epoch_ticks);
         for _ in decided..epoch.min(decided + demand::HISTORY_EPOCHS as u64) {
-            self.demand.push(demand_bytes);
+            self.demand_history.push_epoch(demand_bytes);
         }
         let observed = counters.schemes.iter().zip(&self.last_counters.schemes);
         let is_best = self.options.choice == SchemeChoice::Best;
-        for (at, (ratio, (now, before))) in self.ratios.iter_mut().zip(observed).enumerate() {
-            ratio.push(now.since(before));
+        for (at, (ratio, (now, before))) in self.write_ratios.iter_mut().zip(observed).enumerate() {
+            ratio.push_epoch(now.since(before));
             if is_best && self.decision.enabled_schemes.contains(at) {
                 ratio.keep_newest();
             }
         }
     }
 
-    fn decide(&self, capacity_bytes: f64) -> EpochDecision {
-        let all = SchemeSet::of_first(self.options.schemes.len());
-        let demand_bytes = self.demand.average();
+    fn decide_epoch(&self, capacity_bytes: f64) -> EpochDecision {
+        let all = SchemeSet::of_first_schemes(self.options.schemes.len());
+        let demand_bytes = self.demand_history.average();
         let mut decision = match self.options.choice {
             SchemeChoice::Always => EpochDecision { enabled_schemes: all, throttle_bytes_per_epoch: None },
             SchemeChoice::Algorithm => match demand_bytes {
                 Some(demand_bytes) => self.decide_by_algorithm(demand_bytes, capacity_bytes),
                 None => EpochDecision::default(),
             },
-            SchemeChoice::Best if self.epoch.is_none() => {
+            SchemeChoice::Best if self.decided_epoch.is_none() => {
                 EpochDecision { enabled_schemes: all, throttle_bytes_per_epoch: None }
             }
-            SchemeChoice::Best => self.without_costlier_scheme(self.decide_by_algorithm(0.0, f64::INFINITY)),
+            SchemeChoice::Best => self.without_costlier_delta(self.decide_by_algorithm(0.0, f64::INFINITY)),
         };
         if !self.options.may_throttle {
             decision.throttle_bytes_per_epoch = None;
@@ -327,8 +327,8 @@ impl LifetimeController {
     /// share their work. A scheme without observations is expected to save nothing.
     fn decide_by_algorithm(&self, demand_bytes: f64, capacity_bytes: f64) -> EpochDecision {
         let estimates: Vec<SchemeEstimate> =
-            self.options.schemes.iter().zip(&self.ratios).map(estimate).collect();
-        let groups = self.groups();
+            self.options.schemes.iter().zip(&self.write_ratios).map(scheme_estimate).collect();
+        let groups = self.scheme_groups();
         let of_groups: Vec<SchemeEstimate> = groups
             .iter()
             .map(|group| match group.len() {
@@ -342,34 +342,34 @@ impl LifetimeController {
         let decision = decide_schemes(&of_groups, demand_bytes, capacity_bytes);
         let running = groups.into_iter().enumerate().filter(|&(k, _)| decision.enabled_schemes.contains(k));
         let members = running.flat_map(|(_, group)| group).filter(|&at| estimates[at].saves_writes());
-        EpochDecision { enabled_schemes: members.fold(SchemeSet::NONE, SchemeSet::with), ..decision }
+        EpochDecision { enabled_schemes: members.fold(SchemeSet::NONE, SchemeSet::with_scheme), ..decision }
     }
 
     /// Removes delta encoding from the decision if compression runs as well and needs less energy for the same writes.
-    fn without_costlier_scheme(&self, decision: EpochDecision) -> EpochDecision {
+    fn without_costlier_delta(&self, decision: EpochDecision) -> EpochDecision {
         let place = |kind| self.options.schemes.iter().position(|scheme| scheme.kind == kind);
         let (Some(delta), Some(compression)) = (place(SchemeKind::Delta), place(SchemeKind::Compression))
         else {
             return decision;
         };
-        let of = |at: usize| estimate((&self.options.schemes[at], &self.ratios[at]));
+        let of = |at: usize| scheme_estimate((&self.options.schemes[at], &self.write_ratios[at]));
         let meet = decision.enabled_schemes.contains(delta) && decision.enabled_schemes.contains(compression);
         if !meet
             || needs_less_energy_than(
                 of(delta),
-                self.ratios[delta].scheme_programmed_share(),
+                self.write_ratios[delta].scheme_programmed_share(),
                 of(compression),
             )
         {
             return decision;
         }
-        EpochDecision { enabled_schemes: decision.enabled_schemes.without(delta), ..decision }
+        EpochDecision { enabled_schemes: decision.enabled_schemes.without_scheme(delta), ..decision }
     }
 
     /// Returns the groups of lifetime schemes (such as deduplication) that are decided together, as ranges of positions
     /// in the write pipeline. Adjacent schemes that share the hash are one group, every other scheme is a group of its
     /// own.
-    fn groups(&self) -> Vec<std::ops::Range<usize>> {
+    fn scheme_groups(&self) -> Vec<std::ops::Range<usize>> {
         let shared = |a: &LifetimeScheme, b: &LifetimeScheme| a.kind.needs_hash() && b.kind.needs_hash();
         let mut groups: Vec<std::ops::Range<usize>> = Vec::new();
         for group in self.options.schemes.chunk_by(shared) {
@@ -392,7 +392,7 @@ impl LifetimeController {
 
 /// Returns the expected effect of a lifetime scheme (such as compression), derived from its observations; a scheme
 /// without observations is expected to save nothing.
-fn estimate((scheme, ratio): (&LifetimeScheme, &WriteRatioEstimate)) -> SchemeEstimate {
+fn scheme_estimate((scheme, ratio): (&LifetimeScheme, &WriteRatioEstimate)) -> SchemeEstimate {
     let overhead = scheme.energy_overhead * ratio.processed_share();
-    SchemeEstimate::new(ratio.write_ratio().unwrap_or(1.0), overhead)
+    SchemeEstimate::new(ratio.written_share().unwrap_or(1.0), overhead)
 }

@@ -33,7 +33,7 @@ use crate::data::{Fingerprint, mix_bits};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ShadowSampler {
     /// Sampling interval N: one group of writes (or one content) in N is sampled.
-    one_in: u32,
+    sampling_interval: u32,
     /// Number of consecutive page writes that are sampled together as a group.
     group_pages: u32,
 }
@@ -44,22 +44,25 @@ impl ShadowSampler {
     ///
     /// # Panics
     /// If either argument is 0.
-    pub fn new(one_in: u32, group_pages: u32) -> Self {
-        assert!(one_in > 0 && group_pages > 0, "sampling takes one in at least 1, in groups of at least 1");
-        Self { one_in, group_pages }
+    pub fn new(sampling_interval: u32, group_pages: u32) -> Self {
+        assert!(
+            sampling_interval > 0 && group_pages > 0,
+            "sampling takes one in at least 1, in groups of at least 1"
+        );
+        Self { sampling_interval, group_pages }
     }
 
     /// Returns whether the `n`-th page write is sampled. A hash of `n` decides, because with regular intervals a
     /// periodic workload would be sampled at one phase only.
     pub fn samples_write(&self, n: u64) -> bool {
-        mix_bits(n / self.group_pages as u64).is_multiple_of(self.one_in as u64)
+        mix_bits(n / self.group_pages as u64).is_multiple_of(self.sampling_interval as u64)
     }
 
     /// Returns whether pages with this content are sampled: all of them or none, because otherwise duplicates could not
     /// be recognised. A drive would take the checksum that protects its data path for this decision, so that only
     /// sampled pages are hashed.
     pub fn samples_content(&self, content: Fingerprint) -> bool {
-        mix_bits(content.0).is_multiple_of(self.one_in as u64)
+        mix_bits(content.0).is_multiple_of(self.sampling_interval as u64)
     }
 }
 
@@ -106,44 +109,44 @@ impl SchemeBytes {
 pub struct WriteRatioEstimate {
     offered_bytes: EpochAverage,
     kept_bytes: EpochAverage,
-    own: EpochAverage,
-    untried: EpochAverage,
+    scheme_programmed_bytes: EpochAverage,
+    untried_bytes: EpochAverage,
 }
 
 impl WriteRatioEstimate {
     /// Adds the bytes that a lifetime scheme (such as compression) was offered and kept in an epoch to the history.
     /// Ignores epochs in which no bytes were offered to the scheme.
-    pub fn push(&mut self, epoch: SchemeBytes) {
+    pub fn push_epoch(&mut self, epoch: SchemeBytes) {
         if epoch.offered_bytes > 0 {
-            self.offered_bytes.push(epoch.offered_bytes as f64);
-            self.kept_bytes.push(epoch.kept_bytes as f64);
-            self.own.push(epoch.scheme_programmed_bytes as f64);
-            self.untried.push(epoch.untried_bytes as f64);
+            self.offered_bytes.push_epoch(epoch.offered_bytes as f64);
+            self.kept_bytes.push_epoch(epoch.kept_bytes as f64);
+            self.scheme_programmed_bytes.push_epoch(epoch.scheme_programmed_bytes as f64);
+            self.untried_bytes.push_epoch(epoch.untried_bytes as f64);
         }
     }
 
     /// Drops from the history the bytes of all epochs except the newest.
     pub fn keep_newest(&mut self) {
-        let Self { offered_bytes, kept_bytes, own, untried } = self;
+        let Self { offered_bytes, kept_bytes, scheme_programmed_bytes: own, untried_bytes: untried } = self;
         [offered_bytes, kept_bytes, own, untried].into_iter().for_each(EpochAverage::keep_newest);
     }
 
     /// Returns the predicted write ratio of a lifetime scheme (bytes kept over bytes offered); `None` before the first
     /// observation.
-    pub fn write_ratio(&self) -> Option<f64> {
+    pub fn written_share(&self) -> Option<f64> {
         Some(self.kept_bytes.average()? / self.offered_bytes.average()?)
     }
 
     /// Returns the share of the bytes offered to a lifetime scheme (such as compression) that it processes; 1 before
     /// the first observation.
     pub fn processed_share(&self) -> f64 {
-        1.0 - self.share_of_offered(&self.untried)
+        1.0 - self.share_of_offered(&self.untried_bytes)
     }
 
     /// Returns the bytes that a lifetime scheme (such as compression) programs itself as a share of the bytes offered
     /// to it.
     pub fn scheme_programmed_share(&self) -> f64 {
-        self.share_of_offered(&self.own)
+        self.share_of_offered(&self.scheme_programmed_bytes)
     }
 
     fn share_of_offered(&self, part: &EpochAverage) -> f64 {

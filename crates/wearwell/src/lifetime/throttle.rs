@@ -16,10 +16,10 @@
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Throttle {
     /// Flash bytes that the token bucket earns per epoch; at least 1.
-    budget_bytes: u64,
+    epoch_budget_bytes: u64,
     epoch_ns: u64,
     /// Time at which the current epoch of the token bucket began, nanoseconds.
-    start_ns: u64,
+    epoch_start_ns: u64,
     /// Flash bytes that the device had programmed when the current epoch began, minus the debt at that time.
     paid_bytes: u64,
 }
@@ -28,29 +28,30 @@ impl Throttle {
     /// Creates a token bucket of flash bytes, empty and without debt, at time `start_ns`, when the device had
     /// programmed `flash_bytes`. A budget of 0 is raised to one byte per epoch: a device that has used up its rated
     /// cycles is slow, but not stopped.
-    pub fn new(budget_bytes: u64, epoch_ns: u64, start_ns: u64, flash_bytes: u64) -> Self {
-        Self { budget_bytes: budget_bytes.max(1), epoch_ns, start_ns, paid_bytes: flash_bytes }
+    pub fn new(budget_bytes: u64, epoch_ns: u64, epoch_start_ns: u64, flash_bytes: u64) -> Self {
+        Self { epoch_budget_bytes: budget_bytes.max(1), epoch_ns, epoch_start_ns, paid_bytes: flash_bytes }
     }
 
     /// Returns the token bucket for a later epoch, which earns `budget_bytes`: unused bytes are dropped, debt is kept.
     #[must_use]
     pub fn for_next_epoch(self, budget_bytes: u64, start_ns: u64, flash_bytes: u64) -> Self {
         let paid_bytes = self.earned_bytes(start_ns).saturating_add(self.paid_bytes).min(flash_bytes);
-        Self { budget_bytes: budget_bytes.max(1), start_ns, paid_bytes, ..self }
+        Self { epoch_budget_bytes: budget_bytes.max(1), epoch_start_ns: start_ns, paid_bytes, ..self }
     }
 
     /// Returns how long a host write at `now_ns` must wait, nanoseconds, if the device has programmed `flash_bytes`
     /// since it was built; 0 if it need not wait.
     pub fn delay_ns(&self, now_ns: u64, flash_bytes: u64) -> u64 {
         let debt_bytes = flash_bytes.saturating_sub(self.paid_bytes);
-        let due_ns = (debt_bytes as u128 * self.epoch_ns as u128).div_ceil(self.budget_bytes as u128);
+        let due_ns = (debt_bytes as u128 * self.epoch_ns as u128).div_ceil(self.epoch_budget_bytes as u128);
         let due_ns = u64::try_from(due_ns).unwrap_or(u64::MAX);
-        due_ns.saturating_sub(now_ns.saturating_sub(self.start_ns))
+        due_ns.saturating_sub(now_ns.saturating_sub(self.epoch_start_ns))
     }
 
     /// Returns the flash bytes that the token bucket has earned from the start of the epoch to `now_ns`.
     fn earned_bytes(&self, now_ns: u64) -> u64 {
-        let elapsed_ns = now_ns.saturating_sub(self.start_ns) as u128;
-        u64::try_from(elapsed_ns * self.budget_bytes as u128 / self.epoch_ns as u128).unwrap_or(u64::MAX)
+        let elapsed_ns = now_ns.saturating_sub(self.epoch_start_ns) as u128;
+        u64::try_from(elapsed_ns * self.epoch_budget_bytes as u128 / self.epoch_ns as u128)
+            .unwrap_or(u64::MAX)
     }
 }

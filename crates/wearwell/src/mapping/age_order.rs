@@ -18,10 +18,10 @@ pub(super) type QueuePosition = u32;
 
 /// Bit that is flipped in the queue position that a cache slot stores, to make the position invalid: the result is half
 /// the number range away, so it equals no position in the queue.
-const FAR: QueuePosition = 1 << (QueuePosition::BITS - 1);
+const OBSOLETE_FLIP_BIT: QueuePosition = 1 << (QueuePosition::BITS - 1);
 
 /// Minimum length of the queue of cache slots, in positions.
-const FEWEST: usize = 64;
+const MIN_QUEUE_POSITIONS: usize = 64;
 
 /// Container of the slots (numbered cache entries) of one LRU queue ([`LruQueue`]), which stores the queue position of
 /// each slot. A slot outside the queue keeps its last position, or any value if it never was in the queue.
@@ -37,17 +37,23 @@ pub(super) struct LruQueue {
     /// Ring buffer of the LRU queue: the slot number of each position in the queue, at the index position modulo
     /// length. The length is a power of two.
     queue: Vec<u32>,
-    first: u64,
-    end: u64,
+    first_position: u64,
+    end_position: u64,
     len: u32,
     /// Queue position of the mark, which separates earlier uses of cache slots from later ones. The position belongs to
     /// no slot. Slots at earlier positions were not pushed or touched since the mark was set.
-    mark: u64,
+    mark_position: u64,
 }
 
 impl Default for LruQueue {
     fn default() -> Self {
-        Self { queue: vec![0; FEWEST], first: 0, end: 0, len: 0, mark: 0 }
+        Self {
+            queue: vec![0; MIN_QUEUE_POSITIONS],
+            first_position: 0,
+            end_position: 0,
+            len: 0,
+            mark_position: 0,
+        }
     }
 }
 
@@ -57,74 +63,75 @@ impl LruQueue {
     }
 
     #[inline]
-    fn at(&self, place: u64) -> usize {
+    fn queue_index_of(&self, place: u64) -> usize {
         place as usize & (self.queue.len() - 1)
     }
 
     #[inline]
-    fn slot(&self, place: u64) -> u32 {
-        self.queue[self.at(place)]
+    fn slot_at_position(&self, place: u64) -> u32 {
+        self.queue[self.queue_index_of(place)]
     }
 
     /// Returns the least recently used cache slot of the LRU queue: the one that was pushed or touched longest ago;
     /// `None` if the queue is empty.
     #[inline]
     pub(super) fn oldest(&self) -> Option<u32> {
-        (self.len > 0).then(|| self.slot(self.first))
+        (self.len > 0).then(|| self.slot_at_position(self.first_position))
     }
 
     /// Returns the least recently used cache slot of the LRU queue, if that slot was not pushed or touched since the
     /// last [`LruQueue::set_mark`]; otherwise `None`.
     #[inline]
     pub(super) fn oldest_if_before_mark(&self) -> Option<u32> {
-        self.oldest().filter(|_| self.first < self.mark)
+        self.oldest().filter(|_| self.first_position < self.mark_position)
     }
 
     /// Sets the mark of the LRU queue, which separates earlier from later uses, after the newest cache slot: all slots
     /// that are in the queue now were used before the mark.
     pub(super) fn set_mark(&mut self, slots: &mut impl QueuePositions) {
         self.ensure_room(slots);
-        self.put_mark();
+        self.append_mark();
         if self.len == 0 {
-            self.first = self.end;
+            self.first_position = self.end_position;
         }
     }
 
     /// Puts the mark of the LRU queue, which separates earlier from later uses, at a position of its own. So even a
     /// touch of the newest cache slot moves that slot after the mark.
-    fn put_mark(&mut self) {
-        self.mark = self.end;
-        self.end += 1;
+    fn append_mark(&mut self) {
+        self.mark_position = self.end_position;
+        self.end_position += 1;
     }
 
     /// Returns the cache slots at the first `count` positions of the LRU queue, for prefetching only. Obsolete
     /// positions (of slots that were queued again or removed) are included.
     #[inline]
     pub(super) fn oldest_slots(&self, count: usize) -> impl Iterator<Item = u32> + Clone {
-        (self.first..self.end.min(self.first + count as u64)).map(|place| self.slot(place))
+        (self.first_position..self.end_position.min(self.first_position + count as u64))
+            .map(|place| self.slot_at_position(place))
     }
 
     /// Adds to the LRU queue a cache slot that is not in it, as the most recently used.
     #[inline]
     pub(super) fn push(&mut self, slots: &mut impl QueuePositions, slot: u32) {
         self.ensure_room(slots);
-        self.put(slots, slot);
+        self.append_slot(slots, slot);
         self.len += 1;
     }
 
     #[inline]
     fn ensure_room(&mut self, slots: &mut impl QueuePositions) {
-        if self.end - self.first == self.queue.len() as u64 {
+        if self.end_position - self.first_position == self.queue.len() as u64 {
             self.compact_or_grow(slots);
         }
     }
 
     #[inline]
-    fn put(&mut self, slots: &mut impl QueuePositions, slot: u32) {
-        let at = self.at(self.end);
+    fn append_slot(&mut self, slots: &mut impl QueuePositions, slot: u32) {
+        let at = self.queue_index_of(self.end_position);
         self.queue[at] = slot;
-        slots.set_position(slot, self.end as QueuePosition);
-        self.end += 1;
+        slots.set_position(slot, self.end_position as QueuePosition);
+        self.end_position += 1;
     }
 
     /// Removes a cache slot from the LRU queue.
@@ -138,7 +145,7 @@ impl LruQueue {
     /// first position, [`LruQueue::skip_obsolete_positions`] must follow.
     #[inline]
     pub(super) fn make_position_obsolete(&mut self, slots: &mut impl QueuePositions, slot: u32) {
-        slots.set_position(slot, slots.position_of(slot) ^ FAR);
+        slots.set_position(slot, slots.position_of(slot) ^ OBSOLETE_FLIP_BIT);
         self.len -= 1;
     }
 
@@ -146,16 +153,18 @@ impl LruQueue {
     /// used cache slot.
     #[inline]
     pub(super) fn skip_obsolete_positions(&mut self, slots: &impl QueuePositions) {
-        while self.first < self.end && slots.position_of(self.slot(self.first)) != self.first as QueuePosition
+        while self.first_position < self.end_position
+            && slots.position_of(self.slot_at_position(self.first_position))
+                != self.first_position as QueuePosition
         {
-            self.first += 1;
+            self.first_position += 1;
         }
     }
 
     /// Makes a cache slot that is in the LRU queue the most recently used.
     #[inline]
     pub(super) fn touch(&mut self, slots: &mut impl QueuePositions, slot: u32) {
-        if slots.position_of(slot).wrapping_add(1) != self.end as QueuePosition {
+        if slots.position_of(slot).wrapping_add(1) != self.end_position as QueuePosition {
             self.remove(slots, slot);
             self.push(slots, slot);
         }
@@ -166,18 +175,18 @@ impl LruQueue {
     #[cold]
     fn compact_or_grow(&mut self, slots: &mut impl QueuePositions) {
         if self.len as usize > self.queue.len() / 2 {
-            self.grow();
+            self.double_queue();
         } else {
             self.drop_obsolete_positions(slots);
         }
     }
 
-    fn grow(&mut self) {
-        let (places, longer) = (self.first..self.end, 2 * self.queue.len());
-        let slots: Vec<u32> = places.clone().map(|place| self.slot(place)).collect();
+    fn double_queue(&mut self) {
+        let (places, longer) = (self.first_position..self.end_position, 2 * self.queue.len());
+        let slots: Vec<u32> = places.clone().map(|place| self.slot_at_position(place)).collect();
         self.queue = vec![0; longer];
         for (place, slot) in places.zip(slots) {
-            let at = self.at(place);
+            let at = self.queue_index_of(place);
             self.queue[at] = slot;
         }
     }
@@ -185,13 +194,13 @@ impl LruQueue {
     /// Drops all obsolete positions of the LRU queue (of cache slots queued again or removed), by assigning new
     /// consecutive positions to all slots and to the mark, in the same order.
     fn drop_obsolete_positions(&mut self, slots: &mut impl QueuePositions) {
-        for place in self.first..self.end {
-            let slot = self.slot(place);
-            self.first = place + 1;
+        for place in self.first_position..self.end_position {
+            let slot = self.slot_at_position(place);
+            self.first_position = place + 1;
             if slots.position_of(slot) == place as QueuePosition {
-                self.put(slots, slot);
-            } else if place == self.mark {
-                self.put_mark();
+                self.append_slot(slots, slot);
+            } else if place == self.mark_position {
+                self.append_mark();
             }
         }
     }
@@ -219,7 +228,12 @@ mod tests {
         // Starts shortly before position numbers wrap, so that their lower halves begin again in the middle of a run.
         let first = u64::from(QueuePosition::MAX) - 5_000;
         for slots in [1, 2, 7, 300] {
-            let mut order = LruQueue { first, end: first, mark: first, ..LruQueue::default() };
+            let mut order = LruQueue {
+                first_position: first,
+                end_position: first,
+                mark_position: first,
+                ..LruQueue::default()
+            };
             let (mut model, mut places) = (Vec::new(), vec![0; slots as usize]);
             let mut marked = Vec::new();
             for _ in 0..20_000 {
@@ -241,7 +255,7 @@ mod tests {
                 model.push(slot);
                 assert_eq!((order.oldest(), order.len()), (model.first().copied(), model.len() as u32));
                 assert_eq!(order.oldest_if_before_mark(), marked.first().copied());
-                assert!(order.queue.len() <= super::FEWEST.max(4 * slots as usize));
+                assert!(order.queue.len() <= super::MIN_QUEUE_POSITIONS.max(4 * slots as usize));
             }
             for slot in model {
                 assert_eq!(order.oldest(), Some(slot));

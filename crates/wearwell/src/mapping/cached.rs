@@ -6,7 +6,7 @@
 //! all dirty entries of its translation page at once. A page moved by GC becomes a dirty entry like any write. Not
 //! kept: the segmented LRU; plain LRU is what the closed form of its translation traffic describes.
 //!
-//! When does the map report the page that a write replaces as invalid? [`Identification`] has two choices. `OnUpdate`
+//! When does the map report the page that a write replaces as invalid? [`InvalidPageIdentification`] has two choices. `OnUpdate`
 //! reads the table at a write that misses the cache. `AtSynchronisation` (Dayan, Bonnet, Idreos, "GeckoFTL: Scalable
 //! Flash Translation Techniques For Very Large Flash Devices", SIGMOD 2016, section 4.1) saves that read. The entry
 //! notes that the location named on flash is an *unidentified invalid page*, and the next write of the translation page
@@ -36,7 +36,9 @@ use super::Mapping;
 use super::construction::ConstructionMap;
 use super::entry_cache::{CacheSlot, CachedEntry, EntryCache};
 use super::nvram_entries::{self, NvramEntries};
-use super::translation_table::{DirectoryPart, SPARE_NOTE_BYTES, TranslationTable, entry_at, spare_note};
+use super::translation_table::{
+    DirectoryPart, SPARE_SEQUENCE_BYTES, TranslationTable, decode_entry, decode_spare_sequence,
+};
 use crate::address::{Address, Lpn, Ppn, Unit};
 use crate::error::{Error, Result};
 use crate::events::MetadataReason;
@@ -50,11 +52,11 @@ const CACHE_ENTRY_BYTES: u64 = 8;
 
 /// Number of evictions from the cache of map entries that are prefetched together. Data prefetched for twice as many
 /// evictions would leave the processor's first-level cache before its use.
-const EVICTIONS: usize = PREFETCHED_PAGES;
+const PREFETCHED_EVICTIONS: usize = PREFETCHED_PAGES;
 
 /// When a demand-paged L2P map reports the old page of an overwritten logical page as invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Identification {
+pub enum InvalidPageIdentification {
     /// The old page is reported as invalid at the write that replaces it: if the write misses the cache of map entries,
     /// the translation page is read to find the old location.
     #[default]
@@ -72,12 +74,12 @@ pub struct CachedOptions {
     pub cache_entries: u32,
     /// When the old page of an overwritten logical page is reported as invalid: at the write, or when its translation
     /// page is written.
-    pub identification: Identification,
+    pub identification: InvalidPageIdentification,
     /// Maximum number of dirty entries in the cache of map entries; `None` = no bound. A bound needs
-    /// [`Identification::AtSynchronisation`], or a map whose dirty entries are in NVRAM.
+    /// [`InvalidPageIdentification::AtSynchronisation`], or a map whose dirty entries are in NVRAM.
     pub max_dirty_entries: Option<u32>,
     /// Whether map entries that are dirty for long are written to flash early, by checkpoints, so that a recovery finds
-    /// all later changes in the newest data pages. Needs [`Identification::AtSynchronisation`].
+    /// all later changes in the newest data pages. Needs [`InvalidPageIdentification::AtSynchronisation`].
     pub makes_checkpoints: bool,
     /// Where the directory (the PPNs of the translation pages) is kept.
     pub directory: DirectoryPart,
@@ -89,7 +91,7 @@ impl CachedOptions {
     pub fn of_entries(entries: u32) -> Self {
         Self {
             cache_entries: entries,
-            identification: Identification::OnUpdate,
+            identification: InvalidPageIdentification::OnUpdate,
             max_dirty_entries: None,
             makes_checkpoints: false,
             directory: DirectoryPart::Ram,
@@ -139,25 +141,25 @@ pub struct DemandPagedMap {
     /// Invalid pages that the map found when it wrote translation pages, until the FTL fetches them with
     /// [`DemandPagedMap::take_identified`].
     identified: Vec<IdentifiedInvalidPage>,
-    hidden_limit: u32,
+    max_unidentified_pages: u32,
     pages_per_update: u32,
     changes_since_checkpoint: u32,
-    at_checkpoint: bool,
+    is_in_checkpoint: bool,
     /// Whether a translation page with changed entries was written since the last checkpoint of the map (early write of
     /// entries that are dirty for long).
-    noted: bool,
+    has_written_page_since_checkpoint: bool,
     /// Last sequence number of the device at the last checkpoint of the map, when the cache set its mark between older
     /// and newer changes.
-    marked_at: u64,
+    checkpoint_sequence: u64,
     /// Sequence number after which every dirty entry of the map was changed.
-    dirty_changed_after: u64,
+    dirty_changed_after_sequence: u64,
     /// The whole L2P map in RAM, while the initial state of a drive is constructed (pages are placed without executing
     /// writes); `None` otherwise.
     under_construction: Option<ConstructionMap>,
     /// Number of evictions from the cache of map entries until the next batch of evictions is prefetched.
     evictions_until_prefetch: u32,
     /// Copy of the dirty map entries in NVRAM, where they survive a loss of power; `None` if the map has no such copy.
-    in_nvram: Option<NvramEntries>,
+    dirty_nvram_entries: Option<NvramEntries>,
     counts: MapCacheCounts,
 }
 
@@ -171,21 +173,21 @@ impl DemandPagedMap {
         let writes = options.cache_entries < logical_pages
             || options.makes_checkpoints
             || options.max_dirty_entries.is_some()
-            || options.identification == Identification::AtSynchronisation;
+            || options.identification == InvalidPageIdentification::AtSynchronisation;
         Self {
             pages_per_update: if writes { table.pages_per_write() } else { 0 },
             cache: EntryCache::new(entries, table.translation_pages(), table.entries_per_page()),
             table,
             identified: Vec::new(),
-            hidden_limit: u32::MAX,
+            max_unidentified_pages: u32::MAX,
             changes_since_checkpoint: 0,
-            at_checkpoint: false,
-            noted: false,
-            marked_at: 0,
-            dirty_changed_after: 0,
+            is_in_checkpoint: false,
+            has_written_page_since_checkpoint: false,
+            checkpoint_sequence: 0,
+            dirty_changed_after_sequence: 0,
             under_construction: None,
             evictions_until_prefetch: 0,
-            in_nvram: None,
+            dirty_nvram_entries: None,
             counts: MapCacheCounts::default(),
             options,
         }
@@ -211,7 +213,7 @@ impl DemandPagedMap {
         // cache.
         let writes = words < logical_pages.into() || map.pages_per_update > 0;
         let pages_per_update = if writes { map.table.pages_per_write() } else { 0 };
-        Ok(Self { in_nvram: Some(in_nvram), pages_per_update, ..map })
+        Ok(Self { dirty_nvram_entries: Some(in_nvram), pages_per_update, ..map })
     }
 
     /// Returns the options of the demand-paged map.
@@ -225,7 +227,7 @@ impl DemandPagedMap {
     }
 
     /// Sets the counts of hits, misses and writes of translation pages to zero; the cache of map entries is unchanged.
-    pub fn clear_counts(&mut self) {
+    pub fn clear_cache_counts(&mut self) {
         self.counts = MapCacheCounts::default();
     }
 
@@ -255,25 +257,25 @@ impl DemandPagedMap {
     ///
     /// # Errors
     /// Any error of the flash.
-    pub(crate) fn dirty_changed_after<N: Nand>(io: &mut Store<N>, version: Ppn) -> Result<u64> {
-        let mut page = vec![0; io.geometry().page_bytes as usize + SPARE_NOTE_BYTES];
+    pub(crate) fn read_checkpoint_sequence<N: Nand>(io: &mut Store<N>, version: Ppn) -> Result<u64> {
+        let mut page = vec![0; io.geometry().page_bytes as usize + SPARE_SEQUENCE_BYTES];
         io.read(version, &mut page, Cause::Recovery)?;
-        Ok(spare_note(&page))
+        Ok(decode_spare_sequence(&page))
     }
 
     /// Sets, after a recovery, the sequence number after which every restored map entry was changed.
     pub(crate) fn set_dirty_changed_after(&mut self, sequence: u64) {
-        (self.dirty_changed_after, self.marked_at) = (sequence, sequence);
+        (self.dirty_changed_after_sequence, self.checkpoint_sequence) = (sequence, sequence);
     }
 
-    fn note(&self) -> Option<u64> {
-        self.options.makes_checkpoints.then_some(self.dirty_changed_after)
+    fn sequence_for_spare_area(&self) -> Option<u64> {
+        self.options.makes_checkpoints.then_some(self.dirty_changed_after_sequence)
     }
 
     /// Limits the number of unidentified invalid pages (overwritten, but not yet reported as invalid) to `pages`,
     /// because the device has no spare room for more.
     pub(crate) fn limit_unidentified_pages(&mut self, pages: u64) {
-        self.hidden_limit = u32::try_from(pages).unwrap_or(u32::MAX);
+        self.max_unidentified_pages = u32::try_from(pages).unwrap_or(u32::MAX);
     }
 
     /// Removes and returns one of the invalid pages that the map found when it wrote translation pages; `None` if there
@@ -286,13 +288,18 @@ impl DemandPagedMap {
     /// Drops the map's cache of entries and its directory of translation pages, as a loss of RAM does. The copy of the
     /// dirty entries in NVRAM stays.
     pub(crate) fn drop_ram_state(&mut self) {
-        let (logical_pages, hidden_limit) = (self.logical_pages(), self.hidden_limit);
-        let (pages_per_update, mut in_nvram) = (self.pages_per_update, self.in_nvram.take());
+        let (logical_pages, hidden_limit) = (self.logical_pages(), self.max_unidentified_pages);
+        let (pages_per_update, mut in_nvram) = (self.pages_per_update, self.dirty_nvram_entries.take());
         if let Some(in_nvram) = &mut in_nvram {
             in_nvram.drop_ram_state();
         }
         let new = Self::new(logical_pages, self.table.page_bytes(), self.options);
-        *self = Self { hidden_limit, pages_per_update, in_nvram, ..new };
+        *self = Self {
+            max_unidentified_pages: hidden_limit,
+            pages_per_update,
+            dirty_nvram_entries: in_nvram,
+            ..new
+        };
     }
 
     /// Reloads the dirty map entries from NVRAM into the cache, after [`DemandPagedMap::drop_ram_state`].
@@ -301,7 +308,9 @@ impl DemandPagedMap {
     /// [`Error::Damaged`] for a word with an impossible logical page, or with one that another word has too.
     pub(crate) fn reload_dirty<N: Nand>(&mut self, io: &Store<N>) -> Result<()> {
         let logical_pages = self.logical_pages();
-        let Some(in_nvram) = &mut self.in_nvram else { unreachable!("only what is in NVRAM is reloaded") };
+        let Some(in_nvram) = &mut self.dirty_nvram_entries else {
+            unreachable!("only what is in NVRAM is reloaded")
+        };
         for (word, entry) in in_nvram.stored_entries(io) {
             let Some((lpn, unit)) = entry else { continue };
             if lpn.0 >= logical_pages || self.cache.find_slot(lpn).is_some() {
@@ -317,7 +326,7 @@ impl DemandPagedMap {
 
     /// Checks that the map entries in NVRAM are exactly the dirty entries of the cache. For audits.
     pub(crate) fn check_nvram<N: Nand>(&self, io: &Store<N>) -> std::result::Result<(), String> {
-        let Some(in_nvram) = &self.in_nvram else { return Ok(()) };
+        let Some(in_nvram) = &self.dirty_nvram_entries else { return Ok(()) };
         let dirty = (0..self.table.translation_pages()).flat_map(|id| self.cache.dirty_slots_of_page(id));
         for slot in dirty {
             let CachedEntry { lpn, unit, .. } = *self.cache.entry(slot);
@@ -338,15 +347,20 @@ impl DemandPagedMap {
 
     /// Stores the new location `unit` of the map entry in cache slot `slot` in NVRAM, if dirty entries are kept there.
     /// Must be called before RAM is changed, so that this store is the commit point of the change.
-    fn commit<N: Nand>(&mut self, io: &mut Store<N>, slot: CacheSlot, unit: Unit) -> Result<()> {
-        let Some(in_nvram) = &mut self.in_nvram else { return Ok(()) };
+    fn store_entry_in_nvram<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        slot: CacheSlot,
+        unit: Unit,
+    ) -> Result<()> {
+        let Some(in_nvram) = &mut self.dirty_nvram_entries else { return Ok(()) };
         in_nvram.store_entry(io, slot, self.cache.entry(slot).lpn, unit)
     }
 
     /// Frees the NVRAM words of the dirty entries of translation page `id`, because the page was written and its
     /// entries become clean.
-    fn vacate<N: Nand>(&mut self, io: &mut Store<N>, id: u32) -> Result<()> {
-        let Some(in_nvram) = &mut self.in_nvram else { return Ok(()) };
+    fn free_nvram_words_of_page<N: Nand>(&mut self, io: &mut Store<N>, id: u32) -> Result<()> {
+        let Some(in_nvram) = &mut self.dirty_nvram_entries else { return Ok(()) };
         self.cache.dirty_slots_of_page(id).try_for_each(|slot| in_nvram.clear_entry(io, slot))
     }
 
@@ -371,14 +385,14 @@ impl DemandPagedMap {
 
     /// Decodes all map entries of translation page `id` from its `bytes`, as (logical page, location), unmapped ones
     /// included.
-    pub(crate) fn all_entries(&self, id: u32, bytes: &[u8]) -> impl Iterator<Item = (Lpn, Unit)> {
-        self.table.lpn_range_of(id).zip(0..).map(|(lpn, k)| (Lpn(lpn), entry_at(bytes, k)))
+    pub(crate) fn decode_entries(&self, id: u32, bytes: &[u8]) -> impl Iterator<Item = (Lpn, Unit)> {
+        self.table.lpn_range_of(id).zip(0..).map(|(lpn, k)| (Lpn(lpn), decode_entry(bytes, k)))
     }
 
     /// Decodes the map entries of translation page `id` that are mapped, from its `bytes`, as (logical page, location).
     /// For recovery and audits.
-    pub(crate) fn table_entries(&self, id: u32, bytes: &[u8]) -> Vec<(Lpn, Unit)> {
-        self.all_entries(id, bytes).filter(|(_, unit)| unit.to_option().is_some()).collect()
+    pub(crate) fn decode_mapped_entries(&self, id: u32, bytes: &[u8]) -> Vec<(Lpn, Unit)> {
+        self.decode_entries(id, bytes).filter(|(_, unit)| unit.to_option().is_some()).collect()
     }
 
     /// Returns the location of `lpn` if its map entry is cached, `None` if not; [`Unit::NONE`] if the cached entry says
@@ -400,7 +414,7 @@ impl DemandPagedMap {
             return Ok(());
         }
         self.table.load_entries(io, id, std::iter::empty(), Cause::Translation)?;
-        self.table.write_translation_page(io, id, self.note(), Cause::Translation)
+        self.table.write_translation_page(io, id, self.sequence_for_spare_area(), Cause::Translation)
     }
 
     /// Returns the locations (flash pages or chunk members) that all dirty entries of the cache of map entries name.
@@ -418,9 +432,9 @@ impl DemandPagedMap {
 
     /// Restores in the cache a dirty map entry that recovery found in the spare area of a data page: the table on flash
     /// lacks the change, and it is unknown whether the earlier version of the logical page was reported as invalid.
-    pub(crate) fn restore_change(&mut self, lpn: Lpn, unit: Unit) {
+    pub(crate) fn restore_entry_from_spare_area(&mut self, lpn: Lpn, unit: Unit) {
         let slot = self.cache.insert_dirty(lpn, unit, true);
-        self.cache.set_uncertain(slot);
+        self.cache.mark_identification_uncertain(slot);
     }
 
     /// Maps `lpn` to `unit` while the initial state of a drive is constructed (pages are placed without executing
@@ -440,14 +454,14 @@ impl DemandPagedMap {
             for (k, lpn) in lpns.map(Lpn).enumerate() {
                 self.table.set_loaded_entry(k, map.get(lpn));
             }
-            self.table.write_translation_page(io, id, self.note(), Cause::Translation)?;
+            self.table.write_translation_page(io, id, self.sequence_for_spare_area(), Cause::Translation)?;
         }
         Ok(())
     }
 
     #[inline]
     fn is_lazy(&self) -> bool {
-        self.options.identification == Identification::AtSynchronisation
+        self.options.identification == InvalidPageIdentification::AtSynchronisation
     }
 
     /// Returns the cache slot of the map entry of `lpn`, which becomes the most recently used one. On a miss, reads the
@@ -463,12 +477,12 @@ impl DemandPagedMap {
         if !self.is_lazy() && self.cache.len() >= self.options.cache_entries as usize {
             self.evict(io)?;
         }
-        let unit = self.fetch(io, lpn)?;
+        let unit = self.read_entry_from_flash(io, lpn)?;
         self.count_change();
         Ok(self.cache.insert(lpn, unit))
     }
 
-    fn fetch<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Unit> {
+    fn read_entry_from_flash<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Unit> {
         let id = self.cache.translation_page_of(lpn);
         self.table.load_entries(io, id, std::iter::once(lpn), Cause::Translation)?;
         Ok(self.table.loaded_entry(0))
@@ -480,7 +494,7 @@ impl DemandPagedMap {
     fn evict<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
         if self.evictions_until_prefetch == 0 {
             self.prefetch_evictions(io);
-            self.evictions_until_prefetch = EVICTIONS as u32;
+            self.evictions_until_prefetch = PREFETCHED_EVICTIONS as u32;
         }
         self.evictions_until_prefetch -= 1;
         let slot = self.cache.least_recently_used().expect("a cache that is full has an oldest entry");
@@ -488,7 +502,7 @@ impl DemandPagedMap {
         if is_dirty {
             io.flash_ops.record_metadata_reason(MetadataReason::Eviction);
             self.counts.synchronisations += 1;
-            self.synchronise(io, self.cache.translation_page_of(lpn), Cause::Translation)?;
+            self.synchronise_translation_page(io, self.cache.translation_page_of(lpn), Cause::Translation)?;
         }
         self.cache.remove(slot);
         Ok(is_dirty)
@@ -508,8 +522,13 @@ impl DemandPagedMap {
 
     /// Writes translation page `id` with all its dirty entries, which are clean afterwards. Adds the invalid pages that
     /// are found by comparing with the old version to the list that [`DemandPagedMap::take_identified`] returns.
-    fn synchronise<N: Nand>(&mut self, io: &mut Store<N>, id: u32, cause: Cause) -> Result<()> {
-        if self.in_nvram.is_some() {
+    fn synchronise_translation_page<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        id: u32,
+        cause: Cause,
+    ) -> Result<()> {
+        if self.dirty_nvram_entries.is_some() {
             // A medium that is a file may restore NVRAM as of its last sync; the page must not name a location that
             // this lacks.
             io.nand_mut().fence()?;
@@ -525,7 +544,7 @@ impl DemandPagedMap {
             let on_flash = Unit(std::mem::replace(&mut word.value, entry.unit.0));
             changes += u32::from(on_flash != entry.unit);
             if entry.hides_unidentified_page && on_flash != entry.unit && on_flash.to_option().is_some() {
-                let (ppn, is_certain) = (Ppn(on_flash.0), !entry.is_uncertain);
+                let (ppn, is_certain) = (Ppn(on_flash.0), !entry.is_identification_uncertain);
                 self.counts.uncertain_reads += u64::from(!is_certain);
                 if is_certain || does_oob_name(io, ppn, entry.lpn)? {
                     self.identified.push(IdentifiedInvalidPage { ppn, is_certain });
@@ -534,22 +553,28 @@ impl DemandPagedMap {
         }
         if changes == 0 && self.is_lazy() {
             self.counts.aborted_synchronisations += 1;
-        } else if let Err(error) = self.table.write_translation_page(io, id, self.note(), cause) {
+        } else if let Err(error) =
+            self.table.write_translation_page(io, id, self.sequence_for_spare_area(), cause)
+        {
             self.identified.truncate(told);
             return Err(error);
         }
-        self.noted |= changes > 0;
-        self.vacate(io, id)?;
+        self.has_written_page_since_checkpoint |= changes > 0;
+        self.free_nvram_words_of_page(io, id)?;
         self.cache.clean_translation_page(id);
         Ok(())
     }
 
     /// Writes the translation page with the smallest number, not less than `first`, that has dirty entries. Returns its
     /// number, or `None` if there is no such page.
-    pub(super) fn synchronise_from<N: Nand>(&mut self, io: &mut Store<N>, first: u32) -> Result<Option<u32>> {
+    pub(super) fn synchronise_next_dirty_page<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        first: u32,
+    ) -> Result<Option<u32>> {
         let has_dirty = |id: &u32| self.cache.dirty_slots_of_page(*id).next().is_some();
         let Some(id) = (first..self.table.translation_pages()).find(has_dirty) else { return Ok(None) };
-        self.synchronise(io, id, Cause::Translation).map(|()| Some(id))
+        self.synchronise_translation_page(io, id, Cause::Translation).map(|()| Some(id))
     }
 
     /// Prefetches the cached entries and the entries on flash that updates of `lpns` will access (see
@@ -572,7 +597,7 @@ impl DemandPagedMap {
             let id = self.cache.translation_page_of(lpn);
             if let Some(place) = self.table.ppn_of(id) {
                 pages.push((place, 1));
-                words.push(self.table.word_of(id, lpn));
+                words.push(self.table.word_to_read(id, lpn));
             }
         }
         io.nand().peek_words(&pages, &mut words);
@@ -586,13 +611,13 @@ impl DemandPagedMap {
     fn prefetch_evictions<N: Nand>(&self, io: &Store<N>) {
         let mut pages = ArrayVec::<_, PREFETCHED_PAGES>::new();
         let mut words = ArrayVec::<_, { 4 * PREFETCHED_PAGES }>::new();
-        for id in self.cache.prefetch_oldest(EVICTIONS) {
+        for id in self.cache.prefetch_oldest(PREFETCHED_EVICTIONS) {
             let Some(place) = self.table.ppn_of(id) else { continue };
             let before = words.len();
             let dirty = self
                 .cache
                 .dirty_slots_of_page(id)
-                .map(|slot| self.table.word_of(id, self.cache.entry(slot).lpn));
+                .map(|slot| self.table.word_to_read(id, self.cache.entry(slot).lpn));
             words.extend(dirty.take(words.remaining_capacity()));
             pages.push((place, words.len() - before));
         }
@@ -609,7 +634,7 @@ impl DemandPagedMap {
     }
 
     #[inline]
-    fn assign(&mut self, slot: CacheSlot, unit: Unit) -> Unit {
+    fn set_entry_unit(&mut self, slot: CacheSlot, unit: Unit) -> Unit {
         let (old, was_clean) = self.cache.set_unit(slot, unit);
         self.counts.dirty_inserts += u64::from(was_clean);
         self.count_change();
@@ -630,7 +655,7 @@ impl DemandPagedMap {
         if let Some(slot) = self.cache.find_slot(lpn) {
             self.counts.hits += 1;
             self.cache.touch(slot);
-            return self.assign(slot, new).to_option();
+            return self.set_entry_unit(slot, new).to_option();
         }
         self.counts.misses += 1;
         self.insert_dirty(lpn, new, true);
@@ -640,21 +665,22 @@ impl DemandPagedMap {
     /// Whether a translation page must be written although the cache of map entries is within its capacity: a
     /// checkpoint is due, or a bound on dirty entries, unidentified invalid pages or NVRAM words is exceeded.
     #[inline]
-    fn must_write(&self) -> bool {
-        (self.is_lazy() || self.in_nvram.is_some()) && (self.is_checkpoint_due() || self.is_bound_exceeded())
+    fn is_early_write_due(&self) -> bool {
+        (self.is_lazy() || self.dirty_nvram_entries.is_some())
+            && (self.is_checkpoint_due() || self.is_bound_exceeded())
     }
 
     #[inline]
     fn is_checkpoint_due(&self) -> bool {
         let is_over = self.changes_since_checkpoint >= self.checkpoint_period();
-        self.options.makes_checkpoints && (self.at_checkpoint || is_over)
+        self.options.makes_checkpoints && (self.is_in_checkpoint || is_over)
     }
 
     #[inline]
     fn is_bound_exceeded(&self) -> bool {
         let dirty_limit = self.options.max_dirty_entries.unwrap_or(u32::MAX);
         self.cache.dirty_entries() > dirty_limit
-            || self.cache.unidentified_pages() > self.hidden_limit
+            || self.cache.unidentified_pages() > self.max_unidentified_pages
             || self.is_nvram_nearly_full()
     }
 
@@ -672,30 +698,33 @@ impl DemandPagedMap {
         io.flash_ops.record_metadata_reason(MetadataReason::MapBound);
         self.counts.synchronisations += 1;
         let id = self.cache.translation_page_of(self.cache.entry(slot).lpn);
-        self.synchronise(io, id, Cause::Translation).map(|()| true)
+        self.synchronise_translation_page(io, id, Cause::Translation).map(|()| true)
     }
 
     /// Writes one translation page that has an entry dirty since before the last checkpoint of the map. If there is
     /// none, ends the checkpoint: sets the mark between older and newer changes, and returns `false`.
     fn checkpoint_step<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
-        self.at_checkpoint = true;
+        self.is_in_checkpoint = true;
         // If nothing was written since the last checkpoint, write one page, so that the newest note is at most two
         // checkpoints old.
-        let to_note = if self.noted { None } else { self.cache.least_recently_changed() };
-        let Some(slot) = self.cache.oldest_change_before_mark().or(to_note) else {
+        let to_note =
+            if self.has_written_page_since_checkpoint { None } else { self.cache.least_recently_changed() };
+        let Some(slot) = self.cache.oldest_change_before_checkpoint().or(to_note) else {
             self.cache.end_checkpoint();
-            (self.dirty_changed_after, self.marked_at) = (self.marked_at, io.last_sequence());
-            (self.at_checkpoint, self.changes_since_checkpoint, self.noted) = (false, 0, false);
+            (self.dirty_changed_after_sequence, self.checkpoint_sequence) =
+                (self.checkpoint_sequence, io.last_sequence());
+            (self.is_in_checkpoint, self.changes_since_checkpoint, self.has_written_page_since_checkpoint) =
+                (false, 0, false);
             return Ok(false);
         };
         io.flash_ops.record_metadata_reason(MetadataReason::MapCheckpoint);
         self.counts.checkpoint_synchronisations += 1;
         let id = self.cache.translation_page_of(self.cache.entry(slot).lpn);
-        self.synchronise(io, id, Cause::Checkpoint).map(|()| true)
+        self.synchronise_translation_page(io, id, Cause::Checkpoint).map(|()| true)
     }
 
     /// Returns the last logical page, at most `last`, whose map entry is on the translation page of `first`.
-    fn last_of_page(&self, first: Lpn, last: Lpn) -> Lpn {
+    fn last_lpn_on_page(&self, first: Lpn, last: Lpn) -> Lpn {
         Lpn(last.0.min(self.table.lpn_range_of(self.cache.translation_page_of(first)).end - 1))
     }
 }
@@ -716,7 +745,7 @@ impl Mapping for DemandPagedMap {
     fn peek<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Option<Unit>> {
         let place = match self.cached_unit(lpn) {
             Some(place) => place,
-            None => self.fetch(io, lpn)?,
+            None => self.read_entry_from_flash(io, lpn)?,
         };
         Ok(place.to_option())
     }
@@ -727,13 +756,13 @@ impl Mapping for DemandPagedMap {
             return Ok(self.update_lazily(lpn, new));
         }
         let (slot, new) = (self.find_or_fetch(io, lpn)?, new.unwrap_or(Unit::NONE));
-        if self.in_nvram.is_some() {
+        if self.dirty_nvram_entries.is_some() {
             if self.cache.entry(slot).unit == new {
                 return Ok(new.to_option());
             }
-            self.commit(io, slot, new)?;
+            self.store_entry_in_nvram(io, slot, new)?;
         }
-        Ok(self.assign(slot, new).to_option())
+        Ok(self.set_entry_unit(slot, new).to_option())
     }
 
     fn identifies_invalid_pages_late(&self) -> bool {
@@ -750,11 +779,11 @@ impl Mapping for DemandPagedMap {
         first: Lpn,
         last: Lpn,
     ) -> Result<Option<Lpn>> {
-        let last = self.last_of_page(first, last);
+        let last = self.last_lpn_on_page(first, last);
         let id = self.cache.translation_page_of(first);
         io.flash_ops.record_metadata_reason(MetadataReason::Trim);
         if self.cache.dirty_slots_of_page(id).next().is_some() {
-            return self.synchronise(io, id, Cause::Translation).map(|()| None);
+            return self.synchronise_translation_page(io, id, Cause::Translation).map(|()| None);
         }
         let lpns = (first.0..=last.0).map(Lpn);
         self.table.load_entries(io, id, lpns.clone(), Cause::Translation)?;
@@ -765,7 +794,7 @@ impl Mapping for DemandPagedMap {
             self.table.set_loaded_entry(k, Unit::NONE);
         }
         if !dropped.is_empty() {
-            self.table.write_translation_page(io, id, self.note(), Cause::Translation)?;
+            self.table.write_translation_page(io, id, self.sequence_for_spare_area(), Cause::Translation)?;
             self.identified.extend(dropped);
         }
         for lpn in lpns {
@@ -779,18 +808,18 @@ impl Mapping for DemandPagedMap {
     fn relocate(&mut self, lpn: Lpn, new: Unit) {
         if let Some(slot) = self.cache.find_slot(lpn) {
             self.cache.touch(slot);
-            self.assign(slot, new);
+            self.set_entry_unit(slot, new);
         } else {
             // The table names the moved page, which is about to be erased, so no invalid page has to be reported.
             self.insert_dirty(lpn, new, false);
         }
-        if let Some(in_nvram) = &mut self.in_nvram {
+        if let Some(in_nvram) = &mut self.dirty_nvram_entries {
             in_nvram.moved_lpns.push(lpn);
         }
     }
 
     fn store_moves_in_nvram<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
-        let Self { in_nvram: Some(in_nvram), cache, .. } = self else { return Ok(()) };
+        let Self { dirty_nvram_entries: Some(in_nvram), cache, .. } = self else { return Ok(()) };
         while let Some(&lpn) = in_nvram.moved_lpns.last() {
             // An entry that is clean again, or was evicted, is on flash.
             if let Some(slot) = cache.find_slot(lpn).filter(|&slot| cache.entry(slot).is_dirty) {
@@ -803,7 +832,7 @@ impl Mapping for DemandPagedMap {
 
     #[inline]
     fn is_nvram_nearly_full(&self) -> bool {
-        self.in_nvram.as_ref().is_some_and(NvramEntries::is_nvram_nearly_full)
+        self.dirty_nvram_entries.as_ref().is_some_and(NvramEntries::is_nvram_nearly_full)
     }
 
     fn prefetch(&self, lpns: &[Lpn]) {
@@ -823,7 +852,7 @@ impl Mapping for DemandPagedMap {
     /// earlier version may be unidentified, and the spare area is read before any of them is reported.
     fn clear_superseded(&mut self, lpn: Lpn) {
         if let Some(slot) = self.cache.find_slot(lpn)
-            && !self.cache.entry(slot).is_uncertain
+            && !self.cache.entry(slot).is_identification_uncertain
         {
             self.cache.set_hides_unidentified_page(slot, false);
         }
@@ -839,7 +868,7 @@ impl Mapping for DemandPagedMap {
 
     #[inline]
     fn write_deferred<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
-        if self.must_write() && self.write_due_translation_page(io)? {
+        if self.is_early_write_due() && self.write_due_translation_page(io)? {
             return Ok(true);
         }
         self.evict_excess(io)
@@ -852,7 +881,7 @@ impl Mapping for DemandPagedMap {
     fn write_back<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
         io.flash_ops.record_metadata_reason(MetadataReason::WriteBack);
         match self.cache.first_dirty_page() {
-            Some(id) => self.synchronise(io, id, Cause::Translation).map(|()| true),
+            Some(id) => self.synchronise_translation_page(io, id, Cause::Translation).map(|()| true),
             None => self.table.write_tree_node(io, Cause::Translation),
         }
     }

@@ -11,7 +11,7 @@ use crate::tables::prefetch::pull_into_cache;
 
 /// Binary logarithm of the number of map entries per part of [`ConstructionMap`]. A part has 4 MiB, large enough that
 /// freeing it returns the memory to the operating system.
-const PART_LOG2: u32 = 20;
+const PART_ENTRIES_LOG2: u32 = 20;
 
 /// The whole L2P map in RAM while the initial state of a drive is constructed (pages are placed without executing
 /// writes). The locations are in parts, each of which is freed as soon as its translation pages are written.
@@ -23,25 +23,25 @@ pub(super) struct ConstructionMap {
 impl ConstructionMap {
     /// Creates an L2P map in RAM of `logical_pages` logical pages, all unmapped.
     pub(super) fn new(logical_pages: u32) -> Self {
-        let starts = (0..logical_pages).step_by(1 << PART_LOG2);
-        let len = |start: u32| (logical_pages - start).min(1 << PART_LOG2) as usize;
+        let starts = (0..logical_pages).step_by(1 << PART_ENTRIES_LOG2);
+        let len = |start: u32| (logical_pages - start).min(1 << PART_ENTRIES_LOG2) as usize;
         Self { parts: starts.map(|start| DenseTable::filled(len(start), Unit::NONE.0)).collect() }
     }
 
     #[inline]
-    fn split(lpn: Lpn) -> (usize, usize) {
-        ((lpn.0 >> PART_LOG2) as usize, (lpn.0 & ((1 << PART_LOG2) - 1)) as usize)
+    fn part_and_index(lpn: Lpn) -> (usize, usize) {
+        ((lpn.0 >> PART_ENTRIES_LOG2) as usize, (lpn.0 & ((1 << PART_ENTRIES_LOG2) - 1)) as usize)
     }
 
     #[inline]
     pub(super) fn get(&self, lpn: Lpn) -> Unit {
-        let (part, at) = Self::split(lpn);
+        let (part, at) = Self::part_and_index(lpn);
         Unit(self.parts[part].get(at))
     }
 
     #[inline]
     pub(super) fn replace(&mut self, lpn: Lpn, unit: Unit) -> Unit {
-        let (part, at) = Self::split(lpn);
+        let (part, at) = Self::part_and_index(lpn);
         Unit(self.parts[part].replace(at, unit.0))
     }
 
@@ -54,7 +54,7 @@ impl ConstructionMap {
     /// Frees the last part of the L2P map in RAM that lies entirely before `lpn`; the logical pages of this part will
     /// not be accessed again.
     pub(super) fn free_parts_before(&mut self, lpn: Lpn) {
-        let (part, _) = Self::split(lpn);
+        let (part, _) = Self::part_and_index(lpn);
         if let Some(before) = part.checked_sub(1) {
             self.parts[before] = DenseTable::zeroed(0);
         }
@@ -67,9 +67,11 @@ mod tests {
 
     #[test]
     fn the_construction_map_keeps_entries_until_their_part_is_freed() {
-        let pages = (2 << PART_LOG2) + 5;
+        let pages = (2 << PART_ENTRIES_LOG2) + 5;
         let mut map = ConstructionMap::new(pages);
-        let lpns = [0, (1 << PART_LOG2) - 1, 1 << PART_LOG2, 2 << PART_LOG2, pages - 1].map(Lpn);
+        let lpns =
+            [0, (1 << PART_ENTRIES_LOG2) - 1, 1 << PART_ENTRIES_LOG2, 2 << PART_ENTRIES_LOG2, pages - 1]
+                .map(Lpn);
         for lpn in lpns {
             assert_eq!(map.replace(lpn, Unit(lpn.0 + 7)), Unit::NONE);
         }

@@ -24,10 +24,10 @@ use crate::tables::{ChainedIndex, ChainedSlots};
 /// Number that means "no slot" in the cache of map entries.
 pub(super) const NO_SLOT: CacheSlot = CacheSlot::MAX;
 
-/// Index, in [`CachedEntry::places`], of the position in the LRU queue by last use; [`BY_CHANGE`] is the index for the
+/// Index, in [`CachedEntry::queue_positions`], of the position in the LRU queue by last use; [`CHANGE_QUEUE`] is the index for the
 /// queue by last change.
-const BY_USE: usize = 0;
-const BY_CHANGE: usize = 1;
+const USE_QUEUE: usize = 0;
+const CHANGE_QUEUE: usize = 1;
 
 /// Number of a slot of the cache of map entries; a slot holds one entry.
 pub(super) type CacheSlot = u32;
@@ -39,12 +39,12 @@ pub(super) type CacheSlot = u32;
 pub(super) struct CachedEntry {
     pub(super) lpn: Lpn,
     pub(super) unit: Unit,
-    dirty_next: CacheSlot,
+    next_dirty_slot: CacheSlot,
     /// Slot of the next map entry in the same hash chain.
     next_in_chain: CacheSlot,
-    /// Positions of the map entry in the two LRU queues of the cache: by last use ([`BY_USE`]) and by last change
-    /// ([`BY_CHANGE`]).
-    places: [QueuePosition; 2],
+    /// Positions of the map entry in the two LRU queues of the cache: by last use ([`USE_QUEUE`]) and by last change
+    /// ([`CHANGE_QUEUE`]).
+    queue_positions: [QueuePosition; 2],
     /// Whether the map entry is dirty: the table on flash holds another location for this logical page.
     pub(super) is_dirty: bool,
     /// Whether the table on flash still holds the location of an earlier version of the logical page that was not
@@ -52,7 +52,7 @@ pub(super) struct CachedEntry {
     pub(super) hides_unidentified_page: bool,
     /// Whether a recovery created this map entry, so that it is unknown whether the earlier version of the logical page
     /// was reported as invalid before the power loss.
-    pub(super) is_uncertain: bool,
+    pub(super) is_identification_uncertain: bool,
 }
 
 /// Cache of L2P map entries in RAM, found by logical page.
@@ -64,13 +64,13 @@ pub(super) struct EntryCache {
     recency: LruQueue,
     /// Dirty map entries as an LRU queue, in order of their last change. Its mark, set by the last checkpoint,
     /// separates older from newer changes.
-    changes: LruQueue,
-    by_page: Divider,
+    dirty_entries_by_change: LruQueue,
+    entries_per_page_divider: Divider,
     /// First cache slot in the list of dirty entries of each translation page; [`NO_SLOT`] if the page has none.
-    dirty_heads: Vec<u32>,
+    first_dirty_slots: Vec<u32>,
     /// Number of a translation page; all translation pages with smaller numbers have no dirty entry in the cache.
     first_maybe_dirty_page: u32,
-    hidden_pages: u32,
+    unidentified_pages: u32,
 }
 
 impl CachedEntry {
@@ -78,28 +78,28 @@ impl CachedEntry {
         Self {
             lpn,
             unit,
-            dirty_next: NO_SLOT,
+            next_dirty_slot: NO_SLOT,
             next_in_chain: NO_SLOT,
-            places: [0; 2],
+            queue_positions: [0; 2],
             is_dirty: false,
             hides_unidentified_page: false,
-            is_uncertain: false,
+            is_identification_uncertain: false,
         }
     }
 }
 
-/// The cached map entries with their positions in one of the two [`LruQueue`] queues, by number `ORDER` ([`BY_USE`] or
-/// [`BY_CHANGE`]).
-struct Ordered<'a, const ORDER: usize>(&'a mut [CachedEntry]);
+/// The cached map entries with their positions in one of the two [`LruQueue`] queues, by number `ORDER` ([`USE_QUEUE`] or
+/// [`CHANGE_QUEUE`]).
+struct QueueEntries<'a, const ORDER: usize>(&'a mut [CachedEntry]);
 
-impl<const ORDER: usize> QueuePositions for Ordered<'_, ORDER> {
+impl<const ORDER: usize> QueuePositions for QueueEntries<'_, ORDER> {
     #[inline]
     fn position_of(&self, slot: CacheSlot) -> QueuePosition {
-        self.0[slot as usize].places[ORDER]
+        self.0[slot as usize].queue_positions[ORDER]
     }
     #[inline]
     fn set_position(&mut self, slot: CacheSlot, place: QueuePosition) {
-        self.0[slot as usize].places[ORDER] = place;
+        self.0[slot as usize].queue_positions[ORDER] = place;
     }
 }
 
@@ -126,11 +126,11 @@ impl EntryCache {
             free_slots: Vec::new(),
             index: ChainedIndex::with_capacity(entries as usize),
             recency: LruQueue::default(),
-            changes: LruQueue::default(),
-            by_page: Divider::new(entries_per_page),
-            dirty_heads: vec![NO_SLOT; translation_pages as usize],
+            dirty_entries_by_change: LruQueue::default(),
+            entries_per_page_divider: Divider::new(entries_per_page),
+            first_dirty_slots: vec![NO_SLOT; translation_pages as usize],
             first_maybe_dirty_page: 0,
-            hidden_pages: 0,
+            unidentified_pages: 0,
         }
     }
 
@@ -143,14 +143,14 @@ impl EntryCache {
     /// Returns the number of dirty map entries in the cache.
     #[inline]
     pub(super) fn dirty_entries(&self) -> u32 {
-        self.changes.len()
+        self.dirty_entries_by_change.len()
     }
 
     /// Returns the number of cached map entries with [`CachedEntry::hides_unidentified_page`] set: for each, one
     /// invalid flash page is still counted as valid.
     #[inline]
     pub(super) fn unidentified_pages(&self) -> u32 {
-        self.hidden_pages
+        self.unidentified_pages
     }
 
     #[inline]
@@ -167,10 +167,10 @@ impl EntryCache {
         let dirty = oldest().filter(|entry| entry.is_dirty);
         let pages: ArrayVec<u32, PREFETCHED_PAGES> =
             dirty.map(|entry| self.translation_page_of(entry.lpn)).take(PREFETCHED_PAGES).collect();
-        let heads = pages.iter().map(|&page| self.entry(self.dirty_heads[page as usize]));
-        pull_into_cache(heads.clone().map(|first| first.dirty_next.into()));
-        let seconds = heads.filter(|first| first.dirty_next != NO_SLOT);
-        pull_into_cache(seconds.map(|first| self.entry(first.dirty_next).dirty_next.into()));
+        let heads = pages.iter().map(|&page| self.entry(self.first_dirty_slots[page as usize]));
+        pull_into_cache(heads.clone().map(|first| first.next_dirty_slot.into()));
+        let seconds = heads.filter(|first| first.next_dirty_slot != NO_SLOT);
+        pull_into_cache(seconds.map(|first| self.entry(first.next_dirty_slot).next_dirty_slot.into()));
         pages
     }
 
@@ -179,7 +179,7 @@ impl EntryCache {
     pub(super) fn prefetch(&self, lpns: &[Lpn]) {
         self.index.prefetch(&self.slots, self.slots.len(), lpns.iter().map(|lpn| lpn.0));
         pull_into_cache(
-            lpns.iter().map(|&lpn| self.dirty_heads[self.translation_page_of(lpn) as usize].into()),
+            lpns.iter().map(|&lpn| self.first_dirty_slots[self.translation_page_of(lpn) as usize].into()),
         );
     }
 
@@ -191,19 +191,19 @@ impl EntryCache {
     /// Records a use of the map entry in cache slot `slot`, which becomes the most recently used one.
     #[inline]
     pub(super) fn touch(&mut self, slot: CacheSlot) {
-        self.recency.touch(&mut Ordered::<BY_USE>(&mut self.slots), slot);
+        self.recency.touch(&mut QueueEntries::<USE_QUEUE>(&mut self.slots), slot);
     }
 
     /// Inserts into the cache a clean map entry of a logical page that is not cached.
     pub(super) fn insert(&mut self, lpn: Lpn, unit: Unit) -> CacheSlot {
-        self.add(CachedEntry::new_clean(lpn, unit))
+        self.insert_entry(CachedEntry::new_clean(lpn, unit))
     }
 
     /// Inserts into the cache a dirty map entry of a logical page that is not cached. `hides_unidentified_page`: an
     /// earlier version of the logical page is still counted as valid.
     pub(super) fn insert_dirty(&mut self, lpn: Lpn, unit: Unit, hides_unidentified_page: bool) -> CacheSlot {
-        self.hidden_pages += u32::from(hides_unidentified_page);
-        let slot = self.add(CachedEntry {
+        self.unidentified_pages += u32::from(hides_unidentified_page);
+        let slot = self.insert_entry(CachedEntry {
             is_dirty: true,
             hides_unidentified_page,
             ..CachedEntry::new_clean(lpn, unit)
@@ -213,13 +213,13 @@ impl EntryCache {
     }
 
     #[inline(always)]
-    fn add(&mut self, entry: CachedEntry) -> CacheSlot {
+    fn insert_entry(&mut self, entry: CachedEntry) -> CacheSlot {
         let slot = self.free_slots.pop().unwrap_or_else(|| self.new_slot());
         let place = &mut self.slots[slot as usize];
         // The slot's void positions in the orders must not become valid, so the stored position numbers stay.
-        *place = CachedEntry { places: place.places, ..entry };
+        *place = CachedEntry { queue_positions: place.queue_positions, ..entry };
         self.index.insert(&mut self.slots, slot);
-        self.recency.push(&mut Ordered::<BY_USE>(&mut self.slots), slot);
+        self.recency.push(&mut QueueEntries::<USE_QUEUE>(&mut self.slots), slot);
         slot
     }
 
@@ -240,7 +240,7 @@ impl EntryCache {
     pub(super) fn remove(&mut self, slot: CacheSlot) {
         let CachedEntry { lpn, is_dirty, .. } = *self.entry(slot);
         assert!(!is_dirty, "the entry of {lpn} would be lost");
-        self.recency.remove(&mut Ordered::<BY_USE>(&mut self.slots), slot);
+        self.recency.remove(&mut QueueEntries::<USE_QUEUE>(&mut self.slots), slot);
         self.index.remove(&mut self.slots, slot);
         self.free_slots.push(slot);
     }
@@ -257,7 +257,7 @@ impl EntryCache {
             entry.is_dirty = true;
             self.link_dirty(slot, lpn);
         } else {
-            self.changes.touch(&mut Ordered::<BY_CHANGE>(&mut self.slots), slot);
+            self.dirty_entries_by_change.touch(&mut QueueEntries::<CHANGE_QUEUE>(&mut self.slots), slot);
         }
         (old, was_clean)
     }
@@ -268,45 +268,45 @@ impl EntryCache {
     fn link_dirty(&mut self, slot: CacheSlot, lpn: Lpn) {
         let page = self.translation_page_of(lpn);
         self.first_maybe_dirty_page = self.first_maybe_dirty_page.min(page);
-        let head = std::mem::replace(&mut self.dirty_heads[page as usize], slot);
-        self.slots[slot as usize].dirty_next = head;
-        self.changes.push(&mut Ordered::<BY_CHANGE>(&mut self.slots), slot);
+        let head = std::mem::replace(&mut self.first_dirty_slots[page as usize], slot);
+        self.slots[slot as usize].next_dirty_slot = head;
+        self.dirty_entries_by_change.push(&mut QueueEntries::<CHANGE_QUEUE>(&mut self.slots), slot);
     }
 
     /// Sets or clears the flag of a cached map entry that an earlier version of its logical page is still counted as
     /// valid, and updates the number of entries with this flag.
     pub(super) fn set_hides_unidentified_page(&mut self, slot: CacheSlot, hides: bool) {
         let entry = &mut self.slots[slot as usize];
-        self.hidden_pages -= u32::from(entry.hides_unidentified_page);
-        self.hidden_pages += u32::from(hides);
+        self.unidentified_pages -= u32::from(entry.hides_unidentified_page);
+        self.unidentified_pages += u32::from(hides);
         entry.hides_unidentified_page = hides;
     }
 
-    pub(super) fn set_uncertain(&mut self, slot: CacheSlot) {
-        self.slots[slot as usize].is_uncertain = true;
+    pub(super) fn mark_identification_uncertain(&mut self, slot: CacheSlot) {
+        self.slots[slot as usize].is_identification_uncertain = true;
     }
 
     /// Returns the number of the translation page that holds the map entry of `lpn`.
     #[inline]
     pub(super) fn translation_page_of(&self, lpn: Lpn) -> u32 {
-        self.by_page.quotient(lpn.0)
+        self.entries_per_page_divider.quotient(lpn.0)
     }
 
     /// Returns the cache slots of the dirty map entries of translation page `page`.
     #[inline]
     pub(super) fn dirty_slots_of_page(&self, page: u32) -> impl Iterator<Item = CacheSlot> + '_ {
         let some = |slot: u32| Some(slot).filter(|&slot| slot != NO_SLOT);
-        std::iter::successors(some(self.dirty_heads[page as usize]), move |&slot| {
-            some(self.slots[slot as usize].dirty_next)
+        std::iter::successors(some(self.first_dirty_slots[page as usize]), move |&slot| {
+            some(self.slots[slot as usize].next_dirty_slot)
         })
     }
 
     /// Returns the number of the first translation page that has a dirty entry in the cache; `None` if there is none.
     /// O(1), amortised over a write-back of all pages.
     pub(super) fn first_dirty_page(&mut self) -> Option<u32> {
-        let pages = self.dirty_heads.len() as u32;
-        let found =
-            (self.first_maybe_dirty_page..pages).find(|&page| self.dirty_heads[page as usize] != NO_SLOT);
+        let pages = self.first_dirty_slots.len() as u32;
+        let found = (self.first_maybe_dirty_page..pages)
+            .find(|&page| self.first_dirty_slots[page as usize] != NO_SLOT);
         self.first_maybe_dirty_page = found.unwrap_or(pages);
         found
     }
@@ -318,32 +318,34 @@ impl EntryCache {
 
     /// Marks all dirty map entries of translation page `page` as clean, after the page was written.
     pub(super) fn clean_translation_page(&mut self, page: u32) {
-        let mut slot = std::mem::replace(&mut self.dirty_heads[page as usize], NO_SLOT);
+        let mut slot = std::mem::replace(&mut self.first_dirty_slots[page as usize], NO_SLOT);
         while slot != NO_SLOT {
-            self.changes.make_position_obsolete(&mut Ordered::<BY_CHANGE>(&mut self.slots), slot);
+            self.dirty_entries_by_change
+                .make_position_obsolete(&mut QueueEntries::<CHANGE_QUEUE>(&mut self.slots), slot);
             let entry = &mut self.slots[slot as usize];
-            self.hidden_pages -= u32::from(entry.hides_unidentified_page);
-            (entry.is_dirty, entry.hides_unidentified_page, entry.is_uncertain) = (false, false, false);
-            slot = entry.dirty_next;
+            self.unidentified_pages -= u32::from(entry.hides_unidentified_page);
+            (entry.is_dirty, entry.hides_unidentified_page, entry.is_identification_uncertain) =
+                (false, false, false);
+            slot = entry.next_dirty_slot;
         }
-        self.changes.skip_obsolete_positions(&Ordered::<BY_CHANGE>(&mut self.slots));
+        self.dirty_entries_by_change.skip_obsolete_positions(&QueueEntries::<CHANGE_QUEUE>(&mut self.slots));
     }
 
     /// Returns the cache slot of the dirty map entry whose last change is longest ago; `None` if no entry is dirty.
     pub(super) fn least_recently_changed(&self) -> Option<CacheSlot> {
-        self.changes.oldest()
+        self.dirty_entries_by_change.oldest()
     }
 
     /// Returns the cache slot of the dirty map entry whose last change is longest ago, if that change was before the
     /// last checkpoint of the map (early write of entries that are dirty for long); otherwise `None`.
-    pub(super) fn oldest_change_before_mark(&self) -> Option<CacheSlot> {
-        self.changes.oldest_if_before_mark()
+    pub(super) fn oldest_change_before_checkpoint(&self) -> Option<CacheSlot> {
+        self.dirty_entries_by_change.oldest_if_before_mark()
     }
 
     /// Ends a checkpoint of the map: sets the mark after all changes of map entries so far. The next checkpoint writes
     /// the entries that are then still dirty and unchanged since the mark.
     pub(super) fn end_checkpoint(&mut self) {
-        self.changes.set_mark(&mut Ordered::<BY_CHANGE>(&mut self.slots));
+        self.dirty_entries_by_change.set_mark(&mut QueueEntries::<CHANGE_QUEUE>(&mut self.slots));
     }
 }
 

@@ -17,13 +17,13 @@ use crate::tables::prefetch::pull_into_cache;
 #[derive(Clone, Debug)]
 pub struct RamMap {
     table: DenseTable<u32>,
-    mirror: Option<Mirror>,
+    nvram_copy: Option<NvramCopy>,
 }
 
 /// Copy of an L2P table in NVRAM: the 8-byte word `first_word + lpn` holds the location of `lpn` plus one, or 0 if
 /// `lpn` is unmapped.
 #[derive(Clone, Debug)]
-struct Mirror {
+struct NvramCopy {
     first_word: usize,
     /// Logical pages that GC moved and whose words in NVRAM still hold the old location.
     moved_lpns: Vec<Lpn>,
@@ -32,7 +32,7 @@ struct Mirror {
 impl RamMap {
     /// Creates an L2P table of `pages` unmapped logical pages in RAM, without a copy in NVRAM.
     pub fn new(pages: u32) -> Self {
-        Self { table: DenseTable::filled(pages as usize, Unit::NONE.0), mirror: None }
+        Self { table: DenseTable::filled(pages as usize, Unit::NONE.0), nvram_copy: None }
     }
 
     /// Creates an L2P table of `pages` unmapped logical pages in RAM, with a copy in NVRAM from word (8 bytes)
@@ -47,7 +47,7 @@ impl RamMap {
                 "the map needs {needed} words of NVRAM of 8 bytes, the medium has {present}"
             )));
         }
-        Ok(Self { mirror: Some(Mirror { first_word, moved_lpns: Vec::new() }), ..Self::new(pages) })
+        Ok(Self { nvram_copy: Some(NvramCopy { first_word, moved_lpns: Vec::new() }), ..Self::new(pages) })
     }
 
     /// Loads the L2P table in RAM from its copy in NVRAM, after a power loss. `is_place` tells whether a number is a
@@ -60,7 +60,7 @@ impl RamMap {
         io: &Store<N>,
         is_place: impl Fn(Unit) -> bool,
     ) -> Result<()> {
-        let mirror = self.mirror.as_mut().expect("only a mirrored table is reloaded");
+        let mirror = self.nvram_copy.as_mut().expect("only a mirrored table is reloaded");
         mirror.moved_lpns.clear();
         let words = &io.nvram()[mirror.first_word..];
         for (lpn, &word) in words.iter().take(self.table.len()).enumerate() {
@@ -79,8 +79,8 @@ impl RamMap {
         Ok(())
     }
 
-    fn store<N: Nand>(&self, io: &mut Store<N>, lpn: Lpn, place: Option<Unit>) -> Result<()> {
-        match &self.mirror {
+    fn store_in_nvram_copy<N: Nand>(&self, io: &mut Store<N>, lpn: Lpn, place: Option<Unit>) -> Result<()> {
+        match &self.nvram_copy {
             Some(mirror) => io
                 .store_nvram_word(mirror.first_word + lpn.index(), place.map_or(0, |unit| unit.0 as u64 + 1)),
             None => Ok(()),
@@ -95,7 +95,7 @@ impl RamMap {
 
     /// Whether the L2P table has a copy in NVRAM, so that every update is also an NVRAM store.
     pub(crate) fn has_nvram_copy(&self) -> bool {
-        self.mirror.is_some()
+        self.nvram_copy.is_some()
     }
 
     /// Exchanges the locations `units` with those of `lpns` in the L2P table: each logical page gets the location at
@@ -126,7 +126,7 @@ impl Mapping for RamMap {
     #[inline]
     fn update<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, new: Option<Unit>) -> Result<Option<Unit>> {
         if self.get(lpn) != new {
-            self.store(io, lpn, new)?;
+            self.store_in_nvram_copy(io, lpn, new)?;
         }
         Ok(Unit(self.table.replace(lpn.index(), new.unwrap_or(Unit::NONE).0)).to_option())
     }
@@ -134,7 +134,7 @@ impl Mapping for RamMap {
     #[inline]
     fn relocate(&mut self, lpn: Lpn, new: Unit) {
         self.table.set(lpn.index(), new.0);
-        if let Some(mirror) = &mut self.mirror {
+        if let Some(mirror) = &mut self.nvram_copy {
             mirror.moved_lpns.push(lpn);
         }
     }
@@ -142,15 +142,15 @@ impl Mapping for RamMap {
     fn relocate_all(&mut self, lpns: &[Lpn], new: &[Ppn]) {
         self.prefetch(lpns);
         self.table.set_each(lpns.iter().zip(new).map(|(lpn, ppn)| (lpn.index(), ppn.0)));
-        if let Some(mirror) = &mut self.mirror {
+        if let Some(mirror) = &mut self.nvram_copy {
             mirror.moved_lpns.extend_from_slice(lpns);
         }
     }
 
     fn store_moves_in_nvram<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
-        while let Some(&lpn) = self.mirror.as_ref().and_then(|mirror| mirror.moved_lpns.last()) {
-            self.store(io, lpn, self.get(lpn))?;
-            self.mirror.as_mut().expect("asked above").moved_lpns.pop();
+        while let Some(&lpn) = self.nvram_copy.as_ref().and_then(|mirror| mirror.moved_lpns.last()) {
+            self.store_in_nvram_copy(io, lpn, self.get(lpn))?;
+            self.nvram_copy.as_mut().expect("asked above").moved_lpns.pop();
         }
         Ok(())
     }

@@ -47,7 +47,7 @@ const RECORD_BYTES: usize = 8;
 const HEADER_BYTES: usize = 16;
 /// Number of pages of the map's journal beyond [`JournalOptions::max_pages`], kept for the pages that the capacitor
 /// writes if power is lost while a merge is due.
-const CAPACITOR_PAGES: u32 = 2;
+const CAPACITOR_RESERVE_PAGES: u32 = 2;
 
 /// Length of the journal of an L2P map on flash.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,8 +75,8 @@ type Record = (Lpn, Unit);
 
 /// Decoded content of a page of the map's journal.
 struct JournalPage {
-    serial: u64,
-    horizon: u64,
+    serial_number: u64,
+    first_unmerged_serial: u64,
     records: Vec<Record>,
 }
 
@@ -87,7 +87,7 @@ struct Merge {
     /// that had dirty entries are written.
     next_page: u32,
     /// Serial number after the last journal page that the merge makes obsolete.
-    end: u64,
+    end_serial: u64,
 }
 
 /// The journal of changes of an L2P map on flash: records buffered in RAM, and the flash pages that hold the older
@@ -97,18 +97,18 @@ struct Journal {
     options: JournalOptions,
     page_bytes: usize,
     /// Journal records of map changes that are not on flash yet, oldest first.
-    buffer: Vec<Record>,
+    buffered_records: Vec<Record>,
     /// PPN of each live page of the map's journal, at the index serial number modulo length; [`Ppn::NONE`] if there is
     /// none.
-    places: Vec<Ppn>,
+    page_ppns: Vec<Ppn>,
     /// Serial number of the oldest page of the map's journal whose records are not merged with the translation pages
     /// yet (the horizon).
-    horizon: u64,
+    first_unmerged_serial: u64,
     /// Serial number that the next page of the map's journal will get.
-    next: u64,
+    next_serial: u64,
     /// Horizon (serial number of the first journal page that is not merged with the translation pages yet) as the
     /// newest journal page on flash states it.
-    written_horizon: u64,
+    written_first_unmerged_serial: u64,
     merge: Option<Merge>,
     counts: JournalCounts,
 }
@@ -117,13 +117,13 @@ impl Journal {
     fn new(page_bytes: u32, options: JournalOptions) -> Self {
         let options = JournalOptions { max_pages: options.max_pages.max(1) };
         Self {
-            places: vec![Ppn::NONE; (options.max_pages + CAPACITOR_PAGES) as usize],
+            page_ppns: vec![Ppn::NONE; (options.max_pages + CAPACITOR_RESERVE_PAGES) as usize],
             options,
             page_bytes: page_bytes as usize,
-            buffer: Vec::new(),
-            horizon: 0,
-            next: 0,
-            written_horizon: 0,
+            buffered_records: Vec::new(),
+            first_unmerged_serial: 0,
+            next_serial: 0,
+            written_first_unmerged_serial: 0,
             merge: None,
             counts: JournalCounts::default(),
         }
@@ -133,60 +133,60 @@ impl Journal {
         (self.page_bytes - HEADER_BYTES) / RECORD_BYTES
     }
 
-    fn slot_of(&self, serial: u64) -> usize {
-        (serial % self.places.len() as u64) as usize
+    fn page_slot_of(&self, serial: u64) -> usize {
+        (serial % self.page_ppns.len() as u64) as usize
     }
 
-    fn record(&mut self, lpn: Lpn, unit: Unit) {
+    fn buffer_record(&mut self, lpn: Lpn, unit: Unit) {
         self.counts.records += 1;
-        self.buffer.push((lpn, unit));
+        self.buffered_records.push((lpn, unit));
     }
 
     fn live_pages(&self) -> u64 {
-        self.next - self.horizon
+        self.next_serial - self.first_unmerged_serial
     }
 
-    fn has_place(&self) -> bool {
-        self.live_pages() < self.places.len() as u64
+    fn has_free_page_slot(&self) -> bool {
+        self.live_pages() < self.page_ppns.len() as u64
     }
 
     fn has_full_page(&self) -> bool {
-        self.buffer.len() >= self.records_per_page()
+        self.buffered_records.len() >= self.records_per_page()
     }
 
-    fn has_unwritten(&self) -> bool {
-        !self.buffer.is_empty() || self.written_horizon != self.horizon
+    fn has_unwritten_changes(&self) -> bool {
+        !self.buffered_records.is_empty() || self.written_first_unmerged_serial != self.first_unmerged_serial
     }
 
     /// Returns the merge of the map's journal that is in progress, or a new one if the journal has reached its maximum
     /// length; `None` if no merge is due.
     fn due_merge(&self) -> Option<Merge> {
         let is_due = self.live_pages() >= u64::from(self.options.max_pages);
-        self.merge.or_else(|| is_due.then_some(Merge { next_page: 0, end: self.next }))
+        self.merge.or_else(|| is_due.then_some(Merge { next_page: 0, end_serial: self.next_serial }))
     }
 
     /// Writes the oldest buffered records of map changes to a new journal page, as many as fit. `first_id` is the
     /// metadata page number of the journal's first page.
-    fn append<N: Nand>(&mut self, io: &mut Store<N>, first_id: u32) -> Result<()> {
-        let written = self.buffer.len().min(self.records_per_page());
-        let slot = self.slot_of(self.next);
-        let page = self.encode(&self.buffer[..written]);
+    fn write_page<N: Nand>(&mut self, io: &mut Store<N>, first_id: u32) -> Result<()> {
+        let written = self.buffered_records.len().min(self.records_per_page());
+        let slot = self.page_slot_of(self.next_serial);
+        let page = self.encode(&self.buffered_records[..written]);
         let pool = io.pool_with_most_free_blocks(Stream::Translation);
         let (content, id) = (Content::Bytes(&page), first_id + slot as u32);
         let place =
             io.append(Stream::Translation, pool, id, content, Fingerprint::default(), Cause::Translation)?;
-        self.places[slot] = place;
-        self.written_horizon = self.horizon;
-        self.next += 1;
-        self.buffer.drain(..written);
+        self.page_ppns[slot] = place;
+        self.written_first_unmerged_serial = self.first_unmerged_serial;
+        self.next_serial += 1;
+        self.buffered_records.drain(..written);
         self.counts.written_pages += 1;
         Ok(())
     }
 
     fn encode(&self, records: &[Record]) -> Vec<u8> {
         let mut page = Vec::with_capacity(self.page_bytes);
-        page.extend_from_slice(&self.next.to_le_bytes());
-        page.extend_from_slice(&self.horizon.to_le_bytes());
+        page.extend_from_slice(&self.next_serial.to_le_bytes());
+        page.extend_from_slice(&self.first_unmerged_serial.to_le_bytes());
         for (lpn, unit) in records {
             page.extend_from_slice(&lpn.0.to_le_bytes());
             page.extend_from_slice(&unit.0.to_le_bytes());
@@ -198,11 +198,11 @@ impl Journal {
     /// Ends a merge of the map's journal after all its translation pages are written: discards the journal pages before
     /// `end` and sets the horizon (the first serial number not merged) to `end`.
     fn finish_merge<N: Nand>(&mut self, io: &mut Store<N>, end: u64) {
-        for serial in self.horizon..end {
-            let slot = self.slot_of(serial);
-            io.discard_metadata(std::mem::replace(&mut self.places[slot], Ppn::NONE));
+        for serial in self.first_unmerged_serial..end {
+            let slot = self.page_slot_of(serial);
+            io.discard_metadata(std::mem::replace(&mut self.page_ppns[slot], Ppn::NONE));
         }
-        self.horizon = end;
+        self.first_unmerged_serial = end;
         self.merge = None;
         self.counts.merges += 1;
     }
@@ -210,19 +210,25 @@ impl Journal {
     /// Adopts the live pages of the map's journal that recovery found and returns their records, oldest first. `found`
     /// has the PPN of each page by serial number modulo length. `newest` is the journal page that was written last; the
     /// horizon in it (the first serial number not merged) tells which pages are live.
-    fn adopt<N: Nand>(&mut self, io: &mut Store<N>, found: &[Ppn], newest: Ppn) -> Result<Vec<Record>> {
+    fn adopt_live_pages<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        found: &[Ppn],
+        newest: Ppn,
+    ) -> Result<Vec<Record>> {
         let mut bytes = vec![0; self.page_bytes];
         io.read(newest, &mut bytes, Cause::Recovery)?;
-        let last = decode(&bytes);
-        (self.horizon, self.written_horizon, self.next) = (last.horizon, last.horizon, last.serial + 1);
+        let last = decode_journal_page(&bytes);
+        (self.first_unmerged_serial, self.written_first_unmerged_serial, self.next_serial) =
+            (last.first_unmerged_serial, last.first_unmerged_serial, last.serial_number + 1);
         let mut records = Vec::new();
-        for serial in self.horizon..self.next {
-            let slot = self.slot_of(serial);
+        for serial in self.first_unmerged_serial..self.next_serial {
+            let slot = self.page_slot_of(serial);
             let place = found[slot];
             io.read(place, &mut bytes, Cause::Recovery)?;
-            let page = decode(&bytes);
-            assert!(page.serial == serial, "page {serial} of the journal is not at {place}");
-            self.places[slot] = place;
+            let page = decode_journal_page(&bytes);
+            assert!(page.serial_number == serial, "page {serial} of the journal is not at {place}");
+            self.page_ppns[slot] = place;
             records.extend(page.records);
         }
         Ok(records)
@@ -230,7 +236,7 @@ impl Journal {
 }
 
 /// Decodes the bytes of a page of the map's journal.
-fn decode(page: &[u8]) -> JournalPage {
+fn decode_journal_page(page: &[u8]) -> JournalPage {
     let word = |at: usize| u32::from_le_bytes(page[at..at + 4].try_into().expect("four bytes"));
     let number = |at: usize| u64::from_le_bytes(page[at..at + 8].try_into().expect("eight bytes"));
     let end = HEADER_BYTES + (page.len() - HEADER_BYTES) / RECORD_BYTES * RECORD_BYTES;
@@ -238,13 +244,13 @@ fn decode(page: &[u8]) -> JournalPage {
         .step_by(RECORD_BYTES)
         .map(|at| (Lpn(word(at)), Unit(word(at + 4))))
         .take_while(|&(lpn, _)| lpn != Lpn(u32::MAX));
-    JournalPage { serial: number(0), horizon: number(8), records: records.collect() }
+    JournalPage { serial_number: number(0), first_unmerged_serial: number(8), records: records.collect() }
 }
 
 /// Demand-paged L2P map with a journal on flash of its changes (Delta-FTL, section 3.5.1).
 #[derive(Clone, Debug)]
 pub struct JournalledMap {
-    cached: DemandPagedMap,
+    demand_paged_map: DemandPagedMap,
     journal: Journal,
 }
 
@@ -253,18 +259,18 @@ impl JournalledMap {
     /// `page_bytes` bytes.
     pub fn new(logical_pages: u32, page_bytes: u32, cache: CachedOptions, journal: JournalOptions) -> Self {
         Self {
-            cached: DemandPagedMap::new(logical_pages, page_bytes, cache),
+            demand_paged_map: DemandPagedMap::new(logical_pages, page_bytes, cache),
             journal: Journal::new(page_bytes, journal),
         }
     }
 
     /// Returns the demand-paged map without its journal: the L2P table on flash and the cache of entries.
     pub fn demand_paged_map(&self) -> &DemandPagedMap {
-        &self.cached
+        &self.demand_paged_map
     }
 
     pub(crate) fn demand_paged_map_mut(&mut self) -> &mut DemandPagedMap {
-        &mut self.cached
+        &mut self.demand_paged_map
     }
 
     /// Returns the numbers of records, pages and merges of the map's journal since the counts were last cleared.
@@ -273,14 +279,14 @@ impl JournalledMap {
     }
 
     /// Clears the counts of the map's journal; the journal itself is unchanged.
-    pub(crate) fn clear_counts(&mut self) {
+    pub(crate) fn clear_journal_counts(&mut self) {
         self.journal.counts = JournalCounts::default();
     }
 
     /// Drops everything that the L2P map and its journal hold in RAM, as a loss of power does. The counts of the
     /// journal are kept.
     pub(crate) fn drop_ram_state(&mut self) {
-        self.cached.drop_ram_state();
+        self.demand_paged_map.drop_ram_state();
         let (page_bytes, options) = (self.journal.page_bytes as u32, self.journal.options);
         self.journal = Journal { counts: self.journal.counts, ..Journal::new(page_bytes, options) };
     }
@@ -305,68 +311,69 @@ impl JournalledMap {
             }
         }
         let Some((_, newest)) = newest else { return Ok(Vec::new()) };
-        let last: BTreeMap<Lpn, Unit> = self.journal.adopt(io, found, newest)?.into_iter().collect();
+        let last: BTreeMap<Lpn, Unit> =
+            self.journal.adopt_live_pages(io, found, newest)?.into_iter().collect();
         Ok(last.into_iter().collect())
     }
 
     /// Returns the PPNs of the live pages of the map's journal.
     pub(crate) fn live_journal_pages(&self) -> impl Iterator<Item = Ppn> {
-        self.journal.places.iter().copied().filter(|place| place.to_option().is_some())
+        self.journal.page_ppns.iter().copied().filter(|place| place.to_option().is_some())
     }
 
-    fn first_id(&self) -> u32 {
-        self.cached.metadata_pages() as u32
+    fn first_journal_page_id(&self) -> u32 {
+        self.demand_paged_map.metadata_pages() as u32
     }
 
     /// Writes the next translation page of a merge of the map's journal. If none with dirty entries is left, ends the
     /// merge and returns `false`.
     fn merge_step<N: Nand>(&mut self, io: &mut Store<N>, merge: Merge) -> Result<bool> {
         io.flash_ops.record_metadata_reason(MetadataReason::JournalMerge);
-        if let Some(id) = self.cached.synchronise_from(io, merge.next_page)? {
+        if let Some(id) = self.demand_paged_map.synchronise_next_dirty_page(io, merge.next_page)? {
             self.journal.counts.merged_pages += 1;
             self.journal.merge = Some(Merge { next_page: id + 1, ..merge });
             return Ok(true);
         }
-        self.journal.finish_merge(io, merge.end);
+        self.journal.finish_merge(io, merge.end_serial);
         Ok(false)
     }
 }
 
 impl Mapping for JournalledMap {
     fn lookup<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Option<Unit>> {
-        self.cached.lookup(io, lpn)
+        self.demand_paged_map.lookup(io, lpn)
     }
 
     fn peek<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Option<Unit>> {
-        self.cached.peek(io, lpn)
+        self.demand_paged_map.peek(io, lpn)
     }
 
     fn update<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, new: Option<Unit>) -> Result<Option<Unit>> {
-        let old = self.cached.update(io, lpn, new)?;
-        self.journal.record(lpn, new.unwrap_or(Unit::NONE));
+        let old = self.demand_paged_map.update(io, lpn, new)?;
+        self.journal.buffer_record(lpn, new.unwrap_or(Unit::NONE));
         Ok(old)
     }
 
     fn relocate(&mut self, lpn: Lpn, new: Unit) {
-        self.cached.relocate(lpn, new);
-        self.journal.record(lpn, new);
+        self.demand_paged_map.relocate(lpn, new);
+        self.journal.buffer_record(lpn, new);
     }
 
     fn prefetch(&self, lpns: &[Lpn]) {
-        self.cached.prefetch(lpns);
+        self.demand_paged_map.prefetch(lpns);
     }
 
     fn owns_metadata_page(&self, id: u32, ppn: Ppn) -> bool {
-        match id.checked_sub(self.first_id()) {
-            Some(slot) => self.journal.places.get(slot as usize) == Some(&ppn),
-            None => self.cached.owns_metadata_page(id, ppn),
+        match id.checked_sub(self.first_journal_page_id()) {
+            Some(slot) => self.journal.page_ppns.get(slot as usize) == Some(&ppn),
+            None => self.demand_paged_map.owns_metadata_page(id, ppn),
         }
     }
 
     fn relocate_metadata_page(&mut self, id: u32, new: Ppn) {
-        match id.checked_sub(self.first_id()) {
-            Some(slot) => self.journal.places[slot as usize] = new,
-            None => self.cached.relocate_metadata_page(id, new),
+        match id.checked_sub(self.first_journal_page_id()) {
+            Some(slot) => self.journal.page_ppns[slot as usize] = new,
+            None => self.demand_paged_map.relocate_metadata_page(id, new),
         }
     }
 
@@ -378,39 +385,39 @@ impl Mapping for JournalledMap {
         }
         if self.journal.has_full_page() {
             io.flash_ops.record_metadata_reason(MetadataReason::JournalFull);
-            return self.journal.append(io, self.first_id()).map(|()| true);
+            return self.journal.write_page(io, self.first_journal_page_id()).map(|()| true);
         }
-        self.cached.write_deferred(io)
+        self.demand_paged_map.write_deferred(io)
     }
 
     fn has_unwritten_changes(&self) -> bool {
-        self.journal.has_unwritten()
+        self.journal.has_unwritten_changes()
     }
 
     fn write_back<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
-        if !self.journal.has_unwritten() {
+        if !self.journal.has_unwritten_changes() {
             return Ok(false);
         }
-        if self.journal.has_place() {
+        if self.journal.has_free_page_slot() {
             io.flash_ops.record_metadata_reason(MetadataReason::WriteBack);
-            return self.journal.append(io, self.first_id()).map(|()| true);
+            return self.journal.write_page(io, self.first_journal_page_id()).map(|()| true);
         }
         let merge = self.journal.due_merge().expect("a journal without a place for a page is full");
         self.merge_step(io, merge).map(|_| true)
     }
 
     fn pages_per_update(&self) -> u32 {
-        self.cached.pages_per_update().max(1)
+        self.demand_paged_map.pages_per_update().max(1)
     }
 
     fn metadata_pages(&self) -> u64 {
-        self.cached.metadata_pages() + self.journal.places.len() as u64
+        self.demand_paged_map.metadata_pages() + self.journal.page_ppns.len() as u64
     }
 
     fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
-        let mut bytes = self.cached.ram_bytes();
+        let mut bytes = self.demand_paged_map.ram_bytes();
         bytes.push(("journal buffer", self.journal.page_bytes as u64));
-        bytes.push(("journal directory", 4 * self.journal.places.len() as u64));
+        bytes.push(("journal directory", 4 * self.journal.page_ppns.len() as u64));
         bytes
     }
 }

@@ -17,7 +17,7 @@ mod journal;
 mod nvram_entries;
 mod translation_table;
 
-pub use cached::{CachedOptions, DemandPagedMap, Identification, MapCacheCounts};
+pub use cached::{CachedOptions, DemandPagedMap, InvalidPageIdentification, MapCacheCounts};
 pub(crate) use cached::{IdentifiedInvalidPage, does_oob_name};
 pub use flat::RamMap;
 pub use journal::{JournalCounts, JournalOptions, JournalledMap};

@@ -21,7 +21,7 @@ use crate::nand::{Geometry, Nand};
 use crate::store::Store;
 
 /// Number that means "no word" of NVRAM.
-const NONE: u32 = u32::MAX;
+const NO_WORD: u32 = u32::MAX;
 
 /// Returns the number of NVRAM words reserved for the map entries that GC makes dirty when it moves pages. Up to
 /// `entries_per_page` logical pages may refer to each page of a block. The words suffice for two collected blocks in
@@ -46,10 +46,10 @@ pub(crate) fn nvram_words_needed(
 #[derive(Clone, Debug)]
 pub(super) struct NvramEntries {
     first_word: usize,
-    words: u32,
-    /// NVRAM word of the map entry in each cache slot; [`NONE`] if the entry has none.
-    word_of: Vec<u32>,
-    vacant: Vec<u32>,
+    word_count: u32,
+    /// NVRAM word of the map entry in each cache slot; [`NO_WORD`] if the entry has none.
+    word_by_slot: Vec<u32>,
+    vacant_words: Vec<u32>,
     /// Number of free NVRAM words for dirty map entries below which translation pages have to be written.
     min_vacant_words: u32,
     /// Logical pages that GC moved and whose words in NVRAM still hold the old location.
@@ -81,9 +81,9 @@ impl NvramEntries {
         let words = words as u32;
         Ok(Self {
             first_word,
-            words,
-            word_of: Vec::new(),
-            vacant: (0..words).rev().collect(),
+            word_count: words,
+            word_by_slot: Vec::new(),
+            vacant_words: (0..words).rev().collect(),
             min_vacant_words: if is_whole { 0 } else { half_of_moves as u32 },
             moved_lpns: Vec::new(),
         })
@@ -92,8 +92,8 @@ impl NvramEntries {
     /// Drops the RAM state about the map entries in NVRAM, as a loss of power does: all NVRAM words count as free until
     /// a recovery assigns them to entries again.
     pub(super) fn drop_ram_state(&mut self) {
-        self.word_of.clear();
-        self.vacant = (0..self.words).rev().collect();
+        self.word_by_slot.clear();
+        self.vacant_words = (0..self.word_count).rev().collect();
         self.moved_lpns.clear();
     }
 
@@ -103,15 +103,15 @@ impl NvramEntries {
         &self,
         io: &'a Store<N>,
     ) -> impl Iterator<Item = (u32, Option<(Lpn, Unit)>)> + use<'a, N> {
-        let words = &io.nvram()[self.first_word..self.first_word + self.words as usize];
-        (0..).zip(words.iter().map(|&word| entry_of(word)))
+        let words = &io.nvram()[self.first_word..self.first_word + self.word_count as usize];
+        (0..).zip(words.iter().map(|&word| decode_entry(word)))
     }
 
     /// Whether few NVRAM words are free for dirty map entries, so that translation pages have to be written before more
     /// entries become dirty.
     #[inline]
     pub(super) fn is_nvram_nearly_full(&self) -> bool {
-        (self.vacant.len() as u32) < self.min_vacant_words
+        (self.vacant_words.len() as u32) < self.min_vacant_words
     }
 
     /// Stores the location `unit` of `lpn` in the NVRAM word of its map entry, or in a free word if the entry has none.
@@ -126,13 +126,13 @@ impl NvramEntries {
         lpn: Lpn,
         unit: Unit,
     ) -> Result<()> {
-        let word = match self.word(slot) {
-            NONE => *self.vacant.last().ok_or_else(|| io.device_full_error())?,
+        let word = match self.word_of_slot(slot) {
+            NO_WORD => *self.vacant_words.last().ok_or_else(|| io.device_full_error())?,
             word => word,
         };
-        io.store_nvram_word(self.first_word + word as usize, word_of(lpn, unit))?;
-        if self.word(slot) == NONE {
-            self.vacant.pop();
+        io.store_nvram_word(self.first_word + word as usize, encode_entry(lpn, unit))?;
+        if self.word_of_slot(slot) == NO_WORD {
+            self.vacant_words.pop();
             self.assign_word(slot, word);
         }
         Ok(())
@@ -143,58 +143,61 @@ impl NvramEntries {
     /// # Errors
     /// Power loss.
     pub(super) fn clear_entry<N: Nand>(&mut self, io: &mut Store<N>, slot: u32) -> Result<()> {
-        let word = self.word(slot);
-        if word == NONE {
+        let word = self.word_of_slot(slot);
+        if word == NO_WORD {
             return Ok(());
         }
         io.store_nvram_word(self.first_word + word as usize, 0)?;
-        self.word_of[slot as usize] = NONE;
-        self.vacant.push(word);
+        self.word_by_slot[slot as usize] = NO_WORD;
+        self.vacant_words.push(word);
         Ok(())
     }
 
     /// Assigns the NVRAM word `word` to the map entry in cache slot `slot`. After the last assignment, a recovery calls
     /// [`NvramEntries::rebuild_free_list`] to find the free words.
     pub(super) fn assign_word(&mut self, slot: u32, word: u32) {
-        if self.word_of.len() <= slot as usize {
-            self.word_of.resize(slot as usize + 1, NONE);
+        if self.word_by_slot.len() <= slot as usize {
+            self.word_by_slot.resize(slot as usize + 1, NO_WORD);
         }
-        self.word_of[slot as usize] = word;
+        self.word_by_slot[slot as usize] = word;
     }
 
     /// Rebuilds the list of free NVRAM words, after recovery has assigned all words in use to map entries.
     pub(super) fn rebuild_free_list(&mut self) {
-        let mut is_taken = vec![false; self.words as usize];
-        self.word_of.iter().filter(|&&word| word != NONE).for_each(|&word| is_taken[word as usize] = true);
-        self.vacant = (0..self.words).rev().filter(|&word| !is_taken[word as usize]).collect();
+        let mut is_taken = vec![false; self.word_count as usize];
+        self.word_by_slot
+            .iter()
+            .filter(|&&word| word != NO_WORD)
+            .for_each(|&word| is_taken[word as usize] = true);
+        self.vacant_words = (0..self.word_count).rev().filter(|&word| !is_taken[word as usize]).collect();
     }
 
     /// Reads from NVRAM the dirty map entry of cache slot `slot`, as (logical page, location); `None` if the entry has
     /// no word.
     pub(super) fn entry_in_nvram<N: Nand>(&self, io: &Store<N>, slot: u32) -> Option<(Lpn, Unit)> {
-        match self.word(slot) {
-            NONE => None,
-            word => entry_of(io.nvram()[self.first_word + word as usize]),
+        match self.word_of_slot(slot) {
+            NO_WORD => None,
+            word => decode_entry(io.nvram()[self.first_word + word as usize]),
         }
     }
 
     /// Returns the number of NVRAM words that hold dirty map entries now.
     pub(super) fn used_words(&self) -> u32 {
-        self.words - self.vacant.len() as u32
+        self.word_count - self.vacant_words.len() as u32
     }
 
-    fn word(&self, slot: u32) -> u32 {
-        self.word_of.get(slot as usize).copied().unwrap_or(NONE)
+    fn word_of_slot(&self, slot: u32) -> u32 {
+        self.word_by_slot.get(slot as usize).copied().unwrap_or(NO_WORD)
     }
 }
 
 /// Encodes a map entry as an NVRAM word: the logical page plus one in the upper half, so that 0 means a free word, and
 /// the location in the lower half.
-fn word_of(lpn: Lpn, unit: Unit) -> u64 {
+fn encode_entry(lpn: Lpn, unit: Unit) -> u64 {
     (u64::from(lpn.0) + 1) << 32 | u64::from(unit.0)
 }
 
-fn entry_of(word: u64) -> Option<(Lpn, Unit)> {
+fn decode_entry(word: u64) -> Option<(Lpn, Unit)> {
     let lpn = ((word >> 32) as u32).checked_sub(1)?;
     Some((Lpn(lpn), Unit(word as u32)))
 }

@@ -41,13 +41,13 @@ pub enum DirectoryPart {
 /// PPNs themselves from `TranslationTable::directory`, so a node costs the simulation four bytes per PPN, cached or
 /// not. A PPN that a controller would not have in RAM is used only after the read that fetches its node.
 #[derive(Clone, Debug)]
-struct Nodes {
-    capacity: u32,
+struct DirectoryTree {
+    max_cached_nodes: u32,
     addresses_per_node: u32,
     /// PPN of each inner node of the directory tree; [`Ppn::NONE`] if it was never written.
-    places: Vec<Ppn>,
-    cached: Vec<bool>,
-    changed: Vec<bool>,
+    node_ppns: Vec<Ppn>,
+    is_cached: Vec<bool>,
+    is_changed: Vec<bool>,
     recency: LruList,
 }
 
@@ -57,15 +57,15 @@ pub(super) struct TranslationTable {
     logical_pages: u32,
     entries_per_page: u32,
     directory: Vec<Ppn>,
-    nodes: Option<Nodes>,
+    nodes: Option<DirectoryTree>,
     page_bytes: u32,
     /// Map entries of the translation page that was loaded last, as (index in the page, value); only those that the
     /// last [`TranslationTable::load_entries`] requested.
-    words: Vec<PageWord>,
+    loaded_words: Vec<PageWord>,
 }
 
 /// Bytes of the sequence number that the map stores in the spare area of a translation page, for recovery.
-pub(super) const SPARE_NOTE_BYTES: usize = 8;
+pub(super) const SPARE_SEQUENCE_BYTES: usize = 8;
 
 impl TranslationTable {
     pub(super) fn new(logical_pages: u32, page_bytes: u32, part: DirectoryPart) -> Self {
@@ -75,12 +75,12 @@ impl TranslationTable {
             DirectoryPart::Ram => None,
             DirectoryPart::Tree { cached_nodes } => {
                 let nodes = pages.div_ceil(entries_per_page) as usize;
-                Some(Nodes {
-                    capacity: cached_nodes.max(1),
+                Some(DirectoryTree {
+                    max_cached_nodes: cached_nodes.max(1),
                     addresses_per_node: entries_per_page,
-                    places: vec![Ppn::NONE; nodes],
-                    cached: vec![false; nodes],
-                    changed: vec![false; nodes],
+                    node_ppns: vec![Ppn::NONE; nodes],
+                    is_cached: vec![false; nodes],
+                    is_changed: vec![false; nodes],
                     recency: LruList::default(),
                 })
             }
@@ -91,7 +91,7 @@ impl TranslationTable {
             directory: vec![Ppn::NONE; pages as usize],
             nodes,
             page_bytes,
-            words: Vec::new(),
+            loaded_words: Vec::new(),
         }
     }
 
@@ -102,7 +102,7 @@ impl TranslationTable {
 
     /// Returns the number of translation pages and directory nodes of the whole L2P table on flash.
     pub(super) fn metadata_pages(&self) -> u64 {
-        self.directory.len() as u64 + self.nodes.as_ref().map_or(0, |nodes| nodes.places.len() as u64)
+        self.directory.len() as u64 + self.nodes.as_ref().map_or(0, |nodes| nodes.node_ppns.len() as u64)
     }
 
     /// Returns the maximum number of pages that one write of a translation page appends: the translation page, and a
@@ -137,12 +137,12 @@ impl TranslationTable {
     ) -> Result<()> {
         self.fetch_node(io, id, cause)?;
         let first = id * self.entries_per_page;
-        self.words.clear();
+        self.loaded_words.clear();
         for lpn in lpns {
-            self.words.push(PageWord { index: lpn.0 - first, value: Unit::NONE.0 });
+            self.loaded_words.push(PageWord { index: lpn.0 - first, value: Unit::NONE.0 });
         }
         match self.directory[id as usize].to_option() {
-            Some(place) => io.read_words(place, &mut self.words, cause),
+            Some(place) => io.read_words(place, &mut self.loaded_words, cause),
             None => Ok(()),
         }
     }
@@ -150,27 +150,27 @@ impl TranslationTable {
     /// Returns the word to be read for the map entry of `lpn` on translation page `id`: the index in the page, with no
     /// value yet.
     #[inline]
-    pub(super) fn word_of(&self, id: u32, lpn: Lpn) -> PageWord {
+    pub(super) fn word_to_read(&self, id: u32, lpn: Lpn) -> PageWord {
         PageWord { index: lpn.0 - id * self.entries_per_page, value: Unit::NONE.0 }
     }
 
     /// Returns the `k`-th of the map entries loaded from a translation page.
     #[inline]
     pub(super) fn loaded_entry(&self, k: usize) -> Unit {
-        Unit(self.words[k].value)
+        Unit(self.loaded_words[k].value)
     }
 
     /// Returns the map entries loaded from a translation page, for mutable access.
     #[inline]
     pub(super) fn loaded_words_mut(&mut self) -> &mut [PageWord] {
-        &mut self.words
+        &mut self.loaded_words
     }
 
     /// Changes the `k`-th of the map entries loaded from a translation page;
     /// [`TranslationTable::write_translation_page`] writes it.
     #[inline]
     pub(super) fn set_loaded_entry(&mut self, k: usize, unit: Unit) {
-        self.words[k].value = unit.0;
+        self.loaded_words[k].value = unit.0;
     }
 
     /// Writes a new version of translation page `id`, whose entries were loaded last. The loaded entries are written as
@@ -183,31 +183,31 @@ impl TranslationTable {
         note: Option<u64>,
         cause: Cause,
     ) -> Result<()> {
-        let entries = self.words.len();
+        let entries = self.loaded_words.len();
         if let Some(note) = note {
-            self.words.extend_from_slice(&self.words_of(note));
+            self.loaded_words.extend_from_slice(&self.sequence_words(note));
         }
         let written = match self.directory[id as usize].to_option() {
-            Some(base) => io.append_changed(Stream::Translation, id, (base, &self.words), cause),
+            Some(base) => io.append_changed_page(Stream::Translation, id, (base, &self.loaded_words), cause),
             None => self.append_first(io, id, note.is_some(), cause),
         };
-        self.words.truncate(entries);
+        self.loaded_words.truncate(entries);
         if let Some(old) = std::mem::replace(&mut self.directory[id as usize], written?).to_option() {
             io.retain_or_discard(old);
         }
-        self.note_change(id);
+        self.mark_node_changed(id);
         Ok(())
     }
 
     #[cold]
     fn append_first<N: Nand>(&self, io: &mut Store<N>, id: u32, has_note: bool, cause: Cause) -> Result<Ppn> {
-        append(io, id, &self.first_version(has_note), cause)
+        append_metadata_page(io, id, &self.first_version(has_note), cause)
     }
 
     /// Returns `note`, the sequence number that recovery needs, as two 4-byte words to be written at the beginning of
     /// the spare area of a translation page.
     #[inline]
-    fn words_of(&self, note: u64) -> [PageWord; 2] {
+    fn sequence_words(&self, note: u64) -> [PageWord; 2] {
         let first = self.page_bytes / TABLE_ENTRY_BYTES;
         [
             PageWord { index: first, value: note as u32 },
@@ -218,9 +218,9 @@ impl TranslationTable {
     /// Returns the bytes of the first version of a translation page, with a spare area if `has_note`: the loaded
     /// entries are mapped, all others unmapped.
     fn first_version(&self, has_note: bool) -> Vec<u8> {
-        let note_bytes = if has_note { SPARE_NOTE_BYTES } else { 0 };
+        let note_bytes = if has_note { SPARE_SEQUENCE_BYTES } else { 0 };
         let mut page = vec![0xff; self.page_bytes as usize + note_bytes];
-        for word in &self.words {
+        for word in &self.loaded_words {
             word.exchange_in(&mut page);
         }
         page
@@ -237,36 +237,36 @@ impl TranslationTable {
     fn fetch_node_of_tree<N: Nand>(&mut self, io: &mut Store<N>, id: u32, cause: Cause) -> Result<()> {
         let nodes = self.nodes.as_mut().expect("this is a tree");
         let node = (id / nodes.addresses_per_node) as usize;
-        if nodes.cached[node] {
+        if nodes.is_cached[node] {
             nodes.recency.touch(node as u32);
             return Ok(());
         }
-        if nodes.recency.len() >= nodes.capacity {
+        if nodes.recency.len() >= nodes.max_cached_nodes {
             let leaving = nodes.recency.oldest().expect("a full cache has an oldest node");
             self.write_node(io, leaving, cause)?;
             let nodes = self.nodes.as_mut().expect("this is a tree");
             nodes.recency.remove(leaving);
-            nodes.cached[leaving as usize] = false;
+            nodes.is_cached[leaving as usize] = false;
         }
         let nodes = self.nodes.as_mut().expect("this is a tree");
-        if let Some(place) = nodes.places[node].to_option() {
+        if let Some(place) = nodes.node_ppns[node].to_option() {
             io.read(place, &mut [], cause)?;
         }
-        nodes.cached[node] = true;
+        nodes.is_cached[node] = true;
         nodes.recency.push(node as u32);
         Ok(())
     }
 
-    fn note_change(&mut self, id: u32) {
+    fn mark_node_changed(&mut self, id: u32) {
         if let Some(nodes) = &mut self.nodes {
             let node = (id / nodes.addresses_per_node) as usize;
-            nodes.changed[node] = true;
+            nodes.is_changed[node] = true;
         }
     }
 
     fn write_node<N: Nand>(&mut self, io: &mut Store<N>, node: u32, cause: Cause) -> Result<()> {
         let Some(nodes) = &mut self.nodes else { return Ok(()) };
-        if !nodes.changed[node as usize] {
+        if !nodes.is_changed[node as usize] {
             return Ok(());
         }
         let first = (node * nodes.addresses_per_node) as usize;
@@ -275,9 +275,9 @@ impl TranslationTable {
         for (bytes, place) in page.chunks_exact_mut(4).zip(&self.directory[first..last]) {
             bytes.copy_from_slice(&place.0.to_le_bytes());
         }
-        let place = append(io, self.directory.len() as u32 + node, &page, cause)?;
-        nodes.changed[node as usize] = false;
-        if let Some(old) = std::mem::replace(&mut nodes.places[node as usize], place).to_option() {
+        let place = append_metadata_page(io, self.directory.len() as u32 + node, &page, cause)?;
+        nodes.is_changed[node as usize] = false;
+        if let Some(old) = std::mem::replace(&mut nodes.node_ppns[node as usize], place).to_option() {
             io.discard_metadata(old);
         }
         Ok(())
@@ -286,7 +286,8 @@ impl TranslationTable {
     /// Writes to flash one node of the directory of translation pages that was changed since it was last written;
     /// returns `false` if there is none.
     pub(super) fn write_tree_node<N: Nand>(&mut self, io: &mut Store<N>, cause: Cause) -> Result<bool> {
-        let changed = self.nodes.as_ref().and_then(|nodes| nodes.changed.iter().position(|&changed| changed));
+        let changed =
+            self.nodes.as_ref().and_then(|nodes| nodes.is_changed.iter().position(|&changed| changed));
         match changed {
             Some(node) => self.write_node(io, node as u32, cause).map(|()| true),
             None => Ok(false),
@@ -294,20 +295,20 @@ impl TranslationTable {
     }
 
     pub(super) fn has_dirty_tree_node(&self) -> bool {
-        self.nodes.as_ref().is_some_and(|nodes| nodes.changed.contains(&true))
+        self.nodes.as_ref().is_some_and(|nodes| nodes.is_changed.contains(&true))
     }
 
     /// Whether `ppn` is the current version of metadata page `id` of the map: translation page `id` or, with a number
     /// after those, a node of the directory tree.
     pub(super) fn owns_metadata_page(&self, id: u32, ppn: Ppn) -> bool {
-        self.slot(id) == Some(ppn)
+        self.metadata_page_ppn(id) == Some(ppn)
     }
 
-    fn slot(&self, id: u32) -> Option<Ppn> {
+    fn metadata_page_ppn(&self, id: u32) -> Option<Ppn> {
         let below_nodes = self.directory.get(id as usize).copied();
         below_nodes.or_else(|| {
             let node = id as usize - self.directory.len();
-            self.nodes.as_ref()?.places.get(node).copied()
+            self.nodes.as_ref()?.node_ppns.get(node).copied()
         })
     }
 
@@ -316,11 +317,11 @@ impl TranslationTable {
     pub(super) fn set_ppn(&mut self, id: u32, place: Ppn) {
         if let Some(slot) = self.directory.get_mut(id as usize) {
             *slot = place;
-            self.note_change(id);
+            self.mark_node_changed(id);
             return;
         }
         let node = id as usize - self.directory.len();
-        if let Some(slot) = self.nodes.as_mut().and_then(|nodes| nodes.places.get_mut(node)) {
+        if let Some(slot) = self.nodes.as_mut().and_then(|nodes| nodes.node_ppns.get_mut(node)) {
             *slot = place;
         }
     }
@@ -336,27 +337,27 @@ impl TranslationTable {
         match &self.nodes {
             None => ("global mapping directory", self.directory.len() as u64 * 4),
             Some(nodes) => {
-                let cached = u64::from(nodes.capacity).min(nodes.places.len() as u64);
+                let cached = u64::from(nodes.max_cached_nodes).min(nodes.node_ppns.len() as u64);
                 ("root and cached nodes of the tree", (1 + cached) * u64::from(self.page_bytes()))
             }
         }
     }
 }
 
-fn append<N: Nand>(io: &mut Store<N>, id: u32, page: &[u8], cause: Cause) -> Result<Ppn> {
+fn append_metadata_page<N: Nand>(io: &mut Store<N>, id: u32, page: &[u8], cause: Cause) -> Result<Ppn> {
     let pool = io.pool_with_most_free_blocks(Stream::Translation);
     io.append(Stream::Translation, pool, id, Content::Bytes(page), Fingerprint::default(), cause)
 }
 
 /// Returns the sequence number that the spare area of a translation page holds for recovery. `page_and_spare` ends with
 /// this number.
-pub(super) fn spare_note(page_and_spare: &[u8]) -> u64 {
-    let note = page_and_spare.last_chunk::<SPARE_NOTE_BYTES>().expect("a note has eight bytes");
+pub(super) fn decode_spare_sequence(page_and_spare: &[u8]) -> u64 {
+    let note = page_and_spare.last_chunk::<SPARE_SEQUENCE_BYTES>().expect("a note has eight bytes");
     u64::from_le_bytes(*note)
 }
 
 /// Returns the `k`-th map entry in the bytes of a translation page.
-pub(super) fn entry_at(page: &[u8], k: u32) -> Unit {
+pub(super) fn decode_entry(page: &[u8], k: u32) -> Unit {
     let at = (k * TABLE_ENTRY_BYTES) as usize;
     Unit(u32::from_le_bytes(page[at..at + 4].try_into().expect("an entry has four bytes")))
 }

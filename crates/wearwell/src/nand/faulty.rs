@@ -23,19 +23,19 @@ pub struct FaultPlan {
 pub struct Faulty<N> {
     inner: N,
     plan: FaultPlan,
-    failures: u32,
+    failure_count: u32,
     random: Xoshiro256PlusPlus,
 }
 
 impl<N: Fragile> Faulty<N> {
     /// Wraps the flash medium `inner`; its failures follow `plan` and are drawn with the random seed `seed`.
     pub fn new(inner: N, plan: FaultPlan, seed: u64) -> Self {
-        Self { inner, plan, failures: 0, random: Xoshiro256PlusPlus::seed_from_u64(seed) }
+        Self { inner, plan, failure_count: 0, random: Xoshiro256PlusPlus::seed_from_u64(seed) }
     }
 
     /// Returns the number of program and erase failures so far.
     pub fn failures(&self) -> u32 {
-        self.failures
+        self.failure_count
     }
 
     /// Returns the wrapped flash medium.
@@ -43,18 +43,18 @@ impl<N: Fragile> Faulty<N> {
         self.inner
     }
 
-    fn fails(&mut self, probability: f64) -> bool {
-        let fails = self.failures < self.plan.max_failures && self.random.random::<f64>() < probability;
-        self.failures += u32::from(fails);
+    fn draw_failure(&mut self, probability: f64) -> bool {
+        let fails = self.failure_count < self.plan.max_failures && self.random.random::<f64>() < probability;
+        self.failure_count += u32::from(fails);
         fails
     }
 
-    fn program_by(
+    fn program_or_fail(
         &mut self,
         ppn: Ppn,
         program: impl FnOnce(&mut N) -> Result<(), NandError>,
     ) -> Result<(), NandError> {
-        if self.fails(self.plan.program_failure_probability) {
+        if self.draw_failure(self.plan.program_failure_probability) {
             self.inner.tear_program(ppn);
             return Err(NandError::ProgramFailed(ppn));
         }
@@ -66,7 +66,7 @@ impl<N: Fragile> Nand for Faulty<N> {
     delegate_queries!();
 
     fn program(&mut self, ppn: Ppn, oob: Oob, content: Content<'_>) -> Result<(), NandError> {
-        self.program_by(ppn, |inner| inner.program(ppn, oob, content))
+        self.program_or_fail(ppn, |inner| inner.program(ppn, oob, content))
     }
 
     fn program_changed(
@@ -76,11 +76,11 @@ impl<N: Fragile> Nand for Faulty<N> {
         base: Ppn,
         words: &[PageWord],
     ) -> Result<(), NandError> {
-        self.program_by(ppn, |inner| inner.program_changed(ppn, oob, base, words))
+        self.program_or_fail(ppn, |inner| inner.program_changed(ppn, oob, base, words))
     }
 
     fn program_lost(&mut self, ppn: Ppn, oob: Oob, spare: &[u8]) -> Result<(), NandError> {
-        self.program_by(ppn, |inner| inner.program_lost(ppn, oob, spare))
+        self.program_or_fail(ppn, |inner| inner.program_lost(ppn, oob, spare))
     }
 
     fn read(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError> {
@@ -104,7 +104,7 @@ impl<N: Fragile> Nand for Faulty<N> {
     }
 
     fn erase(&mut self, block: BlockId) -> Result<(), NandError> {
-        if self.fails(self.plan.erase_failure_probability) {
+        if self.draw_failure(self.plan.erase_failure_probability) {
             return Err(NandError::EraseFailed(block));
         }
         self.inner.erase(block)

@@ -7,55 +7,55 @@
 use crate::tables::DenseTable;
 
 /// Log2 of the number of frames (each is memory for one page) in the largest table of frames.
-const LARGEST_LOG2: u32 = 12;
+const MAX_TABLE_FRAMES_LOG2: u32 = 12;
 
 /// Number of a frame (memory for the bytes of one page).
-pub(super) type Frame = u32;
+pub(super) type FrameNumber = u32;
 
 /// Pool of frames: pieces of memory of equal size for the bytes of one page each, with a list of the free ones.
 #[derive(Clone, Debug)]
 pub(super) struct FramePool {
     frame_bytes: usize,
     tables: Vec<DenseTable<u8>>,
-    free: Vec<Frame>,
-    next: Frame,
+    free_frames: Vec<FrameNumber>,
+    next_new_frame: FrameNumber,
 }
 
 impl FramePool {
     pub(super) fn new(frame_bytes: usize) -> Self {
-        Self { frame_bytes, tables: Vec::new(), free: Vec::new(), next: 0 }
+        Self { frame_bytes, tables: Vec::new(), free_frames: Vec::new(), next_new_frame: 0 }
     }
 
     /// Allocates a frame (memory for the bytes of one page); its content is arbitrary.
-    pub(super) fn allocate(&mut self) -> Frame {
-        if let Some(frame) = self.free.pop() {
+    pub(super) fn allocate(&mut self) -> FrameNumber {
+        if let Some(frame) = self.free_frames.pop() {
             return frame;
         }
-        let frame = self.next;
-        self.next += 1;
-        let (table, _) = place_of(frame);
+        let frame = self.next_new_frame;
+        self.next_new_frame += 1;
+        let (table, _) = table_and_index_of(frame);
         if table == self.tables.len() {
-            let frames = 1 << (table as u32).min(LARGEST_LOG2);
+            let frames = 1 << (table as u32).min(MAX_TABLE_FRAMES_LOG2);
             self.tables.push(DenseTable::zeroed(frames * self.frame_bytes));
         }
         frame
     }
 
     /// Frees a frame (memory for the bytes of one page), to be allocated again.
-    pub(super) fn free(&mut self, frame: Frame) {
-        self.free.push(frame);
+    pub(super) fn free_frame(&mut self, frame: FrameNumber) {
+        self.free_frames.push(frame);
     }
 
     #[inline]
-    pub(super) fn get(&self, frame: Frame) -> &[u8] {
-        let (table, place) = place_of(frame);
+    pub(super) fn get(&self, frame: FrameNumber) -> &[u8] {
+        let (table, place) = table_and_index_of(frame);
         let at = place * self.frame_bytes;
         &self.tables[table].bytes()[at..at + self.frame_bytes]
     }
 
     #[inline]
-    pub(super) fn get_mut(&mut self, frame: Frame) -> &mut [u8] {
-        let (table, place) = place_of(frame);
+    pub(super) fn get_mut(&mut self, frame: FrameNumber) -> &mut [u8] {
+        let (table, place) = table_and_index_of(frame);
         let at = place * self.frame_bytes;
         &mut self.tables[table].bytes_mut()[at..at + self.frame_bytes]
     }
@@ -65,25 +65,25 @@ impl FramePool {
 /// that table. Tables have 1, 2, 4 frames and so on up to the largest size, which all further tables have. Computed
 /// without a branch, because the size of the table is as random as the frame.
 #[inline]
-fn place_of(frame: Frame) -> (usize, usize) {
+fn table_and_index_of(frame: FrameNumber) -> (usize, usize) {
     let counted = frame + 1;
-    let log2 = counted.ilog2().min(LARGEST_LOG2);
-    let table = log2.min(LARGEST_LOG2 - 1) + (counted >> LARGEST_LOG2);
+    let log2 = counted.ilog2().min(MAX_TABLE_FRAMES_LOG2);
+    let table = log2.min(MAX_TABLE_FRAMES_LOG2 - 1) + (counted >> MAX_TABLE_FRAMES_LOG2);
     (table as usize, (counted & ((1 << log2) - 1)) as usize)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{FramePool, LARGEST_LOG2, place_of};
+    use super::{FramePool, MAX_TABLE_FRAMES_LOG2, table_and_index_of};
 
     #[test]
     fn every_page_frame_has_its_own_position_in_the_frame_tables() {
         let mut next = (0, 0);
-        for frame in 0..5 << LARGEST_LOG2 {
-            let (table, place) = place_of(frame);
+        for frame in 0..5 << MAX_TABLE_FRAMES_LOG2 {
+            let (table, place) = table_and_index_of(frame);
             let expected = if (table, place) == next { next } else { (next.0 + 1, 0) };
             assert_eq!((table, place), expected, "frame {frame}");
-            assert!(place < 1 << (table as u32).min(LARGEST_LOG2), "frame {frame}");
+            assert!(place < 1 << (table as u32).min(MAX_TABLE_FRAMES_LOG2), "frame {frame}");
             next = (table, place + 1);
         }
     }
@@ -95,7 +95,7 @@ mod tests {
         for &frame in &taken {
             frames.get_mut(frame).fill(frame as u8);
         }
-        taken.iter().step_by(2).for_each(|&frame| frames.free(frame));
+        taken.iter().step_by(2).for_each(|&frame| frames.free_frame(frame));
         let again: Vec<_> = (0..50).map(|_| frames.allocate()).collect();
         for &frame in &again {
             frames.get_mut(frame).fill(255);

@@ -135,7 +135,7 @@ impl PageKind {
         [Self::Data, Self::Translation, Self::Delta, Self::Chunk, Self::RemapLog, Self::Validity];
 
     /// Returns the number by which the head page of a block stores this kind of page.
-    pub(crate) fn code(self) -> u32 {
+    pub(crate) fn block_kind_code(self) -> u32 {
         Self::BLOCK_KINDS
             .iter()
             .position(|&kind| kind == self)
@@ -143,7 +143,7 @@ impl PageKind {
     }
 
     /// Returns the kind of page that a block's head page stores as this number; `None` if the number is unknown.
-    pub(crate) fn from_code(number: u32) -> Option<Self> {
+    pub(crate) fn from_block_kind_code(number: u32) -> Option<Self> {
         Self::BLOCK_KINDS.get(number as usize).copied()
     }
 
@@ -280,7 +280,7 @@ pub struct CopyRun<'a> {
     /// Page into which the first source page is copied. The other copies follow it in the block.
     pub first_destination: Ppn,
     /// Sequence number of the program of the first copy. The numbers of the other copies follow it.
-    pub sequence: u64,
+    pub first_sequence: u64,
 }
 
 /// Request to program host pages into consecutive pages of an open block, without content: only their owners (LPNs) are
@@ -292,13 +292,13 @@ pub struct ProgramRun<'a> {
     /// First page to be programmed. The others follow it in the block.
     pub first_page: Ppn,
     /// Sequence number of the program of the first page. The numbers of the others follow it.
-    pub sequence: u64,
+    pub first_sequence: u64,
 }
 
 impl ProgramRun<'_> {
     /// Returns the PPN and the OOB of each page that is to be programmed.
     pub fn pages(self) -> impl Iterator<Item = (Ppn, Oob)> {
-        let numbers = (self.first_page.0..).zip(self.sequence..);
+        let numbers = (self.first_page.0..).zip(self.first_sequence..);
         self.owners.iter().zip(numbers).map(|(owner, (ppn, sequence))| {
             let (kind, fingerprint) = (PageKind::Data, Fingerprint::default());
             (Ppn(ppn), Oob { kind, owner: owner.0, sequence, generation: sequence, fingerprint })
@@ -447,7 +447,7 @@ pub trait Nand {
                 } else {
                     Content::Descriptor(Descriptor::of_fingerprint(oob.fingerprint))
                 };
-                let oob = Oob { owner: owner.0, sequence: run.sequence + k as u64, ..oob };
+                let oob = Oob { owner: owner.0, sequence: run.first_sequence + k as u64, ..oob };
                 self.program(Ppn(run.first_destination.0 + k as u32), oob, content)
             });
             if copied.is_err() {
@@ -513,7 +513,7 @@ pub trait Nand {
 
     /// Whether the medium keeps the bytes of pages of this kind. It always keeps those of metadata; those of host data
     /// only if [`Nand::keeps_bytes`]. A simulation may keep those of packed pages (deltas, chunks) alone
-    /// ([`RetainedFields::packed`]).
+    /// ([`RetainedFields::packed_bytes`]).
     fn keeps_bytes_of(&self, kind: PageKind) -> bool {
         self.keeps_bytes() || !kind.is_host_data()
     }

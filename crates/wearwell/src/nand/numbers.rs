@@ -21,36 +21,36 @@ pub(super) struct SequenceNumbers {
 
 /// Bit in the stored difference between a page's sequence number and that of its block. If set, the page is a GC copy
 /// whose generation (number of the program that first wrote the content) is not kept.
-const COPY: u32 = 1 << 31;
+const COPY_BIT: u32 = 1 << 31;
 /// Value in place of a difference of sequence numbers that is too large to be stored. The numbers of such a page are in
 /// a map, in full.
-const FAR: u32 = COPY - 1;
+const TOO_FAR: u32 = COPY_BIT - 1;
 
 /// Sequence numbers and generations (numbers of the programs that first wrote the content) of all pages.
 #[derive(Clone, Debug)]
 pub(super) struct PageSequenceNumbers {
     /// For each block, the sequence number to which those of its pages are stored as differences: that of the block's
     /// first page.
-    base: Vec<u64>,
-    since_base: DenseTable<u32>,
+    block_base_sequence: Vec<u64>,
+    sequence_since_base: DenseTable<u32>,
     /// For each page, its sequence number minus its generation (number of the program that first wrote the content).
     /// Empty if generations of host data are not kept.
-    age: DenseTable<u32>,
-    far: FxHashMap<u32, SequenceNumbers>,
+    sequence_minus_generation: DenseTable<u32>,
+    numbers_in_full: FxHashMap<u32, SequenceNumbers>,
 }
 
 impl PageSequenceNumbers {
     pub(super) fn new(blocks: usize, pages: usize, keeps_generations: bool) -> Self {
         Self {
-            base: vec![0; blocks],
-            since_base: DenseTable::zeroed(pages),
-            age: DenseTable::zeroed(if keeps_generations { pages } else { 0 }),
-            far: FxHashMap::default(),
+            block_base_sequence: vec![0; blocks],
+            sequence_since_base: DenseTable::zeroed(pages),
+            sequence_minus_generation: DenseTable::zeroed(if keeps_generations { pages } else { 0 }),
+            numbers_in_full: FxHashMap::default(),
         }
     }
 
     /// Sets the sequence number and generation of page `ppn`, which is page `offset` of `block`.
-    pub(super) fn set(
+    pub(super) fn set_numbers(
         &mut self,
         ppn: u32,
         (block, offset): (usize, u32),
@@ -59,39 +59,41 @@ impl PageSequenceNumbers {
     ) {
         let SequenceNumbers { sequence, generation } = numbers;
         if offset == 0 {
-            self.base[block] = sequence;
+            self.block_base_sequence[block] = sequence;
         }
-        let keeps_generations = self.age.len() > 0;
+        let keeps_generations = self.sequence_minus_generation.len() > 0;
         let is_copy = generation != sequence;
-        let fits = |difference: &u64| *difference < u64::from(FAR);
-        let since_base = sequence.checked_sub(self.base[block]).filter(fits);
+        let fits = |difference: &u64| *difference < u64::from(TOO_FAR);
+        let since_base = sequence.checked_sub(self.block_base_sequence[block]).filter(fits);
         let age = sequence.checked_sub(generation).filter(fits);
         match (since_base, age) {
             (Some(since_base), Some(age)) if keeps_generations => {
-                self.since_base.set(ppn as usize, since_base as u32);
-                self.age.set(ppn as usize, age as u32);
+                self.sequence_since_base.set(ppn as usize, since_base as u32);
+                self.sequence_minus_generation.set(ppn as usize, age as u32);
             }
             (Some(since_base), _) if !keeps_generations && (!is_copy || kind.is_host_data()) => {
-                let mark = if is_copy { COPY } else { 0 };
-                self.since_base.set(ppn as usize, since_base as u32 | mark);
+                let mark = if is_copy { COPY_BIT } else { 0 };
+                self.sequence_since_base.set(ppn as usize, since_base as u32 | mark);
             }
             _ => {
-                self.since_base.set(ppn as usize, FAR);
-                self.far.insert(ppn, numbers);
+                self.sequence_since_base.set(ppn as usize, TOO_FAR);
+                self.numbers_in_full.insert(ppn, numbers);
             }
         }
     }
 
     /// Returns the sequence number and generation of page `ppn` in `block`. The generation is 0 for a copy whose
     /// generation is not kept.
-    pub(super) fn get(&self, ppn: u32, block: usize) -> SequenceNumbers {
-        let since_base = self.since_base.get(ppn as usize);
-        if since_base == FAR {
-            return self.far[&ppn];
+    pub(super) fn numbers_of(&self, ppn: u32, block: usize) -> SequenceNumbers {
+        let since_base = self.sequence_since_base.get(ppn as usize);
+        if since_base == TOO_FAR {
+            return self.numbers_in_full[&ppn];
         }
-        let sequence = self.base[block] + u64::from(since_base & !COPY);
-        let generation = match since_base & COPY {
-            0 if self.age.len() > 0 => sequence - u64::from(self.age.get(ppn as usize)),
+        let sequence = self.block_base_sequence[block] + u64::from(since_base & !COPY_BIT);
+        let generation = match since_base & COPY_BIT {
+            0 if self.sequence_minus_generation.len() > 0 => {
+                sequence - u64::from(self.sequence_minus_generation.get(ppn as usize))
+            }
             0 => sequence,
             _ => 0,
         };
@@ -100,8 +102,8 @@ impl PageSequenceNumbers {
 
     /// Drops the stored sequence numbers of these pages, because their block is erased.
     pub(super) fn drop_pages(&mut self, pages: impl Iterator<Item = u32>) {
-        if !self.far.is_empty() {
-            pages.for_each(|ppn| _ = self.far.remove(&ppn));
+        if !self.numbers_in_full.is_empty() {
+            pages.for_each(|ppn| _ = self.numbers_in_full.remove(&ppn));
         }
     }
 }
@@ -115,23 +117,23 @@ mod tests {
     }
 
     #[test]
-    fn sequence_numbers_of_pages_are_stored_exactly_at_any_distance() {
+    fn page_sequence_numbers_are_stored_exactly_however_far_apart_they_are() {
         let far = u64::from(u32::MAX);
         let written = [
             numbers(1 << 40, 1 << 40),
             numbers((1 << 40) + 5, 7),
-            numbers((1 << 40) + u64::from(FAR) - 1, (1 << 40) + 1),
-            numbers((1 << 40) + u64::from(FAR), (1 << 40) + u64::from(FAR)),
+            numbers((1 << 40) + u64::from(TOO_FAR) - 1, (1 << 40) + 1),
+            numbers((1 << 40) + u64::from(TOO_FAR), (1 << 40) + u64::from(TOO_FAR)),
             numbers((1 << 40) + far + 9, (1 << 40) + 8),
             numbers(3, 3),
         ];
         for kind in [PageKind::Data, PageKind::Translation] {
             let mut all = PageSequenceNumbers::new(2, 16, true);
             for (offset, &pair) in (0..).zip(&written) {
-                all.set(8 + offset, (1, offset), kind, pair);
+                all.set_numbers(8 + offset, (1, offset), kind, pair);
             }
             for (offset, &pair) in (0..).zip(&written) {
-                assert_eq!(all.get(8 + offset, 1), pair, "page {offset} of {kind:?}");
+                assert_eq!(all.numbers_of(8 + offset, 1), pair, "page {offset} of {kind:?}");
             }
         }
     }
@@ -139,11 +141,11 @@ mod tests {
     #[test]
     fn sequence_numbers_stored_without_generations_still_distinguish_data_copies() {
         let mut all = PageSequenceNumbers::new(1, 4, false);
-        all.set(0, (0, 0), PageKind::Data, numbers(10, 10));
-        all.set(1, (0, 1), PageKind::Data, numbers(1 << 30, 0));
-        all.set(2, (0, 2), PageKind::Validity, numbers(12, 4));
+        all.set_numbers(0, (0, 0), PageKind::Data, numbers(10, 10));
+        all.set_numbers(1, (0, 1), PageKind::Data, numbers(1 << 30, 0));
+        all.set_numbers(2, (0, 2), PageKind::Validity, numbers(12, 4));
         assert_eq!(
-            [0, 1, 2].map(|ppn| all.get(ppn, 0)),
+            [0, 1, 2].map(|ppn| all.numbers_of(ppn, 0)),
             [numbers(10, 10), numbers(1 << 30, 0), numbers(12, 4)]
         );
     }
@@ -151,8 +153,8 @@ mod tests {
     #[test]
     fn erasing_a_block_drops_the_sequence_numbers_of_its_pages() {
         let mut all = PageSequenceNumbers::new(1, 4, false);
-        all.set(0, (0, 0), PageKind::Validity, numbers(12, 4));
+        all.set_numbers(0, (0, 0), PageKind::Validity, numbers(12, 4));
         all.drop_pages(0..4);
-        assert!(all.far.is_empty());
+        assert!(all.numbers_in_full.is_empty());
     }
 }

@@ -27,21 +27,21 @@ struct PackedWord {
 struct PackedBlock {
     words: Vec<PackedWord>,
     /// For each packed page, by its offset in the block, the number of stored words up to the end of the page.
-    ends: Vec<u32>,
+    page_end_words: Vec<u32>,
 }
 
 impl PackedBlock {
-    fn page(&self, offset: u32) -> Option<&[PackedWord]> {
-        let end = *self.ends.get(offset as usize)?;
-        let start = offset.checked_sub(1).map_or(0, |before| self.ends[before as usize]);
+    fn words_of_page(&self, offset: u32) -> Option<&[PackedWord]> {
+        let end = *self.page_end_words.get(offset as usize)?;
+        let start = offset.checked_sub(1).map_or(0, |before| self.page_end_words[before as usize]);
         Some(&self.words[start as usize..end as usize])
     }
 
-    fn append(&mut self, offset: u32, words: impl Iterator<Item = PackedWord>) {
+    fn append_page(&mut self, offset: u32, words: impl Iterator<Item = PackedWord>) {
         // A page whose program was torn has no words.
-        self.ends.resize(offset as usize, self.words.len() as u32);
+        self.page_end_words.resize(offset as usize, self.words.len() as u32);
         self.words.extend(words);
-        self.ends.push(self.words.len() as u32);
+        self.page_end_words.push(self.words.len() as u32);
     }
 }
 
@@ -60,24 +60,24 @@ impl PackedPages {
         let words = (0..).zip(words.iter().copied().chain([last]));
         let words = words.filter(|(_, bytes)| u64::from_ne_bytes(*bytes) > 0);
         let words = words.map(|(index, bytes)| PackedWord { index, bytes });
-        self.blocks.entry(page.block).or_default().append(page.offset, words);
+        self.blocks.entry(page.block).or_default().append_page(page.offset, words);
     }
 
     /// Stores a packed page (deltas, chunk) that is being programmed as a copy of page `from`.
     pub(super) fn copy(&mut self, page: PageLocation, from: PageLocation) {
-        let Some(words) = self.words(from).map(<[PackedWord]>::to_vec) else { return };
-        self.blocks.entry(page.block).or_default().append(page.offset, words.into_iter());
+        let Some(words) = self.page_words(from).map(<[PackedWord]>::to_vec) else { return };
+        self.blocks.entry(page.block).or_default().append_page(page.offset, words.into_iter());
     }
 
     /// Whether the bytes of this packed page (deltas, chunk) are stored.
     pub(super) fn has_bytes(&self, page: PageLocation) -> bool {
-        self.words(page).is_some()
+        self.page_words(page).is_some()
     }
 
     /// Copies the stored bytes of a packed page (deltas, chunk), followed by zeros, into `into`. Returns `false` if no
     /// bytes are stored for the page.
     pub(super) fn read(&self, page: PageLocation, into: &mut [u8]) -> bool {
-        let Some(words) = self.words(page) else { return false };
+        let Some(words) = self.page_words(page) else { return false };
         into.fill(0);
         for word in words {
             let rest = into.get_mut(usize::from(word.index) * WORD_BYTES..).unwrap_or_default();
@@ -91,8 +91,8 @@ impl PackedPages {
         self.blocks.remove(&block.0);
     }
 
-    fn words(&self, page: PageLocation) -> Option<&[PackedWord]> {
-        self.blocks.get(&page.block)?.page(page.offset)
+    fn page_words(&self, page: PageLocation) -> Option<&[PackedWord]> {
+        self.blocks.get(&page.block)?.words_of_page(page.offset)
     }
 }
 
@@ -101,13 +101,13 @@ mod tests {
     use super::*;
     use crate::address::Ppn;
 
-    fn place(block: u32, offset: u32) -> PageLocation {
+    fn page_location(block: u32, offset: u32) -> PageLocation {
         PageLocation { ppn: Ppn(8 * block + offset), block, offset }
     }
 
     /// Returns the bytes of a page and its spare area of 60 bytes: zeros, except for the bytes listed in `set` (offset
     /// and value).
-    fn page(set: &[(usize, u8)]) -> Vec<u8> {
+    fn page_bytes_with(set: &[(usize, u8)]) -> Vec<u8> {
         let mut bytes = vec![0; 512 + 60];
         for &(at, byte) in set {
             bytes[at] = byte;
@@ -115,31 +115,31 @@ mod tests {
         bytes
     }
 
-    fn read(pages: &PackedPages, place: PageLocation, len: usize) -> Option<Vec<u8>> {
+    fn read_stored_bytes(pages: &PackedPages, place: PageLocation, len: usize) -> Option<Vec<u8>> {
         let mut bytes = vec![0xa5; len];
         pages.read(place, &mut bytes).then_some(bytes)
     }
 
     #[test]
-    fn packed_pages_read_back_as_programmed_copied_or_cut_short() {
+    fn packed_pages_and_their_copies_read_back_in_full_and_in_part() {
         let mut pages = PackedPages::default();
-        let first = page(&[(0, 1), (17, 2), (511, 3), (512, 4), (571, 5)]);
-        let second = page(&[(300, 6)]);
-        pages.store(place(0, 0), &first);
+        let first = page_bytes_with(&[(0, 1), (17, 2), (511, 3), (512, 4), (571, 5)]);
+        let second = page_bytes_with(&[(300, 6)]);
+        pages.store(page_location(0, 0), &first);
         // The program of page 1 was torn.
-        pages.store(place(0, 2), &second);
-        pages.copy(place(3, 0), place(0, 2));
-        pages.copy(place(3, 1), place(0, 0));
-        pages.store(place(3, 2), &page(&[]));
+        pages.store(page_location(0, 2), &second);
+        pages.copy(page_location(3, 0), page_location(0, 2));
+        pages.copy(page_location(3, 1), page_location(0, 0));
+        pages.store(page_location(3, 2), &page_bytes_with(&[]));
         for (at, expected) in [
-            (place(0, 0), &first),
-            (place(0, 2), &second),
-            (place(3, 0), &second),
-            (place(3, 1), &first),
-            (place(3, 2), &page(&[])),
+            (page_location(0, 0), &first),
+            (page_location(0, 2), &second),
+            (page_location(3, 0), &second),
+            (page_location(3, 1), &first),
+            (page_location(3, 2), &page_bytes_with(&[])),
         ] {
             for len in [0, 5, 512, 570, 572] {
-                assert_eq!(read(&pages, at, len).as_deref(), Some(&expected[..len]), "{at:?}");
+                assert_eq!(read_stored_bytes(&pages, at, len).as_deref(), Some(&expected[..len]), "{at:?}");
             }
         }
     }
@@ -147,11 +147,11 @@ mod tests {
     #[test]
     fn the_packed_page_store_keeps_no_bytes_of_erased_blocks_and_other_pages() {
         let mut pages = PackedPages::default();
-        pages.store(place(0, 0), &page(&[(9, 9)]));
-        pages.copy(place(1, 0), place(2, 0));
-        assert!(!pages.has_bytes(place(1, 0)) && pages.has_bytes(place(0, 0)));
+        pages.store(page_location(0, 0), &page_bytes_with(&[(9, 9)]));
+        pages.copy(page_location(1, 0), page_location(2, 0));
+        assert!(!pages.has_bytes(page_location(1, 0)) && pages.has_bytes(page_location(0, 0)));
         pages.drop_block(BlockId(0));
-        assert_eq!(read(&pages, place(0, 0), 512), None);
+        assert_eq!(read_stored_bytes(&pages, page_location(0, 0), 512), None);
         assert!(pages.blocks.is_empty());
     }
 }

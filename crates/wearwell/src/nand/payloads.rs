@@ -14,13 +14,13 @@
 
 use arrayvec::ArrayVec;
 
-use super::frames::{Frame, FramePool};
+use super::frames::{FrameNumber, FramePool};
 use super::{Geometry, PageWord};
 use crate::address::{BlockId, Ppn};
 use crate::tables::DenseTable;
 use crate::tables::prefetch::{PREFETCHED_PAGES, PREFETCHED_WRITES, pull_into_cache};
 
-type Slot = u32;
+type VersionSlot = u32;
 
 /// Number that means "none" where page versions refer to each other: a page without bytes, a block without such pages,
 /// or a version without a newer one.
@@ -28,29 +28,29 @@ const NONE: u32 = 0;
 
 /// Number of 4-byte words at the beginning of the spare area that each stored version of a page keeps in its own record
 /// instead of as differences.
-const HEAD_WORDS: usize = 2;
+const SPARE_HEAD_WORDS: usize = 2;
 
 #[derive(Clone, Copy, Debug)]
-struct Version {
+struct PageVersion {
     /// Frame (memory for one page) with the bytes of this page version in full. Valid only for the newest version.
-    frame: Frame,
+    frame: FrameNumber,
     /// Slot number of the newer version of the page, which was made from this one and took over its bytes; [`NONE`] for
     /// the newest version.
-    newer: Slot,
+    newer_version: VersionSlot,
     /// Index of the list of 4-byte words in which this page version differs from the newer one; [`NONE`] for the newest
     /// version.
-    words: u32,
+    difference_list: u32,
     /// Number of flash pages that have this version as content, plus the number of older versions that are stored as
     /// differences from it.
-    users: u32,
+    user_count: u32,
     /// First words of the spare area of this page version, which replace those in the frame (the memory with the bytes
     /// of the newest version).
-    head: [u32; HEAD_WORDS],
+    spare_head: [u32; SPARE_HEAD_WORDS],
 }
 
-impl Version {
-    fn newest(frame: Frame, users: u32, head: [u32; HEAD_WORDS]) -> Self {
-        Self { frame, newer: NONE, words: NONE, users, head }
+impl PageVersion {
+    fn newest(frame: FrameNumber, user_count: u32, spare_head: [u32; SPARE_HEAD_WORDS]) -> Self {
+        Self { frame, newer_version: NONE, difference_list: NONE, user_count, spare_head }
     }
 }
 
@@ -63,18 +63,18 @@ pub(super) struct PagePayloads {
     page_words: u32,
     /// For each block that has pages with bytes, the number of the table row with the versions of its pages; [`NONE`]
     /// for the other blocks.
-    row_of: DenseTable<u32>,
+    row_of_block: DenseTable<u32>,
     /// For each page, the slot number of the version with its content. The pages of a block are one row, and the rows
     /// follow one another. The first row belongs to no block.
-    rows: Vec<Slot>,
+    version_of_page: Vec<VersionSlot>,
     free_rows: Vec<u32>,
     /// Records of the stored page versions, by slot number. Slot 0 is not used.
-    versions: Vec<Version>,
-    free_slots: Vec<Slot>,
+    versions: Vec<PageVersion>,
+    free_version_slots: Vec<VersionSlot>,
     /// Lists of the 4-byte words in which older page versions differ from newer ones, one list per older version.
     /// Unused lists are empty; list 0 is never used.
-    lists: Vec<Vec<PageWord>>,
-    free_lists: Vec<u32>,
+    difference_lists: Vec<Vec<PageWord>>,
+    free_difference_lists: Vec<u32>,
     /// Memory with the bytes of each newest page version, spare area included; zeros where nothing was programmed.
     frames: FramePool,
 }
@@ -85,38 +85,38 @@ impl PagePayloads {
         Self {
             block_pages,
             page_words: geometry.page_bytes / size_of::<u32>() as u32,
-            row_of: DenseTable::zeroed(geometry.blocks() as usize),
-            rows: vec![NONE; block_pages as usize],
+            row_of_block: DenseTable::zeroed(geometry.blocks() as usize),
+            version_of_page: vec![NONE; block_pages as usize],
             free_rows: Vec::new(),
-            versions: vec![Version::newest(0, 0, [0; HEAD_WORDS])],
-            free_slots: Vec::new(),
-            lists: vec![Vec::new()],
-            free_lists: Vec::new(),
+            versions: vec![PageVersion::newest(0, 0, [0; SPARE_HEAD_WORDS])],
+            free_version_slots: Vec::new(),
+            difference_lists: vec![Vec::new()],
+            free_difference_lists: Vec::new(),
             frames: FramePool::new((geometry.page_bytes + geometry.spare_bytes) as usize),
         }
     }
 
     /// Whether the simulated flash holds bytes for the page.
     pub(super) fn has_bytes(&self, page: PageLocation) -> bool {
-        self.slot(page) != NONE
+        self.version_slot_of(page) != NONE
     }
 
     /// Stores the bytes of a flash page that is being programmed.
     pub(super) fn store(&mut self, page: PageLocation, bytes: &[u8]) {
         let frame = self.frames.allocate();
         copy_padded(bytes, self.frames.get_mut(frame));
-        let head = self.head_in(bytes);
-        let slot = self.add(Version::newest(frame, 1, head));
-        self.set(page, slot);
+        let head = self.spare_head_of(bytes);
+        let slot = self.add_version(PageVersion::newest(frame, 1, head));
+        self.set_version_of(page, slot);
     }
 
     /// Stores a flash page that is being programmed as a copy of page `from`. The copy shares the stored bytes of
     /// `from`, if there are any.
     pub(super) fn store_copy(&mut self, page: PageLocation, from: PageLocation) {
-        let slot = self.slot(from);
+        let slot = self.version_slot_of(from);
         if slot != NONE {
-            self.version_mut(slot).users += 1;
-            self.set(page, slot);
+            self.version_mut(slot).user_count += 1;
+            self.set_version_of(page, slot);
         }
     }
 
@@ -124,55 +124,55 @@ impl PagePayloads {
     /// each).
     #[inline]
     pub(super) fn store_changed(&mut self, page: PageLocation, base: PageLocation, words: &[PageWord]) {
-        let old = self.slot(base);
+        let old = self.version_slot_of(base);
         assert!(old != NONE, "page {} is changed after its bytes were dropped", base.ppn);
-        let Version { frame, newer, mut head, .. } = *self.version(old);
+        let PageVersion { frame, newer_version: newer, spare_head: mut head, .. } = *self.version(old);
         if newer != NONE {
-            return self.put_separately(page, old, words);
+            return self.store_changed_in_full(page, old, words);
         }
-        let list = self.free_lists.pop().unwrap_or_else(|| self.new_list());
-        let (bytes, replaced) = (self.frames.get_mut(frame), &mut self.lists[list as usize]);
+        let list = self.free_difference_lists.pop().unwrap_or_else(|| self.new_difference_list());
+        let (bytes, replaced) = (self.frames.get_mut(frame), &mut self.difference_lists[list as usize]);
         let mut words = words;
         // Words of the spare area are last. Handled first, they cost no branch that is mispredicted.
         while let Some((word, others)) = words.split_last()
-            && let Some(at) = place_in_head(word.index, self.page_words)
+            && let Some(at) = spare_head_index(word.index, self.page_words)
         {
             (head[at], words) = (word.value, others);
         }
         for &word in words {
-            match place_in_head(word.index, self.page_words) {
+            match spare_head_index(word.index, self.page_words) {
                 Some(at) => head[at] = word.value,
                 None => replaced.push(word.exchange_in(bytes)),
             }
         }
         // Two users: the page, and the older version made from it.
-        let new = self.add(Version::newest(frame, 2, head));
+        let new = self.add_version(PageVersion::newest(frame, 2, head));
         let version = self.version_mut(old);
-        (version.newer, version.words) = (new, list);
-        self.set(page, new);
+        (version.newer_version, version.difference_list) = (new, list);
+        self.set_version_of(page, new);
     }
 
     /// Stores a flash page that is being programmed with the content of `base` except for `words`, where `base` is not
     /// the newest version of its page. The bytes are assembled and stored in full.
     #[cold]
-    fn put_separately(&mut self, page: PageLocation, base: Slot, words: &[PageWord]) {
+    fn store_changed_in_full(&mut self, page: PageLocation, base: VersionSlot, words: &[PageWord]) {
         let frame = self.frames.allocate();
         let mut bytes = vec![0; self.frames.get(frame).len()];
-        self.copy_to(base, &mut bytes);
+        self.copy_version_to(base, &mut bytes);
         for word in words {
             word.exchange_in(&mut bytes);
         }
         self.frames.get_mut(frame).copy_from_slice(&bytes);
-        let head = self.head_in(&bytes);
-        let slot = self.add(Version::newest(frame, 1, head));
-        self.set(page, slot);
+        let head = self.spare_head_of(&bytes);
+        let slot = self.add_version(PageVersion::newest(frame, 1, head));
+        self.set_version_of(page, slot);
     }
 
     /// Copies the stored bytes of a flash page, followed by zeros, into `into`; returns `false` if the page has none.
     pub(super) fn read(&self, page: PageLocation, into: &mut [u8]) -> bool {
-        let slot = self.slot(page);
+        let slot = self.version_slot_of(page);
         if slot != NONE {
-            self.copy_to(slot, into);
+            self.copy_version_to(slot, into);
         }
         slot != NONE
     }
@@ -186,12 +186,12 @@ impl PagePayloads {
         scratch: &mut [u8],
         look: &mut dyn FnMut(&[u8]),
     ) -> bool {
-        let slot = self.slot(page);
+        let slot = self.version_slot_of(page);
         match self.newest_bytes(slot) {
             Some(bytes) => look(&bytes[..self.page_words as usize * size_of::<u32>()]),
             None if slot == NONE => return false,
             None => {
-                self.copy_to(slot, scratch);
+                self.copy_version_to(slot, scratch);
                 look(scratch);
             }
         }
@@ -202,7 +202,7 @@ impl PagePayloads {
     /// none.
     #[inline]
     pub(super) fn read_words(&self, page: PageLocation, words: &mut [PageWord]) -> bool {
-        let slot = self.slot(page);
+        let slot = self.version_slot_of(page);
         if slot == NONE {
             return false;
         }
@@ -210,7 +210,7 @@ impl PagePayloads {
         for word in words {
             word.value = match newest {
                 Some(bytes) if word.index < self.page_words => PageWord::read_from(bytes, word.index).value,
-                _ => self.word(slot, word.index),
+                _ => self.word_of_version(slot, word.index),
             };
         }
         true
@@ -220,8 +220,8 @@ impl PagePayloads {
     /// [`crate::tables::prefetch`]). `pages` gives the number of words of each page; `words` holds those of all pages
     /// one after the other, none in a spare area. Words of pages without bytes are unchanged.
     pub(super) fn peek_words(&self, pages: &[(PageLocation, usize)], words: &mut [PageWord]) {
-        let slots: ArrayVec<Slot, PREFETCHED_PAGES> =
-            pages.iter().map(|&(page, _)| self.slot(page)).collect();
+        let slots: ArrayVec<VersionSlot, PREFETCHED_PAGES> =
+            pages.iter().map(|&(page, _)| self.version_slot_of(page)).collect();
         let newest: ArrayVec<_, PREFETCHED_PAGES> =
             slots.iter().map(|&slot| self.newest_bytes(slot)).collect();
         let mut rest = words.iter_mut();
@@ -230,7 +230,7 @@ impl PagePayloads {
             match bytes {
                 Some(bytes) => words.for_each(|word| *word = PageWord::read_from(bytes, word.index)),
                 None if slot == NONE => words.for_each(drop),
-                None => words.for_each(|word| word.value = self.word(slot, word.index)),
+                None => words.for_each(|word| word.value = self.word_of_version(slot, word.index)),
             }
         }
     }
@@ -238,136 +238,137 @@ impl PagePayloads {
     /// Drops the stored bytes of these flash pages, because they will not be read again.
     pub(super) fn drop_bytes(&mut self, pages: &[PageLocation]) {
         for pages in pages.chunks(PREFETCHED_WRITES) {
-            let slots: ArrayVec<Slot, PREFETCHED_WRITES> =
-                pages.iter().map(|&page| self.slot(page)).collect();
-            let newer: ArrayVec<Slot, PREFETCHED_WRITES> =
-                slots.iter().map(|&slot| self.version(slot).newer).collect();
-            pull_into_cache(newer.iter().map(|&slot| self.version(slot).users.into()));
+            let slots: ArrayVec<VersionSlot, PREFETCHED_WRITES> =
+                pages.iter().map(|&page| self.version_slot_of(page)).collect();
+            let newer: ArrayVec<VersionSlot, PREFETCHED_WRITES> =
+                slots.iter().map(|&slot| self.version(slot).newer_version).collect();
+            pull_into_cache(newer.iter().map(|&slot| self.version(slot).user_count.into()));
             for &page in pages {
-                self.drop_bytes_of(page);
+                self.drop_page_bytes(page);
             }
         }
     }
 
-    fn drop_bytes_of(&mut self, page: PageLocation) {
-        let row = self.row_of.get(page.block as usize);
+    fn drop_page_bytes(&mut self, page: PageLocation) {
+        let row = self.row_of_block.get(page.block as usize);
         if row != NONE {
-            self.empty(self.at(row, page.offset));
+            self.clear_row_entry(self.row_index(row, page.offset));
         }
     }
 
     /// Drops the stored bytes of all pages of a block, because the block is erased.
     pub(super) fn drop_block(&mut self, block: BlockId) {
-        let row = self.row_of.get(block.index());
+        let row = self.row_of_block.get(block.index());
         if row == NONE {
             return;
         }
         for offset in 0..self.block_pages {
-            self.empty(self.at(row, offset));
+            self.clear_row_entry(self.row_index(row, offset));
         }
-        self.row_of.set(block.index(), NONE);
+        self.row_of_block.set(block.index(), NONE);
         self.free_rows.push(row);
     }
 
-    fn empty(&mut self, at: usize) {
-        let slot = std::mem::replace(&mut self.rows[at], NONE);
-        self.release(slot);
+    fn clear_row_entry(&mut self, at: usize) {
+        let slot = std::mem::replace(&mut self.version_of_page[at], NONE);
+        self.release_version_user(slot);
     }
 
     #[inline]
-    fn at(&self, row: u32, offset: u32) -> usize {
+    fn row_index(&self, row: u32, offset: u32) -> usize {
         row as usize * self.block_pages as usize + offset as usize
     }
 
     #[inline]
-    fn slot(&self, page: PageLocation) -> Slot {
-        match self.row_of.get(page.block as usize) {
+    fn version_slot_of(&self, page: PageLocation) -> VersionSlot {
+        match self.row_of_block.get(page.block as usize) {
             NONE => NONE,
-            row => self.rows[self.at(row, page.offset)],
+            row => self.version_of_page[self.row_index(row, page.offset)],
         }
     }
 
     #[inline]
-    fn set(&mut self, page: PageLocation, slot: Slot) {
-        let mut row = self.row_of.get(page.block as usize);
+    fn set_version_of(&mut self, page: PageLocation, slot: VersionSlot) {
+        let mut row = self.row_of_block.get(page.block as usize);
         if row == NONE {
             row = self.free_rows.pop().unwrap_or_else(|| self.new_row());
-            self.row_of.set(page.block as usize, row);
+            self.row_of_block.set(page.block as usize, row);
         }
-        let at = self.at(row, page.offset);
-        self.rows[at] = slot;
+        let at = self.row_index(row, page.offset);
+        self.version_of_page[at] = slot;
     }
 
     #[cold]
     fn new_row(&mut self) -> u32 {
-        let row = self.rows.len() / self.block_pages as usize;
-        self.rows.resize(self.rows.len() + self.block_pages as usize, NONE);
+        let row = self.version_of_page.len() / self.block_pages as usize;
+        self.version_of_page.resize(self.version_of_page.len() + self.block_pages as usize, NONE);
         row as u32
     }
 
     #[cold]
-    fn new_list(&mut self) -> u32 {
-        self.lists.push(Vec::new());
-        (self.lists.len() - 1) as u32
+    fn new_difference_list(&mut self) -> u32 {
+        self.difference_lists.push(Vec::new());
+        (self.difference_lists.len() - 1) as u32
     }
 
     /// Returns the 4-byte words in which an older version of a page differs from the newer one.
-    fn words(&self, version: &Version) -> &[PageWord] {
-        &self.lists[version.words as usize]
+    fn difference_words(&self, version: &PageVersion) -> &[PageWord] {
+        &self.difference_lists[version.difference_list as usize]
     }
 
     #[inline]
-    fn version(&self, slot: Slot) -> &Version {
+    fn version(&self, slot: VersionSlot) -> &PageVersion {
         &self.versions[slot as usize]
     }
 
     #[inline]
-    fn version_mut(&mut self, slot: Slot) -> &mut Version {
+    fn version_mut(&mut self, slot: VersionSlot) -> &mut PageVersion {
         &mut self.versions[slot as usize]
     }
 
     #[inline]
-    fn add(&mut self, version: Version) -> Slot {
-        if let Some(slot) = self.free_slots.pop() {
+    fn add_version(&mut self, version: PageVersion) -> VersionSlot {
+        if let Some(slot) = self.free_version_slots.pop() {
             self.versions[slot as usize] = version;
             return slot;
         }
         self.versions.push(version);
-        (self.versions.len() - 1) as Slot
+        (self.versions.len() - 1) as VersionSlot
     }
 
     /// Removes one user (a flash page, or an older version) from a stored page version. A version without users is
     /// dropped, which removes one user from the newer version.
-    fn release(&mut self, mut slot: Slot) {
+    fn release_version_user(&mut self, mut slot: VersionSlot) {
         while slot != NONE {
             let version = self.version_mut(slot);
-            version.users -= 1;
-            if version.users > 0 {
+            version.user_count -= 1;
+            if version.user_count > 0 {
                 return;
             }
-            let newer = std::mem::replace(&mut version.newer, NONE);
+            let newer = std::mem::replace(&mut version.newer_version, NONE);
             if newer == NONE {
                 let frame = version.frame;
-                self.frames.free(frame);
+                self.frames.free_frame(frame);
             } else {
-                let list = std::mem::replace(&mut version.words, NONE);
-                self.lists[list as usize].clear();
-                self.free_lists.push(list);
+                let list = std::mem::replace(&mut version.difference_list, NONE);
+                self.difference_lists[list as usize].clear();
+                self.free_difference_lists.push(list);
             }
-            self.free_slots.push(slot);
+            self.free_version_slots.push(slot);
             slot = newer;
         }
     }
 
-    fn copy_to(&self, slot: Slot, into: &mut [u8]) {
+    fn copy_version_to(&self, slot: VersionSlot, into: &mut [u8]) {
         let version = self.version(slot);
-        if version.newer == NONE {
+        if version.newer_version == NONE {
             copy_padded(self.frames.get(version.frame), into);
         } else {
-            self.copy_to(version.newer, into);
+            self.copy_version_to(version.newer_version, into);
         }
-        let head = (self.page_words..).zip(version.head).map(|(index, value)| PageWord { index, value });
-        for word in self.words(version).iter().copied().chain(head) {
+        let head =
+            (self.page_words..).zip(version.spare_head).map(|(index, value)| PageWord { index, value });
+        for word in self.difference_words(version).iter().copied().chain(head) {
             if into.len() >= word.byte_range().end {
                 word.exchange_in(into);
             }
@@ -375,7 +376,7 @@ impl PagePayloads {
     }
 
     /// Returns, from the bytes of a page, the first 4-byte words of its spare area; zeros if `bytes` ends before.
-    fn head_in(&self, bytes: &[u8]) -> [u32; HEAD_WORDS] {
+    fn spare_head_of(&self, bytes: &[u8]) -> [u32; SPARE_HEAD_WORDS] {
         let word = |index: u32| {
             let at = (self.page_words + index) as usize * size_of::<u32>();
             if bytes.len() >= at + size_of::<u32>() {
@@ -390,23 +391,23 @@ impl PagePayloads {
     /// Returns the bytes of a page version in full; `None` if it is not the newest version and so is stored as
     /// differences.
     #[inline]
-    fn newest_bytes(&self, slot: Slot) -> Option<&[u8]> {
+    fn newest_bytes(&self, slot: VersionSlot) -> Option<&[u8]> {
         let version = self.version(slot);
-        (slot != NONE && version.newer == NONE).then(|| self.frames.get(version.frame))
+        (slot != NONE && version.newer_version == NONE).then(|| self.frames.get(version.frame))
     }
 
-    fn word(&self, mut slot: Slot, index: u32) -> u32 {
-        if let Some(at) = place_in_head(index, self.page_words) {
-            return self.version(slot).head[at];
+    fn word_of_version(&self, mut slot: VersionSlot, index: u32) -> u32 {
+        if let Some(at) = spare_head_index(index, self.page_words) {
+            return self.version(slot).spare_head[at];
         }
         loop {
             if let Some(bytes) = self.newest_bytes(slot) {
                 return PageWord::read_from(bytes, index).value;
             }
             let version = self.version(slot);
-            match self.words(version).iter().find(|word| word.index == index) {
+            match self.difference_words(version).iter().find(|word| word.index == index) {
                 Some(word) => return word.value,
-                None => slot = version.newer,
+                None => slot = version.newer_version,
             }
         }
     }
@@ -415,8 +416,8 @@ impl PagePayloads {
 /// Returns the index of a 4-byte word of a page among the first words of the spare area, which each version keeps in
 /// its own record; `None` if the word is not one of these.
 #[inline]
-fn place_in_head(index: u32, page_words: u32) -> Option<usize> {
-    index.checked_sub(page_words).map(|at| at as usize).filter(|&at| at < HEAD_WORDS)
+fn spare_head_index(index: u32, page_words: u32) -> Option<usize> {
+    index.checked_sub(page_words).map(|at| at as usize).filter(|&at| at < SPARE_HEAD_WORDS)
 }
 
 /// A flash page: PPN, block and offset in the block.

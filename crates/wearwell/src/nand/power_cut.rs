@@ -29,47 +29,47 @@ impl CutOutcome {
 #[derive(Clone, Debug)]
 pub struct PowerCut<N> {
     inner: N,
-    cut_at: Option<u64>,
-    outcome: CutOutcome,
-    operations: u64,
-    lost: bool,
+    cut_at_operation: Option<u64>,
+    cut_outcome: CutOutcome,
+    operation_count: u64,
+    has_lost_power: bool,
 }
 
 impl<N: Fragile> PowerCut<N> {
     /// Wraps the flash medium `inner`. Power is cut at the program, erase or NVRAM store with number `cut_at`, counted
     /// from 0. With `None` power is never cut, and operations are only counted.
-    pub fn new(inner: N, cut_at: Option<u64>, outcome: CutOutcome) -> Self {
-        Self { inner, cut_at, outcome, operations: 0, lost: false }
+    pub fn new(inner: N, cut_at_operation: Option<u64>, cut_outcome: CutOutcome) -> Self {
+        Self { inner, cut_at_operation, cut_outcome, operation_count: 0, has_lost_power: false }
     }
 
     /// Returns the number of programs, erases and NVRAM stores since power was last restored, or since creation.
     pub fn operations_since_restore(&self) -> u64 {
-        self.operations
+        self.operation_count
     }
 
     /// Whether power is lost at present, so that every operation fails.
     pub fn is_power_lost(&self) -> bool {
-        self.lost
+        self.has_lost_power
     }
 
     /// Schedules a power cut after `operations` further programs, erases and NVRAM stores: the next one is interrupted,
     /// with this outcome.
     pub fn cut_after(&mut self, operations: u64, outcome: CutOutcome) {
-        self.cut_at = Some(self.operations + operations);
-        self.outcome = outcome;
+        self.cut_at_operation = Some(self.operation_count + operations);
+        self.cut_outcome = outcome;
     }
 
     /// Cuts power at once, between two flash operations.
     pub fn cut_now(&mut self) {
-        self.lost = true;
+        self.has_lost_power = true;
     }
 
     /// Restores power and counts operations from 0 again. The next cut is at the program, erase or NVRAM store with
     /// number `cut_at`; never if that is `None`.
     pub fn restore_power(&mut self, cut_at: Option<u64>) {
-        self.lost = false;
-        self.operations = 0;
-        self.cut_at = cut_at;
+        self.has_lost_power = false;
+        self.operation_count = 0;
+        self.cut_at_operation = cut_at;
     }
 
     /// Returns a reference to the wrapped flash medium, for queries that only its type offers.
@@ -83,24 +83,24 @@ impl<N: Fragile> PowerCut<N> {
     }
 
     /// Counts a program, erase or NVRAM store. Returns whether power is cut at this operation.
-    fn count(&mut self) -> Result<bool, NandError> {
-        if self.lost {
+    fn count_operation(&mut self) -> Result<bool, NandError> {
+        if self.has_lost_power {
             return Err(NandError::PowerLost);
         }
-        self.lost = self.cut_at == Some(self.operations);
-        self.operations += 1;
-        Ok(self.lost)
+        self.has_lost_power = self.cut_at_operation == Some(self.operation_count);
+        self.operation_count += 1;
+        Ok(self.has_lost_power)
     }
 
-    fn program_by(
+    fn program_or_cut(
         &mut self,
         ppn: Ppn,
         program: impl FnOnce(&mut N) -> Result<(), NandError>,
     ) -> Result<(), NandError> {
-        if !self.count()? {
+        if !self.count_operation()? {
             return program(&mut self.inner);
         }
-        match self.outcome {
+        match self.cut_outcome {
             CutOutcome::Before => {}
             CutOutcome::Torn => self.inner.tear_program(ppn),
             CutOutcome::AfterUnacknowledged => program(&mut self.inner)?,
@@ -108,8 +108,8 @@ impl<N: Fragile> PowerCut<N> {
         Err(NandError::PowerLost)
     }
 
-    fn powered(&self) -> Result<(), NandError> {
-        if self.lost { Err(NandError::PowerLost) } else { Ok(()) }
+    fn require_power(&self) -> Result<(), NandError> {
+        if self.has_lost_power { Err(NandError::PowerLost) } else { Ok(()) }
     }
 }
 
@@ -117,7 +117,7 @@ impl<N: Fragile> Nand for PowerCut<N> {
     delegate_queries!();
 
     fn program(&mut self, ppn: Ppn, oob: Oob, content: Content<'_>) -> Result<(), NandError> {
-        self.program_by(ppn, |inner| inner.program(ppn, oob, content))
+        self.program_or_cut(ppn, |inner| inner.program(ppn, oob, content))
     }
 
     fn program_changed(
@@ -127,49 +127,49 @@ impl<N: Fragile> Nand for PowerCut<N> {
         base: Ppn,
         words: &[PageWord],
     ) -> Result<(), NandError> {
-        self.program_by(ppn, |inner| inner.program_changed(ppn, oob, base, words))
+        self.program_or_cut(ppn, |inner| inner.program_changed(ppn, oob, base, words))
     }
 
     fn program_lost(&mut self, ppn: Ppn, oob: Oob, spare: &[u8]) -> Result<(), NandError> {
-        self.program_by(ppn, |inner| inner.program_lost(ppn, oob, spare))
+        self.program_or_cut(ppn, |inner| inner.program_lost(ppn, oob, spare))
     }
 
     fn read(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError> {
-        self.powered()?;
+        self.require_power()?;
         self.inner.read(ppn, into)
     }
 
     fn read_spare(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError> {
-        self.powered()?;
+        self.require_power()?;
         self.inner.read_spare(ppn, into)
     }
 
     fn read_words(&mut self, ppn: Ppn, words: &mut [PageWord]) -> Result<(), NandError> {
-        self.powered()?;
+        self.require_power()?;
         self.inner.read_words(ppn, words)
     }
 
     /// Stores 8 bytes of NVRAM atomically. An interrupted store has no effect, also with [`CutOutcome::Torn`].
     fn store_nvram_word(&mut self, index: usize, word: u64) -> Result<(), NandError> {
-        if !self.count()? {
+        if !self.count_operation()? {
             return self.inner.store_nvram_word(index, word);
         }
-        if self.outcome == CutOutcome::AfterUnacknowledged {
+        if self.cut_outcome == CutOutcome::AfterUnacknowledged {
             self.inner.store_nvram_word(index, word)?;
         }
         Err(NandError::PowerLost)
     }
 
     fn probe(&mut self, ppn: Ppn) -> Result<Option<Oob>, NandError> {
-        self.powered()?;
+        self.require_power()?;
         self.inner.probe(ppn)
     }
 
     fn erase(&mut self, block: BlockId) -> Result<(), NandError> {
-        if !self.count()? {
+        if !self.count_operation()? {
             return self.inner.erase(block);
         }
-        match self.outcome {
+        match self.cut_outcome {
             CutOutcome::Before => {}
             CutOutcome::Torn => self.inner.tear_erase(block),
             CutOutcome::AfterUnacknowledged => self.inner.erase(block)?,

@@ -27,26 +27,31 @@ use crate::tables::prefetch::{PREFETCHED_PAGES, pull_into_cache};
 #[expect(clippy::struct_excessive_bools, reason = "each is a kind of memory that a medium can do without")]
 pub struct RetainedFields {
     /// Whether sequence numbers of data pages are kept (4 bytes per page): needed by recovery from OOB.
-    pub sequence: bool,
+    pub sequence_numbers: bool,
     /// Whether the generation of host data is kept too (4 bytes per page): the sequence number of the program that
     /// first wrote the content, which GC copies keep. If false, the OOB of a copy of host data has generation 0.
     /// Metadata pages always have their generation.
-    pub generation: bool,
+    pub generations: bool,
     /// Whether fingerprints of data pages are kept (8 bytes per page): needed by deduplication and other content
     /// mechanisms.
-    pub fingerprint: bool,
+    pub fingerprints: bool,
     /// Whether the bytes of data pages are kept.
-    pub bytes: bool,
+    pub data_bytes: bool,
     /// Whether packed pages (deltas, chunks) keep their bytes, zeros left out, although data pages do not. A recovery
     /// that reads from packed pages which logical pages they hold needs them. Memory: 10 bytes for every 8 that are not
     /// all zero, about 100 per page.
-    pub packed: bool,
+    pub packed_bytes: bool,
 }
 
 impl RetainedFields {
     /// Selection of everything that can be kept of a data page, for a device that can be read back and recovered.
-    pub const ALL: Self =
-        Self { sequence: true, generation: true, fingerprint: true, bytes: true, packed: true };
+    pub const ALL: Self = Self {
+        sequence_numbers: true,
+        generations: true,
+        fingerprints: true,
+        data_bytes: true,
+        packed_bytes: true,
+    };
 }
 
 /// Simulated flash medium. Memory: 4 bytes per page, plus what is selected by [`RetainedFields`].
@@ -54,23 +59,23 @@ impl RetainedFields {
 pub struct SimNand {
     geometry: Geometry,
     block_pages: u32,
-    divider: Divider,
-    blocks: Vec<BlockRow>,
-    owner: DenseTable<u32>,
-    numbers: Option<PageSequenceNumbers>,
-    fingerprint: DenseTable<u64>,
-    payloads: PagePayloads,
+    block_divider: Divider,
+    block_states: Vec<BlockState>,
+    page_owners: DenseTable<u32>,
+    sequence_numbers: Option<PageSequenceNumbers>,
+    page_fingerprints: DenseTable<u64>,
+    page_payloads: PagePayloads,
     /// Bytes of packed pages (deltas, chunks), if those of data pages are not kept.
-    packed: PackedPages,
+    packed_pages: PackedPages,
     /// Pages that cannot be read, by PPN, with the reason. They are few.
-    damaged: FxHashMap<u32, Damage>,
+    damaged_pages: FxHashMap<u32, Damage>,
     retain: RetainedFields,
     /// Whether only the owner of each data page is kept (runs that only count operations), so that programs of data
     /// return early.
     keeps_owner_only: bool,
     nvram: Vec<u64>,
     /// Wear limit of each block; empty if wear is counted but blocks never fail from it.
-    limits: Vec<WearLimit>,
+    wear_limits: Vec<WearLimit>,
     /// For each block, which of its pages are head and tail pages, which describe the block; empty until the first such
     /// page is programmed.
     description_pages: Vec<BlockDescriptionPages>,
@@ -82,14 +87,14 @@ struct BlockDescriptionPages {
     has_head: bool,
     /// Number of tail pages (list of the block's OOBs) programmed in the block. They are the last pages programmed in a
     /// block.
-    tail_pages: u16,
+    tail_page_count: u16,
     /// Offset in the block of its first tail page (list of the block's OOBs).
-    tail_from: u16,
+    first_tail_offset: u16,
 }
 
 impl BlockDescriptionPages {
-    fn kind(self, offset: u32) -> Option<PageKind> {
-        let (from, pages) = (u32::from(self.tail_from), u32::from(self.tail_pages));
+    fn kind_at(self, offset: u32) -> Option<PageKind> {
+        let (from, pages) = (u32::from(self.first_tail_offset), u32::from(self.tail_page_count));
         match offset {
             0 if self.has_head => Some(PageKind::Head),
             _ if (from..from + pages).contains(&offset) => Some(PageKind::Tail),
@@ -100,10 +105,10 @@ impl BlockDescriptionPages {
 
 /// State of a block of the simulated flash. Eight bytes, so that a program touches one cache line of these states.
 #[derive(Clone, Copy, Debug)]
-struct BlockRow {
-    erases: u32,
+struct BlockState {
+    erase_count: u32,
     /// Number of pages of the block programmed since its last erase.
-    programmed: u16,
+    programmed_pages: u16,
     health: BlockHealth,
     /// Kind of data that the block's pages hold; `None` until the first of them is programmed.
     kind: Option<PageKind>,
@@ -158,21 +163,23 @@ impl SimNand {
     pub fn new(geometry: Geometry, retain: RetainedFields) -> Self {
         let blocks = geometry.blocks() as usize;
         let pages = geometry.pages() as usize;
-        let fresh = BlockRow { erases: 0, programmed: 0, health: BlockHealth::Good, kind: None };
+        let fresh = BlockState { erase_count: 0, programmed_pages: 0, health: BlockHealth::Good, kind: None };
         Self {
             block_pages: geometry.block_pages(),
-            divider: Divider::new(geometry.block_pages()),
-            blocks: vec![fresh; blocks],
-            owner: DenseTable::zeroed(pages),
-            numbers: retain.sequence.then(|| PageSequenceNumbers::new(blocks, pages, retain.generation)),
-            fingerprint: DenseTable::zeroed(if retain.fingerprint { pages } else { 0 }),
-            payloads: PagePayloads::new(&geometry),
-            packed: PackedPages::default(),
-            damaged: FxHashMap::default(),
+            block_divider: Divider::new(geometry.block_pages()),
+            block_states: vec![fresh; blocks],
+            page_owners: DenseTable::zeroed(pages),
+            sequence_numbers: retain
+                .sequence_numbers
+                .then(|| PageSequenceNumbers::new(blocks, pages, retain.generations)),
+            page_fingerprints: DenseTable::zeroed(if retain.fingerprints { pages } else { 0 }),
+            page_payloads: PagePayloads::new(&geometry),
+            packed_pages: PackedPages::default(),
+            damaged_pages: FxHashMap::default(),
             retain,
             keeps_owner_only: retain == RetainedFields::default(),
             nvram: Vec::new(),
-            limits: Vec::new(),
+            wear_limits: Vec::new(),
             description_pages: Vec::new(),
             geometry,
         }
@@ -184,7 +191,7 @@ impl SimNand {
     pub fn with_endurance(mut self, cycles: u32) -> Self {
         self.set_wear_limits(vec![
             WearLimit { erase_cycles: cycles, failing_operation: WearFailure::Erase };
-            self.blocks.len()
+            self.block_states.len()
         ]);
         self
     }
@@ -194,8 +201,8 @@ impl SimNand {
     /// # Panics
     /// Unless there are as many limits as blocks.
     pub fn set_wear_limits(&mut self, limits: Vec<WearLimit>) {
-        assert_eq!(limits.len(), self.blocks.len(), "one limit per block");
-        self.limits = limits;
+        assert_eq!(limits.len(), self.block_states.len(), "one limit per block");
+        self.wear_limits = limits;
     }
 
     /// Adds `bytes` of zeroed NVRAM to the medium, rounded up to whole words of 8 bytes.
@@ -216,7 +223,7 @@ impl SimNand {
 
     /// Sets the erase count of a block, for a medium that is loaded from a file.
     pub fn set_erase_count(&mut self, block: BlockId, erases: u32) {
-        self.blocks[block.index()].erases = erases;
+        self.block_states[block.index()].erase_count = erases;
     }
 
     /// Returns what the simulated flash keeps of each data page in addition to its owner.
@@ -226,56 +233,60 @@ impl SimNand {
 
     /// Whether the simulated flash keeps bytes of this page that can be read.
     pub fn has_bytes(&self, ppn: Ppn) -> bool {
-        self.payloads.has_bytes(self.place(ppn)) || self.packed.has_bytes(self.place(ppn))
+        self.page_payloads.has_bytes(self.page_location(ppn))
+            || self.packed_pages.has_bytes(self.page_location(ppn))
     }
 
     /// Copies the kept bytes of a page, followed by zeros, into `into`. Returns `false` if no bytes are kept.
     #[inline]
     fn read_bytes(&self, place: PageLocation, into: &mut [u8]) -> bool {
-        self.payloads.read(place, into) || self.packed.read(place, into)
+        self.page_payloads.read(place, into) || self.packed_pages.read(place, into)
     }
 
     /// Whether the simulated flash stores the bytes of pages of this kind without their zeros.
     #[inline]
     fn packs_bytes_of(&self, kind: PageKind) -> bool {
-        self.retain.packed && !self.retain.bytes && kind.is_packed()
+        self.retain.packed_bytes && !self.retain.data_bytes && kind.is_packed()
     }
 
     #[inline]
-    fn split(&self, ppn: Ppn) -> (usize, u32) {
-        let block = self.divider.quotient(ppn.0);
+    fn block_and_offset(&self, ppn: Ppn) -> (usize, u32) {
+        let block = self.block_divider.quotient(ppn.0);
         (block as usize, ppn.0 - block * self.block_pages)
     }
 
     #[inline]
-    fn place(&self, ppn: Ppn) -> PageLocation {
-        let (block, offset) = self.split(ppn);
+    fn page_location(&self, ppn: Ppn) -> PageLocation {
+        let (block, offset) = self.block_and_offset(ppn);
         PageLocation { ppn, block: block as u32, offset }
     }
 
     #[inline]
-    fn require_programmed(&self, ppn: Ppn) -> usize {
-        self.programmed_place(ppn).block as usize
+    fn block_of_programmed(&self, ppn: Ppn) -> usize {
+        self.location_of_programmed(ppn).block as usize
     }
 
     /// Returns the location (block and offset) of a page. Panics unless the page is programmed and its block is not
     /// bad.
     #[inline]
-    fn programmed_place(&self, ppn: Ppn) -> PageLocation {
-        let place = self.place(ppn);
-        let row = &self.blocks[place.block as usize];
-        assert!(place.offset < row.programmed as u32, "read of erased page {ppn}: the FTL lost track of it");
+    fn location_of_programmed(&self, ppn: Ppn) -> PageLocation {
+        let place = self.page_location(ppn);
+        let row = &self.block_states[place.block as usize];
+        assert!(
+            place.offset < row.programmed_pages as u32,
+            "read of erased page {ppn}: the FTL lost track of it"
+        );
         assert!(row.health != BlockHealth::Bad, "read of page {ppn} in a bad block");
         place
     }
 
     #[inline]
-    fn oob(&self, ppn: Ppn, block: usize) -> Oob {
-        let numbers = self.numbers.as_ref().map(|numbers| numbers.get(ppn.0, block));
+    fn oob_of(&self, ppn: Ppn, block: usize) -> Oob {
+        let numbers = self.sequence_numbers.as_ref().map(|numbers| numbers.numbers_of(ppn.0, block));
         let SequenceNumbers { sequence, generation } = numbers.unwrap_or_default();
         Oob {
             kind: self.kind_of(ppn, block),
-            owner: self.owner.get(ppn.index()),
+            owner: self.page_owners.get(ppn.index()),
             sequence,
             generation,
             fingerprint: self.fingerprint(ppn),
@@ -287,59 +298,59 @@ impl SimNand {
         let of_page = if self.description_pages.is_empty() {
             None
         } else {
-            self.description_pages[block].kind(ppn.0 - block as u32 * self.block_pages)
+            self.description_pages[block].kind_at(ppn.0 - block as u32 * self.block_pages)
         };
-        of_page.or(self.blocks[block].kind).expect("a readable page gave its block a kind")
+        of_page.or(self.block_states[block].kind).expect("a readable page gave its block a kind")
     }
 
     /// Records that page `offset` of a block is its head page or one of its tail pages, depending on `kind`. Head and
     /// tail pages describe the block.
-    fn describe(&mut self, block: usize, offset: u32, kind: PageKind) {
-        self.description_pages.resize(self.blocks.len(), BlockDescriptionPages::default());
+    fn record_description_page(&mut self, block: usize, offset: u32, kind: PageKind) {
+        self.description_pages.resize(self.block_states.len(), BlockDescriptionPages::default());
         let description_pages = &mut self.description_pages[block];
         if kind == PageKind::Head {
             assert!(offset == 0, "page {offset} of block {block} is programmed as its head");
             description_pages.has_head = true;
         } else {
-            if description_pages.tail_pages == 0 {
-                description_pages.tail_from = offset as u16;
+            if description_pages.tail_page_count == 0 {
+                description_pages.first_tail_offset = offset as u16;
             }
-            description_pages.tail_pages += 1;
+            description_pages.tail_page_count += 1;
         }
     }
 
     #[inline]
-    fn readable(&self, ppn: Ppn, block: usize) -> Result<(), NandError> {
-        let damaged = self.blocks[block].health == BlockHealth::HalfErased
-            || (!self.damaged.is_empty() && self.damaged.contains_key(&ppn.0));
+    fn require_readable(&self, ppn: Ppn, block: usize) -> Result<(), NandError> {
+        let damaged = self.block_states[block].health == BlockHealth::HalfErased
+            || (!self.damaged_pages.is_empty() && self.damaged_pages.contains_key(&ppn.0));
         if damaged { Err(NandError::Uncorrectable(ppn)) } else { Ok(()) }
     }
 
     /// Returns an error if the spare area of a page cannot be read, because its program was torn or the erase of its
     /// block was interrupted.
     #[inline]
-    fn spare_readable(&self, ppn: Ppn, block: usize) -> Result<(), NandError> {
-        let damaged = self.blocks[block].health == BlockHealth::HalfErased
-            || (!self.damaged.is_empty() && self.damaged.get(&ppn.0) == Some(&Damage::Torn));
+    fn require_readable_spare(&self, ppn: Ppn, block: usize) -> Result<(), NandError> {
+        let damaged = self.block_states[block].health == BlockHealth::HalfErased
+            || (!self.damaged_pages.is_empty() && self.damaged_pages.get(&ppn.0) == Some(&Damage::Torn));
         if damaged { Err(NandError::Uncorrectable(ppn)) } else { Ok(()) }
     }
 
     #[inline]
     fn claim_pages(&mut self, ppn: Ppn, count: u32) -> Result<usize, NandError> {
-        let place = self.place(ppn);
-        self.claim_places(place, count)?;
+        let place = self.page_location(ppn);
+        self.claim_pages_at(place, count)?;
         Ok(place.block as usize)
     }
 
     #[inline]
-    fn claim_places(&mut self, first: PageLocation, count: u32) -> Result<(), NandError> {
+    fn claim_pages_at(&mut self, first: PageLocation, count: u32) -> Result<(), NandError> {
         let PageLocation { block, offset, .. } = first;
-        let row = &mut self.blocks[block as usize];
-        let next = row.programmed as u32;
+        let row = &mut self.block_states[block as usize];
+        let next = row.programmed_pages as u32;
         if offset != next || offset + count > self.block_pages || row.health != BlockHealth::Good {
             return self.refuse_program(first, count);
         }
-        row.programmed += count as u16;
+        row.programmed_pages += count as u16;
         Ok(())
     }
 
@@ -348,92 +359,93 @@ impl SimNand {
     #[cold]
     fn refuse_program(&mut self, first: PageLocation, count: u32) -> Result<(), NandError> {
         let PageLocation { ppn, block, offset } = first;
-        let row = &mut self.blocks[block as usize];
-        let next = row.programmed as u32;
+        let row = &mut self.block_states[block as usize];
+        let next = row.programmed_pages as u32;
         assert!(
             offset == next && offset + count <= self.block_pages && row.health == BlockHealth::WornOut,
             "program of {count} pages from {ppn}: block {block} is {:?} and its next page is {next}, not {offset}",
             row.health
         );
-        row.programmed += 1;
-        self.damaged.insert(ppn.0, Damage::Torn);
+        row.programmed_pages += 1;
+        self.damaged_pages.insert(ppn.0, Damage::Torn);
         Err(NandError::ProgramFailed(ppn))
     }
 
     #[inline]
     fn require_kind(&mut self, block: usize, kind: PageKind, ppn: Ppn) {
         if kind.describes_block() {
-            return self.describe(block, ppn.0 - block as u32 * self.block_pages, kind);
+            return self.record_description_page(block, ppn.0 - block as u32 * self.block_pages, kind);
         }
-        let of_block = *self.blocks[block].kind.get_or_insert(kind);
+        let of_block = *self.block_states[block].kind.get_or_insert(kind);
         assert!(of_block == kind, "program of page {ppn}: a block holds one kind of page");
     }
 
     fn first_unreadable(&self, pages: &[Ppn], block: usize) -> Option<(usize, NandError)> {
-        if self.damaged.is_empty() && self.blocks[block].health == BlockHealth::Good {
+        if self.damaged_pages.is_empty() && self.block_states[block].health == BlockHealth::Good {
             return None;
         }
-        pages.iter().enumerate().find_map(|(k, &ppn)| Some((k, self.readable(ppn, block).err()?)))
+        pages.iter().enumerate().find_map(|(k, &ppn)| Some((k, self.require_readable(ppn, block).err()?)))
     }
 
-    fn copy_spares(&mut self, run: &CopyRun<'_>) {
+    fn copy_oobs(&mut self, run: &CopyRun<'_>) {
         let to = run.first_destination.index();
-        self.owner.set_consecutive(to, run.owners.iter().map(|lpn| lpn.0));
-        if self.numbers.is_some() {
-            self.copy_numbers(run);
+        self.page_owners.set_consecutive(to, run.owners.iter().map(|lpn| lpn.0));
+        if self.sequence_numbers.is_some() {
+            self.copy_sequence_numbers(run);
         }
-        if self.retain.fingerprint {
-            self.fingerprint.copy_to_consecutive(to, run.source_pages.iter().map(|ppn| ppn.index()));
+        if self.retain.fingerprints {
+            self.page_fingerprints.copy_to_consecutive(to, run.source_pages.iter().map(|ppn| ppn.index()));
         }
     }
 
-    fn copy_numbers(&mut self, run: &CopyRun<'_>) {
+    fn copy_sequence_numbers(&mut self, run: &CopyRun<'_>) {
         let Some(first) = run.source_pages.first() else { return };
-        let ((source, _), (block, offset)) = (self.split(*first), self.split(run.first_destination));
-        let kind = self.blocks[source].kind.expect("a readable page gave its block a kind");
-        let Some(numbers) = &mut self.numbers else { return };
+        let ((source, _), (block, offset)) =
+            (self.block_and_offset(*first), self.block_and_offset(run.first_destination));
+        let kind = self.block_states[source].kind.expect("a readable page gave its block a kind");
+        let Some(numbers) = &mut self.sequence_numbers else { return };
         for (k, from) in (0..).zip(run.source_pages) {
-            let generation = numbers.get(from.0, source).generation;
-            let copied = SequenceNumbers { sequence: run.sequence + u64::from(k), generation };
-            numbers.set(run.first_destination.0 + k, (block, offset + k), kind, copied);
+            let generation = numbers.numbers_of(from.0, source).generation;
+            let copied = SequenceNumbers { sequence: run.first_sequence + u64::from(k), generation };
+            numbers.set_numbers(run.first_destination.0 + k, (block, offset + k), kind, copied);
         }
     }
 
     fn copy_bytes(&mut self, run: &CopyRun<'_>, kind: PageKind) {
         for (to, from) in (run.first_destination.0..).zip(run.source_pages) {
-            let (to, from) = (self.place(Ppn(to)), self.place(*from));
+            let (to, from) = (self.page_location(Ppn(to)), self.page_location(*from));
             if self.packs_bytes_of(kind) {
-                self.packed.copy(to, from);
+                self.packed_pages.copy(to, from);
             } else {
-                self.payloads.store_copy(to, from);
+                self.page_payloads.store_copy(to, from);
             }
         }
     }
 
     #[inline]
-    fn keep(&mut self, ppn: Ppn, oob: &Oob, content: &Content<'_>) {
-        self.owner.set(ppn.index(), oob.owner);
+    fn store_page(&mut self, ppn: Ppn, oob: &Oob, content: &Content<'_>) {
+        self.page_owners.set(ppn.index(), oob.owner);
         if self.keeps_owner_only && oob.kind.is_host_data() {
             return;
         }
-        self.keep_identity(ppn, self.split(ppn), oob);
+        self.store_sequence_and_fingerprint(ppn, self.block_and_offset(ppn), oob);
         if let Content::Bytes(bytes) = content {
-            self.keep_bytes(ppn, oob.kind, bytes);
+            self.store_bytes(ppn, oob.kind, bytes);
         }
     }
 
     #[inline]
-    fn keep_identity(&mut self, ppn: Ppn, place: (usize, u32), oob: &Oob) {
-        if let Some(numbers) = &mut self.numbers {
+    fn store_sequence_and_fingerprint(&mut self, ppn: Ppn, place: (usize, u32), oob: &Oob) {
+        if let Some(numbers) = &mut self.sequence_numbers {
             let Oob { sequence, generation, .. } = *oob;
-            numbers.set(ppn.0, place, oob.kind, SequenceNumbers { sequence, generation });
+            numbers.set_numbers(ppn.0, place, oob.kind, SequenceNumbers { sequence, generation });
         }
-        if self.retain.fingerprint {
-            self.fingerprint.set(ppn.index(), oob.fingerprint.0);
+        if self.retain.fingerprints {
+            self.page_fingerprints.set(ppn.index(), oob.fingerprint.0);
         }
     }
 
-    fn keep_bytes(&mut self, ppn: Ppn, kind: PageKind, bytes: &[u8]) {
+    fn store_bytes(&mut self, ppn: Ppn, kind: PageKind, bytes: &[u8]) {
         if !self.keeps_bytes_of(kind) {
             return;
         }
@@ -443,27 +455,27 @@ impl SimNand {
             (page..=with_spare).contains(&bytes.len()),
             "a program is one whole page, with spare bytes or without"
         );
-        let place = self.place(ppn);
+        let place = self.page_location(ppn);
         if self.packs_bytes_of(kind) {
-            self.packed.store(place, bytes);
+            self.packed_pages.store(place, bytes);
         } else {
-            self.payloads.store(place, bytes);
+            self.page_payloads.store(place, bytes);
         }
     }
 
-    fn forget_block(&mut self, block: BlockId) {
+    fn drop_block_data(&mut self, block: BlockId) {
         let first = self.geometry.first_page(block).0;
-        let pages = first..first + self.blocks[block.index()].programmed as u32;
-        self.payloads.drop_block(block);
-        self.packed.drop_block(block);
+        let pages = first..first + self.block_states[block.index()].programmed_pages as u32;
+        self.page_payloads.drop_block(block);
+        self.packed_pages.drop_block(block);
         if let Some(description_pages) = self.description_pages.get_mut(block.index()) {
             *description_pages = BlockDescriptionPages::default();
         }
-        if let Some(numbers) = &mut self.numbers {
+        if let Some(numbers) = &mut self.sequence_numbers {
             numbers.drop_pages(pages.clone());
         }
-        if !self.damaged.is_empty() {
-            self.damaged.retain(|ppn, _| !pages.contains(ppn));
+        if !self.damaged_pages.is_empty() {
+            self.damaged_pages.retain(|ppn, _| !pages.contains(ppn));
         }
     }
 }
@@ -477,7 +489,7 @@ impl Nand for SimNand {
     fn program(&mut self, ppn: Ppn, oob: Oob, content: Content<'_>) -> Result<(), NandError> {
         let block = self.claim_pages(ppn, 1)?;
         self.require_kind(block, oob.kind, ppn);
-        self.keep(ppn, &oob, &content);
+        self.store_page(ppn, &oob, &content);
         Ok(())
     }
 
@@ -485,24 +497,24 @@ impl Nand for SimNand {
         let mut page = vec![0; self.geometry.page_bytes as usize];
         page.extend_from_slice(spare);
         self.program(ppn, oob, Content::Bytes(&page))?;
-        self.damaged.insert(ppn.0, Damage::Lost);
+        self.damaged_pages.insert(ppn.0, Damage::Lost);
         Ok(())
     }
 
     fn read_spare(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError> {
-        let block = self.require_programmed(ppn);
-        self.spare_readable(ppn, block)?;
+        let block = self.block_of_programmed(ppn);
+        self.require_readable_spare(ppn, block)?;
         if !into.is_empty() {
             let page_bytes = self.geometry.page_bytes as usize;
             let mut page = vec![0; page_bytes + into.len()];
-            self.read_bytes(self.place(ppn), &mut page);
+            self.read_bytes(self.page_location(ppn), &mut page);
             into.copy_from_slice(&page[page_bytes..]);
         }
-        Ok(self.oob(ppn, block))
+        Ok(self.oob_of(ppn, block))
     }
 
     fn lost_pages(&self) -> Vec<Ppn> {
-        let lost = self.damaged.iter().filter(|&(_, damage)| *damage == Damage::Lost);
+        let lost = self.damaged_pages.iter().filter(|&(_, damage)| *damage == Damage::Lost);
         lost.map(|(&ppn, _)| Ppn(ppn)).collect()
     }
 
@@ -514,20 +526,22 @@ impl Nand for SimNand {
             Err(error) => return (0, Err(error)),
         };
         self.require_kind(block, PageKind::Data, run.first_page);
-        self.owner.set_consecutive(run.first_page.index(), run.owners.iter().map(|lpn| lpn.0));
+        self.page_owners.set_consecutive(run.first_page.index(), run.owners.iter().map(|lpn| lpn.0));
         if !self.keeps_owner_only {
-            run.pages().for_each(|(ppn, oob)| self.keep_identity(ppn, self.split(ppn), &oob));
+            run.pages().for_each(|(ppn, oob)| {
+                self.store_sequence_and_fingerprint(ppn, self.block_and_offset(ppn), &oob);
+            });
         }
         (run.owners.len(), Ok(()))
     }
 
     #[inline]
     fn read(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError> {
-        let block = self.require_programmed(ppn);
-        self.readable(ppn, block)?;
-        let oob = self.oob(ppn, block);
+        let block = self.block_of_programmed(ppn);
+        self.require_readable(ppn, block)?;
+        let oob = self.oob_of(ppn, block);
         if !into.is_empty() {
-            let is_kept = self.read_bytes(self.place(ppn), into);
+            let is_kept = self.read_bytes(self.page_location(ppn), into);
             assert!(
                 is_kept || oob.kind.is_host_data(),
                 "metadata page {ppn} is read after its bytes were dropped"
@@ -542,18 +556,18 @@ impl Nand for SimNand {
         page: &mut [u8],
         look: &mut dyn FnMut(&[u8]),
     ) -> Result<(), NandError> {
-        let place = self.programmed_place(ppn);
-        self.readable(ppn, place.block as usize)?;
-        let is_kept = self.payloads.inspect_page(place, page, look);
+        let place = self.location_of_programmed(ppn);
+        self.require_readable(ppn, place.block as usize)?;
+        let is_kept = self.page_payloads.inspect_page(place, page, look);
         assert!(is_kept, "metadata page {ppn} is read after its bytes were dropped");
         Ok(())
     }
 
     #[inline]
     fn read_words(&mut self, ppn: Ppn, words: &mut [PageWord]) -> Result<(), NandError> {
-        let place = self.programmed_place(ppn);
-        self.readable(ppn, place.block as usize)?;
-        let is_kept = self.payloads.read_words(place, words);
+        let place = self.location_of_programmed(ppn);
+        self.require_readable(ppn, place.block as usize)?;
+        let is_kept = self.page_payloads.read_words(place, words);
         assert!(is_kept, "metadata page {ppn} is read after its bytes were dropped");
         Ok(())
     }
@@ -562,11 +576,11 @@ impl Nand for SimNand {
         let mut rest = words;
         for pages in pages.chunks(PREFETCHED_PAGES) {
             let places: ArrayVec<_, PREFETCHED_PAGES> =
-                pages.iter().map(|&(ppn, count)| (self.place(ppn), count)).collect();
-            let row = |place: &PageLocation| &self.blocks[place.block as usize];
-            pull_into_cache(places.iter().map(|(place, _)| row(place).programmed.into()));
+                pages.iter().map(|&(ppn, count)| (self.page_location(ppn), count)).collect();
+            let row = |place: &PageLocation| &self.block_states[place.block as usize];
+            pull_into_cache(places.iter().map(|(place, _)| row(place).programmed_pages.into()));
             let (words, behind) = rest.split_at_mut(places.iter().map(|(_, count)| count).sum());
-            self.payloads.peek_words(&places, words);
+            self.page_payloads.peek_words(&places, words);
             rest = behind;
         }
     }
@@ -578,14 +592,14 @@ impl Nand for SimNand {
         base: Ppn,
         words: &[PageWord],
     ) -> Result<(), NandError> {
-        let (place, base_place) = (self.place(ppn), self.programmed_place(base));
+        let (place, base_place) = (self.page_location(ppn), self.location_of_programmed(base));
         let (block, offset) = (place.block as usize, place.offset);
-        self.readable(base, base_place.block as usize)?;
-        self.claim_places(place, 1)?;
+        self.require_readable(base, base_place.block as usize)?;
+        self.claim_pages_at(place, 1)?;
         self.require_kind(block, oob.kind, ppn);
-        self.owner.set(ppn.index(), oob.owner);
-        self.keep_identity(ppn, (block, offset), &oob);
-        self.payloads.store_changed(place, base_place, words);
+        self.page_owners.set(ppn.index(), oob.owner);
+        self.store_sequence_and_fingerprint(ppn, (block, offset), &oob);
+        self.page_payloads.store_changed(place, base_place, words);
         Ok(())
     }
 
@@ -593,7 +607,7 @@ impl Nand for SimNand {
     /// of once per page.
     fn copy(&mut self, run: CopyRun<'_>, _: &mut [u8]) -> (usize, Result<(), NandError>) {
         let Some(&last) = run.source_pages.last() else { return (0, Ok(())) };
-        let source = self.require_programmed(last);
+        let source = self.block_of_programmed(last);
         let first = self.geometry.first_page(BlockId(source as u32));
         assert!(
             run.source_pages.iter().all(|ppn| (first..=last).contains(ppn)),
@@ -609,7 +623,7 @@ impl Nand for SimNand {
         };
         let kind = self.kind_of(last, source);
         self.require_kind(block, kind, run.first_destination);
-        self.copy_spares(&run);
+        self.copy_oobs(&run);
         if self.keeps_bytes_of(kind) {
             self.copy_bytes(&run, kind);
         }
@@ -617,111 +631,111 @@ impl Nand for SimNand {
     }
 
     fn probe(&mut self, ppn: Ppn) -> Result<Option<Oob>, NandError> {
-        let (block, offset) = self.split(ppn);
-        assert!(self.blocks[block].health != BlockHealth::Bad, "probe of page {ppn} in a bad block");
-        self.spare_readable(ppn, block)?;
-        Ok((offset < self.blocks[block].programmed as u32).then(|| self.oob(ppn, block)))
+        let (block, offset) = self.block_and_offset(ppn);
+        assert!(self.block_states[block].health != BlockHealth::Bad, "probe of page {ppn} in a bad block");
+        self.require_readable_spare(ppn, block)?;
+        Ok((offset < self.block_states[block].programmed_pages as u32).then(|| self.oob_of(ppn, block)))
     }
 
     fn retain_readable(&mut self, pages: &mut Vec<Ppn>) -> Result<(), NandError> {
         let Some(&first) = pages.first() else { return Ok(()) };
-        let (block, offset) = self.split(first);
-        let row = &self.blocks[block];
+        let (block, offset) = self.block_and_offset(first);
+        let row = &self.block_states[block];
         assert!(row.health != BlockHealth::Bad, "probe of pages in bad block {block}");
-        let end = first.0 - offset + row.programmed as u32;
-        pages.retain(|&ppn| ppn.0 < end && self.spare_readable(ppn, block).is_ok());
+        let end = first.0 - offset + row.programmed_pages as u32;
+        pages.retain(|&ppn| ppn.0 < end && self.require_readable_spare(ppn, block).is_ok());
         Ok(())
     }
 
     fn erase(&mut self, block: BlockId) -> Result<(), NandError> {
-        let health = self.blocks[block.index()].health;
+        let health = self.block_states[block.index()].health;
         assert!(
             !matches!(health, BlockHealth::Bad | BlockHealth::Condemned),
             "erase of block {block}: {health:?}"
         );
-        let erases = self.blocks[block.index()].erases;
-        let worn_out = self.limits.get(block.index()).filter(|limit| erases >= limit.erase_cycles);
+        let erases = self.block_states[block.index()].erase_count;
+        let worn_out = self.wear_limits.get(block.index()).filter(|limit| erases >= limit.erase_cycles);
         let health = match worn_out.map(|limit| limit.failing_operation) {
             Some(WearFailure::Erase) => return Err(NandError::EraseFailed(block)),
             Some(WearFailure::Program) => BlockHealth::WornOut,
             None => BlockHealth::Good,
         };
-        self.forget_block(block);
-        self.blocks[block.index()].programmed = 0;
-        self.blocks[block.index()].kind = None;
-        self.blocks[block.index()].health = health;
-        self.blocks[block.index()].erases += 1;
+        self.drop_block_data(block);
+        self.block_states[block.index()].programmed_pages = 0;
+        self.block_states[block.index()].kind = None;
+        self.block_states[block.index()].health = health;
+        self.block_states[block.index()].erase_count += 1;
         Ok(())
     }
 
     fn condemn(&mut self, block: BlockId) {
-        self.blocks[block.index()].health = BlockHealth::Condemned;
+        self.block_states[block.index()].health = BlockHealth::Condemned;
     }
 
     fn is_condemned(&self, block: BlockId) -> bool {
-        self.blocks[block.index()].health == BlockHealth::Condemned
+        self.block_states[block.index()].health == BlockHealth::Condemned
     }
 
     fn mark_bad(&mut self, block: BlockId) {
-        self.forget_block(block);
-        self.blocks[block.index()].health = BlockHealth::Bad;
+        self.drop_block_data(block);
+        self.block_states[block.index()].health = BlockHealth::Bad;
     }
 
     #[inline]
     fn is_bad(&self, block: BlockId) -> bool {
-        self.blocks[block.index()].health == BlockHealth::Bad
+        self.block_states[block.index()].health == BlockHealth::Bad
     }
 
     #[inline]
     fn erase_count(&self, block: BlockId) -> u32 {
-        self.blocks[block.index()].erases
+        self.block_states[block.index()].erase_count
     }
 
     #[inline]
     fn programmed_pages(&self, block: BlockId) -> u32 {
-        self.blocks[block.index()].programmed as u32
+        self.block_states[block.index()].programmed_pages as u32
     }
 
     #[inline]
     fn keeps_bytes(&self) -> bool {
-        self.retain.bytes
+        self.retain.data_bytes
     }
 
     #[inline]
     fn keeps_bytes_of(&self, kind: PageKind) -> bool {
-        self.retain.bytes || !kind.is_host_data() || self.packs_bytes_of(kind)
+        self.retain.data_bytes || !kind.is_host_data() || self.packs_bytes_of(kind)
     }
 
     fn drop_metadata_bytes(&mut self, pages: &[Ppn]) {
         for pages in pages.chunks(PREFETCHED_PAGES) {
             let places: ArrayVec<PageLocation, PREFETCHED_PAGES> =
-                pages.iter().map(|&ppn| self.place(ppn)).collect();
-            self.payloads.drop_bytes(&places);
+                pages.iter().map(|&ppn| self.page_location(ppn)).collect();
+            self.page_payloads.drop_bytes(&places);
         }
     }
 
     #[inline]
     fn owner(&self, ppn: Ppn) -> u32 {
-        self.owner.get(ppn.index())
+        self.page_owners.get(ppn.index())
     }
 
     fn owners(&self, pages: &[Ppn], into: &mut Vec<Lpn>) {
-        into.extend(self.owner.get_each(pages.iter().map(|ppn| ppn.index())).map(Lpn));
+        into.extend(self.page_owners.get_each(pages.iter().map(|ppn| ppn.index())).map(Lpn));
     }
 
     #[inline]
     fn prefetch_block(&self, block: BlockId) {
         let first = self.geometry.first_page(block).index();
         let owners = (first..first + self.geometry.block_pages() as usize).step_by(OWNERS_PER_LINE);
-        let cycles = self.limits.get(block.index()).map_or(0, |limit| limit.erase_cycles);
-        let row = self.blocks[block.index()].erases;
-        pull_into_cache(self.owner.get_each(owners).chain([cycles, row]).map(u64::from));
+        let cycles = self.wear_limits.get(block.index()).map_or(0, |limit| limit.erase_cycles);
+        let row = self.block_states[block.index()].erase_count;
+        pull_into_cache(self.page_owners.get_each(owners).chain([cycles, row]).map(u64::from));
     }
 
     #[inline]
     fn fingerprint(&self, ppn: Ppn) -> Fingerprint {
-        if self.retain.fingerprint {
-            Fingerprint(self.fingerprint.get(ppn.index()))
+        if self.retain.fingerprints {
+            Fingerprint(self.page_fingerprints.get(ppn.index()))
         } else {
             Fingerprint::default()
         }
@@ -743,15 +757,15 @@ impl Fragile for SimNand {
     fn tear_program(&mut self, ppn: Ppn) {
         // A worn-out block refuses the program, but consumes the page too.
         let _ = self.claim_pages(ppn, 1);
-        self.damaged.insert(ppn.0, Damage::Torn);
+        self.damaged_pages.insert(ppn.0, Damage::Torn);
     }
 
     fn tear_erase(&mut self, block: BlockId) {
-        self.blocks[block.index()].health = BlockHealth::HalfErased;
+        self.block_states[block.index()].health = BlockHealth::HalfErased;
     }
 
     fn make_uncorrectable(&mut self, ppn: Ppn) {
-        self.require_programmed(ppn);
-        self.damaged.entry(ppn.0).or_insert(Damage::Data);
+        self.block_of_programmed(ppn);
+        self.damaged_pages.entry(ppn.0).or_insert(Damage::Data);
     }
 }

@@ -98,13 +98,13 @@ struct DataBlock {
     first_sequence: u64,
     stream: Stream,
     /// Upper bound of the sequence numbers of the block's pages, by which blocks are visited backwards in time.
-    bound: u64,
-    programmed: u32,
+    newest_sequence_bound: u64,
+    programmed_pages: u32,
 }
 
 /// One version of a translation page on flash.
 #[derive(Clone, Copy, Debug)]
-struct Version {
+struct TranslationPageVersion {
     generation: u64,
     ppn: Ppn,
 }
@@ -113,11 +113,11 @@ struct Version {
 /// spare areas of all metadata pages.
 #[derive(Default)]
 struct Survey {
-    data: Vec<DataBlock>,
-    metadata: Vec<(BlockId, PageKind)>,
+    data_blocks: Vec<DataBlock>,
+    metadata_blocks: Vec<(BlockId, PageKind)>,
     /// Versions of each translation page (and tree node of the map) that recovery found, by page number; oldest version
     /// first.
-    versions: BTreeMap<u32, Vec<Version>>,
+    translation_page_versions: BTreeMap<u32, Vec<TranslationPageVersion>>,
     validity_pages: Vec<(Ppn, Oob)>,
 }
 
@@ -125,39 +125,39 @@ impl Survey {
     /// Returns for each block, by block number, the sequence number of the last program before the block was opened for
     /// data; `u64::MAX` if the block holds no data. The result is a table, because it is queried once per entry of a
     /// validity log.
-    fn opened_at(&self, blocks: u32) -> Vec<u64> {
+    fn sequences_before_opening(&self, blocks: u32) -> Vec<u64> {
         let mut opened_at = vec![u64::MAX; blocks as usize];
-        for data in &self.data {
+        for data in &self.data_blocks {
             opened_at[data.block.index()] = data.first_sequence - 1;
         }
         opened_at
     }
 
-    fn newest(&self, id: u32) -> Option<Version> {
-        self.versions.get(&id).and_then(|versions| versions.last().copied())
+    fn newest_version(&self, id: u32) -> Option<TranslationPageVersion> {
+        self.translation_page_versions.get(&id).and_then(|versions| versions.last().copied())
     }
 }
 
 /// Map changes and invalid pages that recovery finds in the newest data pages.
 #[derive(Default)]
-struct Changes {
+struct RecoveredChanges {
     /// Map entries (newest first) that recovery found in data pages and that the translation pages on flash do not
     /// contain yet.
-    entries: Vec<(Lpn, Ppn)>,
+    map_entries: Vec<(Lpn, Ppn)>,
     /// PPNs of invalid pages: earlier versions of logical pages of which recovery has found a newer version, and torn
     /// pages.
-    superseded: Vec<Ppn>,
+    superseded_pages: Vec<Ppn>,
 }
 
 /// Element of the heap by which recovery visits data pages backwards in time: the next page of a block that is being
 /// read, or the upper bound of sequence numbers of a block that was not read yet.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Backward {
+struct BackwardScanItem {
     sequence: u64,
     /// Number of pages of the block still to be visited, the current page included; `None` if the block was not read
     /// yet.
     pages_left: Option<u32>,
-    index: usize,
+    data_block_index: usize,
 }
 
 impl<N: Nand> Ftl<N> {
@@ -168,13 +168,15 @@ impl<N: Nand> Ftl<N> {
         self.has_recovered = true;
         let mut steps = RecoverySteps::default();
         let survey = self.survey(&mut steps)?;
-        let mut changes = Changes::default();
-        self.count_step_cost(&mut steps.restore_map_entries, |ftl| ftl.read_backward(&survey, &mut changes))?;
-        self.restore_changes(&changes);
-        self.count_step_cost(&mut steps.restore_validity_buffer, |ftl| {
-            ftl.restore_buffer(&survey, &changes)
+        let mut changes = RecoveredChanges::default();
+        self.count_step_cost(&mut steps.restore_map_entries, |ftl| {
+            ftl.scan_data_pages_backward(&survey, &mut changes)
         })?;
-        self.restore_victims(&mut steps)?;
+        self.restore_map_entries(&changes);
+        self.count_step_cost(&mut steps.restore_validity_buffer, |ftl| {
+            ftl.restore_validity_buffer(&survey, &changes)
+        })?;
+        self.restore_victim_policy_state(&mut steps)?;
         if synchronises {
             self.count_step_cost(&mut steps.synchronise_map, Self::write_back)?;
         }
@@ -190,7 +192,7 @@ impl<N: Nand> Ftl<N> {
             self.count_step_cost(&mut steps.recount_valid_pages, |ftl| ftl.load_bitmap(&survey))?;
             self.set_victim_policy(self.collector.options.policy);
         } else {
-            self.restore_victims(&mut steps)?;
+            self.restore_victim_policy_state(&mut steps)?;
         }
         Ok(steps)
     }
@@ -199,7 +201,7 @@ impl<N: Nand> Ftl<N> {
     fn load_bitmap(&mut self, survey: &Survey) -> Result<()> {
         self.validity = AnyValidity::Ram(RamBitmap::load(&mut self.store, &survey.validity_pages)?);
         let block_pages = self.store.geometry().block_pages();
-        for data in &survey.data {
+        for data in &survey.data_blocks {
             let first = self.store.geometry().first_page(data.block);
             let valid = self.validity.count_valid(first, block_pages);
             self.store.set_valid_pages(data.block, valid);
@@ -218,7 +220,7 @@ impl<N: Nand> Ftl<N> {
         })?;
         self.count_step_cost(&mut steps.rebuild_validity, |ftl| {
             ftl.survey_metadata(&mut survey, PageKind::Validity)?;
-            let opened_at = survey.opened_at(ftl.store.geometry().blocks());
+            let opened_at = survey.sequences_before_opening(ftl.store.geometry().blocks());
             let of_block = |block: BlockId| opened_at[block.index()];
             ftl.validity.recover(&mut ftl.store, &survey.validity_pages, of_block)?;
             ftl.adopt_validity_pages(&survey.validity_pages);
@@ -230,8 +232,8 @@ impl<N: Nand> Ftl<N> {
 
     /// Executes step 5 of recovery: restores the valid counts of blocks, and the state of the victim policy that
     /// depends on these counts.
-    fn restore_victims(&mut self, steps: &mut RecoverySteps) -> Result<()> {
-        self.count_step_cost(&mut steps.recount_valid_pages, Self::restore_counts)?;
+    fn restore_victim_policy_state(&mut self, steps: &mut RecoverySteps) -> Result<()> {
+        self.count_step_cost(&mut steps.recount_valid_pages, Self::restore_valid_counts)?;
         self.set_victim_policy(self.collector.options.policy);
         Ok(())
     }
@@ -266,33 +268,37 @@ impl<N: Nand> Ftl<N> {
             }
             match self.store.probe_spare(self.store.geometry().first_page(block)) {
                 Ok(None) => self.store.adopt_block(block, FoundBlock::default()),
-                Ok(Some(oob)) if oob.kind == PageKind::Data => survey.data.push(data_block(block, &oob)),
-                Ok(Some(oob)) => survey.metadata.push((block, oob.kind)),
+                Ok(Some(oob)) if oob.kind == PageKind::Data => {
+                    survey.data_blocks.push(data_block_from_first_oob(block, &oob));
+                }
+                Ok(Some(oob)) => survey.metadata_blocks.push((block, oob.kind)),
                 Err(Error::Nand(NandError::Uncorrectable(_))) => damaged.push(block),
                 Err(error) => return Err(error),
             }
         }
         for block in damaged {
-            self.survey_damaged(block, survey)?;
+            self.survey_damaged_block(block, survey)?;
         }
         if self.collector.options.wear.dual_pool_gap_erases == 0 {
-            bound_blocks(&mut survey.data, |block| self.store.pool_of(block));
+            set_sequence_bounds(&mut survey.data_blocks, |block| self.store.pool_of(block));
         }
-        for index in 0..survey.data.len() {
-            self.adopt_data(&mut survey.data[index])?;
+        for index in 0..survey.data_blocks.len() {
+            self.register_data_block(&mut survey.data_blocks[index])?;
         }
         Ok(())
     }
 
     /// Determines the kind of pages in `block`, whose first page is unreadable because its program or the block's erase
     /// was interrupted. Erases the block if none of its pages is readable.
-    fn survey_damaged(&mut self, block: BlockId, survey: &mut Survey) -> Result<()> {
+    fn survey_damaged_block(&mut self, block: BlockId, survey: &mut Survey) -> Result<()> {
         let mut first_readable = None;
         self.scan_block(block, &mut |_, oob| first_readable = first_readable.or(Some(oob)))?;
         match first_readable {
             None => return self.store.erase_unreadable(block),
-            Some(oob) if oob.kind == PageKind::Data => survey.data.push(data_block(block, &oob)),
-            Some(oob) => survey.metadata.push((block, oob.kind)),
+            Some(oob) if oob.kind == PageKind::Data => {
+                survey.data_blocks.push(data_block_from_first_oob(block, &oob));
+            }
+            Some(oob) => survey.metadata_blocks.push((block, oob.kind)),
         }
         Ok(())
     }
@@ -300,8 +306,12 @@ impl<N: Nand> Ftl<N> {
     /// Executes steps 2 and 3 of recovery for the metadata pages of one kind (translation or validity pages): reads the
     /// spare areas of all pages of this kind.
     fn survey_metadata(&mut self, survey: &mut Survey, kind: PageKind) -> Result<()> {
-        let of_kind: Vec<BlockId> =
-            survey.metadata.iter().filter(|&&(_, found)| found == kind).map(|&(block, _)| block).collect();
+        let of_kind: Vec<BlockId> = survey
+            .metadata_blocks
+            .iter()
+            .filter(|&&(_, found)| found == kind)
+            .map(|&(block, _)| block)
+            .collect();
         for block in of_kind {
             let mut pages = Vec::new();
             let found = self.scan_block(block, &mut |ppn, oob| pages.push((ppn, oob)))?;
@@ -310,22 +320,25 @@ impl<N: Nand> Ftl<N> {
                 if kind == PageKind::Validity {
                     survey.validity_pages.push((ppn, oob));
                 } else {
-                    let version = Version { generation: oob.generation, ppn };
-                    survey.versions.entry(oob.owner).or_default().push(version);
+                    let version = TranslationPageVersion { generation: oob.generation, ppn };
+                    survey.translation_page_versions.entry(oob.owner).or_default().push(version);
                 }
             }
         }
         // A copy that GC made of a version has the same generation as the version. Of pages with equal generation, the
         // one with the greatest PPN is taken.
-        survey.versions.values_mut().for_each(|versions| versions.sort_by_key(|v| (v.generation, v.ppn)));
+        survey
+            .translation_page_versions
+            .values_mut()
+            .for_each(|versions| versions.sort_by_key(|v| (v.generation, v.ppn)));
         Ok(())
     }
 
     fn adopt_directory(&mut self, survey: &Survey) {
         let AnyMapping::Cached(cached) = &mut self.mapping else { unreachable!("the map is on flash") };
         cached.drop_ram_state();
-        for &id in survey.versions.keys() {
-            let newest = survey.newest(id).expect("a page that is listed has a version");
+        for &id in survey.translation_page_versions.keys() {
+            let newest = survey.newest_version(id).expect("a page that is listed has a version");
             cached.set_translation_page_ppn(id, newest.ppn);
             self.store.adopt_valid_page(newest.ppn);
         }
@@ -343,26 +356,30 @@ impl<N: Nand> Ftl<N> {
 
     /// Executes steps 6 and 7 of recovery: reads the spare areas of data pages, newest page first, and collects map
     /// changes. Stops at the sequence number up to which flash holds all map changes.
-    fn read_backward(&mut self, survey: &Survey, changes: &mut Changes) -> Result<()> {
+    fn scan_data_pages_backward(&mut self, survey: &Survey, changes: &mut RecoveredChanges) -> Result<()> {
         let until = self.changes_durable_until(survey)?;
-        let mut heap: BinaryHeap<Backward> = (0..survey.data.len())
-            .map(|index| Backward { sequence: survey.data[index].bound, pages_left: None, index })
+        let mut heap: BinaryHeap<BackwardScanItem> = (0..survey.data_blocks.len())
+            .map(|index| BackwardScanItem {
+                sequence: survey.data_blocks[index].newest_sequence_bound,
+                pages_left: None,
+                data_block_index: index,
+            })
             .collect();
         let mut newest = HashMap::<Lpn, Ppn>::new();
         while let Some(next) = heap.pop() {
             if next.sequence <= until {
                 break;
             }
-            let first = self.store.geometry().first_page(survey.data[next.index].block);
+            let first = self.store.geometry().first_page(survey.data_blocks[next.data_block_index].block);
             let left = match next.pages_left {
-                None => survey.data[next.index].programmed,
+                None => survey.data_blocks[next.data_block_index].programmed_pages,
                 Some(left) => {
                     let ppn = Ppn(first.0 + left - 1);
-                    self.note_version(survey, changes, &mut newest, ppn, next.sequence);
+                    self.record_page_version(survey, changes, &mut newest, ppn, next.sequence);
                     left - 1
                 }
             };
-            heap.extend(self.step_back(first, left, next.index, changes)?);
+            heap.extend(self.last_readable_page(first, left, next.data_block_index, changes)?);
         }
         Ok(())
     }
@@ -375,10 +392,10 @@ impl<N: Nand> Ftl<N> {
         let pages = cached.translation_pages();
         let since =
             if self.validity.is_on_flash() { self.validity.durable_until_sequence() } else { u64::MAX };
-        let of_pages = survey.versions.iter().filter(|&(&id, _)| id < pages);
+        let of_pages = survey.translation_page_versions.iter().filter(|&(&id, _)| id < pages);
         let versions = of_pages.flat_map(|(_, versions)| versions).filter(|v| v.generation <= since);
         let Some(newest) = versions.max_by_key(|version| version.generation).copied() else { return Ok(0) };
-        let until = DemandPagedMap::dirty_changed_after(&mut self.store, newest.ppn)?;
+        let until = DemandPagedMap::read_checkpoint_sequence(&mut self.store, newest.ppn)?;
         if let AnyMapping::Cached(cached) = &mut self.mapping {
             cached.set_dirty_changed_after(until);
         }
@@ -387,20 +404,26 @@ impl<N: Nand> Ftl<N> {
 
     /// Returns the last readable page among the first `left` pages of a data block, as the next element of the backward
     /// scan; `None` if no page is readable. Torn pages belong to no logical page and are recorded as superseded.
-    fn step_back(
+    fn last_readable_page(
         &mut self,
         first: Ppn,
         mut left: u32,
         index: usize,
-        changes: &mut Changes,
-    ) -> Result<Option<Backward>> {
+        changes: &mut RecoveredChanges,
+    ) -> Result<Option<BackwardScanItem>> {
         while left > 0 {
             let ppn = Ppn(first.0 + left - 1);
             match self.store.probe_spare(ppn) {
                 Ok(Some(oob)) => {
-                    return Ok(Some(Backward { sequence: oob.sequence, pages_left: Some(left), index }));
+                    return Ok(Some(BackwardScanItem {
+                        sequence: oob.sequence,
+                        pages_left: Some(left),
+                        data_block_index: index,
+                    }));
                 }
-                Ok(None) | Err(Error::Nand(NandError::Uncorrectable(_))) => changes.superseded.push(ppn),
+                Ok(None) | Err(Error::Nand(NandError::Uncorrectable(_))) => {
+                    changes.superseded_pages.push(ppn);
+                }
                 Err(error) => return Err(error),
             }
             left -= 1;
@@ -411,20 +434,20 @@ impl<N: Nand> Ftl<N> {
     /// Registers a data block with the block table. Most data blocks are full. The last block of a stream in a pool
     /// (set of planes) may be open, and a failed program may have closed a block early: of these blocks, a binary
     /// search finds the number of programmed pages.
-    fn adopt_data(&mut self, data: &mut DataBlock) -> Result<()> {
+    fn register_data_block(&mut self, data: &mut DataBlock) -> Result<()> {
         let first = self.store.geometry().first_page(data.block);
-        data.programmed = self.store.geometry().block_pages();
-        let mut last_sequence = data.bound;
-        if data.bound == u64::MAX || self.store.nand().is_condemned(data.block) {
-            data.programmed = self.programmed_pages(first)?;
-            last_sequence = self.last_sequence(first, data.programmed)?;
+        data.programmed_pages = self.store.geometry().block_pages();
+        let mut last_sequence = data.newest_sequence_bound;
+        if data.newest_sequence_bound == u64::MAX || self.store.nand().is_condemned(data.block) {
+            data.programmed_pages = self.count_programmed_pages(first)?;
+            last_sequence = self.last_sequence_in_block(first, data.programmed_pages)?;
         }
         if self.collector.options.wear.dual_pool_gap_erases > 0 {
-            data.bound = last_sequence;
+            data.newest_sequence_bound = last_sequence;
         }
         let found = FoundBlock {
             kind: Some(PageKind::Data),
-            programmed_pages: data.programmed,
+            programmed_pages: data.programmed_pages,
             first_sequence: data.first_sequence,
             last_sequence,
         };
@@ -432,7 +455,7 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    fn last_sequence(&mut self, first: Ppn, programmed: u32) -> Result<u64> {
+    fn last_sequence_in_block(&mut self, first: Ppn, programmed: u32) -> Result<u64> {
         for ppn in (first.0..first.0 + programmed).rev().map(Ppn) {
             if let Some(oob) = self.store.read_spare_if_readable(ppn, Cause::Recovery)? {
                 return Ok(oob.sequence);
@@ -443,7 +466,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Returns the number of programmed pages in the block whose first page is `first`. At least one page must be
     /// programmed.
-    fn programmed_pages(&mut self, first: Ppn) -> Result<u32> {
+    fn count_programmed_pages(&mut self, first: Ppn) -> Result<u32> {
         let (mut low, mut high) = (1, self.store.geometry().block_pages());
         if self.collector.options.wear.dual_pool_gap_erases > 0
             && self.was_programmed(Ppn(first.0 + high - 1))?
@@ -466,56 +489,61 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    fn note_version(
+    fn record_page_version(
         &mut self,
         survey: &Survey,
-        changes: &mut Changes,
+        changes: &mut RecoveredChanges,
         newest: &mut HashMap<Lpn, Ppn>,
         ppn: Ppn,
         sequence: u64,
     ) {
         let lpn = self.store.owner_in_oob(ppn);
         if newest.contains_key(&lpn) {
-            changes.superseded.push(ppn);
+            changes.superseded_pages.push(ppn);
             return;
         }
         newest.insert(lpn, ppn);
         let AnyMapping::Cached(cached) = &self.mapping else { unreachable!("the map is on flash") };
-        let on_flash = survey.newest(cached.translation_page_of(lpn)).map_or(0, |version| version.generation);
+        let on_flash =
+            survey.newest_version(cached.translation_page_of(lpn)).map_or(0, |version| version.generation);
         if sequence > on_flash {
-            changes.entries.push((lpn, ppn));
+            changes.map_entries.push((lpn, ppn));
         }
     }
 
-    fn restore_changes(&mut self, changes: &Changes) {
+    fn restore_map_entries(&mut self, changes: &RecoveredChanges) {
         let AnyMapping::Cached(cached) = &mut self.mapping else { unreachable!("the map is on flash") };
         // The newest change is restored last, so that the cache evicts it last.
-        changes.entries.iter().rev().for_each(|&(lpn, ppn)| cached.restore_change(lpn, ppn.into()));
+        changes
+            .map_entries
+            .iter()
+            .rev()
+            .for_each(|&(lpn, ppn)| cached.restore_entry_from_spare_area(lpn, ppn.into()));
     }
 
     /// Executes step 4 of recovery: restores the reports that were lost with the RAM buffer of the validity store. They
     /// are the reports of pages invalidated and of blocks opened since the buffer was last written to flash.
-    fn restore_buffer(&mut self, survey: &Survey, changes: &Changes) -> Result<()> {
+    fn restore_validity_buffer(&mut self, survey: &Survey, changes: &RecoveredChanges) -> Result<()> {
         if !self.validity.is_on_flash() {
             return Ok(());
         }
         let since = self.validity.durable_until_sequence();
-        for data in survey.data.iter().filter(|data| data.first_sequence > since) {
+        for data in survey.data_blocks.iter().filter(|data| data.first_sequence > since) {
             self.validity.block_opened(data.block);
         }
-        let current: HashMap<Lpn, Ppn> = changes.entries.iter().copied().collect();
-        for &ppn in &changes.superseded {
+        let current: HashMap<Lpn, Ppn> = changes.map_entries.iter().copied().collect();
+        for &ppn in &changes.superseded_pages {
             self.validity.invalidate(ppn);
         }
-        for (&id, versions) in &survey.versions {
+        for (&id, versions) in &survey.translation_page_versions {
             let AnyMapping::Cached(cached) = &self.mapping else { unreachable!("the map is on flash") };
             let newer = versions.partition_point(|version| version.generation <= since);
             if id < cached.translation_pages() && newer < versions.len() {
                 let versions = &versions[newer.saturating_sub(1)..];
-                self.compare_versions(id, versions, &current)?;
+                self.invalidate_replaced_pages(id, versions, &current)?;
                 // If power is lost again before the buffer is written, the next recovery needs these versions.
                 for pair in versions.windows(2) {
-                    self.store.retain_again(pair[1].generation, pair[0].ppn);
+                    self.store.retain_version_again(pair[1].generation, pair[0].ppn);
                 }
             }
         }
@@ -525,13 +553,18 @@ impl<N: Nand> Ftl<N> {
     /// Compares consecutive versions of translation page `id`. Reports a page as invalid if one version names it, the
     /// next version does not, and the OOB of the page still names the logical page. `current` holds the restored map
     /// entries.
-    fn compare_versions(&mut self, id: u32, versions: &[Version], current: &HashMap<Lpn, Ppn>) -> Result<()> {
+    fn invalidate_replaced_pages(
+        &mut self,
+        id: u32,
+        versions: &[TranslationPageVersion],
+        current: &HashMap<Lpn, Ppn>,
+    ) -> Result<()> {
         let mut page = vec![0; self.store.geometry().page_bytes as usize];
         let mut tables = Vec::new();
         for version in versions {
             self.store.read(version.ppn, &mut page, Cause::Recovery)?;
             let AnyMapping::Cached(cached) = &self.mapping else { unreachable!("the map is on flash") };
-            let units: Vec<(Lpn, Unit)> = cached.all_entries(id, &page).collect();
+            let units: Vec<(Lpn, Unit)> = cached.decode_entries(id, &page).collect();
             tables.push(units);
         }
         let newest = tables.last().expect("there is a version").clone();
@@ -551,8 +584,8 @@ impl<N: Nand> Ftl<N> {
 
     /// Executes step 5 of recovery: counts the valid pages per block, from page validity if it is stored on flash,
     /// otherwise from the whole map.
-    fn restore_counts(&mut self) -> Result<()> {
-        if self.validity.is_on_flash() { self.recount_valid_pages() } else { self.restore_bitmap() }
+    fn restore_valid_counts(&mut self) -> Result<()> {
+        if self.validity.is_on_flash() { self.recount_valid_pages() } else { self.rebuild_validity_bitmap() }
     }
 
     /// Sets the valid count of every data block to the number of its programmed pages that were not reported invalid.
@@ -561,7 +594,7 @@ impl<N: Nand> Ftl<N> {
         let mut counts = self.store.programmed_and_valid_counts();
         for (&block, pages) in &mut counts {
             if self.store.nand().is_condemned(BlockId(block)) {
-                let readable = self.readable_pages(BlockId(block))?;
+                let readable = self.count_readable_pages(BlockId(block))?;
                 *pages = (readable, readable);
             }
         }
@@ -581,9 +614,9 @@ impl<N: Nand> Ftl<N> {
 
     /// Returns the number of readable pages in `block`, which a failed program closed early. The last page, whose
     /// program failed, does not count.
-    fn readable_pages(&mut self, block: BlockId) -> Result<u32> {
+    fn count_readable_pages(&mut self, block: BlockId) -> Result<u32> {
         let first = self.store.geometry().first_page(block);
-        let programmed = self.programmed_pages(first)?;
+        let programmed = self.count_programmed_pages(first)?;
         match self.store.probe_spare(Ppn(first.0 + programmed - 1)) {
             Ok(_) => Ok(programmed),
             Err(Error::Nand(NandError::Uncorrectable(_))) => Ok(programmed - 1),
@@ -594,15 +627,15 @@ impl<N: Nand> Ftl<N> {
     /// Rebuilds page validity in RAM from the entries of the map on flash and of the map cache. A page that the map on
     /// flash still names, although a restored cache entry replaces it, counts as valid until the translation page is
     /// written (an unidentified invalid page).
-    fn restore_bitmap(&mut self) -> Result<()> {
+    fn rebuild_validity_bitmap(&mut self) -> Result<()> {
         self.validity = AnyValidity::Ram(RamBitmap::new(self.store.geometry().pages()));
         let mut page = vec![0; self.store.geometry().page_bytes as usize];
         let AnyMapping::Cached(cached) = &mut self.mapping else { unreachable!("the map is on flash") };
         for id in 0..cached.translation_pages() {
             let Some(place) = cached.translation_page_ppn(id) else { continue };
             self.store.read(place, &mut page, Cause::Recovery)?;
-            for (lpn, unit) in cached.table_entries(id, &page) {
-                adopt_page(&mut self.store, &mut self.validity, cached, lpn, Ppn(unit.0))?;
+            for (lpn, unit) in cached.decode_mapped_entries(id, &page) {
+                mark_mapped_page_valid(&mut self.store, &mut self.validity, cached, lpn, Ppn(unit.0))?;
             }
         }
         for unit in cached.dirty_units() {
@@ -618,7 +651,7 @@ impl<N: Nand> Ftl<N> {
 /// Marks the page `ppn`, which the map on flash names for `lpn`, as valid if it is the current page of `lpn`. Also
 /// marks it if a restored entry replaces it but its OOB still names `lpn`: then it is an unidentified invalid page,
 /// which counts as valid until the translation page is written.
-fn adopt_page<N: Nand>(
+fn mark_mapped_page_valid<N: Nand>(
     store: &mut crate::store::Store<N>,
     validity: &mut AnyValidity,
     cached: &DemandPagedMap,
@@ -633,19 +666,25 @@ fn adopt_page<N: Nand>(
     Ok(())
 }
 
-fn data_block(block: BlockId, first: &Oob) -> DataBlock {
+fn data_block_from_first_oob(block: BlockId, first: &Oob) -> DataBlock {
     let stream = if first.generation == first.sequence { Stream::Host } else { Stream::Gc };
-    DataBlock { block, first_sequence: first.sequence, stream, bound: u64::MAX, programmed: 0 }
+    DataBlock {
+        block,
+        first_sequence: first.sequence,
+        stream,
+        newest_sequence_bound: u64::MAX,
+        programmed_pages: 0,
+    }
 }
 
 /// Sets an upper bound of the sequence numbers in each data block: the first page of a block is newer than every page
 /// of the previous block that its stream filled in the pool (set of planes).
-fn bound_blocks(blocks: &mut [DataBlock], pool_of: impl Fn(BlockId) -> u32) {
+fn set_sequence_bounds(blocks: &mut [DataBlock], pool_of: impl Fn(BlockId) -> u32) {
     blocks.sort_by_key(|data| (pool_of(data.block), data.stream as usize, data.first_sequence));
     for k in 1..blocks.len() {
         let (earlier, later) = (blocks[k - 1], blocks[k]);
         if pool_of(earlier.block) == pool_of(later.block) && earlier.stream == later.stream {
-            blocks[k - 1].bound = later.first_sequence - 1;
+            blocks[k - 1].newest_sequence_bound = later.first_sequence - 1;
         }
     }
 }

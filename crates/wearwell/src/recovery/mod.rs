@@ -44,25 +44,25 @@ pub struct RecoveryReport {
 /// Newest version of the page of each owner (LPN or metadata page number) that recovery has found so far: its PPN and
 /// sequence number, by owner.
 pub(crate) struct NewestVersions {
-    pub(crate) places: Vec<Ppn>,
-    sequence: Vec<u64>,
+    pub(crate) ppn_of_owner: Vec<Ppn>,
+    sequence_of_owner: Vec<u64>,
 }
 
 impl NewestVersions {
     pub(crate) fn new(owners: usize) -> Self {
-        Self { places: vec![Ppn::NONE; owners], sequence: vec![0; owners] }
+        Self { ppn_of_owner: vec![Ppn::NONE; owners], sequence_of_owner: vec![0; owners] }
     }
 
-    pub(crate) fn offer_page(&mut self, ppn: Ppn, page: FoundPage) {
-        self.learn(page.owner, ppn, page.sequence);
+    pub(crate) fn record_page_if_newer(&mut self, ppn: Ppn, page: FoundPage) {
+        self.record_if_newer(page.owner, ppn, page.sequence);
     }
 
     /// Records that the page of `owner` (LPN or metadata page number) is at `place` since `sequence`, unless a version
     /// with a larger sequence number is known. [`Ppn::NONE`] records that the owner has had no page since `sequence`.
-    fn learn(&mut self, owner: u32, place: Ppn, sequence: u64) {
+    fn record_if_newer(&mut self, owner: u32, place: Ppn, sequence: u64) {
         let owner = owner as usize;
-        if sequence > self.sequence[owner] {
-            (self.places[owner], self.sequence[owner]) = (place, sequence);
+        if sequence > self.sequence_of_owner[owner] {
+            (self.ppn_of_owner[owner], self.sequence_of_owner[owner]) = (place, sequence);
         }
     }
 }
@@ -77,18 +77,19 @@ pub(crate) fn apply_reverse_map_entries(
 ) -> Vec<bool> {
     for entry in entries {
         for lpn in entry.tombstoned_lpns() {
-            newest.learn(lpn.0, Ppn::NONE, entry.sequence);
+            newest.record_if_newer(lpn.0, Ppn::NONE, entry.sequence);
         }
         if let Some(place) = entry.place
             && (1..entry.sequence).contains(&programmed[place.index()])
         {
-            newest.learn(entry.lpn.0, place, entry.sequence);
+            newest.record_if_newer(entry.lpn.0, place, entry.sequence);
         }
     }
-    let mut bound = vec![false; newest.places.len()];
+    let mut bound = vec![false; newest.ppn_of_owner.len()];
     for entry in entries {
         let lpn = entry.lpn.index();
-        bound[lpn] |= entry.place == Some(newest.places[lpn]) && entry.sequence == newest.sequence[lpn];
+        bound[lpn] |=
+            entry.place == Some(newest.ppn_of_owner[lpn]) && entry.sequence == newest.sequence_of_owner[lpn];
     }
     bound
 }
@@ -107,19 +108,19 @@ impl<N: Nand> Ftl<N> {
                 report.mapped_pages = self.rebuild_from_pages_and_entries(&mut report.steps)?;
             }
             Persistence::NvramMap => report.mapped_pages = self.rebuild_from_nvram_map(&mut report.steps)?,
-            Persistence::BatteryRam => self.resume()?,
+            Persistence::BatteryRam => self.resume_with_kept_ram()?,
             Persistence::BatteryFlush => {
                 self.save_on_battery()?;
                 report.battery_programs = self.store.stats.total_programs() - before.total_programs();
                 report.battery_reads = self.store.stats.total_reads() - before.total_reads();
-                if self.places_by_content() {
+                if self.has_placing_mechanism() {
                     report.mapped_pages = self.rebuild_from_translation_pages(&mut report.steps)?;
                 } else {
                     report.steps = self.rebuild_directories()?;
                 }
                 self.battery_has_saved = false;
             }
-            Persistence::BackwardScan { synchronises } => {
+            Persistence::BackwardScan { writes_map_before_requests: synchronises } => {
                 report.steps = self.rebuild_backward(synchronises)?;
             }
         }
@@ -130,7 +131,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Recovers a device whose RAM survived the power loss: corrects RAM where it differs from the flash, and loads the
     /// dead pages most worth reviving into the fingerprint store (the index of dead pages), which starts empty.
-    fn resume(&mut self) -> Result<()> {
+    fn resume_with_kept_ram(&mut self) -> Result<()> {
         self.store.reconcile_with_flash()?;
         if self.validity.is_on_flash() {
             self.report_opened_blocks();
@@ -141,7 +142,7 @@ impl<N: Nand> Ftl<N> {
             }
         }
         let Some(stage) = &mut self.recycle else { return Ok(()) };
-        stage.recycler.power_failed();
+        stage.recycler.clear_store_after_power_loss();
         let mut candidates = stage.recycler.reload_candidates();
         candidates.retain(|&ppn| !stage.is_too_old(&self.store, ppn));
         for ppn in candidates {
@@ -171,16 +172,22 @@ impl<N: Nand> Ftl<N> {
     /// state of content mechanisms, recovery has to scan all spare areas, which also rebuilds the bitmap.
     pub(crate) fn battery_saves_bitmap(&self) -> bool {
         let by_battery = self.persistence == Persistence::BatteryFlush;
-        by_battery && !self.validity.is_on_flash() && !self.places_by_content()
+        by_battery && !self.validity.is_on_flash() && !self.has_placing_mechanism()
     }
 
     /// Saves the bitmap of page validity to flash. Before that, makes room for the bitmap's pages and writes the map,
     /// because garbage collection changes both map and bitmap.
     fn save_bitmap(&mut self) -> Result<()> {
-        self.require_room_for_metadata(Stream::Validity, RamBitmap::saved_pages(self.store.geometry()))?;
+        self.require_room_for_metadata(
+            Stream::Validity,
+            RamBitmap::pages_of_saved_copy(self.store.geometry()),
+        )?;
         while self.mapping.has_unwritten_changes() {
             self.write_back()?;
-            self.require_room_for_metadata(Stream::Validity, RamBitmap::saved_pages(self.store.geometry()))?;
+            self.require_room_for_metadata(
+                Stream::Validity,
+                RamBitmap::pages_of_saved_copy(self.store.geometry()),
+            )?;
         }
         let Self { validity, store, .. } = self;
         let Some(bitmap) = validity.as_ram_bitmap_mut() else {
@@ -228,7 +235,7 @@ impl<N: Nand> Ftl<N> {
     fn rebuild_from_pages(&mut self, steps: &mut RecoverySteps) -> Result<u64> {
         let mut data = NewestVersions::new(self.logical_pages as usize);
         self.survey_pages(steps, |ppn, page| match page.kind {
-            PageKind::Data => data.offer_page(ppn, page),
+            PageKind::Data => data.record_page_if_newer(ppn, page),
             PageKind::Translation
             | PageKind::Delta
             | PageKind::Chunk
@@ -241,10 +248,10 @@ impl<N: Nand> Ftl<N> {
             sharing.drop_ram_state();
         }
         let AnyMapping::Flat(flat) = &mut self.mapping else { unreachable!("OOB scans rebuild flat maps") };
-        for (lpn, place) in data.places.iter().enumerate() {
+        for (lpn, place) in data.ppn_of_owner.iter().enumerate() {
             flat.set(Lpn(lpn as u32), place.to_option().map(Unit::from));
         }
-        Ok(self.mark_valid_pages(data.places.into_iter().filter_map(Address::to_option)))
+        Ok(self.mark_valid_pages(data.ppn_of_owner.into_iter().filter_map(Address::to_option)))
     }
 
     /// Rebuilds map and sharing state from the OOB of every page and from the entries of the reverse map, in the order
@@ -256,7 +263,7 @@ impl<N: Nand> Ftl<N> {
         let mut log_pages = BTreeMap::<u32, (u64, Ppn)>::new();
         self.survey_pages(steps, |ppn, page| match page.kind {
             PageKind::Data => {
-                newest.offer_page(ppn, page);
+                newest.record_page_if_newer(ppn, page);
                 programmed[ppn.index()] = page.sequence;
             }
             PageKind::RemapLog => {
@@ -277,8 +284,8 @@ impl<N: Nand> Ftl<N> {
         let entries = sharing.reverse_map.recover(&mut self.store)?;
         let bound = apply_reverse_map_entries(&mut newest, &entries, &programmed);
         self.store.continue_sequence_after(entries.iter().map(|entry| entry.sequence).max().unwrap_or(0));
-        let mapped = self.adopt_shared(&newest, &bound);
-        self.recount_superseded(&entries);
+        let mapped = self.restore_shared_map(&newest, &bound);
+        self.mark_superseded_entries(&entries);
         for (id, ppn) in log_pages {
             if self.owns_metadata(Stream::RemapLog, id, ppn) {
                 self.store.adopt_valid_page(ppn);
@@ -289,19 +296,19 @@ impl<N: Nand> Ftl<N> {
 
     /// Sets map, reference counts, page validity and bind marks (LPNs that need a reverse-map entry) from the newest
     /// versions that recovery found. Returns the number of mapped pages.
-    fn adopt_shared(&mut self, newest: &NewestVersions, bound: &[bool]) -> u64 {
+    fn restore_shared_map(&mut self, newest: &NewestVersions, bound: &[bool]) -> u64 {
         self.validity = AnyValidity::Ram(RamBitmap::new(self.store.geometry().pages()));
         let Self { mapping, sharing, validity, store, .. } = self;
         let (AnyMapping::Flat(flat), Some(sharing)) = (mapping, sharing) else {
             unreachable!("sharing runs on a flat map")
         };
         let mut mapped = 0;
-        for (lpn, place) in (0..).map(Lpn).zip(&newest.places) {
+        for (lpn, place) in (0..).map(Lpn).zip(&newest.ppn_of_owner) {
             flat.set(lpn, place.to_option().map(Unit::from));
             let Some(ppn) = place.to_option() else { continue };
             mapped += 1;
             if validity.is_valid(ppn) {
-                sharing.reference_counts.increment(ppn.into());
+                sharing.reference_counts.add_referrer(ppn.into());
             } else {
                 validity.mark_valid(ppn);
                 store.adopt_valid_page(ppn);
@@ -313,7 +320,7 @@ impl<N: Nand> Ftl<N> {
         mapped
     }
 
-    fn recount_superseded(&mut self, entries: &[ReverseMapEntry]) {
+    fn mark_superseded_entries(&mut self, entries: &[ReverseMapEntry]) {
         let Self { mapping, sharing, store, .. } = self;
         let Some(sharing) = sharing else { return };
         for entry in entries
@@ -332,7 +339,7 @@ impl<N: Nand> Ftl<N> {
         let mut newest = NewestVersions::new(self.mapping.metadata_pages() as usize);
         let mut delta_pages = Vec::new();
         self.survey_pages(steps, |ppn, page| match page.kind {
-            PageKind::Translation => newest.offer_page(ppn, page),
+            PageKind::Translation => newest.record_page_if_newer(ppn, page),
             PageKind::Delta => delta_pages.push((page.sequence, ppn)),
             PageKind::Data
             | PageKind::Chunk
@@ -352,12 +359,15 @@ impl<N: Nand> Ftl<N> {
         let cached = self.mapping.as_demand_paged_mut().expect("the map is on flash");
         let mut page = vec![0; self.store.geometry().page_bytes as usize];
         let mut data = Vec::new();
-        let (of_table, of_journal) = newest.places.split_at(cached.metadata_pages() as usize);
+        let (of_table, of_journal) = newest.ppn_of_owner.split_at(cached.metadata_pages() as usize);
         for (id, place) in of_table.iter().enumerate().filter(|(_, place)| place.to_option().is_some()) {
             cached.set_translation_page_ppn(id as u32, *place);
             self.store.read(*place, &mut page, Cause::Recovery)?;
             data.extend(
-                cached.table_entries(id as u32, &page).into_iter().map(|(lpn, unit)| (lpn, Ppn(unit.0))),
+                cached
+                    .decode_mapped_entries(id as u32, &page)
+                    .into_iter()
+                    .map(|(lpn, unit)| (lpn, Ppn(unit.0))),
             );
         }
         of_table
@@ -419,8 +429,8 @@ mod tests {
     use crate::nand::{Geometry, RetainedFields, SimNand};
     use crate::validity::{GeckoOptions, MergeMode};
 
-    const LOGICAL: u32 = 480;
-    const DELTAS: DeltaDesign = DeltaDesign {
+    const LOGICAL_PAGES: u32 = 480;
+    const DELTA_DESIGN: DeltaDesign = DeltaDesign {
         heat_entries: Some(64),
         hot_accesses: 2,
         temp_buffer_pages: 1,
@@ -439,14 +449,14 @@ mod tests {
             RecycleOptions { capacity_entries: Some(16), count_comparisons: false, ..Default::default() };
         let recycle = RecycleDesign { options, verify_on_hit: true };
         let unpowered = |parts: Parts| parts.without_battery().expect("its map can be in NVRAM");
-        let all = WearwellOptions { cache_entries: 32, gecko, recycle, dedup, delta: DELTAS };
+        let all = WearwellOptions { cache_entries: 32, gecko, recycle, dedup, delta: DELTA_DESIGN };
         vec![
             ("chunks", unpowered(integrated(gc, None, true))),
             ("chunks of deduplicated pages", unpowered(integrated(gc, Some(dedup), true))),
-            ("deltas", unpowered(delta(gc, DELTAS, None))),
-            ("deltas, map on flash", unpowered(delta(gc, DELTAS, Some(cache)))),
-            ("deltas, battery for the map", delta(gc, DELTAS, Some(cache))),
-            ("deltas, journal", delta_with_journal(gc, DELTAS, cache, JournalOptions { max_pages: 2 })),
+            ("deltas", unpowered(delta(gc, DELTA_DESIGN, None))),
+            ("deltas, map on flash", unpowered(delta(gc, DELTA_DESIGN, Some(cache)))),
+            ("deltas, battery for the map", delta(gc, DELTA_DESIGN, Some(cache))),
+            ("deltas, journal", delta_with_journal(gc, DELTA_DESIGN, cache, JournalOptions { max_pages: 2 })),
             ("all", wearwell(gc, all)),
         ]
     }
@@ -462,15 +472,16 @@ mod tests {
             spare_bytes: 64,
             superblock_planes: 1,
         };
-        let nvram_bytes = parts.nvram_bytes_with_map(&geometry, LOGICAL);
+        let nvram_bytes = parts.nvram_bytes_with_map(&geometry, LOGICAL_PAGES);
         SimNand::new(geometry, retain).with_nvram(nvram_bytes)
     }
 
     /// Executes request `number` of a workload that repeats some contents, writes other contents as descriptors, and
     /// writes a few pages often.
-    fn execute(ftl: &mut Ftl<SimNand>, held: &mut [Option<Fingerprint>], number: u64) {
+    fn execute_request(ftl: &mut Ftl<SimNand>, held: &mut [Option<Fingerprint>], number: u64) {
         let draw = mix_bits(number);
-        let lpn = if draw.is_multiple_of(4) { draw >> 8 } else { (draw >> 8) % 24 } % u64::from(LOGICAL);
+        let lpn =
+            if draw.is_multiple_of(4) { draw >> 8 } else { (draw >> 8) % 24 } % u64::from(LOGICAL_PAGES);
         let (lpn, at) = (Lpn(lpn as u32), lpn as usize);
         match (draw >> 40) % 16 {
             0 => {
@@ -500,14 +511,14 @@ mod tests {
     /// then refused the map or, of deltas, took the version before the delta for the newest.
     #[test]
     fn pages_stored_as_content_descriptors_survive_a_power_loss() {
-        let without_bytes = RetainedFields { bytes: false, ..RetainedFields::ALL };
+        let without_bytes = RetainedFields { data_bytes: false, ..RetainedFields::ALL };
         for (name, parts) in packing_designs() {
             assert!(parts.recovers_packed_pages(), "{name}");
             let recovered = [without_bytes, RetainedFields::ALL].map(|retain| {
-                let mut ftl = Ftl::new(medium(&parts, retain), LOGICAL, &parts).expect("it fits");
-                let mut held = vec![None; LOGICAL as usize];
+                let mut ftl = Ftl::new(medium(&parts, retain), LOGICAL_PAGES, &parts).expect("it fits");
+                let mut held = vec![None; LOGICAL_PAGES as usize];
                 for loss in 0..40 {
-                    (0..200).for_each(|k| execute(&mut ftl, &mut held, 200 * loss + k));
+                    (0..200).for_each(|k| execute_request(&mut ftl, &mut held, 200 * loss + k));
                     ftl.flush().expect("there is room");
                     ftl.recover().expect("a healthy medium recovers");
                     ftl.check().unwrap_or_else(|violation| panic!("{name}, loss {loss}: {violation}"));

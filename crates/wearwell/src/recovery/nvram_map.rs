@@ -33,16 +33,16 @@ use crate::validity::{AnyValidity, RamBitmap, Validity};
 
 /// Pages that recovery found by reading the OOB of every flash page, by kind.
 struct ScannedPages {
-    data: PageSet,
+    data_pages: PageSet,
     /// Newest version of each translation page that the scan found: sequence number and PPN, keyed by translation page
     /// number.
-    translation: BTreeMap<u32, (u64, Ppn)>,
+    newest_translation_pages: BTreeMap<u32, (u64, Ppn)>,
     /// PPNs of the pages of the validity store that the scan found.
-    validity: Vec<Ppn>,
+    validity_pages: Vec<Ppn>,
     /// Sequence number and PPN of each page that holds deltas.
-    deltas: Vec<(u64, Ppn)>,
+    delta_pages: Vec<(u64, Ppn)>,
     /// Sequence number, PPN and chunk number of each page of a compressed chunk.
-    chunks: Vec<(u64, Ppn, u32)>,
+    chunk_pages: Vec<(u64, Ppn, u32)>,
 }
 
 /// Physical page (PPN) of each logical page; logical pages without one have no entry.
@@ -50,9 +50,11 @@ type PageOfLpn = HashMap<Lpn, Ppn, FxBuildHasher>;
 
 impl<N: Nand> Ftl<N> {
     pub(crate) fn rebuild_from_nvram_map(&mut self, steps: &mut RecoverySteps) -> Result<u64> {
-        let scanned = self.scan_kinds(steps)?;
+        let scanned = self.scan_pages_by_kind(steps)?;
         self.reload_map(&scanned)?;
-        self.count_step_cost(&mut steps.rebuild_validity, |ftl| ftl.reload_validity(&scanned.validity))?;
+        self.count_step_cost(&mut steps.rebuild_validity, |ftl| {
+            ftl.reload_validity(&scanned.validity_pages)
+        })?;
         let bitmap = AnyValidity::Ram(RamBitmap::new(self.store.geometry().pages()));
         let on_flash = Some(std::mem::replace(&mut self.validity, bitmap)).filter(AnyValidity::is_on_flash);
         if let Some(stage) = &mut self.recycle {
@@ -60,13 +62,13 @@ impl<N: Nand> Ftl<N> {
         }
         if let Some(sharing) = &mut self.sharing {
             sharing.drop_ram_state();
-            sharing.forget_binders(&self.store)?;
+            sharing.clear_reverse_map(&self.store)?;
         }
-        self.rebuild_chunks(&scanned.chunks)?;
-        let (mapped, bases) = self.adopt_mapped(&scanned.data)?;
+        self.rebuild_chunks(&scanned.chunk_pages)?;
+        let (mapped, bases) = self.adopt_mapped_pages(&scanned.data_pages)?;
         if let Some(stage) = &mut self.delta {
             stage.reset_after_power_loss(&self.store);
-            self.rebuild_deltas(scanned.deltas, &bases)?;
+            self.rebuild_deltas(scanned.delta_pages, &bases)?;
         }
         if let Some(on_flash) = on_flash {
             let derived = std::mem::replace(&mut self.validity, on_flash);
@@ -81,7 +83,7 @@ impl<N: Nand> Ftl<N> {
         for &ppn in pages {
             found.extend(self.store.probe_spare(ppn)?.map(|oob| (ppn, oob)));
         }
-        let opened_at = self.opened_for_data();
+        let opened_at = self.sequences_before_opening();
         let of_block = |block: BlockId| opened_at[block.index()];
         self.validity.recover(&mut self.store, &found, of_block)?;
         self.adopt_validity_pages(&found);
@@ -90,7 +92,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Returns for each block, by block number, the sequence number of the last program before the block was opened for
     /// data; `u64::MAX` if the block holds no data.
-    fn opened_for_data(&self) -> Vec<u64> {
+    fn sequences_before_opening(&self) -> Vec<u64> {
         let blocks = self.store.blocks();
         let is_in_use = |block| matches!(blocks.state(block), BlockState::Open | BlockState::Closed);
         let is_data = |block| is_in_use(block) && blocks.kind(block) == PageKind::Data;
@@ -102,7 +104,7 @@ impl<N: Nand> Ftl<N> {
     /// reports blocks opened, pages invalidated and pages revived since the validity buffer was last written.
     fn correct_validity(&mut self, derived: &AnyValidity) -> Result<()> {
         let since = self.validity.durable_until_sequence();
-        for (block, opened_at) in (0..).map(BlockId).zip(self.opened_for_data()) {
+        for (block, opened_at) in (0..).map(BlockId).zip(self.sequences_before_opening()) {
             if opened_at != u64::MAX && opened_at >= since {
                 self.validity.block_opened(block);
             }
@@ -128,24 +130,24 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    fn scan_kinds(&mut self, steps: &mut RecoverySteps) -> Result<ScannedPages> {
+    fn scan_pages_by_kind(&mut self, steps: &mut RecoverySteps) -> Result<ScannedPages> {
         let data = PageSet::new(self.store.geometry().pages());
         let mut scanned = ScannedPages {
-            data,
-            translation: BTreeMap::new(),
-            validity: Vec::new(),
-            deltas: Vec::new(),
-            chunks: Vec::new(),
+            data_pages: data,
+            newest_translation_pages: BTreeMap::new(),
+            validity_pages: Vec::new(),
+            delta_pages: Vec::new(),
+            chunk_pages: Vec::new(),
         };
         self.survey_pages(steps, |ppn, page| match page.kind {
-            PageKind::Data => scanned.data.insert(ppn),
-            PageKind::Delta => scanned.deltas.push((page.sequence, ppn)),
-            PageKind::Chunk => scanned.chunks.push((page.sequence, ppn, page.owner)),
+            PageKind::Data => scanned.data_pages.insert(ppn),
+            PageKind::Delta => scanned.delta_pages.push((page.sequence, ppn)),
+            PageKind::Chunk => scanned.chunk_pages.push((page.sequence, ppn, page.owner)),
             PageKind::Translation => {
-                let newest = scanned.translation.entry(page.owner).or_insert((0, ppn));
+                let newest = scanned.newest_translation_pages.entry(page.owner).or_insert((0, ppn));
                 *newest = (*newest).max((page.sequence, ppn));
             }
-            PageKind::Validity => scanned.validity.push(ppn),
+            PageKind::Validity => scanned.validity_pages.push(ppn),
             // Designs with the map in NVRAM have no pages of these kinds; garbage collection will erase them.
             PageKind::RemapLog | PageKind::Head | PageKind::Tail => {}
         })?;
@@ -159,14 +161,14 @@ impl<N: Nand> Ftl<N> {
         match mapping {
             AnyMapping::Flat(flat) => flat.reload_from_nvram(store, |unit| {
                 if is_flash_page(unit, pages) {
-                    scanned.data.contains(Ppn(unit.0))
+                    scanned.data_pages.contains(Ppn(unit.0))
                 } else {
                     (unit.0 as u64) < units
                 }
             }),
             AnyMapping::Cached(cached) => {
                 cached.drop_ram_state();
-                for (&id, &(_, ppn)) in &scanned.translation {
+                for (&id, &(_, ppn)) in &scanned.newest_translation_pages {
                     if id < cached.translation_pages() {
                         cached.set_translation_page_ppn(id, ppn);
                         store.adopt_valid_page(ppn);
@@ -188,7 +190,7 @@ impl<N: Nand> Ftl<N> {
             });
         }
         for id in 0..self.mapping.as_demand_paged().map_or(0, DemandPagedMap::translation_pages) {
-            for (lpn, unit) in self.mapped_in(id)? {
+            for (lpn, unit) in self.mapped_entries_of_page(id)? {
                 visit(self, lpn, unit)?;
             }
         }
@@ -197,7 +199,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Returns the mapped logical pages of the translation page `id`, each with its unit (physical page or member of a
     /// compressed chunk). A map entry in RAM replaces the entry on flash, because it is newer.
-    fn mapped_in(&mut self, id: u32) -> Result<Vec<(Lpn, Unit)>> {
+    fn mapped_entries_of_page(&mut self, id: u32) -> Result<Vec<(Lpn, Unit)>> {
         let Self { mapping, store, .. } = self;
         let cached = mapping.as_demand_paged().expect("only a map on flash has translation pages");
         let mut page = vec![0xff; store.geometry().page_bytes as usize];
@@ -205,7 +207,7 @@ impl<N: Nand> Ftl<N> {
             store.read(place, &mut page, Cause::Recovery)?;
         }
         let newest = |(lpn, unit)| (lpn, cached.cached_unit(lpn).unwrap_or(unit));
-        let mapped = cached.all_entries(id, &page).map(newest);
+        let mapped = cached.decode_entries(id, &page).map(newest);
         Ok(mapped.filter(|(_, unit)| unit.to_option().is_some()).collect())
     }
 
@@ -241,7 +243,7 @@ impl<N: Nand> Ftl<N> {
         })?;
         let Some(stage) = &mut self.chunks else { return Ok(()) };
         stage.rebuild_chunk_table(members.into_iter(), found)?;
-        let chunk_pages: Vec<Ppn> = stage.chunk_pages().collect();
+        let chunk_pages: Vec<Ppn> = stage.pages_of_all_chunks().collect();
         for ppn in chunk_pages {
             self.store.adopt_valid_page(ppn);
         }
@@ -250,17 +252,17 @@ impl<N: Nand> Ftl<N> {
 
     /// Rebuilds page validity, reference counts and referrers of all mapped logical pages. Returns the number of mapped
     /// logical pages and, if the design has deltas, the physical page of each, which is its base page.
-    fn adopt_mapped(&mut self, data: &PageSet) -> Result<(u64, PageOfLpn)> {
+    fn adopt_mapped_pages(&mut self, data: &PageSet) -> Result<(u64, PageOfLpn)> {
         let (mut mapped, mut bases) = (0, PageOfLpn::default());
         let mut members = std::collections::BTreeSet::new();
         self.for_each_mapped(|ftl, lpn, unit| {
             mapped += 1;
             let is_first = if is_flash_page(unit, ftl.store.geometry().pages()) {
-                require_data(lpn, unit, data)?;
+                require_data_page(lpn, unit, data)?;
                 if ftl.delta.is_some() {
                     bases.insert(lpn, Ppn(unit.0));
                 }
-                ftl.adopt_page(Ppn(unit.0))
+                ftl.mark_page_valid(Ppn(unit.0))
             } else {
                 members.insert(unit)
             };
@@ -271,7 +273,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Marks the physical page `ppn` as valid. Returns `false` if it was valid already, because another logical page is
     /// mapped to it.
-    fn adopt_page(&mut self, ppn: Ppn) -> bool {
+    fn mark_page_valid(&mut self, ppn: Ppn) -> bool {
         if self.validity.is_valid(ppn) {
             return false;
         }
@@ -290,7 +292,7 @@ impl<N: Nand> Ftl<N> {
             && self.sharing.is_none()
             && writer != lpn
         {
-            stage.recycler.adopt_owner(Ppn(unit.0), lpn);
+            stage.recycler.set_recovered_owner(Ppn(unit.0), lpn);
         }
         let can_share = if let Some(sharing) = &mut self.sharing {
             sharing.adopt_referrer(&self.mapping, &mut self.store, lpn, unit, writer, is_first)?
@@ -307,7 +309,7 @@ impl<N: Nand> Ftl<N> {
     }
 }
 
-fn require_data(lpn: Lpn, unit: Unit, data: &PageSet) -> Result<()> {
+fn require_data_page(lpn: Lpn, unit: Unit, data: &PageSet) -> Result<()> {
     if data.contains(Ppn(unit.0)) {
         return Ok(());
     }

@@ -31,7 +31,7 @@ impl<N: Nand> Ftl<N> {
     /// Sets which pages each later recovery of the device reads: the spare area of every page, or head and tail pages.
     /// A device without head and tail pages supports only the first. Recovery finds the same state either way.
     pub fn set_block_survey(&mut self, survey: BlockSurvey) {
-        self.survey = survey;
+        self.block_survey = survey;
     }
 
     /// Calls `page` for every readable page of data or metadata on the medium, registers the state of every block, and
@@ -42,16 +42,16 @@ impl<N: Nand> Ftl<N> {
         mut page: impl FnMut(Ppn, FoundPage),
     ) -> Result<()> {
         self.store.drop_ram_state();
-        match self.survey {
+        match self.block_survey {
             BlockSurvey::OobScan => {
                 for block in (0..self.store.geometry().blocks()).map(BlockId) {
                     let found = self.scan_good_block(block, &mut page)?;
-                    self.adopt_found(block, found)?;
+                    self.register_found_block(block, found)?;
                 }
             }
             BlockSurvey::HeadTail => self.survey_heads_and_tails(steps, &mut page)?,
         }
-        self.store.prefer_copies();
+        self.store.give_emptier_open_block_to_gc();
         let policy = self.collector.options.policy;
         self.set_victim_policy(policy);
         Ok(())
@@ -80,7 +80,7 @@ impl<N: Nand> Ftl<N> {
         heads.sort_unstable_by_key(|head| head.opened_sequence);
         self.count_step_cost(&mut steps.read_tails, |ftl| {
             for head in &heads {
-                match ftl.read_described(head, page)? {
+                match ftl.report_tail_entries(head, page)? {
                     Some(block) => found[head.block.index()] = block,
                     None => to_scan.push(head.block),
                 }
@@ -89,16 +89,17 @@ impl<N: Nand> Ftl<N> {
         })?;
         self.count_step_cost(&mut steps.scan_open_blocks, |ftl| {
             for &block in &to_scan {
-                found[block.index()] = ftl.scan_block(block, &mut |ppn, oob| report(ppn, oob, page))?;
+                found[block.index()] =
+                    ftl.scan_block(block, &mut |ppn, oob| report_unless_head_or_tail(ppn, oob, page))?;
             }
             Ok(())
         })?;
-        (0..).map(BlockId).zip(found).try_for_each(|(block, found)| self.adopt_found(block, found))
+        (0..).map(BlockId).zip(found).try_for_each(|(block, found)| self.register_found_block(block, found))
     }
 
     /// Calls `page` for every page that the tail pages of a block list; returns `None` if the block has no complete
     /// tail.
-    fn read_described(
+    fn report_tail_entries(
         &mut self,
         head: &HeadPage,
         page: &mut impl FnMut(Ppn, FoundPage),
@@ -124,10 +125,10 @@ impl<N: Nand> Ftl<N> {
         if self.store.nand().is_bad(block) {
             return Ok(FoundBlock::default());
         }
-        self.scan_block(block, &mut |ppn, oob| report(ppn, oob, page))
+        self.scan_block(block, &mut |ppn, oob| report_unless_head_or_tail(ppn, oob, page))
     }
 
-    fn adopt_found(&mut self, block: BlockId, found: FoundBlock) -> Result<()> {
+    fn register_found_block(&mut self, block: BlockId, found: FoundBlock) -> Result<()> {
         if found.programmed_pages > 0 && found.kind.is_none() {
             return self.store.erase_unreadable(block);
         }
@@ -149,7 +150,7 @@ impl<N: Nand> Ftl<N> {
                 Ok(Some(oob)) => {
                     // A head page names the kind of the pages after it.
                     let of_pages = match oob.kind {
-                        PageKind::Head => PageKind::from_code(oob.owner),
+                        PageKind::Head => PageKind::from_block_kind_code(oob.owner),
                         PageKind::Tail => found.kind,
                         kind => Some(kind),
                     };
@@ -169,7 +170,7 @@ impl<N: Nand> Ftl<N> {
     }
 }
 
-fn report(ppn: Ppn, oob: Oob, page: &mut impl FnMut(Ppn, FoundPage)) {
+fn report_unless_head_or_tail(ppn: Ppn, oob: Oob, page: &mut impl FnMut(Ppn, FoundPage)) {
     if !oob.kind.describes_block() {
         page(ppn, oob.into());
     }

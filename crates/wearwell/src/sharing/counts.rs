@@ -34,9 +34,9 @@ pub enum ReferenceCountForm {
 pub struct ReferenceCounts {
     /// Number of referrers (logical pages mapped to it) of each physical page beyond the first, four bits per page, two
     /// pages per byte; empty in the sparse form.
-    dense: DenseTable<u8>,
-    sparse: HashMap<Unit, u8, FxBuildHasher>,
-    pages: u32,
+    extra_referrers_by_page: DenseTable<u8>,
+    extra_referrers_by_unit: HashMap<Unit, u8, FxBuildHasher>,
+    dense_pages: u32,
 }
 
 impl ReferenceCounts {
@@ -44,23 +44,24 @@ impl ReferenceCounts {
     pub fn new(part: ReferenceCountForm, pages: u64) -> Self {
         let dense_pages = if part == ReferenceCountForm::Dense { pages } else { 0 };
         Self {
-            dense: DenseTable::zeroed(dense_pages.div_ceil(2) as usize),
-            sparse: HashMap::default(),
-            pages: dense_pages as u32,
+            extra_referrers_by_page: DenseTable::zeroed(dense_pages.div_ceil(2) as usize),
+            extra_referrers_by_unit: HashMap::default(),
+            dense_pages: dense_pages as u32,
         }
     }
 
     /// Returns the number of referrers of `unit` (logical pages mapped to it) beyond the first.
     #[inline]
     pub fn referrers_beyond_first(&self, unit: Unit) -> u32 {
-        if unit.0 < self.pages {
-            return (self.dense.get(unit.index() / 2) >> Self::shift(unit) & 15) as u32;
+        if unit.0 < self.dense_pages {
+            return (self.extra_referrers_by_page.get(unit.index() / 2) >> Self::bit_offset(unit) & 15)
+                as u32;
         }
-        self.sparse.get(&unit).map_or(0, |&extra| extra as u32)
+        self.extra_referrers_by_unit.get(&unit).map_or(0, |&extra| extra as u32)
     }
 
     #[inline]
-    fn shift(unit: Unit) -> u32 {
+    fn bit_offset(unit: Unit) -> u32 {
         4 * (unit.0 & 1)
     }
 
@@ -73,18 +74,18 @@ impl ReferenceCounts {
 
     /// Counts one more logical page that is mapped to `unit`, which has at least one referrer already.
     #[inline]
-    pub fn increment(&mut self, unit: Unit) {
+    pub fn add_referrer(&mut self, unit: Unit) {
         assert!(self.can_add_referrer(unit), "unit {unit} has {MAX_REFERRERS} referrers already");
-        self.set(unit, self.referrers_beyond_first(unit) + 1);
+        self.set_extra_referrers(unit, self.referrers_beyond_first(unit) + 1);
     }
 
     /// Counts one logical page less that is mapped to `unit`; returns `true` if another logical page is still mapped to
     /// it.
     #[inline]
-    pub fn decrement(&mut self, unit: Unit) -> bool {
+    pub fn remove_referrer(&mut self, unit: Unit) -> bool {
         let extra = self.referrers_beyond_first(unit);
         if extra > 0 {
-            self.set(unit, extra - 1);
+            self.set_extra_referrers(unit, extra - 1);
         }
         extra > 0
     }
@@ -95,32 +96,33 @@ impl ReferenceCounts {
     pub fn relocate(&mut self, from: Unit, to: Unit) {
         let extra = self.referrers_beyond_first(from);
         if extra > 0 {
-            self.set(from, 0);
-            self.set(to, extra);
+            self.set_extra_referrers(from, 0);
+            self.set_extra_referrers(to, extra);
         }
     }
 
-    fn set(&mut self, unit: Unit, extra: u32) {
-        if unit.0 < self.pages {
-            let shift = Self::shift(unit);
-            let byte = self.dense.get(unit.index() / 2);
-            self.dense.set(unit.index() / 2, byte & !(15 << shift) | (extra as u8) << shift);
+    fn set_extra_referrers(&mut self, unit: Unit, extra: u32) {
+        if unit.0 < self.dense_pages {
+            let shift = Self::bit_offset(unit);
+            let byte = self.extra_referrers_by_page.get(unit.index() / 2);
+            self.extra_referrers_by_page
+                .set(unit.index() / 2, byte & !(15 << shift) | (extra as u8) << shift);
         } else if extra == 0 {
-            self.sparse.remove(&unit);
+            self.extra_referrers_by_unit.remove(&unit);
         } else {
-            self.sparse.insert(unit, extra as u8);
+            self.extra_referrers_by_unit.insert(unit, extra as u8);
         }
     }
 
     /// Resets all reference counts to at most one referrer (logical page) per unit.
     pub fn clear(&mut self) {
-        self.dense = DenseTable::zeroed(self.dense.len());
-        self.sparse.clear();
+        self.extra_referrers_by_page = DenseTable::zeroed(self.extra_referrers_by_page.len());
+        self.extra_referrers_by_unit.clear();
     }
 
     /// Returns the bytes of controller RAM that the reference counts take: half a byte per physical page in the dense
     /// form, about six bytes per shared unit in the sparse form.
     pub fn ram_bytes(&self) -> u64 {
-        self.dense.len() as u64 + 6 * self.sparse.len() as u64
+        self.extra_referrers_by_page.len() as u64 + 6 * self.extra_referrers_by_unit.len() as u64
     }
 }

@@ -57,7 +57,7 @@ pub(crate) struct Sharing {
     pub(crate) reference_counts: ReferenceCounts,
     pub(crate) reverse_map: AnyReverseMap,
     /// Logical pages that are mapped by a reverse-map entry (the LR bitmap of Remap-SSD), indexed by LPN.
-    bound: PageSet,
+    bound_lpns: PageSet,
     pub(crate) content_index: Option<ContentIndex>,
     /// Whether deduplication is on, so that host writes are served by hits in the content index (hash table of stored
     /// contents).
@@ -65,7 +65,7 @@ pub(crate) struct Sharing {
     pub(crate) design: SharingDesign,
     /// Lower bound of the sequence numbers at which the blocks in use were opened: all pages in use are newer. A bound
     /// that is too low only keeps tombstones (records of trims) longer.
-    oldest_evidence: u64,
+    oldest_opening_sequence: u64,
     /// Reverse-map entries of the current GC victim. The vector is kept between collections so that it need not be
     /// allocated again.
     pub(crate) victim_entries: Vec<ReverseMapEntry>,
@@ -77,8 +77,8 @@ impl Sharing {
     pub(crate) fn new<N: Nand>(store: &Store<N>, logical_pages: u32, design: SharingDesign) -> Result<Self> {
         Ok(Self {
             reference_counts: ReferenceCounts::new(design.reference_counts, store.geometry().pages()),
-            reverse_map: AnyReverseMap::with_entries(design.reverse_map, design.entry_form(), store)?,
-            bound: PageSet::new(logical_pages as u64),
+            reverse_map: AnyReverseMap::with_entry_layout(design.reverse_map, design.entry_form(), store)?,
+            bound_lpns: PageSet::new(logical_pages as u64),
             // Without a reverse map no page can be bound, so there is no content index.
             content_index: design
                 .dedup
@@ -86,7 +86,7 @@ impl Sharing {
                 .map(|dedup| ContentIndex::new(dedup.capacity_entries, logical_pages)),
             is_deduplication_on: true,
             design,
-            oldest_evidence: 0,
+            oldest_opening_sequence: 0,
             victim_entries: Vec::new(),
             can_record_victim_entries: true,
         })
@@ -100,7 +100,7 @@ impl Sharing {
 
     #[inline]
     pub(crate) fn is_bound(&self, lpn: Lpn) -> bool {
-        self.bound.contains(Ppn(lpn.0))
+        self.bound_lpns.contains(Ppn(lpn.0))
     }
 
     /// Prefetches the entries of the sharing tables that overwriting `lpns` will access, so that their cache misses
@@ -115,12 +115,14 @@ impl Sharing {
     }
 
     pub(crate) fn mark_bound(&mut self, lpn: Lpn) {
-        self.bound.insert(Ppn(lpn.0));
+        self.bound_lpns.insert(Ppn(lpn.0));
     }
 
     /// Whether the reverse map has room for one more entry from a host request; see [`ReverseMap::admit_entry`].
     pub(crate) fn admit_entry<N: Nand>(&mut self, mapping: &AnyMapping, io: &mut Store<N>) -> Result<bool> {
-        let Self { reverse_map: reverse, bound, oldest_evidence, .. } = self;
+        let Self {
+            reverse_map: reverse, bound_lpns: bound, oldest_opening_sequence: oldest_evidence, ..
+        } = self;
         reverse.admit_entry(io, &|entry| entry_liveness(mapping, bound, *oldest_evidence, entry))
     }
 
@@ -132,7 +134,9 @@ impl Sharing {
         io: &mut Store<N>,
         entry: ReverseMapEntry,
     ) -> Result<()> {
-        let Self { reverse_map: reverse, bound, oldest_evidence, .. } = self;
+        let Self {
+            reverse_map: reverse, bound_lpns: bound, oldest_opening_sequence: oldest_evidence, ..
+        } = self;
         reverse.record_entry(io, entry, &|entry| entry_liveness(mapping, bound, *oldest_evidence, entry))
     }
 
@@ -144,7 +148,9 @@ impl Sharing {
         io: &mut Store<N>,
         places: &[Option<Ppn>],
     ) -> Result<bool> {
-        let Self { reverse_map: reverse, bound, oldest_evidence, .. } = self;
+        let Self {
+            reverse_map: reverse, bound_lpns: bound, oldest_opening_sequence: oldest_evidence, ..
+        } = self;
         reverse.admit_command(io, places, &|entry| entry_liveness(mapping, bound, *oldest_evidence, entry))
     }
 
@@ -161,7 +167,7 @@ impl Sharing {
     /// Returns which meanings of a reverse-map entry still hold: its bind (mapping without a program), its tombstone
     /// (record of a trim), both or neither.
     pub(crate) fn liveness_of(&self, mapping: &AnyMapping, entry: &ReverseMapEntry) -> EntryLiveness {
-        entry_liveness(mapping, &self.bound, self.oldest_evidence, entry)
+        entry_liveness(mapping, &self.bound_lpns, self.oldest_opening_sequence, entry)
     }
 
     /// Loads the reverse-map entries of `block` for GC, without the binds and tombstones (records of trims) that are
@@ -174,8 +180,10 @@ impl Sharing {
     ) -> Result<()> {
         let mut entries = std::mem::take(&mut self.victim_entries);
         entries.clear();
-        self.oldest_evidence = io.blocks_mut().oldest_opening_sequence();
-        let Self { reverse_map: reverse, bound, oldest_evidence, .. } = self;
+        self.oldest_opening_sequence = io.blocks_mut().oldest_opening_sequence();
+        let Self {
+            reverse_map: reverse, bound_lpns: bound, oldest_opening_sequence: oldest_evidence, ..
+        } = self;
         let needed = |entry: &ReverseMapEntry| entry_liveness(mapping, bound, *oldest_evidence, entry);
         self.can_record_victim_entries = reverse.make_room_for_victim(io, block, &needed)?;
         let before = io.stats.controller_work.nvram_read_bytes;
@@ -221,24 +229,24 @@ impl Sharing {
     /// Removes the mark of `lpn` as bound (mapped without a program), if it has the mark, because `lpn` is no longer
     /// mapped to `place`. Marks the reverse-map entry of that bind as superseded.
     pub(crate) fn clear_bound<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, place: Unit) {
-        if self.bound.remove(Ppn(lpn.0)) {
+        if self.bound_lpns.remove(Ppn(lpn.0)) {
             self.reverse_map.mark_superseded(io, lpn, Ppn(place.0));
         }
     }
 
     pub(crate) fn drop_ram_state(&mut self) {
         self.reference_counts.clear();
-        self.bound = self.bound.empty_of_same_size();
-        self.oldest_evidence = 0;
+        self.bound_lpns = self.bound_lpns.empty_of_same_size();
+        self.oldest_opening_sequence = 0;
         if let Some(index) = &mut self.content_index {
             index.clear();
         }
     }
 
     /// Replaces the reverse map by an empty one, after a power loss in which its entries in RAM were lost.
-    pub(crate) fn forget_binders<N: Nand>(&mut self, store: &Store<N>) -> Result<()> {
+    pub(crate) fn clear_reverse_map<N: Nand>(&mut self, store: &Store<N>) -> Result<()> {
         self.reverse_map =
-            AnyReverseMap::with_entries(self.design.reverse_map, self.design.entry_form(), store)?;
+            AnyReverseMap::with_entry_layout(self.design.reverse_map, self.design.entry_form(), store)?;
         Ok(())
     }
 
@@ -258,7 +266,7 @@ impl Sharing {
             if !self.can_bind() || !self.reference_counts.can_add_referrer(unit) {
                 return Ok(false);
             }
-            self.reference_counts.increment(unit);
+            self.reference_counts.add_referrer(unit);
         }
         if lpn == writer {
             return Ok(true);
@@ -276,7 +284,7 @@ impl Sharing {
     pub(crate) fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
         let mut parts = self.reverse_map.ram_bytes();
         parts.push(("reference counts", self.reference_counts.ram_bytes()));
-        parts.push(("bitmap of bound pages", self.bound.memory_bytes()));
+        parts.push(("bitmap of bound pages", self.bound_lpns.memory_bytes()));
         parts.extend(self.content_index.as_ref().map(|index| ("content index", index.ram_bytes())));
         parts
     }

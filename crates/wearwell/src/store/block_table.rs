@@ -65,57 +65,57 @@ pub enum TieBreak {
 
 /// Margin for the lists of GC candidates, in valid pages: after each choice of a victim, the lists are cut to blocks
 /// with at most this many more valid pages than the victim.
-const SLACK: u16 = 2;
+const CANDIDATE_LIMIT_MARGIN: u16 = 2;
 
 #[derive(Clone, Debug, Default)]
-struct Candidates {
-    lists: Vec<VecDeque<BlockId>>,
+struct VictimCandidates {
+    lists_by_valid_count: Vec<VecDeque<BlockId>>,
     /// Maximum number of valid pages of a block on the lists of GC candidates.
-    limit: u16,
+    max_listed_valid_count: u16,
     /// Smallest valid count whose list of GC candidates may hold a block: the lists of smaller valid counts are empty.
-    lowest: u16,
+    lowest_nonempty_list: u16,
     /// Valid counts whose lists of GC candidates a scan has filled: these lists are in the order of block numbers, not
     /// in the order in which the counts fell.
-    unsorted: Range<u16>,
-    entries: u32,
+    unsorted_valid_counts: Range<u16>,
+    list_entries: u32,
 }
 
-impl Candidates {
+impl VictimCandidates {
     #[inline]
     fn push(&mut self, block: BlockId, valid: u16) {
-        if self.lists.len() <= valid as usize {
-            self.lists.resize_with(valid as usize + 1, VecDeque::new);
+        if self.lists_by_valid_count.len() <= valid as usize {
+            self.lists_by_valid_count.resize_with(valid as usize + 1, VecDeque::new);
         }
-        self.lists[valid as usize].push_back(block);
-        self.lowest = self.lowest.min(valid);
-        self.entries += 1;
+        self.lists_by_valid_count[valid as usize].push_back(block);
+        self.lowest_nonempty_list = self.lowest_nonempty_list.min(valid);
+        self.list_entries += 1;
     }
 
     /// Lowers the maximum valid count of the blocks on the lists of GC candidates to `limit`, and drops the longer
     /// lists. A `limit` above the present one is ignored: blocks with valid counts between the two are not listed.
-    fn tighten(&mut self, limit: u16) {
-        if limit >= self.limit {
+    fn lower_limit(&mut self, limit: u16) {
+        if limit >= self.max_listed_valid_count {
             return;
         }
-        self.limit = limit;
-        for list in self.lists.iter_mut().skip(limit as usize + 1) {
-            self.entries -= list.len() as u32;
+        self.max_listed_valid_count = limit;
+        for list in self.lists_by_valid_count.iter_mut().skip(limit as usize + 1) {
+            self.list_entries -= list.len() as u32;
             list.clear();
         }
     }
 
     fn clear(&mut self) {
-        self.lists.iter_mut().for_each(VecDeque::clear);
-        self.entries = 0;
+        self.lists_by_valid_count.iter_mut().for_each(VecDeque::clear);
+        self.list_entries = 0;
     }
 }
 
 /// Number of consecutive blocks that a scan for GC candidates skips at once if none of them has few valid pages.
-const CHUNK: usize = 64;
+const SCAN_CHUNK_BLOCKS: usize = 64;
 
 /// Returns for each block its valid page count if it is closed, otherwise `u16::MAX`, which is more pages than a block
 /// can have.
-fn counts(state: &[BlockState], valid: &[u16]) -> impl Iterator<Item = u16> {
+fn closed_valid_counts(state: &[BlockState], valid: &[u16]) -> impl Iterator<Item = u16> {
     state.iter().zip(valid).map(|(&state, &valid)| if state == BlockState::Closed { valid } else { u16::MAX })
 }
 
@@ -127,15 +127,15 @@ pub struct BlockTable {
     pools: u32,
     state: Vec<BlockState>,
     kind: Vec<PageKind>,
-    valid: Vec<u16>,
+    valid_counts: Vec<u16>,
     /// Sequence number of the last page program or reverse-map (P2L) entry before each block was opened.
-    opened_at: Vec<u64>,
-    closed_at: Vec<u64>,
-    candidates: Vec<Candidates>,
+    opened_at_sequence: Vec<u64>,
+    closed_at_sequence: Vec<u64>,
+    candidates: Vec<VictimCandidates>,
     /// Upper bound, over all pools (sets of planes), of the valid counts of the blocks on the lists of GC candidates.
     /// One comparison with this bound shows for nearly every discarded page that the lists do not change.
-    highest_limit: u16,
-    ties: TieBreak,
+    highest_candidate_limit: u16,
+    tie_break: TieBreak,
     /// Whether metadata blocks become candidates of garbage collection only when they have no valid page.
     excludes_nonempty_metadata: bool,
     metadata_blocks: u32,
@@ -155,12 +155,12 @@ impl BlockTable {
             pools,
             state: vec![BlockState::Free; blocks],
             kind: vec![PageKind::Data; blocks],
-            valid: vec![0; blocks],
-            opened_at: vec![0; blocks],
-            closed_at: vec![0; blocks],
-            ties: TieBreak::default(),
-            candidates: vec![Candidates::default(); pools as usize],
-            highest_limit: 0,
+            valid_counts: vec![0; blocks],
+            opened_at_sequence: vec![0; blocks],
+            closed_at_sequence: vec![0; blocks],
+            tie_break: TieBreak::default(),
+            candidates: vec![VictimCandidates::default(); pools as usize],
+            highest_candidate_limit: 0,
             excludes_nonempty_metadata: false,
             metadata_blocks: 0,
             closing_order: Vec::new(),
@@ -210,25 +210,25 @@ impl BlockTable {
     /// Returns the number of valid pages of a block; with a lazy L2P map it is an upper bound.
     #[inline]
     pub fn valid_pages(&self, block: BlockId) -> u32 {
-        self.valid[block.index()] as u32
+        self.valid_counts[block.index()] as u32
     }
 
     /// Returns the last sequence number (of a page program or reverse-map entry) that was in use when the block was
     /// closed.
     pub fn closed_at_sequence(&self, block: BlockId) -> u64 {
-        self.closed_at[block.index()]
+        self.closed_at_sequence[block.index()]
     }
 
     /// Returns the sequence number of the last page program or reverse-map (P2L) entry before the block was opened.
     pub fn opened_at_sequence(&self, block: BlockId) -> u64 {
-        self.opened_at[block.index()]
+        self.opened_at_sequence[block.index()]
     }
 
     /// Returns the smallest sequence number at which a block in use was opened; `u64::MAX` if no block is in use. No
     /// page of a block in use is older. The first call costs O(blocks), later ones O(log blocks) for each block that
     /// was opened since.
     pub fn oldest_opening_sequence(&mut self) -> u64 {
-        let mut order = self.opening_order.take().unwrap_or_else(|| self.opened_in_order());
+        let mut order = self.opening_order.take().unwrap_or_else(|| self.blocks_by_opening_sequence());
         while order.peek().is_some_and(|&Reverse((opened, block))| !self.is_in_use_since(block, opened)) {
             order.pop();
         }
@@ -237,18 +237,19 @@ impl BlockTable {
         oldest
     }
 
-    fn opened_in_order(&self) -> BinaryHeap<Reverse<(u64, BlockId)>> {
-        let opened = (0..self.len()).map(BlockId).map(|block| (self.opened_at[block.index()], block));
+    fn blocks_by_opening_sequence(&self) -> BinaryHeap<Reverse<(u64, BlockId)>> {
+        let opened =
+            (0..self.len()).map(BlockId).map(|block| (self.opened_at_sequence[block.index()], block));
         opened.filter(|&(opened, block)| self.is_in_use_since(block, opened)).map(Reverse).collect()
     }
 
     fn is_in_use_since(&self, block: BlockId, opened: u64) -> bool {
         let in_use = !matches!(self.state(block), BlockState::Free | BlockState::Retired);
-        in_use && self.opened_at[block.index()] == opened
+        in_use && self.opened_at_sequence[block.index()] == opened
     }
 
     pub(super) fn set_free(&mut self, block: BlockId) {
-        assert_eq!(self.valid[block.index()], 0, "a free block has no valid page");
+        assert_eq!(self.valid_counts[block.index()], 0, "a free block has no valid page");
         self.state[block.index()] = BlockState::Free;
     }
 
@@ -262,7 +263,7 @@ impl BlockTable {
 
     pub(super) fn set_open(&mut self, block: BlockId, kind: PageKind, sequence: u64) {
         assert_eq!(self.state[block.index()], BlockState::Free, "only a free block can be opened");
-        self.opened_at[block.index()] = sequence;
+        self.opened_at_sequence[block.index()] = sequence;
         self.state[block.index()] = BlockState::Open;
         self.kind[block.index()] = kind;
         self.metadata_blocks += u32::from(!kind.is_host_data());
@@ -278,7 +279,7 @@ impl BlockTable {
 
     /// Sets which of several blocks with equally few valid pages GC chooses. Must be called before any block is closed.
     pub(crate) fn set_tie_break(&mut self, ties: TieBreak) {
-        self.ties = ties;
+        self.tie_break = ties;
     }
 
     /// Sets whether metadata blocks are candidates of garbage collection only when they have no valid page.
@@ -287,7 +288,7 @@ impl BlockTable {
             return;
         }
         self.excludes_nonempty_metadata = spares;
-        (0..self.pools).for_each(|pool| self.rescan(pool));
+        (0..self.pools).for_each(|pool| self.rebuild_candidates(pool));
     }
 
     /// Returns the number of open or closed blocks that hold metadata.
@@ -300,8 +301,8 @@ impl BlockTable {
     pub fn emptiest_metadata(&self, pool: u32) -> Option<BlockId> {
         self.blocks_of_pool(pool)
             .filter(|&b| self.state(b) == BlockState::Closed && !self.kind(b).is_host_data())
-            .filter(|&b| self.valid[b.index()] < self.block_pages)
-            .min_by_key(|&b| self.valid[b.index()])
+            .filter(|&b| self.valid_counts[b.index()] < self.block_pages)
+            .min_by_key(|&b| self.valid_counts[b.index()])
     }
 
     /// Whether GC may collect the block: it is closed and, if [`BlockTable::exclude_nonempty_metadata`] is set, holds
@@ -311,13 +312,13 @@ impl BlockTable {
         self.state[block.index()] == BlockState::Closed
             && !(self.excludes_nonempty_metadata
                 && !self.kind[block.index()].is_host_data()
-                && self.valid[block.index()] > 0)
+                && self.valid_counts[block.index()] > 0)
     }
 
     pub(super) fn close(&mut self, block: BlockId, sequence: u64) {
         self.state[block.index()] = BlockState::Closed;
-        self.closed_at[block.index()] = sequence;
-        self.index(block);
+        self.closed_at_sequence[block.index()] = sequence;
+        self.list_candidate(block);
         if !self.closing_order.is_empty() {
             let pool = self.pool_of(block);
             self.closing_order[pool as usize].push_back((block, sequence));
@@ -328,7 +329,7 @@ impl BlockTable {
     pub(crate) fn track_closing_order(&mut self, track: bool) {
         self.closing_order.clear();
         for pool in (0..self.pools).filter(|_| track) {
-            let mut closed = self.closed_by_valid(pool);
+            let mut closed = self.closed_blocks_by_valid_count(pool);
             closed.sort_by_key(|&block| self.closed_at_sequence(block));
             self.closing_order.push(closed.into_iter().map(|b| (b, self.closed_at_sequence(b))).collect());
         }
@@ -337,7 +338,7 @@ impl BlockTable {
     /// Returns the block of `pool` (set of planes) that was closed earliest, for FIFO cleaning; `None` if no block is
     /// closed or the order of closing is not tracked. Amortised O(1).
     pub fn oldest_closed(&mut self, pool: u32) -> Option<BlockId> {
-        let Self { closing_order, state, closed_at, .. } = self;
+        let Self { closing_order, state, closed_at_sequence: closed_at, .. } = self;
         let order = closing_order.get_mut(pool as usize)?;
         while let Some(&(block, sequence)) = order.front() {
             if state[block.index()] == BlockState::Closed && closed_at[block.index()] == sequence {
@@ -349,7 +350,7 @@ impl BlockTable {
     }
 
     pub(super) fn retire(&mut self, block: BlockId) {
-        assert_eq!(self.valid[block.index()], 0, "a retired block has no valid page");
+        assert_eq!(self.valid_counts[block.index()], 0, "a retired block has no valid page");
         if self.state[block.index()] == BlockState::Closed {
             self.metadata_blocks -= u32::from(!self.kind[block.index()].is_host_data());
         }
@@ -358,29 +359,29 @@ impl BlockTable {
 
     #[inline]
     pub(super) fn add_valid_pages(&mut self, block: BlockId, count: u32) {
-        self.valid[block.index()] += count as u16;
+        self.valid_counts[block.index()] += count as u16;
     }
 
     /// Sets the valid page count of a block to the number that recovery found.
     pub(super) fn set_valid_pages(&mut self, block: BlockId, valid: u32) {
-        self.valid[block.index()] = valid as u16;
-        self.index(block);
+        self.valid_counts[block.index()] = valid as u16;
+        self.list_candidate(block);
     }
 
     /// Counts an invalid page of the block as valid again, and puts the block on the list of GC candidates with its new
     /// count.
-    pub(super) fn add_valid_again(&mut self, block: BlockId) {
-        self.valid[block.index()] += 1;
-        self.index(block);
+    pub(super) fn restore_valid_page(&mut self, block: BlockId) {
+        self.valid_counts[block.index()] += 1;
+        self.list_candidate(block);
     }
 
     #[inline]
     pub(super) fn remove_valid_pages(&mut self, block: BlockId, count: u32) {
-        let valid = &mut self.valid[block.index()];
+        let valid = &mut self.valid_counts[block.index()];
         assert!(*valid as u32 >= count, "block {block} has fewer than {count} valid pages to discard");
         *valid -= count as u16;
-        if *valid <= self.highest_limit {
-            self.index(block);
+        if *valid <= self.highest_candidate_limit {
+            self.list_candidate(block);
         }
     }
 
@@ -389,65 +390,67 @@ impl BlockTable {
         if self.pools == 1 { 0 } else { block.0 % self.pools }
     }
 
-    fn index(&mut self, block: BlockId) {
-        let valid = self.valid[block.index()];
+    fn list_candidate(&mut self, block: BlockId) {
+        let valid = self.valid_counts[block.index()];
         let pool = self.pool_of(block);
-        if valid > self.candidates[pool as usize].limit || !self.is_candidate(block) {
+        if valid > self.candidates[pool as usize].max_listed_valid_count || !self.is_candidate(block) {
             return;
         }
         let candidates = &mut self.candidates[pool as usize];
         candidates.push(block, valid);
         // Blocks whose valid counts rise and fall leave obsolete entries on the lists; a rebuild bounds their number.
-        if candidates.entries > 4 * (self.state.len() as u32 / self.pools) + 64 {
-            self.rescan(pool);
+        if candidates.list_entries > 4 * (self.state.len() as u32 / self.pools) + 64 {
+            self.rebuild_candidates(pool);
         }
     }
 
-    fn rescan(&mut self, pool: u32) {
-        let least = self.least_count(pool);
-        let limit = least.map_or(0, |least| least + SLACK);
+    fn rebuild_candidates(&mut self, pool: u32) {
+        let least = self.fewest_valid_pages(pool);
+        let limit = least.map_or(0, |least| least + CANDIDATE_LIMIT_MARGIN);
         let mut found = Vec::new();
-        self.collect_up_to(pool, limit, &mut found);
+        self.collect_candidates_up_to(pool, limit, &mut found);
         // Of several blocks with the same count, the first that the scan finds is chosen first.
-        if self.ties == TieBreak::Newest {
+        if self.tie_break == TieBreak::Newest {
             found.reverse();
         }
         let candidates = &mut self.candidates[pool as usize];
         candidates.clear();
-        candidates.limit = limit;
-        candidates.lowest = limit;
-        candidates.unsorted = 0..limit + 1;
-        self.highest_limit = self.highest_limit.max(limit);
+        candidates.max_listed_valid_count = limit;
+        candidates.lowest_nonempty_list = limit;
+        candidates.unsorted_valid_counts = 0..limit + 1;
+        self.highest_candidate_limit = self.highest_candidate_limit.max(limit);
         let candidates = &mut self.candidates[pool as usize];
         for block in found {
-            candidates.push(block, self.valid[block.index()]);
+            candidates.push(block, self.valid_counts[block.index()]);
         }
     }
 
     /// Returns the smallest number of valid pages of any GC candidate in the pool (set of planes); `None` if there is
     /// no candidate. Under skewed writes this is needed every few victims, so the loops over a device of one pool are
     /// written for vector instructions: a simulated life of zipf writes takes 0.7 of the time of plain loops.
-    fn least_count(&self, pool: u32) -> Option<u16> {
+    fn fewest_valid_pages(&self, pool: u32) -> Option<u16> {
         if self.pools > 1 || self.excludes_nonempty_metadata {
             let candidates = self.blocks_of_pool(pool).filter(|&block| self.is_candidate(block));
-            return candidates.map(|block| self.valid[block.index()]).min();
+            return candidates.map(|block| self.valid_counts[block.index()]).min();
         }
-        let least = counts(&self.state, &self.valid).min();
+        let least = closed_valid_counts(&self.state, &self.valid_counts).min();
         least.filter(|&least| least < u16::MAX)
     }
 
     /// Appends to `found` the GC candidates of `pool` (set of planes) with at most `limit` valid pages, in order of
     /// their block numbers.
-    fn collect_up_to(&self, pool: u32, limit: u16, found: &mut Vec<BlockId>) {
+    fn collect_candidates_up_to(&self, pool: u32, limit: u16, found: &mut Vec<BlockId>) {
         if self.pools > 1 || self.excludes_nonempty_metadata {
             let candidates = self.blocks_of_pool(pool).filter(|&block| self.is_candidate(block));
-            return found.extend(candidates.filter(|block| self.valid[block.index()] <= limit));
+            return found.extend(candidates.filter(|block| self.valid_counts[block.index()] <= limit));
         }
-        for (first, (state, valid)) in
-            (0..).step_by(CHUNK).zip(self.state.chunks(CHUNK).zip(self.valid.chunks(CHUNK)))
+        for (first, (state, valid)) in (0..)
+            .step_by(SCAN_CHUNK_BLOCKS)
+            .zip(self.state.chunks(SCAN_CHUNK_BLOCKS).zip(self.valid_counts.chunks(SCAN_CHUNK_BLOCKS)))
         {
-            if counts(state, valid).min().is_some_and(|least| least <= limit) {
-                let blocks = (first..).zip(counts(state, valid)).filter(|&(_, count)| count <= limit);
+            if closed_valid_counts(state, valid).min().is_some_and(|least| least <= limit) {
+                let blocks =
+                    (first..).zip(closed_valid_counts(state, valid)).filter(|&(_, count)| count <= limit);
                 found.extend(blocks.map(|(block, _)| BlockId(block)));
             }
         }
@@ -456,50 +459,61 @@ impl BlockTable {
     /// Returns the closed block of `pool` (set of planes) with the fewest valid pages (the greedy GC victim); `None` if
     /// no closed block has an invalid page. Amortised O(1), with an occasional scan of the pool.
     pub fn block_with_fewest_valid(&mut self, pool: u32) -> Option<BlockId> {
-        let found = self.top_candidate(pool).or_else(|| {
-            self.rescan(pool);
-            self.top_candidate(pool)
+        let found = self.best_listed_candidate(pool).or_else(|| {
+            self.rebuild_candidates(pool);
+            self.best_listed_candidate(pool)
         })?;
-        let valid = self.valid[found.index()];
+        let valid = self.valid_counts[found.index()];
         if self.kind[found.index()].is_host_data() {
-            self.candidates[pool as usize].tighten(valid.saturating_add(SLACK));
+            self.candidates[pool as usize].lower_limit(valid.saturating_add(CANDIDATE_LIMIT_MARGIN));
         }
         (valid < self.block_pages).then_some(found)
     }
 
-    fn top_candidate(&mut self, pool: u32) -> Option<BlockId> {
-        let Self { candidates, state, valid, closed_at, ties, .. } = self;
+    fn best_listed_candidate(&mut self, pool: u32) -> Option<BlockId> {
+        let Self {
+            candidates,
+            state,
+            valid_counts: valid,
+            closed_at_sequence: closed_at,
+            tie_break: ties,
+            ..
+        } = self;
         let candidates = &mut candidates[pool as usize];
-        while (candidates.lowest as usize) < candidates.lists.len() {
-            let list = &mut candidates.lists[candidates.lowest as usize];
-            if *ties == TieBreak::Oldest && candidates.unsorted.contains(&candidates.lowest) {
+        while (candidates.lowest_nonempty_list as usize) < candidates.lists_by_valid_count.len() {
+            let list = &mut candidates.lists_by_valid_count[candidates.lowest_nonempty_list as usize];
+            if *ties == TieBreak::Oldest
+                && candidates.unsorted_valid_counts.contains(&candidates.lowest_nonempty_list)
+            {
                 let before = list.len();
-                list.retain(|block| valid[block.index()] == candidates.lowest);
-                candidates.entries -= (before - list.len()) as u32;
+                list.retain(|block| valid[block.index()] == candidates.lowest_nonempty_list);
+                candidates.list_entries -= (before - list.len()) as u32;
                 list.make_contiguous().sort_unstable_by_key(|block| closed_at[block.index()]);
-                candidates.unsorted.start = candidates.lowest + 1;
+                candidates.unsorted_valid_counts.start = candidates.lowest_nonempty_list + 1;
             }
             while let Some(&block) = match ties {
                 TieBreak::Newest => list.back(),
                 TieBreak::Oldest => list.front(),
             } {
-                if state[block.index()] == BlockState::Closed && valid[block.index()] == candidates.lowest {
+                if state[block.index()] == BlockState::Closed
+                    && valid[block.index()] == candidates.lowest_nonempty_list
+                {
                     return Some(block);
                 }
                 match ties {
                     TieBreak::Newest => list.pop_back(),
                     TieBreak::Oldest => list.pop_front(),
                 };
-                candidates.entries -= 1;
+                candidates.list_entries -= 1;
             }
-            candidates.lowest += 1;
+            candidates.lowest_nonempty_list += 1;
         }
         None
     }
 
     /// Returns the closed blocks of `pool` (set of planes), sorted by number of valid pages, then by order of closing.
     /// O(n log n) in the blocks of the pool.
-    pub fn closed_by_valid(&self, pool: u32) -> Vec<BlockId> {
+    pub fn closed_blocks_by_valid_count(&self, pool: u32) -> Vec<BlockId> {
         let mut closed: Vec<BlockId> =
             self.blocks_of_pool(pool).filter(|&b| self.state(b) == BlockState::Closed).collect();
         closed.sort_by_key(|&b| (self.valid_pages(b), self.closed_at_sequence(b)));
@@ -527,7 +541,7 @@ mod tests {
 
     /// Returns a block table in which blocks 0, 1 and 2 of 8 pages were closed in this order, all pages valid, and
     /// block 3 is free.
-    fn equal_blocks(ties: TieBreak) -> BlockTable {
+    fn table_of_three_full_blocks(ties: TieBreak) -> BlockTable {
         let mut table = BlockTable::new(4, 8, 1);
         table.set_tie_break(ties);
         for block in (0..3).map(BlockId) {
@@ -539,10 +553,10 @@ mod tests {
     }
 
     #[test]
-    fn greedy_breaks_ties_by_the_oldest_or_newest_block_as_configured() {
+    fn greedy_gc_takes_the_oldest_or_newest_of_equal_blocks_as_configured() {
         for (ties, after_a_scan, by_reach) in [(TieBreak::Oldest, 0, 2), (TieBreak::Newest, 0, 1)] {
             // The first search scans: it knows the blocks only by the time at which they were closed.
-            let mut table = equal_blocks(ties);
+            let mut table = table_of_three_full_blocks(ties);
             for block in [2, 0, 1] {
                 table.remove_valid_pages(BlockId(block), 1);
             }

@@ -37,52 +37,52 @@ impl<N: Nand> Store<N> {
         let mut done = 0;
         while done < pages.source_pages.len() {
             let index = self.frontier_index(stream, pool);
-            if self.frontiers[index].left == 0 {
-                self.open(stream, pool)?;
+            if self.frontiers[index].pages_left == 0 {
+                self.open_block_for_stream(stream, pool)?;
             }
-            let count = (pages.source_pages.len() - done).min(self.frontiers[index].left as usize);
+            let count = (pages.source_pages.len() - done).min(self.frontiers[index].pages_left as usize);
             let part = PageCopies {
                 source_pages: &pages.source_pages[done..done + count],
                 owners: &pages.owners[done..done + count],
             };
-            done += self.copy_run(part, index, cause, places)?;
+            done += self.copy_into_open_block(part, index, cause, places)?;
         }
         Ok(())
     }
 
     /// Copies pages to the open block at `index`, which has room for all of them, until a program fails. Appends the
     /// PPNs of the copies to `places` and returns their number.
-    fn copy_run(
+    fn copy_into_open_block(
         &mut self,
         pages: PageCopies<'_>,
         index: usize,
         cause: Cause,
         places: &mut Vec<Ppn>,
     ) -> Result<usize> {
-        let Frontier { block, next, .. } = self.frontiers[index];
+        let Frontier { block, next_page: next, .. } = self.frontiers[index];
         let run = CopyRun {
             source_pages: pages.source_pages,
             owners: pages.owners,
             first_destination: next,
-            sequence: self.sequence + 1,
+            first_sequence: self.last_sequence + 1,
         };
-        let (copied, outcome) = self.nand.copy(run, &mut self.page);
+        let (copied, outcome) = self.nand.copy(run, &mut self.page_buffer);
         // A source that cannot be read consumes no destination page; any other failure does.
         let failed_program =
             usize::from(matches!(outcome, Err(NandError::ProgramFailed(_) | NandError::PowerLost)));
         let programs = copied + failed_program;
         let reads = copied + usize::from(outcome.is_err());
-        self.sequence += programs as u64;
+        self.last_sequence += programs as u64;
         self.stats.reads[cause as usize] += reads as u64;
         self.stats.programs[cause as usize] += programs as u64;
         self.blocks.add_valid_pages(block, copied as u32);
         places.extend((next.0..next.0 + copied as u32).map(Ppn));
         self.note_copies(pages.source_pages, next, programs, cause);
-        self.advance(index, programs as u32);
+        self.advance_open_block(index, programs as u32);
         match outcome {
             Ok(()) => Ok(copied),
             Err(NandError::ProgramFailed(_)) => {
-                self.abandon(index, block);
+                self.condemn_open_block(index, block);
                 Ok(copied)
             }
             Err(NandError::Uncorrectable(from)) => {
@@ -90,9 +90,9 @@ impl<N: Nand> Store<N> {
             }
             Err(error) => {
                 if failed_program > 0 {
-                    self.interrupted.push(Ppn(next.0 + copied as u32));
+                    self.interrupted_programs.push(Ppn(next.0 + copied as u32));
                 }
-                self.ledger.interrupted += u64::from(error == NandError::PowerLost);
+                self.ledger.interrupted_operations += u64::from(error == NandError::PowerLost);
                 Err(error.into())
             }
         }
@@ -106,8 +106,8 @@ impl<N: Nand> Store<N> {
         }
         if self.flash_ops.is_recording_pages() {
             for (&from, to) in from[..count].iter().zip(to.0..) {
-                self.note_place(OpKind::Read, from);
-                self.note_place(OpKind::Program, Ppn(to));
+                self.note_operation_page(OpKind::Read, from);
+                self.note_operation_page(OpKind::Program, Ppn(to));
             }
         }
         if self.flash_ops.is_recording_events() {

@@ -31,7 +31,7 @@ pub const TAIL_ENTRY_BYTES: u32 = 12;
 const LEAST_DATA_PAGES: u32 = 2;
 /// Value of the owner field in a tail page (list of the pages of a block) for a page that cannot be read; no page of
 /// data or metadata has this owner.
-const NO_OWNER: u32 = u32::MAX;
+const UNREADABLE_PAGE_OWNER: u32 = u32::MAX;
 
 /// Division of a block into one head page, data pages and tail pages. Head and tail describe the block for recovery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -85,7 +85,7 @@ impl HeadPage {
         page.fill(0);
         page[..8].copy_from_slice(&self.opened_sequence.to_le_bytes());
         page[8..12].copy_from_slice(&self.block.0.to_le_bytes());
-        page[12..16].copy_from_slice(&self.kind.code().to_le_bytes());
+        page[12..16].copy_from_slice(&self.kind.block_kind_code().to_le_bytes());
         page[16..20].copy_from_slice(&self.erase_count.to_le_bytes());
     }
 
@@ -94,7 +94,7 @@ impl HeadPage {
         let opened = u64::from_le_bytes(page[..8].try_into().expect("eight bytes"));
         Some(Self {
             block: BlockId(word(8)),
-            kind: PageKind::from_code(word(12))?,
+            kind: PageKind::from_block_kind_code(word(12))?,
             opened_sequence: opened,
             erase_count: word(16),
         })
@@ -152,15 +152,15 @@ impl<N: Nand> Store<N> {
     /// Returns the bytes of controller RAM for the contents of tail pages (lists of a block's pages) that are not
     /// written yet, of open blocks and of full ones; `None` if blocks have no tail pages.
     pub(crate) fn tail_ram_bytes(&self) -> Option<u64> {
-        let blocks = self.open_blocks().count() + self.without_tail.len();
+        let blocks = self.programmed_pages_of_open_blocks().count() + self.blocks_without_tail.len();
         self.head_tail.map(|parts| blocks as u64 * u64::from(parts.data_pages) * u64::from(TAIL_ENTRY_BYTES))
     }
 
     /// Programs the head page of `block`, which describes the block, after it was opened for the write stream `stream`.
     /// Returns `false` if the program failed; the block is then condemned (to be retired) and closed.
     pub(super) fn write_head(&mut self, index: usize, stream: Stream, block: BlockId) -> Result<bool> {
-        self.sequence += 1;
-        let sequence = self.sequence;
+        self.last_sequence += 1;
+        let sequence = self.last_sequence;
         let kind = stream.kind();
         let mut page = vec![0; self.geometry.page_bytes as usize];
         let head =
@@ -168,14 +168,14 @@ impl<N: Nand> Store<N> {
         head.encode(&mut page);
         let oob = Oob {
             kind: PageKind::Head,
-            owner: kind.code(),
+            owner: kind.block_kind_code(),
             sequence,
             generation: sequence,
             fingerprint: Fingerprint::default(),
         };
-        let is_programmed = self.program_description(self.geometry.first_page(block), oob, &page)?;
+        let is_programmed = self.program_head_or_tail_page(self.geometry.first_page(block), oob, &page)?;
         if !is_programmed {
-            self.abandon(index, block);
+            self.condemn_open_block(index, block);
         }
         Ok(is_programmed)
     }
@@ -183,7 +183,7 @@ impl<N: Nand> Store<N> {
     /// Programs the tail pages (lists of a block's pages) of all full blocks that lack them. A block in which a program
     /// failed gets none, because it will be retired.
     pub(super) fn write_tails(&mut self) -> Result<()> {
-        while let Some(block) = self.without_tail.pop() {
+        while let Some(block) = self.blocks_without_tail.pop() {
             if !self.nand.is_condemned(block) {
                 self.write_tail(block)?;
             }
@@ -202,19 +202,20 @@ impl<N: Nand> Store<N> {
             let from = number * per_page;
             for (k, bytes) in (from..data_pages).zip(page.chunks_exact_mut(TAIL_ENTRY_BYTES as usize)) {
                 let found = self.probe_page(Ppn(first.0 + k))?;
-                let (owner, sequence) = found.map_or((NO_OWNER, 0), |oob| (oob.owner, oob.sequence));
+                let (owner, sequence) =
+                    found.map_or((UNREADABLE_PAGE_OWNER, 0), |oob| (oob.owner, oob.sequence));
                 bytes[..4].copy_from_slice(&owner.to_le_bytes());
                 bytes[4..].copy_from_slice(&sequence.to_le_bytes());
             }
-            self.sequence += 1;
+            self.last_sequence += 1;
             let oob = Oob {
                 kind: PageKind::Tail,
                 owner: number,
-                sequence: self.sequence,
+                sequence: self.last_sequence,
                 generation: head.sequence,
                 fingerprint: Fingerprint::default(),
             };
-            if !self.program_description(Ppn(first.0 + data_pages + number), oob, &page)? {
+            if !self.program_head_or_tail_page(Ppn(first.0 + data_pages + number), oob, &page)? {
                 self.nand.condemn(block);
                 break;
             }
@@ -233,15 +234,15 @@ impl<N: Nand> Store<N> {
     }
 
     /// Programs a head or tail page (description of a block); returns `false` if the program failed.
-    fn program_description(&mut self, ppn: Ppn, oob: Oob, page: &[u8]) -> Result<bool> {
+    fn program_head_or_tail_page(&mut self, ppn: Ppn, oob: Oob, page: &[u8]) -> Result<bool> {
         let outcome = self.nand.program(ppn, oob, Content::Bytes(page));
         self.stats.programs[Cause::BlockMetadata as usize] += 1;
-        self.note(OpKind::Program, ppn, Cause::BlockMetadata);
+        self.note_operation(OpKind::Program, ppn, Cause::BlockMetadata);
         match outcome {
             Ok(()) => Ok(true),
             Err(NandError::ProgramFailed(_)) => Ok(false),
             Err(error) => {
-                self.ledger.interrupted += 1;
+                self.ledger.interrupted_operations += 1;
                 Err(error.into())
             }
         }
@@ -252,7 +253,7 @@ impl<N: Nand> Store<N> {
     #[inline]
     pub(super) fn schedule_tail_program(&mut self, block: BlockId) {
         if self.head_tail.is_some() {
-            self.without_tail.push(block);
+            self.blocks_without_tail.push(block);
         }
     }
 
@@ -260,8 +261,8 @@ impl<N: Nand> Store<N> {
     /// pages).
     pub(super) fn drop_scheduled_tail(&mut self, block: BlockId) {
         let Some(HeadTailLayout { tail_pages, .. }) = self.head_tail else { return };
-        if let Some(at) = self.without_tail.iter().position(|&due| due == block) {
-            self.without_tail.swap_remove(at);
+        if let Some(at) = self.blocks_without_tail.iter().position(|&due| due == block) {
+            self.blocks_without_tail.swap_remove(at);
             self.ledger.unwritten_tails += u64::from(tail_pages);
         }
     }
@@ -269,8 +270,9 @@ impl<N: Nand> Store<N> {
     /// Reads, during recovery, the head page (description) of a block that is not bad. Costs one page read.
     pub(crate) fn read_head(&mut self, block: BlockId) -> Result<HeadReadResult> {
         let ppn = self.geometry.first_page(block);
-        let Some(oob) = self.read_description(ppn)? else { return Ok(HeadReadResult::Erased) };
-        let head = oob.filter(|oob| oob.kind == PageKind::Head).and_then(|_| HeadPage::decode(&self.page));
+        let Some(oob) = self.read_head_or_tail_page(ppn)? else { return Ok(HeadReadResult::Erased) };
+        let head =
+            oob.filter(|oob| oob.kind == PageKind::Head).and_then(|_| HeadPage::decode(&self.page_buffer));
         Ok(head.filter(|head| head.block == block).map_or(HeadReadResult::Unreadable, HeadReadResult::Intact))
     }
 
@@ -283,7 +285,7 @@ impl<N: Nand> Store<N> {
         let per_page = self.geometry.page_bytes / TAIL_ENTRY_BYTES;
         let mut tail = TailPages::default();
         for number in 0..tail_pages {
-            let found = self.read_description(Ppn(first.0 + data_pages + number))?.flatten();
+            let found = self.read_head_or_tail_page(Ppn(first.0 + data_pages + number))?.flatten();
             let belongs = |oob: &Oob| {
                 oob.kind == PageKind::Tail && oob.owner == number && oob.generation == head.opened_sequence
             };
@@ -291,7 +293,7 @@ impl<N: Nand> Store<N> {
             tail.last_sequence = tail.last_sequence.max(oob.sequence);
             let offsets = number * per_page..data_pages;
             for (k, bytes) in
-                offsets.zip(self.page.chunks_exact(TAIL_ENTRY_BYTES as usize).take(per_page as usize))
+                offsets.zip(self.page_buffer.chunks_exact(TAIL_ENTRY_BYTES as usize).take(per_page as usize))
             {
                 let (owner, sequence) = bytes.split_at(4);
                 let entry = TailEntry {
@@ -299,7 +301,7 @@ impl<N: Nand> Store<N> {
                     owner: u32::from_le_bytes(owner.try_into().expect("four bytes")),
                     sequence: u64::from_le_bytes(sequence.try_into().expect("eight bytes")),
                 };
-                tail.entries.extend((entry.owner != NO_OWNER).then_some(entry));
+                tail.entries.extend((entry.owner != UNREADABLE_PAGE_OWNER).then_some(entry));
             }
         }
         Ok(Some(tail))
@@ -308,7 +310,7 @@ impl<N: Nand> Store<N> {
     /// Reads into `self.page` a page that may be a head or tail page (description of its block). Returns `None` if the
     /// page is erased, `Some(None)` if it cannot be read or is of another kind. Always counts as one page read.
     #[expect(clippy::option_option, reason = "erased and unreadable are two answers of one read")]
-    fn read_description(&mut self, ppn: Ppn) -> Result<Option<Option<Oob>>> {
+    fn read_head_or_tail_page(&mut self, ppn: Ppn) -> Result<Option<Option<Oob>>> {
         self.stats.reads[Cause::Recovery as usize] += 1;
         self.flash_ops.record_event(|| FtlEvent::Read { ppn, cause: Cause::Recovery, is_spare_only: false });
         match self.nand.probe(ppn) {
@@ -319,7 +321,7 @@ impl<N: Nand> Store<N> {
             Err(error) => return Err(error.into()),
         }
         let page_bytes = self.geometry.page_bytes as usize;
-        match self.nand.read(ppn, &mut self.page[..page_bytes]) {
+        match self.nand.read(ppn, &mut self.page_buffer[..page_bytes]) {
             Ok(oob) => Ok(Some(Some(oob))),
             Err(NandError::Uncorrectable(_)) => Ok(Some(None)),
             Err(error) => Err(error.into()),
@@ -347,13 +349,13 @@ mod tests {
     /// Example of the paper (Remap-SSD, section 5.1): superblocks of 16 blocks of 1,024 pages of 4 KiB have a tail of
     /// 48 pages, 0.3 %.
     #[test]
-    fn the_papers_superblock_has_a_tail_of_48_pages() {
+    fn the_superblock_of_remap_ssd_has_a_tail_of_48_pages() {
         let parts = HeadTailLayout::of_geometry(&geometry(16, 1024, 4096)).expect("it fits");
         assert_eq!(parts, HeadTailLayout { data_pages: 16384 - 1 - 48, tail_pages: 48 });
     }
 
     #[test]
-    fn the_tail_of_a_block_is_the_smallest_that_lists_all_its_pages() {
+    fn a_block_has_the_fewest_tail_pages_that_can_list_its_data_pages() {
         for (pages, bytes) in [(4, 512), (43, 512), (44, 512), (45, 512), (87, 512), (1000, 512), (64, 16384)]
         {
             let HeadTailLayout { data_pages, tail_pages } =

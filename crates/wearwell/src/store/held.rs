@@ -9,54 +9,54 @@ use crate::address::{BlockId, Ppn};
 use crate::nand::Nand;
 
 impl<N: Nand> Store<N> {
-    /// Makes the store retain old versions of translation pages until [`Store::release_retained`] discards them: a
+    /// Makes the store retain old versions of translation pages until [`Store::discard_retained_versions`] discards them: a
     /// recovery compares them with the newer versions (GeckoFTL, appendix C.2.2).
     pub(crate) fn retain_translation_versions(&mut self) {
-        self.holds = true;
+        self.retains_translation_versions = true;
     }
 
     /// Retains an old version of a translation page if [`Store::retain_translation_versions`] was called, otherwise
     /// discards it. A retained version counts as a valid page, so that its block is not erased.
     pub(crate) fn retain_or_discard(&mut self, ppn: Ppn) {
-        if self.holds {
-            self.held.push_back((self.sequence, ppn));
+        if self.retains_translation_versions {
+            self.retained_versions.push_back((self.last_sequence, ppn));
         } else {
             self.discard_metadata(ppn);
         }
     }
 
     /// Returns the number of old versions of translation pages that are retained for a recovery.
-    pub fn retained_pages(&self) -> usize {
-        self.held.len()
+    pub fn retained_version_count(&self) -> usize {
+        self.retained_versions.len()
     }
 
     /// Returns the PPNs of the retained old versions of translation pages in `block`; usually there are none.
     /// O(versions retained).
     pub(crate) fn retained_pages_in(&self, block: BlockId) -> Vec<Ppn> {
-        let places = self.held.iter().map(|&(_, ppn)| ppn);
+        let places = self.retained_versions.iter().map(|&(_, ppn)| ppn);
         places.filter(|&ppn| self.block_of(ppn) == block).collect()
     }
 
     /// Records that GC moved the retained old version of a translation page from `from` to `to`. Returns `false` if no
     /// version is retained at `from`.
     pub(crate) fn move_retained(&mut self, from: Ppn, to: Ppn) -> bool {
-        let held = self.held.iter_mut().find(|(_, held)| *held == from);
+        let held = self.retained_versions.iter_mut().find(|(_, held)| *held == from);
         held.map(|(_, place)| *place = to).is_some()
     }
 
     /// Discards the retained old versions of translation pages whose newer version was programmed with a sequence
     /// number of at most `sequence`.
     #[inline]
-    pub(crate) fn release_retained(&mut self, sequence: u64) {
-        if self.held.front().is_some_and(|&(replaced, _)| replaced <= sequence) {
-            self.release_oldest(sequence);
+    pub(crate) fn discard_retained_versions(&mut self, sequence: u64) {
+        if self.retained_versions.front().is_some_and(|&(replaced, _)| replaced <= sequence) {
+            self.discard_retained_up_to(sequence);
         }
     }
 
     #[cold]
-    fn release_oldest(&mut self, sequence: u64) {
-        let released = self.held.partition_point(|&(replaced, _)| replaced <= sequence);
-        let pages: Vec<Ppn> = self.held.drain(..released).map(|(_, ppn)| ppn).collect();
+    fn discard_retained_up_to(&mut self, sequence: u64) {
+        let released = self.retained_versions.partition_point(|&(replaced, _)| replaced <= sequence);
+        let pages: Vec<Ppn> = self.retained_versions.drain(..released).map(|(_, ppn)| ppn).collect();
         self.nand.drop_metadata_bytes(&pages);
         for ppn in pages {
             self.discard(ppn);
@@ -65,11 +65,11 @@ impl<N: Nand> Store<N> {
 
     /// Retains again, in a recovery, an old version of a translation page that a later recovery may need. `replaced` is
     /// the sequence number of the program that replaced it.
-    pub(crate) fn retain_again(&mut self, replaced: u64, ppn: Ppn) {
-        if self.holds {
+    pub(crate) fn retain_version_again(&mut self, replaced: u64, ppn: Ppn) {
+        if self.retains_translation_versions {
             self.adopt_valid_page(ppn);
-            let at = self.held.partition_point(|&(sequence, _)| sequence <= replaced);
-            self.held.insert(at, (replaced, ppn));
+            let at = self.retained_versions.partition_point(|&(sequence, _)| sequence <= replaced);
+            self.retained_versions.insert(at, (replaced, ppn));
         }
     }
 }

@@ -12,15 +12,15 @@ use crate::stats::Stats;
 pub(crate) struct CounterAudit {
     /// Number of page programs that were counted before the counters were last cleared; the next two fields hold erases
     /// and retired blocks.
-    pub(super) programs: u64,
-    pub(super) erases: u64,
-    pub(super) retired_blocks: u64,
+    pub(super) cleared_programs: u64,
+    pub(super) cleared_erases: u64,
+    pub(super) cleared_retired_blocks: u64,
     /// Sum of the erase counts of all blocks when the store was created and counting began; the next field holds the
     /// number of programmed pages at that time, because a medium may hold data then.
     pub(super) initial_erases: u64,
     pub(super) initial_programs: u64,
     /// Number of programs and erases that were counted although a loss of power interrupted or prevented them.
-    pub(super) interrupted: u64,
+    pub(super) interrupted_operations: u64,
     /// Number of tail pages (lists of a block's OOBs) that were never written, because their block was erased first.
     pub(super) unwritten_tails: u64,
     /// Whether a recovery took place since counting began; it may have closed blocks that were not full.
@@ -31,9 +31,9 @@ impl<N: Nand> Store<N> {
     /// Sets the counters of flash operations to zero and keeps their sums for the audit. Erase counts of blocks are
     /// unchanged.
     pub(crate) fn clear_stats(&mut self) {
-        self.ledger.programs += self.stats.total_programs();
-        self.ledger.erases += self.stats.total_erases();
-        self.ledger.retired_blocks += self.stats.retired_blocks;
+        self.ledger.cleared_programs += self.stats.total_programs();
+        self.ledger.cleared_erases += self.stats.total_erases();
+        self.ledger.cleared_retired_blocks += self.stats.retired_blocks;
         self.stats = Stats::default();
     }
 
@@ -43,19 +43,19 @@ impl<N: Nand> Store<N> {
     /// sentence.
     pub(crate) fn check_counters(&mut self) -> Result<(), String> {
         let CounterAudit {
-            programs,
-            erases,
-            retired_blocks,
+            cleared_programs: programs,
+            cleared_erases: erases,
+            cleared_retired_blocks: retired_blocks,
             initial_erases: first_wear,
             initial_programs: first_programs,
-            interrupted: cut,
+            interrupted_operations: cut,
             unwritten_tails: unwritten,
             has_recovered: recovered,
         } = self.ledger;
         let programs = first_programs + programs + self.stats.total_programs();
         let erases = (erases + self.stats.total_erases()) / self.geometry.superblock_planes as u64;
         let retired = retired_blocks + self.stats.retired_blocks;
-        let wear = self.total_wear() - first_wear;
+        let wear = self.total_erase_count() - first_wear;
         let is_exact = retired + cut + u64::from(recovered) == 0 && !self.has_condemned();
         let least_wear = if is_exact { erases } else { erases.saturating_sub(retired + cut) };
         if !(least_wear..=erases).contains(&wear) {
@@ -75,7 +75,7 @@ impl<N: Nand> Store<N> {
     }
 
     /// Returns the sum of the erase counts of all blocks.
-    pub(super) fn total_wear(&self) -> u64 {
+    pub(super) fn total_erase_count(&self) -> u64 {
         (0..self.geometry.blocks()).map(|block| self.nand.erase_count(BlockId(block)) as u64).sum()
     }
 
@@ -84,11 +84,11 @@ impl<N: Nand> Store<N> {
     }
 
     pub(super) fn programmed_pages(&mut self) -> u64 {
-        (0..self.geometry.blocks()).map(|block| self.programmed(BlockId(block))).sum()
+        (0..self.geometry.blocks()).map(|block| self.programmed_pages_of(BlockId(block))).sum()
     }
 
     /// Returns the number of programmed pages of a block, unreadable ones included, without a flash operation.
-    fn programmed(&mut self, block: BlockId) -> u64 {
+    fn programmed_pages_of(&mut self, block: BlockId) -> u64 {
         if self.nand.is_bad(block) {
             return 0;
         }

@@ -20,12 +20,12 @@ impl<N: Nand> Store<N> {
     /// Whether the data of the page at `ppn` is known to be unreadable.
     #[inline]
     pub fn is_unreadable(&self, ppn: Ppn) -> bool {
-        !self.unreadable.is_empty() && self.unreadable.contains(&ppn)
+        !self.unreadable_pages.is_empty() && self.unreadable_pages.contains(&ppn)
     }
 
     /// Returns the pages in use that are known to be unreadable, in no particular order.
     pub fn unreadable_pages(&self) -> impl Iterator<Item = Ppn> + '_ {
-        self.unreadable.iter().copied()
+        self.unreadable_pages.iter().copied()
     }
 
     /// Handles a failed read of `ppn` and returns the error for the caller. If the page is uncorrectable, the read is
@@ -34,7 +34,7 @@ impl<N: Nand> Store<N> {
     pub(super) fn note_read_failure(&mut self, ppn: Ppn, error: NandError, cause: Cause) -> Error {
         if matches!(error, NandError::Uncorrectable(_)) {
             self.stats.reads[cause as usize] += 1;
-            self.note(OpKind::Read, ppn, cause);
+            self.note_operation(OpKind::Read, ppn, cause);
             self.note_unreadable(ppn);
         }
         error.into()
@@ -47,7 +47,7 @@ impl<N: Nand> Store<N> {
     }
 
     fn note_unreadable(&mut self, ppn: Ppn) {
-        if self.unreadable.insert(ppn) {
+        if self.unreadable_pages.insert(ppn) {
             self.stats.media_errors += 1;
             self.found_unreadable.push(ppn);
         }
@@ -60,16 +60,16 @@ impl<N: Nand> Store<N> {
 
     /// Removes the pages of `block`, which is erased or retired, from the list of unreadable pages.
     pub(super) fn forget_unreadable(&mut self, block: BlockId) {
-        if !self.unreadable.is_empty() {
+        if !self.unreadable_pages.is_empty() {
             let (first, pages) = (self.geometry.first_page(block).0, self.geometry.block_pages());
-            self.unreadable.retain(|ppn| !(first..first + pages).contains(&ppn.0));
+            self.unreadable_pages.retain(|ppn| !(first..first + pages).contains(&ppn.0));
         }
     }
 
     /// Replaces, in a recovery, the list of unreadable pages by those that the medium knows: the pages that were
     /// programmed as lost.
     pub(super) fn reload_unreadable(&mut self) {
-        self.unreadable = self.nand.lost_pages().into_iter().collect();
+        self.unreadable_pages = self.nand.lost_pages().into_iter().collect();
     }
 
     /// Programs the next page of the write stream `stream` in `pool` (set of planes) as lost (every read of its data
@@ -88,8 +88,8 @@ impl<N: Nand> Store<N> {
         cause: Cause,
     ) -> Result<Ppn> {
         loop {
-            let (index, oob) = self.next_program(stream, pool, owner, fingerprint)?;
-            if let Some(place) = self.program_lost(index, oob, spare, cause)? {
+            let (index, oob) = self.prepare_program(stream, pool, owner, fingerprint)?;
+            if let Some(place) = self.program_page_as_lost(index, oob, spare, cause)? {
                 return Ok(place);
             }
         }
@@ -117,10 +117,10 @@ impl<N: Nand> Store<N> {
             }
             read => read?,
         };
-        self.note(OpKind::Read, from, cause);
-        self.sequence += 1;
-        let oob = Oob { owner: owner.0, sequence: self.sequence, ..oob };
-        let place = self.program_lost(index, oob, &spare, cause)?;
+        self.note_operation(OpKind::Read, from, cause);
+        self.last_sequence += 1;
+        let oob = Oob { owner: owner.0, sequence: self.last_sequence, ..oob };
+        let place = self.program_page_as_lost(index, oob, &spare, cause)?;
         places.extend(place);
         Ok(usize::from(place.is_some()))
     }
@@ -136,11 +136,17 @@ impl<N: Nand> Store<N> {
         Ok(oob)
     }
 
-    fn program_lost(&mut self, index: usize, oob: Oob, spare: &[u8], cause: Cause) -> Result<Option<Ppn>> {
-        let Frontier { next, .. } = self.frontiers[index];
+    fn program_page_as_lost(
+        &mut self,
+        index: usize,
+        oob: Oob,
+        spare: &[u8],
+        cause: Cause,
+    ) -> Result<Option<Ppn>> {
+        let Frontier { next_page: next, .. } = self.frontiers[index];
         let outcome = self.nand.program_lost(next, oob, spare);
         let place = self.finish_program(index, outcome, cause)?;
-        self.unreadable.extend(place);
+        self.unreadable_pages.extend(place);
         self.stats.lost_pages += u64::from(place.is_some());
         Ok(place)
     }

@@ -79,9 +79,9 @@ pub enum Stream {
 
 impl Stream {
     /// Number of streams of writes.
-    pub const COUNT: usize = 7;
+    pub const STREAM_COUNT: usize = 7;
     /// All streams of writes, in the order of their numbers.
-    pub const ALL: [Stream; Stream::COUNT] = [
+    pub const ALL: [Stream; Stream::STREAM_COUNT] = [
         Stream::Host,
         Stream::Gc,
         Stream::Translation,
@@ -121,12 +121,12 @@ impl Stream {
 #[derive(Clone, Copy, Debug)]
 struct Frontier {
     block: BlockId,
-    next: Ppn,
-    left: u32,
+    next_page: Ppn,
+    pages_left: u32,
 }
 
 impl Frontier {
-    const NONE: Self = Self { block: BlockId::NONE, next: Ppn::NONE, left: 0 };
+    const NONE: Self = Self { block: BlockId::NONE, next_page: Ppn::NONE, pages_left: 0 };
 }
 
 /// Block manager on a flash medium: programs the pages of each stream of writes into open blocks, counts valid pages
@@ -146,36 +146,36 @@ pub struct Store<N> {
     /// pool (set of planes) is full (`parked.rs`).
     parked: Vec<Frontier>,
     /// For each stream of writes, the pools (sets of planes) where it has an open block.
-    open_pools: [Vec<u32>; Stream::COUNT],
+    open_pools: [Vec<u32>; Stream::STREAM_COUNT],
     turns: PoolRotation,
-    sequence: u64,
-    holds: bool,
+    last_sequence: u64,
+    retains_translation_versions: bool,
     /// Old versions of translation pages retained for a recovery, oldest first, each with the sequence number of the
     /// program that replaced it.
-    held: VecDeque<(u64, Ppn)>,
+    retained_versions: VecDeque<(u64, Ppn)>,
     /// Pages whose program was interrupted by a loss of power: they may be programmed, but no caller has received their
     /// PPNs.
-    interrupted: Vec<Ppn>,
+    interrupted_programs: Vec<Ppn>,
     /// Pages in use that are known to be unreadable: a read failed, or they were programmed as lost, so that every read
     /// of them fails.
-    unreadable: FxHashSet<Ppn>,
+    unreadable_pages: FxHashSet<Ppn>,
     /// Pages found unreadable since the last call of [`Store::take_found_unreadable`].
     found_unreadable: Vec<Ppn>,
     /// Division of blocks into a head page and tail pages, which describe the block, and data pages between; `None` if
     /// blocks have only data pages.
     head_tail: Option<HeadTailLayout>,
     /// Full blocks whose tail pages (lists of the block's OOBs) are not written yet.
-    without_tail: Vec<BlockId>,
+    blocks_without_tail: Vec<BlockId>,
     /// Blocks opened for data that [`Store::take_opened_block`] has not returned yet; `None` if they are not recorded.
-    opened: Option<Vec<BlockId>>,
+    opened_data_blocks: Option<Vec<BlockId>>,
     /// Whether a page program failed since the last call of [`Store::take_program_failed`].
-    program_failed: bool,
+    has_program_failed: bool,
     /// Counters of flash operations and events, since they were last cleared.
     pub stats: Stats,
     ledger: CounterAudit,
     /// Flash operations of the current request, to which the timing model assigns times.
     pub flash_ops: FlashOpList,
-    page: Vec<u8>,
+    page_buffer: Vec<u8>,
 }
 
 impl<N: Nand> Store<N> {
@@ -205,29 +205,29 @@ impl<N: Nand> Store<N> {
             pools,
             blocks: BlockTable::new(geometry.blocks(), data_pages, pools),
             free: (0..pools).map(|_| FreeBlockQueue::new(order)).collect(),
-            frontiers: vec![Frontier::NONE; Stream::COUNT * pools as usize],
-            parked: vec![Frontier::NONE; Stream::COUNT * pools as usize],
+            frontiers: vec![Frontier::NONE; Stream::STREAM_COUNT * pools as usize],
+            parked: vec![Frontier::NONE; Stream::STREAM_COUNT * pools as usize],
             open_pools: Default::default(),
             turns: PoolRotation::new(&geometry),
-            sequence: 0,
-            holds: false,
-            held: VecDeque::new(),
-            interrupted: Vec::new(),
-            unreadable: FxHashSet::default(),
+            last_sequence: 0,
+            retains_translation_versions: false,
+            retained_versions: VecDeque::new(),
+            interrupted_programs: Vec::new(),
+            unreadable_pages: FxHashSet::default(),
             found_unreadable: Vec::new(),
             head_tail,
-            without_tail: Vec::new(),
-            opened: None,
-            program_failed: false,
+            blocks_without_tail: Vec::new(),
+            opened_data_blocks: None,
+            has_program_failed: false,
             stats: Stats::default(),
             ledger: CounterAudit::default(),
             flash_ops: FlashOpList::default(),
-            page,
+            page_buffer: page,
             geometry,
             nand,
         };
         store.adopt_erased_blocks();
-        store.ledger.initial_erases = store.total_wear();
+        store.ledger.initial_erases = store.total_erase_count();
         store.ledger.initial_programs = store.programmed_pages();
         store
     }
@@ -238,7 +238,7 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    fn release_free(&mut self, block: BlockId) {
+    fn return_to_free_pool(&mut self, block: BlockId) {
         self.forget_unreadable(block);
         self.blocks.set_free(block);
         let (wear, pool) = (self.nand.erase_count(block), self.pool_of(block));
@@ -322,14 +322,14 @@ impl<N: Nand> Store<N> {
     /// Returns the number of unprogrammed pages of all open blocks. Blocks that were set aside partly filled (parked)
     /// are included.
     pub fn open_pages_left(&self) -> u64 {
-        self.frontiers.iter().chain(&self.parked).map(|f| f.left as u64).sum()
+        self.frontiers.iter().chain(&self.parked).map(|f| f.pages_left as u64).sum()
     }
 
     /// Returns the number of pages that a stream of writes can append in `pool` (set of planes) before it needs a new
     /// block.
     #[inline]
     pub fn open_block_pages_left(&self, stream: Stream, pool: u32) -> u32 {
-        self.frontiers[self.frontier_index(stream, pool)].left
+        self.frontiers[self.frontier_index(stream, pool)].pages_left
     }
 
     /// Returns the number of pages that a stream of writes can append in `pool` (set of planes) without using the free
@@ -366,7 +366,7 @@ impl<N: Nand> Store<N> {
     /// successive calls visit all pools in turn.
     #[inline]
     pub fn advance_pool(&mut self, stream: Stream) -> u32 {
-        self.turns.advance(stream)
+        self.turns.advance_pool(stream)
     }
 
     /// Sets the order in which, from this call on, successive pages of every stream of writes visit the pools (sets of
@@ -379,7 +379,7 @@ impl<N: Nand> Store<N> {
     /// all: the write stream's next page goes to `pool`.
     #[inline]
     pub(crate) fn restore_next_pool(&mut self, stream: Stream, pool: u32) {
-        self.turns.return_pool(stream, pool);
+        self.turns.set_next_pool(stream, pool);
     }
 
     /// Returns the pool (set of planes) for the write stream's next page, without advancing to the following pool.
@@ -411,8 +411,8 @@ impl<N: Nand> Store<N> {
         let (open, pool) = (&mut self.open_pools[index / pools], (index % pools) as u32);
         let listed = open.iter().position(|&listed| listed == pool);
         match listed {
-            Some(at) if frontier.left == 0 => drop(open.swap_remove(at)),
-            None if frontier.left > 0 => open.push(pool),
+            Some(at) if frontier.pages_left == 0 => drop(open.swap_remove(at)),
+            None if frontier.pages_left > 0 => open.push(pool),
             _ => {}
         }
     }
@@ -436,8 +436,8 @@ impl<N: Nand> Store<N> {
         cause: Cause,
     ) -> Result<Ppn> {
         loop {
-            let (index, oob) = self.next_program(stream, pool, owner, fingerprint)?;
-            let outcome = self.nand.program(self.frontiers[index].next, oob, content);
+            let (index, oob) = self.prepare_program(stream, pool, owner, fingerprint)?;
+            let outcome = self.nand.program(self.frontiers[index].next_page, oob, content);
             if let Some(place) = self.finish_program(index, outcome, cause)? {
                 return Ok(place);
             }
@@ -449,7 +449,7 @@ impl<N: Nand> Store<N> {
     ///
     /// # Errors
     /// As [`Store::append`].
-    pub(crate) fn append_changed(
+    pub(crate) fn append_changed_page(
         &mut self,
         stream: Stream,
         owner: u32,
@@ -459,8 +459,8 @@ impl<N: Nand> Store<N> {
         let pool = self.pool_with_most_free_blocks(stream);
         let fingerprint = Fingerprint::default();
         loop {
-            let (index, oob) = self.next_program(stream, pool, owner, fingerprint)?;
-            let outcome = self.nand.program_changed(self.frontiers[index].next, oob, base, words);
+            let (index, oob) = self.prepare_program(stream, pool, owner, fingerprint)?;
+            let outcome = self.nand.program_changed(self.frontiers[index].next_page, oob, base, words);
             if let Err(error @ NandError::Uncorrectable(_)) = outcome {
                 return Err(self.note_read_failure(base, error, cause));
             }
@@ -474,7 +474,7 @@ impl<N: Nand> Store<N> {
     /// block if needed. The caller programs the page and calls [`Store::finish_program`]. A single loop with the
     /// program as a closure would copy the content out of the closure, which measured 3.5 % of a write of `geckoftl`.
     #[inline(always)]
-    fn next_program(
+    fn prepare_program(
         &mut self,
         stream: Stream,
         pool: u32,
@@ -482,11 +482,11 @@ impl<N: Nand> Store<N> {
         fingerprint: Fingerprint,
     ) -> Result<(usize, Oob)> {
         let index = self.frontier_index(stream, pool);
-        if self.frontiers[index].left == 0 {
-            self.open(stream, pool)?;
+        if self.frontiers[index].pages_left == 0 {
+            self.open_block_for_stream(stream, pool)?;
         }
-        self.sequence += 1;
-        let sequence = self.sequence;
+        self.last_sequence += 1;
+        let sequence = self.last_sequence;
         Ok((index, Oob { kind: stream.kind(), owner, sequence, generation: sequence, fingerprint }))
     }
 
@@ -499,122 +499,126 @@ impl<N: Nand> Store<N> {
         outcome: std::result::Result<(), NandError>,
         cause: Cause,
     ) -> Result<Option<Ppn>> {
-        let Frontier { block, next, .. } = self.frontiers[index];
+        let Frontier { block, next_page: next, .. } = self.frontiers[index];
         self.stats.programs[cause as usize] += 1;
-        self.note(OpKind::Program, next, cause);
+        self.note_operation(OpKind::Program, next, cause);
         match outcome {
             Ok(()) => {
                 self.blocks.add_valid_pages(block, 1);
-                self.advance(index, 1);
+                self.advance_open_block(index, 1);
                 Ok(Some(next))
             }
-            Err(error) => self.program_failed(index, error, cause).map(|()| None),
+            Err(error) => self.handle_program_failure(index, error, cause).map(|()| None),
         }
     }
 
     /// Handles a failed program of the next page of the open block at `index`, and closes the block. Returns the error
     /// if repeating the program in another block is pointless, as after a loss of power.
-    fn program_failed(&mut self, index: usize, error: NandError, cause: Cause) -> Result<()> {
-        let Frontier { block, next, .. } = self.frontiers[index];
+    fn handle_program_failure(&mut self, index: usize, error: NandError, cause: Cause) -> Result<()> {
+        let Frontier { block, next_page: next, .. } = self.frontiers[index];
         self.stats.wasted_programs += u64::from(cause == Cause::Host);
-        self.advance(index, 1);
+        self.advance_open_block(index, 1);
         if matches!(error, NandError::ProgramFailed(_)) {
-            self.abandon(index, block);
+            self.condemn_open_block(index, block);
             return Ok(());
         }
-        self.interrupted.push(next);
-        self.ledger.interrupted += 1;
+        self.interrupted_programs.push(next);
+        self.ledger.interrupted_operations += 1;
         Err(error.into())
     }
 
     /// Advances the next page of the open block at `index` by `count` programmed pages; closes the block if it is full.
     #[inline]
-    fn advance(&mut self, index: usize, count: u32) {
+    fn advance_open_block(&mut self, index: usize, count: u32) {
         let frontier = &mut self.frontiers[index];
-        frontier.next.0 = frontier.next.0.wrapping_add(count);
-        frontier.left -= count;
-        if frontier.left == 0 {
-            self.close(index);
+        frontier.next_page.0 = frontier.next_page.0.wrapping_add(count);
+        frontier.pages_left -= count;
+        if frontier.pages_left == 0 {
+            self.close_open_block(index);
         }
     }
 
     /// Closes an open block early after a failed program and marks it as condemned: GC will empty it, then it is
     /// retired.
-    fn abandon(&mut self, index: usize, block: BlockId) {
+    fn condemn_open_block(&mut self, index: usize, block: BlockId) {
         self.nand.condemn(block);
-        self.program_failed = true;
+        self.has_program_failed = true;
         if self.frontiers[index].block == block {
-            self.close(index);
+            self.close_open_block(index);
         }
     }
 
-    fn open(&mut self, stream: Stream, pool: u32) -> Result<()> {
+    fn open_block_for_stream(&mut self, stream: Stream, pool: u32) -> Result<()> {
         if self.head_tail.is_none() {
-            return self.open_block(stream, pool).map(drop);
+            return self.open_next_free_block(stream, pool).map(drop);
         }
         self.write_tails()?;
         let index = self.frontier_index(stream, pool);
         loop {
-            let block = self.open_block(stream, pool)?;
+            let block = self.open_next_free_block(stream, pool)?;
             if self.write_head(index, stream, block)? {
                 return Ok(());
             }
         }
     }
 
-    fn open_block(&mut self, stream: Stream, pool: u32) -> Result<BlockId> {
+    fn open_next_free_block(&mut self, stream: Stream, pool: u32) -> Result<BlockId> {
         let worn = stream == Stream::Gc;
         let Some(block) = self.free[pool as usize].take_next(worn) else {
             return Err(self.device_full_error());
         };
-        self.start_block(stream, block);
+        self.make_open_block(stream, block);
         Ok(block)
     }
 
     /// Makes `block`, which was removed from the free blocks, the open block of the write stream in the block's pool
     /// (set of planes).
-    fn start_block(&mut self, stream: Stream, block: BlockId) {
-        self.blocks.set_open(block, stream.kind(), self.sequence);
+    fn make_open_block(&mut self, stream: Stream, block: BlockId) {
+        self.blocks.set_open(block, stream.kind(), self.last_sequence);
         if stream.kind() == PageKind::Data
-            && let Some(opened) = &mut self.opened
+            && let Some(opened) = &mut self.opened_data_blocks
         {
             opened.push(block);
         }
         let index = self.frontier_index(stream, self.pool_of(block));
         let next = self.first_data_page(block);
-        self.set_frontier(index, Frontier { block, next, left: self.data_pages() });
+        self.set_frontier(index, Frontier { block, next_page: next, pages_left: self.data_pages() });
     }
 
     /// Makes the store record the blocks that it opens for data, for [`Store::take_opened_block`].
     pub(crate) fn record_opened_blocks(&mut self) {
-        self.opened = Some(Vec::new());
+        self.opened_data_blocks = Some(Vec::new());
     }
 
     /// Removes and returns one entry of the list of blocks that were opened for data, one entry for each opening;
     /// `None` if the list is empty.
     #[inline]
     pub(crate) fn take_opened_block(&mut self) -> Option<BlockId> {
-        self.opened.as_mut()?.pop()
+        self.opened_data_blocks.as_mut()?.pop()
     }
 
     /// Opens a block for the next page of a stream of writes, in the pool of [`Store::pool_with_most_free_blocks`], if
     /// the stream has no open block there.
     pub(crate) fn open_block_ahead(&mut self, stream: Stream) -> Result<()> {
         let pool = self.pool_with_most_free_blocks(stream);
-        if self.open_block_pages_left(stream, pool) > 0 { Ok(()) } else { self.open(stream, pool) }
+        if self.open_block_pages_left(stream, pool) > 0 {
+            Ok(())
+        } else {
+            self.open_block_for_stream(stream, pool)
+        }
     }
 
     /// Returns whether a page program failed since the last call, and clears the flag. A failed program closes an open
     /// block before it is full.
     pub(crate) fn take_program_failed(&mut self) -> bool {
-        std::mem::take(&mut self.program_failed)
+        std::mem::take(&mut self.has_program_failed)
     }
 
-    fn close(&mut self, index: usize) {
+    fn close_open_block(&mut self, index: usize) {
         let block = self.frontiers[index].block;
         let parked = self.unpark_block(index);
         self.set_frontier(index, parked);
-        self.blocks.close(block, self.sequence);
+        self.blocks.close(block, self.last_sequence);
         self.schedule_tail_program(block);
     }
 
@@ -643,7 +647,7 @@ impl<N: Nand> Store<N> {
     }
 
     /// Counts `count` valid pages of a block as invalid.
-    pub(crate) fn discard_many(&mut self, block: BlockId, count: u32) {
+    pub(crate) fn discard_pages(&mut self, block: BlockId, count: u32) {
         self.blocks.remove_valid_pages(block, count);
     }
 
@@ -658,7 +662,7 @@ impl<N: Nand> Store<N> {
     #[inline]
     pub fn revive(&mut self, ppn: Ppn) {
         let block = self.block_of(ppn);
-        self.blocks.add_valid_again(block);
+        self.blocks.restore_valid_page(block);
     }
 
     /// Reads the page at `ppn`, counts the read under `cause` and returns the OOB. `into` receives the bytes if the
@@ -670,7 +674,7 @@ impl<N: Nand> Store<N> {
     pub fn read(&mut self, ppn: Ppn, into: &mut [u8], cause: Cause) -> Result<Oob> {
         let oob = self.nand.read(ppn, into).map_err(|error| self.note_read_failure(ppn, error, cause))?;
         self.stats.reads[cause as usize] += 1;
-        self.note(OpKind::Read, ppn, cause);
+        self.note_operation(OpKind::Read, ppn, cause);
         Ok(oob)
     }
 
@@ -679,7 +683,7 @@ impl<N: Nand> Store<N> {
     pub(crate) fn read_pages(&mut self, pages: &[Ppn], into: &mut [u8]) -> (usize, Result<()>) {
         let (done, outcome) = self.nand.read_pages(pages, into);
         self.stats.reads[Cause::Host as usize] += done as u64;
-        pages[..done].iter().for_each(|&ppn| self.note(OpKind::Read, ppn, Cause::Host));
+        pages[..done].iter().for_each(|&ppn| self.note_operation(OpKind::Read, ppn, Cause::Host));
         (done, outcome.map_err(|error| self.note_read_failure(pages[done], error, Cause::Host)))
     }
 
@@ -697,7 +701,7 @@ impl<N: Nand> Store<N> {
     ) -> Result<()> {
         self.nand.inspect_page(ppn, page, look).map_err(|error| self.note_read_failure(ppn, error, cause))?;
         self.stats.reads[cause as usize] += 1;
-        self.note(OpKind::Read, ppn, cause);
+        self.note_operation(OpKind::Read, ppn, cause);
         Ok(())
     }
 
@@ -709,7 +713,7 @@ impl<N: Nand> Store<N> {
     pub(crate) fn read_words(&mut self, ppn: Ppn, words: &mut [PageWord], cause: Cause) -> Result<()> {
         self.nand.read_words(ppn, words).map_err(|error| self.note_read_failure(ppn, error, cause))?;
         self.stats.reads[cause as usize] += 1;
-        self.note(OpKind::Read, ppn, cause);
+        self.note_operation(OpKind::Read, ppn, cause);
         Ok(())
     }
 
@@ -797,19 +801,19 @@ impl<N: Nand> Store<N> {
     /// Returns the next sequence number. Page programs and entries of the reverse map (P2L) share one sequence.
     #[inline]
     pub(crate) fn next_sequence(&mut self) -> u64 {
-        self.sequence += 1;
-        self.sequence
+        self.last_sequence += 1;
+        self.last_sequence
     }
 
     /// Makes the following sequence numbers greater than `sequence`, because numbers up to it were used before a power
     /// loss.
     pub(crate) fn continue_sequence_after(&mut self, sequence: u64) {
-        self.sequence = self.sequence.max(sequence);
+        self.last_sequence = self.last_sequence.max(sequence);
     }
 
     /// Returns the sequence number of the last page program or reverse-map (P2L) entry.
     pub fn last_sequence(&self) -> u64 {
-        self.sequence
+        self.last_sequence
     }
 
     /// Erases a block without valid pages and returns it to the free blocks of its pool (set of planes), or retires it.
@@ -832,10 +836,10 @@ impl<N: Nand> Store<N> {
             self.note_bytes(OpKind::Erase, Ppn(first.0 + plane), cause, 0);
         }
         match outcome {
-            Ok(()) => self.release_free(block),
+            Ok(()) => self.return_to_free_pool(block),
             Err(NandError::EraseFailed(_)) => self.retire(block),
             Err(error) => {
-                self.ledger.interrupted += 1;
+                self.ledger.interrupted_operations += 1;
                 return Err(error.into());
             }
         }
@@ -845,19 +849,19 @@ impl<N: Nand> Store<N> {
     fn retire(&mut self, block: BlockId) {
         self.forget_unreadable(block);
         self.nand.mark_bad(block);
-        self.lose_block(block);
+        self.remove_from_service(block);
         self.stats.retired_blocks += 1;
     }
 
     /// Takes a block without valid pages out of use: its pool (set of planes) has one block less for the rest of its
     /// life.
-    fn lose_block(&mut self, block: BlockId) {
+    fn remove_from_service(&mut self, block: BlockId) {
         self.blocks.retire(block);
-        self.turns.lose_block(self.pool_of(block));
+        self.turns.record_lost_block(self.pool_of(block));
     }
 
     #[inline]
-    fn note(&mut self, kind: OpKind, ppn: Ppn, cause: Cause) {
+    fn note_operation(&mut self, kind: OpKind, ppn: Ppn, cause: Cause) {
         if self.flash_ops.is_collecting_ops() {
             self.note_bytes(kind, ppn, cause, self.geometry.page_bytes);
         }
@@ -868,7 +872,7 @@ impl<N: Nand> Store<N> {
         if !self.flash_ops.is_collecting_ops() {
             return;
         }
-        let after = if kind == OpKind::Program { self.flash_ops.ops_since_last_read() } else { 0 };
+        let after = if kind == OpKind::Program { self.flash_ops.dependency_on_last_read() } else { 0 };
         let plane = self.plane_of(ppn);
         self.flash_ops.push(FlashOp {
             plane,
@@ -879,7 +883,7 @@ impl<N: Nand> Store<N> {
             count: 1,
         });
         if self.flash_ops.is_recording_pages() {
-            self.note_place(kind, ppn);
+            self.note_operation_page(kind, ppn);
         }
         let is_spare_only = bytes < self.geometry.page_bytes;
         match kind {
@@ -893,7 +897,7 @@ impl<N: Nand> Store<N> {
 
     /// Adds to the list of flash operations the page, page kind and owner of the operation that was added last.
     #[cold]
-    fn note_place(&mut self, kind: OpKind, ppn: Ppn) {
+    fn note_operation_page(&mut self, kind: OpKind, ppn: Ppn) {
         let owner = if kind == OpKind::Erase { u32::MAX } else { self.nand.owner(ppn) };
         self.flash_ops.push_page(FlashOpPage { ppn, kind: self.blocks.kind(self.block_of(ppn)), owner });
     }
@@ -906,17 +910,17 @@ impl<N: Nand> Store<N> {
 
     /// Returns the open blocks, each with the stream of writes that fills it. Blocks that were set aside partly filled
     /// (parked) are included.
-    pub(crate) fn open_streams(&self) -> impl Iterator<Item = (Stream, BlockId)> + '_ {
+    pub(crate) fn open_blocks_by_stream(&self) -> impl Iterator<Item = (Stream, BlockId)> + '_ {
         let open = self.frontiers.iter().enumerate().chain(self.parked.iter().enumerate());
         let stream = |index: usize| Stream::ALL[index / self.pools as usize];
-        open.filter(|(_, f)| f.left > 0).map(move |(index, f)| (stream(index), f.block))
+        open.filter(|(_, f)| f.pages_left > 0).map(move |(index, f)| (stream(index), f.block))
     }
 
     /// Returns the open blocks, each with the number of its programmed pages. Blocks that were set aside partly filled
     /// (parked) are included. For audits.
-    pub(crate) fn open_blocks(&self) -> impl Iterator<Item = (BlockId, u32)> + '_ {
-        let programmed = |f: &Frontier| f.next.0 - self.geometry.first_page(f.block).0;
+    pub(crate) fn programmed_pages_of_open_blocks(&self) -> impl Iterator<Item = (BlockId, u32)> + '_ {
+        let programmed = |f: &Frontier| f.next_page.0 - self.geometry.first_page(f.block).0;
         let open = self.frontiers.iter().chain(&self.parked);
-        open.filter(|f| f.left > 0).map(move |f| (f.block, programmed(f)))
+        open.filter(|f| f.pages_left > 0).map(move |f| (f.block, programmed(f)))
     }
 }

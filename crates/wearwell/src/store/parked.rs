@@ -14,7 +14,7 @@ impl<N: Nand> Store<N> {
     /// Whether a partly filled block of the write stream is parked in the pool (set of planes): set aside, to be filled
     /// when the block that the stream fills instead is full.
     pub(crate) fn has_parked_block(&self, stream: Stream, pool: u32) -> bool {
-        self.parked[self.frontier_index(stream, pool)].left > 0
+        self.parked[self.frontier_index(stream, pool)].pages_left > 0
     }
 
     /// Opens the free block `block` for the next pages of the write stream `stream`, and parks the stream's open block
@@ -33,7 +33,7 @@ impl<N: Nand> Store<N> {
         assert!(is_free, "block {block} is not free");
         let index = self.frontier_index(stream, pool);
         self.parked[index] = self.frontiers[index];
-        self.start_block(stream, block);
+        self.make_open_block(stream, block);
         if self.head_tail.is_some() { self.write_head(index, stream, block).map(drop) } else { Ok(()) }
     }
 

@@ -19,7 +19,7 @@ impl<N: Nand> Store<N> {
     /// # Errors
     /// Power loss.
     #[inline]
-    pub(crate) fn append_run(
+    pub(crate) fn append_host_pages(
         &mut self,
         owners: &[Lpn],
         low_blocks: u32,
@@ -33,8 +33,8 @@ impl<N: Nand> Store<N> {
                 break;
             }
             let count = if self.pools == 1 { (left - 1).min(owners.len() - done) } else { 1 };
-            let to = self.frontiers[self.frontier_index(Stream::Host, pool)].next;
-            let (programmed, outcome) = self.program_run(pool, &owners[done..done + count]);
+            let to = self.frontiers[self.frontier_index(Stream::Host, pool)].next_page;
+            let (programmed, outcome) = self.program_host_pages(pool, &owners[done..done + count]);
             places[done..done + programmed].iter_mut().zip(to.0..).for_each(|(place, ppn)| place.0 = ppn);
             done += programmed;
             if programmed < count {
@@ -48,19 +48,21 @@ impl<N: Nand> Store<N> {
     /// Programs the next pages of the open block of host data in `pool` (set of planes), one for each LPN in `owners`;
     /// the block must have room for all. Returns the number of pages programmed.
     #[inline]
-    fn program_run(&mut self, pool: u32, owners: &[Lpn]) -> (usize, Result<()>) {
+    fn program_host_pages(&mut self, pool: u32, owners: &[Lpn]) -> (usize, Result<()>) {
         let index = self.frontier_index(Stream::Host, pool);
-        let Frontier { block, next, .. } = self.frontiers[index];
-        let run = ProgramRun { owners, first_page: next, sequence: self.sequence + 1 };
+        let Frontier { block, next_page: next, .. } = self.frontiers[index];
+        let run = ProgramRun { owners, first_page: next, first_sequence: self.last_sequence + 1 };
         let (programmed, outcome) = self.nand.program_run(run);
         let issued = programmed + usize::from(outcome.is_err());
-        self.sequence += issued as u64;
+        self.last_sequence += issued as u64;
         self.stats.programs[Cause::Host as usize] += issued as u64;
         if self.flash_ops.is_collecting_ops() {
-            (next.0..).take(issued).for_each(|ppn| self.note(OpKind::Program, Ppn(ppn), Cause::Host));
+            (next.0..)
+                .take(issued)
+                .for_each(|ppn| self.note_operation(OpKind::Program, Ppn(ppn), Cause::Host));
         }
         self.blocks.add_valid_pages(block, programmed as u32);
-        self.advance(index, programmed as u32);
-        (programmed, outcome.or_else(|error| self.program_failed(index, error, Cause::Host)))
+        self.advance_open_block(index, programmed as u32);
+        (programmed, outcome.or_else(|error| self.handle_program_failure(index, error, Cause::Host)))
     }
 }

@@ -32,12 +32,12 @@ impl<N: Nand> Store<N> {
         self.parked.fill(Frontier::NONE);
         self.open_pools.iter_mut().for_each(Vec::clear);
         self.turns.restart();
-        self.sequence = 0;
-        self.held.clear();
-        self.interrupted.clear();
+        self.last_sequence = 0;
+        self.retained_versions.clear();
+        self.interrupted_programs.clear();
         self.reload_unreadable();
-        self.without_tail.clear();
-        self.opened.iter_mut().for_each(Vec::clear);
+        self.blocks_without_tail.clear();
+        self.opened_data_blocks.iter_mut().for_each(Vec::clear);
         self.ledger.has_recovered = true;
     }
 
@@ -45,26 +45,36 @@ impl<N: Nand> Store<N> {
     /// an open block again if no program in it failed and a stream of writes of its kind has no open block in the pool
     /// (set of planes). Otherwise it is closed with the pages that it has.
     pub(crate) fn adopt_block(&mut self, block: BlockId, found: FoundBlock) {
-        self.sequence = self.sequence.max(found.last_sequence);
+        self.last_sequence = self.last_sequence.max(found.last_sequence);
         let Some(kind) = found.kind else {
-            return if self.is_usable(block) { self.release_free(block) } else { self.lose_block(block) };
+            return if self.is_usable(block) {
+                self.return_to_free_pool(block);
+            } else {
+                self.remove_from_service(block);
+            };
         };
         let pool = self.pool_of(block);
         let stream =
             Stream::ALL.into_iter().find(|&s| s.kind() == kind && self.open_block_pages_left(s, pool) == 0);
-        self.resume(stream, block, kind, found);
+        self.reopen_or_close_block(stream, block, kind, found);
     }
 
     /// Enters a block of the given stream of writes, in the state in which recovery found it, into the tables in RAM. A
     /// partly programmed block becomes the open block of the stream again, unless a program in it failed or the stream
     /// already has an open block in the pool (set of planes). Then it is closed with the pages that it has.
     pub(crate) fn adopt_block_for_stream(&mut self, stream: Stream, block: BlockId, found: FoundBlock) {
-        self.sequence = self.sequence.max(found.last_sequence);
+        self.last_sequence = self.last_sequence.max(found.last_sequence);
         let is_free = self.open_block_pages_left(stream, self.pool_of(block)) == 0;
-        self.resume(is_free.then_some(stream), block, stream.kind(), found);
+        self.reopen_or_close_block(is_free.then_some(stream), block, stream.kind(), found);
     }
 
-    fn resume(&mut self, stream: Option<Stream>, block: BlockId, kind: PageKind, found: FoundBlock) {
+    fn reopen_or_close_block(
+        &mut self,
+        stream: Option<Stream>,
+        block: BlockId,
+        kind: PageKind,
+        found: FoundBlock,
+    ) {
         self.blocks.set_open(block, kind, found.first_sequence.saturating_sub(1));
         let pool = self.pool_of(block);
         let next = Ppn(self.geometry.first_page(block).0 + found.programmed_pages);
@@ -73,7 +83,7 @@ impl<N: Nand> Store<N> {
         match stream {
             Some(stream) if left > 0 && !self.nand.is_condemned(block) => {
                 let index = self.frontier_index(stream, pool);
-                self.set_frontier(index, Frontier { block, next, left });
+                self.set_frontier(index, Frontier { block, next_page: next, pages_left: left });
             }
             _ => {
                 self.blocks.close(block, found.last_sequence);
@@ -86,11 +96,11 @@ impl<N: Nand> Store<N> {
 
     /// Exchanges, in each pool (set of planes), the open blocks of the host stream and of the stream of GC copies if
     /// the host's has more pages left: without a free block, GC can copy only into its own open block.
-    pub(crate) fn prefer_copies(&mut self) {
+    pub(crate) fn give_emptier_open_block_to_gc(&mut self) {
         for pool in 0..self.pools {
             let (host, copies) =
                 (self.frontier_index(Stream::Host, pool), self.frontier_index(Stream::Gc, pool));
-            if self.frontiers[copies].left < self.frontiers[host].left {
+            if self.frontiers[copies].pages_left < self.frontiers[host].pages_left {
                 let (of_host, of_copies) = (self.frontiers[host], self.frontiers[copies]);
                 self.set_frontier(host, of_copies);
                 self.set_frontier(copies, of_host);
@@ -116,7 +126,7 @@ impl<N: Nand> Store<N> {
     /// valid)`: recovery lowers the second number to the valid pages that its recount finds. A closed block counts as
     /// full.
     pub(crate) fn programmed_and_valid_counts(&self) -> FxHashMap<u32, (u32, u32)> {
-        let open: FxHashMap<BlockId, u32> = self.open_blocks().collect();
+        let open: FxHashMap<BlockId, u32> = self.programmed_pages_of_open_blocks().collect();
         let in_use = |&block: &BlockId| {
             matches!(self.blocks.state(block), BlockState::Open | BlockState::Closed)
                 && self.blocks.kind(block) == PageKind::Data
@@ -134,7 +144,7 @@ impl<N: Nand> Store<N> {
     /// Counts as valid the page at `ppn`, which recovery found to be needed.
     pub(crate) fn adopt_valid_page(&mut self, ppn: Ppn) {
         let block = self.block_of(ppn);
-        self.blocks.add_valid_again(block);
+        self.blocks.restore_valid_page(block);
     }
 
     /// Reconciles RAM that survived a power cut with the flash: the next page of each open block becomes its first
@@ -158,7 +168,7 @@ impl<N: Nand> Store<N> {
     /// Returns the pages whose program a power cut interrupted and that are not erased, each with the kind of its
     /// block. Clears the list of interrupted programs.
     pub(crate) fn take_interrupted_pages(&mut self) -> Vec<(PageKind, Ppn)> {
-        let mut pages = std::mem::take(&mut self.interrupted);
+        let mut pages = std::mem::take(&mut self.interrupted_programs);
         pages.retain(|&ppn| self.nand.probe(ppn) != Ok(None));
         pages.into_iter().map(|ppn| (self.blocks.kind(self.block_of(ppn)), ppn)).collect()
     }
@@ -166,7 +176,7 @@ impl<N: Nand> Store<N> {
     /// Moves the next page of the open block at `index` back over pages that were counted as programmed and are not:
     /// one for the interrupted program, and one for each request that the host sent after the power cut.
     fn reconcile_frontier(&mut self, index: usize) {
-        let Frontier { block, mut next, mut left } = self.frontiers[index];
+        let Frontier { block, next_page: mut next, pages_left: mut left } = self.frontiers[index];
         if left == 0 {
             return;
         }
@@ -175,7 +185,7 @@ impl<N: Nand> Store<N> {
             next.0 -= 1;
             left += 1;
         }
-        self.set_frontier(index, Frontier { block, next, left });
+        self.set_frontier(index, Frontier { block, next_page: next, pages_left: left });
     }
 
     /// Whether a block is not bad and all its page numbers can be used. On a device of 2^32 pages, the last block

@@ -29,10 +29,10 @@ pub enum Striping {
 struct PoolStride {
     /// Distance, in pool numbers, from the pool (set of planes) of one page to the pool of the next page; with channels
     /// first, that pool is on the next channel.
-    step: u32,
+    step_pools: u32,
     /// Number of pools (sets of planes) per die: the distance to the next die, which follows when all channels were
     /// visited.
-    die_pools: u32,
+    pools_per_die: u32,
 }
 
 impl PoolStride {
@@ -41,19 +41,19 @@ impl PoolStride {
         let lies_in_dies = geometry.planes_per_die.is_multiple_of(geometry.superblock_planes);
         match striping {
             Striping::ChannelFirst if lies_in_dies => {
-                Self { step: die_pools * geometry.dies_per_channel, die_pools }
+                Self { step_pools: die_pools * geometry.dies_per_channel, pools_per_die: die_pools }
             }
             // With a superblock over several dies, successive pages of one block are on different planes anyway.
-            Striping::ChannelFirst | Striping::PlaneFirst => Self { step: 1, die_pools: 1 },
+            Striping::ChannelFirst | Striping::PlaneFirst => Self { step_pools: 1, pools_per_die: 1 },
         }
     }
 
     /// Returns the pool (set of planes) that follows a pool on the last channel, where a step leads past the last pool.
     /// `beyond` is the pool number that the step leads to, less the number of pools.
-    fn wrapped(self, beyond: u32) -> u32 {
-        match beyond + self.die_pools {
-            next if next < self.step => next,
-            next if next + 1 < self.step + self.die_pools => next + 1 - self.step,
+    fn pool_after_last_channel(self, beyond: u32) -> u32 {
+        match beyond + self.pools_per_die {
+            next if next < self.step_pools => next,
+            next if next + 1 < self.step_pools + self.pools_per_die => next + 1 - self.step_pools,
             _ => 0,
         }
     }
@@ -63,18 +63,18 @@ impl PoolStride {
 #[derive(Clone, Debug)]
 pub(super) struct PoolRotation {
     pools: u32,
-    pool_blocks: u32,
+    blocks_per_pool: u32,
     stride: PoolStride,
-    next: [u32; Stream::COUNT],
+    next_pools: [u32; Stream::STREAM_COUNT],
     /// Number of blocks that each pool (set of planes) has lost because they were retired.
-    lost: Vec<u32>,
+    lost_blocks: Vec<u32>,
     /// Debt of each pool (set of planes) in each stream of writes, at index `stream * pools + pool`. It increases by
     /// the pool's lost blocks whenever the pool is due for a page, and decreases by the pool's initial number of blocks
     /// when the pool is skipped.
     skip_debt: Vec<u32>,
     /// Whether any pool (set of planes) has lost a block to retirement; if not, one addition finds the pool of the next
     /// page.
-    any_lost: bool,
+    has_lost_block: bool,
 }
 
 impl PoolRotation {
@@ -82,21 +82,21 @@ impl PoolRotation {
         let pools = geometry.pools();
         Self {
             pools,
-            pool_blocks: geometry.blocks() / pools,
+            blocks_per_pool: geometry.blocks() / pools,
             stride: PoolStride::new(Striping::default(), geometry),
-            next: [0; Stream::COUNT],
-            lost: vec![0; pools as usize],
-            skip_debt: vec![0; Stream::COUNT * pools as usize],
-            any_lost: false,
+            next_pools: [0; Stream::STREAM_COUNT],
+            lost_blocks: vec![0; pools as usize],
+            skip_debt: vec![0; Stream::STREAM_COUNT * pools as usize],
+            has_lost_block: false,
         }
     }
 
     /// Starts again with the first pool (set of planes) for every write stream, and with no block lost.
     pub(super) fn restart(&mut self) {
-        self.next = [0; Stream::COUNT];
-        self.lost.fill(0);
+        self.next_pools = [0; Stream::STREAM_COUNT];
+        self.lost_blocks.fill(0);
         self.skip_debt.fill(0);
-        self.any_lost = false;
+        self.has_lost_block = false;
     }
 
     pub(super) fn set_striping(&mut self, striping: Striping, geometry: &Geometry) {
@@ -104,50 +104,50 @@ impl PoolRotation {
     }
 
     /// Records that `pool` (set of planes) has lost a block, so that the pool is skipped at times.
-    pub(super) fn lose_block(&mut self, pool: u32) {
-        self.lost[pool as usize] += 1;
-        self.any_lost = true;
+    pub(super) fn record_lost_block(&mut self, pool: u32) {
+        self.lost_blocks[pool as usize] += 1;
+        self.has_lost_block = true;
     }
 
     #[inline]
     pub(super) fn next_pool(&self, stream: Stream) -> u32 {
-        self.next[stream as usize]
+        self.next_pools[stream as usize]
     }
 
     /// Returns the pool (set of planes) for the write stream's next page, and advances to the pool of the page after
     /// that.
     #[inline]
-    pub(super) fn advance(&mut self, stream: Stream) -> u32 {
-        let pool = self.next[stream as usize];
-        self.next[stream as usize] =
-            if self.any_lost { self.next_pool_with_room(stream, pool) } else { self.after(pool) };
+    pub(super) fn advance_pool(&mut self, stream: Stream) -> u32 {
+        let pool = self.next_pools[stream as usize];
+        self.next_pools[stream as usize] =
+            if self.has_lost_block { self.next_pool_with_room(stream, pool) } else { self.pool_after(pool) };
         pool
     }
 
     #[inline]
-    pub(super) fn return_pool(&mut self, stream: Stream, pool: u32) {
-        self.next[stream as usize] = pool;
+    pub(super) fn set_next_pool(&mut self, stream: Stream, pool: u32) {
+        self.next_pools[stream as usize] = pool;
     }
 
     #[inline]
-    fn after(&self, pool: u32) -> u32 {
-        let next = pool + self.stride.step;
-        if next < self.pools { next } else { self.stride.wrapped(next - self.pools) }
+    fn pool_after(&self, pool: u32) -> u32 {
+        let next = pool + self.stride.step_pools;
+        if next < self.pools { next } else { self.stride.pool_after_last_channel(next - self.pools) }
     }
 
     /// Returns the first pool (set of planes) after `pool` that is not skipped in this round on account of its lost
     /// blocks.
     #[cold]
     fn next_pool_with_room(&mut self, stream: Stream, pool: u32) -> u32 {
-        let mut next = self.after(pool);
+        let mut next = self.pool_after(pool);
         for _ in 0..self.pools {
             let skip_debt = &mut self.skip_debt[stream as usize * self.pools as usize + next as usize];
-            *skip_debt += self.lost[next as usize];
-            if *skip_debt < self.pool_blocks {
+            *skip_debt += self.lost_blocks[next as usize];
+            if *skip_debt < self.blocks_per_pool {
                 break;
             }
-            *skip_debt -= self.pool_blocks;
-            next = self.after(next);
+            *skip_debt -= self.blocks_per_pool;
+            next = self.pool_after(next);
         }
         next
     }
@@ -157,7 +157,7 @@ impl PoolRotation {
 mod tests {
     use super::*;
 
-    fn turns_of(blocks: u32) -> PoolRotation {
+    fn rotation_of_four_pools(blocks: u32) -> PoolRotation {
         PoolRotation::new(&Geometry {
             channels: 1,
             dies_per_channel: 1,
@@ -170,33 +170,33 @@ mod tests {
         })
     }
 
-    fn counts(turns: &mut PoolRotation, taken: usize) -> Vec<u32> {
+    fn pages_per_pool(turns: &mut PoolRotation, taken: usize) -> Vec<u32> {
         let mut counts = vec![0; turns.pools as usize];
-        (0..taken).for_each(|_| counts[turns.advance(Stream::Host) as usize] += 1);
+        (0..taken).for_each(|_| counts[turns.advance_pool(Stream::Host) as usize] += 1);
         counts
     }
 
     #[test]
     fn pools_of_equal_size_take_turns_for_host_pages() {
-        let mut turns = turns_of(8);
-        let order: Vec<u32> = (0..8).map(|_| turns.advance(Stream::Host)).collect();
+        let mut turns = rotation_of_four_pools(8);
+        let order: Vec<u32> = (0..8).map(|_| turns.advance_pool(Stream::Host)).collect();
         assert_eq!(order, [0, 1, 2, 3, 0, 1, 2, 3]);
     }
 
     #[test]
     fn a_pool_receives_host_pages_in_proportion_to_its_blocks() {
-        let mut turns = turns_of(8);
-        (0..2).for_each(|_| turns.lose_block(1));
-        (0..4).for_each(|_| turns.lose_block(2));
-        assert_eq!(counts(&mut turns, 8 + 6 + 4 + 8), [8, 6, 4, 8]);
+        let mut turns = rotation_of_four_pools(8);
+        (0..2).for_each(|_| turns.record_lost_block(1));
+        (0..4).for_each(|_| turns.record_lost_block(2));
+        assert_eq!(pages_per_pool(&mut turns, 8 + 6 + 4 + 8), [8, 6, 4, 8]);
     }
 
     #[test]
     fn pools_without_blocks_are_skipped_and_choosing_among_only_such_pools_terminates() {
-        let mut turns = turns_of(2);
-        (0..2).for_each(|_| turns.lose_block(3));
-        assert_eq!(counts(&mut turns, 30), [10, 10, 10, 0]);
-        (0..3).for_each(|pool| (0..2).for_each(|_| turns.lose_block(pool)));
-        assert_eq!(counts(&mut turns, 30).iter().sum::<u32>(), 30);
+        let mut turns = rotation_of_four_pools(2);
+        (0..2).for_each(|_| turns.record_lost_block(3));
+        assert_eq!(pages_per_pool(&mut turns, 30), [10, 10, 10, 0]);
+        (0..3).for_each(|pool| (0..2).for_each(|_| turns.record_lost_block(pool)));
+        assert_eq!(pages_per_pool(&mut turns, 30).iter().sum::<u32>(), 30);
     }
 }

@@ -190,7 +190,7 @@ impl DenseTable<u64> {
     /// Searches the array from index `first` to its end, then from its beginning, for an integer for which `is_it`
     /// returns true; returns its index. Such an integer must exist.
     #[inline]
-    pub(crate) fn position_around(&self, first: usize, is_it: impl Fn(u64) -> bool) -> usize {
+    pub(crate) fn find_cyclic_from(&self, first: usize, is_it: impl Fn(u64) -> bool) -> usize {
         let words = self.words();
         let mut at = first;
         loop {

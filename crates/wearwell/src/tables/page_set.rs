@@ -17,17 +17,17 @@ pub(crate) struct PageSet {
 /// A 64-bit word of the bitmap of a page set, by index, and a mask of its bits that are in a range of pages.
 #[derive(Clone, Copy)]
 struct MaskedWord {
-    at: usize,
+    word_index: usize,
     mask: u64,
 }
 
-fn parts(first: Ppn, count: u32) -> impl Iterator<Item = MaskedWord> {
+fn masked_words(first: Ppn, count: u32) -> impl Iterator<Item = MaskedWord> {
     let (start, end) = (first.0 as u64, first.0 as u64 + count as u64);
     let words = if count == 0 { 0..0 } else { start / 64..end.div_ceil(64) };
     words.map(move |word| {
         let (from, to) = (start.max(word * 64) - word * 64, end.min(word * 64 + 64) - word * 64);
         let below_to = if to == 64 { u64::MAX } else { (1 << to) - 1 };
-        MaskedWord { at: word as usize, mask: below_to & !((1 << from) - 1) }
+        MaskedWord { word_index: word as usize, mask: below_to & !((1 << from) - 1) }
     })
 }
 
@@ -88,34 +88,38 @@ impl PageSet {
 
     /// Inserts `count` flash pages from `first` on into the set. O(count / 64).
     pub(crate) fn insert_range(&mut self, first: Ppn, count: u32) {
-        parts(first, count).for_each(|part| self.words.set(part.at, self.words.get(part.at) | part.mask));
+        masked_words(first, count)
+            .for_each(|part| self.words.set(part.word_index, self.words.get(part.word_index) | part.mask));
     }
 
     /// Removes `count` flash pages from `first` on from the set. O(count / 64).
     pub(crate) fn remove_range(&mut self, first: Ppn, count: u32) {
-        parts(first, count).for_each(|part| self.words.set(part.at, self.words.get(part.at) & !part.mask));
+        masked_words(first, count)
+            .for_each(|part| self.words.set(part.word_index, self.words.get(part.word_index) & !part.mask));
     }
 
     /// Whether none of the `count` flash pages from `first` on is in the set. O(count / 64).
     pub(crate) fn is_disjoint(&self, first: Ppn, count: u32) -> bool {
-        parts(first, count).all(|part| self.words.get(part.at) & part.mask == 0)
+        masked_words(first, count).all(|part| self.words.get(part.word_index) & part.mask == 0)
     }
 
     /// Appends to `out` those of the `count` flash pages from `first` on that are in the set, in order. O(count / 64 +
     /// found).
     pub(crate) fn append_members(&self, first: Ppn, count: u32, out: &mut Vec<Ppn>) {
-        for part in parts(first, count) {
-            each_page(part.at, self.words.get(part.at) & part.mask, |ppn| out.push(ppn));
+        for part in masked_words(first, count) {
+            each_page(part.word_index, self.words.get(part.word_index) & part.mask, |ppn| out.push(ppn));
         }
     }
 
     /// Calls `leaves` for those of the `count` flash pages from `first` on that are in the set, in order, and removes
     /// each page for which `leaves` returns true. O(count / 64 + calls).
     pub(crate) fn remove_if(&mut self, first: Ppn, count: u32, mut leaves: impl FnMut(Ppn) -> bool) {
-        for part in parts(first, count) {
-            let mut word = self.words.get(part.at);
-            each_page(part.at, word & part.mask, |ppn| word &= !(u64::from(leaves(ppn)) << (ppn.0 % 64)));
-            self.words.set(part.at, word);
+        for part in masked_words(first, count) {
+            let mut word = self.words.get(part.word_index);
+            each_page(part.word_index, word & part.mask, |ppn| {
+                word &= !(u64::from(leaves(ppn)) << (ppn.0 % 64));
+            });
+            self.words.set(part.word_index, word);
         }
     }
 

@@ -5,26 +5,26 @@ const NIL: u32 = u32::MAX;
 /// Neighbours of a cache slot on a doubly linked LRU list; [`NIL`] at an end.
 #[derive(Clone, Copy, Debug)]
 struct ListLinks {
-    newer: u32,
-    older: u32,
+    newer_slot: u32,
+    older_slot: u32,
 }
 
 impl ListLinks {
-    const NONE: Self = Self { newer: NIL, older: NIL };
+    const NONE: Self = Self { newer_slot: NIL, older_slot: NIL };
 }
 
 /// LRU list of slots (cache entries numbered from 0), doubly linked. A slot is on the list at most once.
 #[derive(Clone, Debug)]
 pub(crate) struct LruList {
     links: Vec<ListLinks>,
-    newest: u32,
-    oldest: u32,
+    newest_slot: u32,
+    oldest_slot: u32,
     len: u32,
 }
 
 impl Default for LruList {
     fn default() -> Self {
-        Self { links: Vec::new(), newest: NIL, oldest: NIL, len: 0 }
+        Self { links: Vec::new(), newest_slot: NIL, oldest_slot: NIL, len: 0 }
     }
 }
 
@@ -37,12 +37,12 @@ impl LruList {
     /// the list is empty.
     #[inline]
     pub(crate) fn oldest(&self) -> Option<u32> {
-        some(self.oldest)
+        slot_option(self.oldest_slot)
     }
 
     /// Returns all cache slots on the LRU list, the least recently used first.
     pub(crate) fn oldest_first(&self) -> impl Iterator<Item = u32> + '_ {
-        std::iter::successors(self.oldest(), |&slot| some(self.links[slot as usize].newer))
+        std::iter::successors(self.oldest(), |&slot| slot_option(self.links[slot as usize].newer_slot))
     }
 
     fn grow_to(&mut self, slot: u32) {
@@ -54,11 +54,11 @@ impl LruList {
     /// Adds a cache slot that is not on the LRU list, as the most recently used.
     pub(crate) fn push(&mut self, slot: u32) {
         self.grow_to(slot);
-        let older = std::mem::replace(&mut self.newest, slot);
-        self.links[slot as usize] = ListLinks { newer: NIL, older };
+        let older = std::mem::replace(&mut self.newest_slot, slot);
+        self.links[slot as usize] = ListLinks { newer_slot: NIL, older_slot: older };
         match older {
-            NIL => self.oldest = slot,
-            older => self.links[older as usize].newer = slot,
+            NIL => self.oldest_slot = slot,
+            older => self.links[older as usize].newer_slot = slot,
         }
         self.len += 1;
     }
@@ -66,25 +66,25 @@ impl LruList {
     /// Adds a cache slot that is not on the LRU list, as the least recently used.
     pub(crate) fn push_oldest(&mut self, slot: u32) {
         self.grow_to(slot);
-        let newer = std::mem::replace(&mut self.oldest, slot);
-        self.links[slot as usize] = ListLinks { newer, older: NIL };
+        let newer = std::mem::replace(&mut self.oldest_slot, slot);
+        self.links[slot as usize] = ListLinks { newer_slot: newer, older_slot: NIL };
         match newer {
-            NIL => self.newest = slot,
-            newer => self.links[newer as usize].older = slot,
+            NIL => self.newest_slot = slot,
+            newer => self.links[newer as usize].older_slot = slot,
         }
         self.len += 1;
     }
 
     /// Removes a cache slot from the LRU list.
     pub(crate) fn remove(&mut self, slot: u32) {
-        let ListLinks { newer, older } = self.links[slot as usize];
+        let ListLinks { newer_slot: newer, older_slot: older } = self.links[slot as usize];
         match newer {
-            NIL => self.newest = older,
-            newer => self.links[newer as usize].older = older,
+            NIL => self.newest_slot = older,
+            newer => self.links[newer as usize].older_slot = older,
         }
         match older {
-            NIL => self.oldest = newer,
-            older => self.links[older as usize].newer = newer,
+            NIL => self.oldest_slot = newer,
+            older => self.links[older as usize].newer_slot = newer,
         }
         self.len -= 1;
     }
@@ -92,13 +92,13 @@ impl LruList {
     /// Makes a cache slot that is on the LRU list the most recently used.
     #[inline]
     pub(crate) fn touch(&mut self, slot: u32) {
-        if self.newest != slot {
+        if self.newest_slot != slot {
             self.remove(slot);
             self.push(slot);
         }
     }
 }
 
-fn some(slot: u32) -> Option<u32> {
+fn slot_option(slot: u32) -> Option<u32> {
     (slot != NIL).then_some(slot)
 }

@@ -10,7 +10,7 @@ use crate::tables::prefetch::pull_into_cache;
 /// Number that means "no slot" (table entry) in a hash index.
 const NIL: u32 = u32::MAX;
 /// Minimum number of hash chains of an index.
-const SMALLEST: usize = 8;
+const MIN_CHAINS: usize = 8;
 
 /// Hashes a key by Fibonacci hashing and drops the lower `shift` bits of the 64-bit product with a large odd number.
 /// The upper bits that remain depend on all bits of the key and spread consecutive keys evenly.
@@ -33,17 +33,17 @@ pub(crate) trait ChainedSlots {
 #[derive(Clone, Debug)]
 pub(crate) struct ChainedIndex {
     /// First slot (numbered table entry) of each hash chain; [`NIL`] if the chain is empty.
-    heads: Vec<u32>,
+    chain_heads: Vec<u32>,
     len: usize,
     /// Number of lower bits of a 64-bit hash that are dropped to get the number of a hash chain.
-    shift: u32,
+    hash_shift: u32,
 }
 
 impl ChainedIndex {
     /// Creates an empty hash index with two chains for each of `capacity` slots.
     pub(crate) fn with_capacity(capacity: usize) -> Self {
-        let chains = (2 * capacity).next_power_of_two().max(SMALLEST);
-        Self { heads: vec![NIL; chains], len: 0, shift: u64::BITS - chains.ilog2() }
+        let chains = (2 * capacity).next_power_of_two().max(MIN_CHAINS);
+        Self { chain_heads: vec![NIL; chains], len: 0, hash_shift: u64::BITS - chains.ilog2() }
     }
 
     /// Returns the number of slots in the hash index.
@@ -54,14 +54,14 @@ impl ChainedIndex {
 
     /// Returns the number of the hash chain of a key.
     #[inline]
-    fn chain(&self, key: u32) -> usize {
-        hash_key(u64::from(key), self.shift)
+    fn chain_of_key(&self, key: u32) -> usize {
+        hash_key(u64::from(key), self.hash_shift)
     }
 
     /// Returns the slot that holds a key, if the hash index has one.
     #[inline]
     pub(crate) fn find(&self, slots: &impl ChainedSlots, key: u32) -> Option<u32> {
-        let mut slot = self.heads[self.chain(key)];
+        let mut slot = self.chain_heads[self.chain_of_key(key)];
         while slot != NIL {
             if slots.key_of(slot) == key {
                 return Some(slot);
@@ -81,7 +81,7 @@ impl ChainedIndex {
         keys: impl Iterator<Item = u32> + Clone,
     ) {
         let Some(last) = count.checked_sub(1) else { return };
-        let heads = keys.map(|key| self.heads[self.chain(key)]);
+        let heads = keys.map(|key| self.chain_heads[self.chain_of_key(key)]);
         pull_into_cache(heads.clone().map(u64::from));
         // For an empty chain the last slot is read in vain: cheaper than a branch.
         pull_into_cache(heads.map(|head| slots.next_in_chain(head.min(last as u32)).into()));
@@ -91,27 +91,27 @@ impl ChainedIndex {
     /// this key.
     #[inline]
     pub(crate) fn insert(&mut self, slots: &mut impl ChainedSlots, slot: u32) {
-        self.link(slots, slot);
+        self.link_into_chain(slots, slot);
         self.len += 1;
-        if self.len > self.heads.len() {
-            self.grow(slots);
+        if self.len > self.chain_heads.len() {
+            self.double_chains(slots);
         }
     }
 
     #[inline]
-    fn link(&mut self, slots: &mut impl ChainedSlots, slot: u32) {
-        let chain = self.chain(slots.key_of(slot));
-        slots.set_next_in_chain(slot, std::mem::replace(&mut self.heads[chain], slot));
+    fn link_into_chain(&mut self, slots: &mut impl ChainedSlots, slot: u32) {
+        let chain = self.chain_of_key(slots.key_of(slot));
+        slots.set_next_in_chain(slot, std::mem::replace(&mut self.chain_heads[chain], slot));
     }
 
     #[cold]
-    fn grow(&mut self, slots: &mut impl ChainedSlots) {
-        let chains = 2 * self.heads.len();
-        self.shift -= 1;
-        for mut slot in std::mem::replace(&mut self.heads, vec![NIL; chains]) {
+    fn double_chains(&mut self, slots: &mut impl ChainedSlots) {
+        let chains = 2 * self.chain_heads.len();
+        self.hash_shift -= 1;
+        for mut slot in std::mem::replace(&mut self.chain_heads, vec![NIL; chains]) {
             while slot != NIL {
                 let next = slots.next_in_chain(slot);
-                self.link(slots, slot);
+                self.link_into_chain(slots, slot);
                 slot = next;
             }
         }
@@ -120,13 +120,13 @@ impl ChainedIndex {
     /// Removes a slot from the hash index.
     #[inline]
     pub(crate) fn remove(&mut self, slots: &mut impl ChainedSlots, slot: u32) {
-        let (chain, next) = (self.chain(slots.key_of(slot)), slots.next_in_chain(slot));
-        let (mut before, mut at) = (NIL, self.heads[chain]);
+        let (chain, next) = (self.chain_of_key(slots.key_of(slot)), slots.next_in_chain(slot));
+        let (mut before, mut at) = (NIL, self.chain_heads[chain]);
         while at != slot {
             (before, at) = (at, slots.next_in_chain(at));
         }
         if before == NIL {
-            self.heads[chain] = next;
+            self.chain_heads[chain] = next;
         } else {
             slots.set_next_in_chain(before, next);
         }
@@ -135,7 +135,7 @@ impl ChainedIndex {
 
     /// Removes all slots from the hash index.
     fn clear(&mut self) {
-        self.heads.fill(NIL);
+        self.chain_heads.fill(NIL);
         self.len = 0;
     }
 }
@@ -144,7 +144,7 @@ impl ChainedIndex {
 #[derive(Clone, Copy, Debug)]
 struct ChainNode {
     key: u32,
-    next: u32,
+    next_slot: u32,
 }
 
 impl ChainedSlots for Vec<ChainNode> {
@@ -154,11 +154,11 @@ impl ChainedSlots for Vec<ChainNode> {
     }
     #[inline]
     fn next_in_chain(&self, slot: u32) -> u32 {
-        self[slot as usize].next
+        self[slot as usize].next_slot
     }
     #[inline]
     fn set_next_in_chain(&mut self, slot: u32, next: u32) {
-        self[slot as usize].next = next;
+        self[slot as usize].next_slot = next;
     }
 }
 
@@ -185,7 +185,7 @@ impl SlotIndex {
     #[inline]
     pub(crate) fn insert(&mut self, key: u32, slot: u32) {
         if self.nodes.len() <= slot as usize {
-            self.nodes.resize(slot as usize + 1, ChainNode { key: 0, next: NIL });
+            self.nodes.resize(slot as usize + 1, ChainNode { key: 0, next_slot: NIL });
         }
         self.nodes[slot as usize].key = key;
         self.chains.insert(&mut self.nodes, slot);

@@ -35,7 +35,7 @@ pub(super) const NOT_BUSY: u64 = u64::MAX;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OpGroup {
     pub(super) kind: OpKind,
-    pub(super) queue: u8,
+    pub(super) queue_index: u8,
     /// Number of operations in the multi-plane group that the array executes; 0 means that the array executes none.
     pub(super) op_count: u8,
     /// Index, in the multi-plane group, of the operation that transfers data or waits for the channel. Equals
@@ -47,7 +47,7 @@ pub(super) struct OpGroup {
 
 impl OpGroup {
     const NONE: Self =
-        Self { kind: OpKind::Read, queue: WRITE_QUEUE, op_count: 0, transfer_index: 0, transfer_ns: 0 };
+        Self { kind: OpKind::Read, queue_index: WRITE_QUEUE, op_count: 0, transfer_index: 0, transfer_ns: 0 };
 
     #[inline(always)]
     pub(super) fn is_present(self) -> bool {
@@ -60,10 +60,10 @@ impl OpGroup {
 #[derive(Clone, Copy, Debug, Default)]
 struct StepsAhead {
     /// Whether the array has stepped from a read of the series of copies to its program ahead of the simulated time.
-    program: bool,
+    has_stepped_to_program: bool,
     /// Whether the array has stepped from a program of the series of copies to the next read ahead of the simulated
     /// time.
-    read: bool,
+    has_stepped_to_read: bool,
 }
 
 /// State of one flash array: a die, or a plane if planes are independent.
@@ -72,7 +72,7 @@ pub(super) struct FlashArray {
     pub(super) running_group: OpGroup,
     pub(super) suspended_group: OpGroup,
     pub(super) queues: [OpQueue; 3],
-    ahead: StepsAhead,
+    steps_ahead: StepsAhead,
     /// Number of queued background operations beyond which the array (die or plane) serves them before host writes. 0
     /// while a scan of NVRAM waits for this array.
     backlog_bound_ops: u32,
@@ -82,9 +82,9 @@ pub(super) struct FlashArray {
     gained_pages: i64,
     /// Whether background operations beyond the backlog bound are served before all host reads instead of alternating
     /// with them ([`TimingOptions::gc_holds_reads`]).
-    holds_reads: bool,
+    may_delay_reads: bool,
     /// Whether the operation that the array last started or resumed was a host read with priority.
-    read_was_last: bool,
+    last_op_was_read: bool,
     /// Number of background operations that were served while the next host write was waiting, so that erases keep pace
     /// with writes ([`FreeBlocksPerArray`]).
     background_ops_before_write: u32,
@@ -95,10 +95,10 @@ pub(super) struct FlashArray {
     /// too large when it started.
     pub(super) must_finish: bool,
     /// Start of the array phase (tPROG or tBERS) of the running program or erase, nanoseconds.
-    pub(super) phase_start_ns: u64,
-    pub(super) phase_end_ns: u64,
+    pub(super) array_phase_start_ns: u64,
+    pub(super) array_phase_end_ns: u64,
     /// Array time (tPROG or tBERS) that the suspended program or erase still needs, nanoseconds.
-    pub(super) remaining_ns: u64,
+    pub(super) suspended_remaining_ns: u64,
     pub(super) busy_since_ns: u64,
     pub(super) busy_ns: u64,
 }
@@ -109,19 +109,19 @@ impl FlashArray {
             running_group: OpGroup::NONE,
             suspended_group: OpGroup::NONE,
             queues: std::array::from_fn(|_| OpQueue::new()),
-            ahead: StepsAhead::default(),
+            steps_ahead: StepsAhead::default(),
             backlog_bound_ops: options.gc_backlog_ops,
             free_blocks: options.free_blocks,
             gained_pages: 0,
-            holds_reads: options.gc_holds_reads,
-            read_was_last: false,
+            may_delay_reads: options.gc_holds_reads,
+            last_op_was_read: false,
             background_ops_before_write: 0,
             channel,
             suspension_count: 0,
             must_finish: false,
-            phase_start_ns: 0,
-            phase_end_ns: 0,
-            remaining_ns: 0,
+            array_phase_start_ns: 0,
+            array_phase_end_ns: 0,
+            suspended_remaining_ns: 0,
             busy_since_ns: NOT_BUSY,
             busy_ns: 0,
         }
@@ -130,9 +130,10 @@ impl FlashArray {
     /// Returns the number of background operations queued on the array that have not started, and how many of them are
     /// erases.
     #[inline(always)]
-    fn backlog(&self) -> (u32, u32) {
-        let at_work =
-            |group: OpGroup| if group.queue == BACKGROUND_QUEUE { u32::from(group.op_count) } else { 0 };
+    fn background_backlog(&self) -> (u32, u32) {
+        let at_work = |group: OpGroup| {
+            if group.queue_index == BACKGROUND_QUEUE { u32::from(group.op_count) } else { 0 }
+        };
         let erases_of = |group: OpGroup| if group.kind == OpKind::Erase { at_work(group) } else { 0 };
         let background = &self.queues[BACKGROUND_QUEUE as usize];
         let ops = background.op_count() - at_work(self.running_group) - at_work(self.suspended_group);
@@ -157,27 +158,28 @@ impl FlashArray {
 
     /// Makes the first `count` operations of a queue the group that the array runs. Schedules no event.
     #[inline(always)]
-    fn run(&mut self, queue: u8, count: u8) {
+    fn set_running_group(&mut self, queue: u8, count: u8) {
         let &QueuedOp { kind, transfer_ns, .. } = self.queues[queue as usize].front();
-        self.read_was_last = queue == READ_QUEUE;
-        self.running_group = OpGroup { kind, queue, op_count: count, transfer_index: 0, transfer_ns };
+        self.last_op_was_read = queue == READ_QUEUE;
+        self.running_group =
+            OpGroup { kind, queue_index: queue, op_count: count, transfer_index: 0, transfer_ns };
     }
 
     /// Returns the channel time of operation number `member` of the running multi-plane group, nanoseconds. The
     /// operation must still be in its queue.
-    fn transfer_of(&self, member: u8) -> u32 {
-        self.queues[self.running_group.queue as usize].entry_at(u32::from(member)).transfer_ns
+    fn transfer_ns_of(&self, member: u8) -> u32 {
+        self.queues[self.running_group.queue_index as usize].entry_at(u32::from(member)).transfer_ns
     }
 
     /// Removes the first operation of the running multi-plane group from its queue and returns it. In a group of reads,
     /// the next read then uses the channel, because pages are transferred one after the other. `PLAIN` devices have no
     /// group of more than one operation.
     #[inline(always)]
-    pub(super) fn pop_member<const PLAIN: bool>(&mut self) -> QueuedOp {
+    pub(super) fn pop_group_member<const PLAIN: bool>(&mut self) -> QueuedOp {
         self.running_group.op_count -= 1;
-        let op = self.queues[self.running_group.queue as usize].pop();
+        let op = self.queues[self.running_group.queue_index as usize].pop();
         if !PLAIN && self.running_group.is_present() {
-            self.running_group.transfer_ns = self.transfer_of(0);
+            self.running_group.transfer_ns = self.transfer_ns_of(0);
         }
         op
     }
@@ -188,11 +190,11 @@ impl FlashArray {
 pub(super) struct EngineState<T> {
     /// Position in the order of simulated events that has been reached: that of the event being handled, or of an
     /// arriving request.
-    pub(super) current_moment: EventPosition,
+    pub(super) current_position: EventPosition,
     pub(super) events: EventQueue,
     pub(super) channels: Vec<Channel>,
     pub(super) completed_ops: u64,
-    pub(super) flash: FlashTiming,
+    pub(super) flash_timing: FlashTiming,
     pub(super) options: TimingOptions,
     /// Recorder of single operations, if the engine is traced.
     pub(super) observer: T,
@@ -202,7 +204,7 @@ impl<T> EngineState<T> {
     /// Returns the simulated time, nanoseconds.
     #[inline(always)]
     pub(super) fn now_ns(&self) -> u64 {
-        self.current_moment.time_ns()
+        self.current_position.time_ns()
     }
 }
 
@@ -211,7 +213,7 @@ impl FlashArray {
     /// Starts the next operation of an array (die or plane) that runs none, or resumes a suspended one. If nothing is
     /// queued, the array becomes idle.
     #[inline(always)]
-    pub(super) fn start_next<const PLAIN: bool>(
+    pub(super) fn start_next_op<const PLAIN: bool>(
         &mut self,
         index: u32,
         shared: &mut EngineState<impl TimingObserver>,
@@ -226,8 +228,8 @@ impl FlashArray {
             return self.resume(index, shared);
         }
         match self.choose_queue::<PLAIN>(behind) {
-            Some(queue) => self.start::<PLAIN>(index, queue, behind, shared),
-            None => self.idle(shared.now_ns()),
+            Some(queue) => self.start_group::<PLAIN>(index, queue, behind, shared),
+            None => self.become_idle(shared.now_ns()),
         }
     }
 
@@ -235,33 +237,33 @@ impl FlashArray {
     /// reads need no free block.
     #[inline(always)]
     fn is_turn_of_reads(&self) -> bool {
-        !self.read_was_last && !self.queues[READ_QUEUE as usize].is_empty() && !self.is_holding_reads()
+        !self.last_op_was_read && !self.queues[READ_QUEUE as usize].is_empty() && !self.is_delaying_reads()
     }
 
     /// Whether the array serves background work before host reads at this moment. It does so only with
     /// [`TimingOptions::gc_holds_reads`], while more background operations are queued than the bound allows. A lack of
     /// free blocks never delays reads.
     #[inline(always)]
-    fn is_holding_reads(&self) -> bool {
-        self.holds_reads && self.backlog().0 > self.backlog_bound_ops
+    fn is_delaying_reads(&self) -> bool {
+        self.may_delay_reads && self.background_backlog().0 > self.backlog_bound_ops
     }
 
     /// Whether the array serves background work before host writes, because too much of it is queued, or because there
     /// is no erased page for host writes.
     #[inline(always)]
     fn serves_background_first<const PLAIN: bool>(&self) -> bool {
-        let (ops, erases) = self.backlog_between_ops::<PLAIN>();
+        let (ops, erases) = self.backlog_while_idle::<PLAIN>();
         ops > self.backlog_bound_ops
             || erases > 0
                 && self.free_blocks.is_some_and(|free| free.are_used_up(ops, erases, self.gained_pages))
     }
 
-    /// Returns [`FlashArray::backlog`] (queued background operations, and erases among them) while no operation runs. A
+    /// Returns [`FlashArray::background_backlog`] (queued background operations, and erases among them) while no operation runs. A
     /// plain array (without suspension) skips the test for suspended operations.
     #[inline(always)]
-    fn backlog_between_ops<const PLAIN: bool>(&self) -> (u32, u32) {
+    fn backlog_while_idle<const PLAIN: bool>(&self) -> (u32, u32) {
         let background = &self.queues[BACKGROUND_QUEUE as usize];
-        if PLAIN { (background.op_count(), background.erase_count()) } else { self.backlog() }
+        if PLAIN { (background.op_count(), background.erase_count()) } else { self.background_backlog() }
     }
 
     #[inline(always)]
@@ -285,7 +287,7 @@ impl FlashArray {
     /// background work that has to precede the write.
     #[inline(always)]
     fn choose_write_or_background<const PLAIN: bool>(&mut self) -> u8 {
-        let (ops, erases) = self.backlog_between_ops::<PLAIN>();
+        let (ops, erases) = self.backlog_while_idle::<PLAIN>();
         let due = match self.free_blocks {
             Some(free) if erases > 0 => free.background_ops_per_write(ops, erases, self.gained_pages),
             _ => 0,
@@ -298,7 +300,7 @@ impl FlashArray {
         WRITE_QUEUE
     }
 
-    fn idle(&mut self, now: u64) {
+    fn become_idle(&mut self, now: u64) {
         if self.busy_since_ns != NOT_BUSY {
             self.busy_ns += now - self.busy_since_ns;
             self.busy_since_ns = NOT_BUSY;
@@ -306,7 +308,7 @@ impl FlashArray {
     }
 
     #[inline(always)]
-    fn start<const PLAIN: bool>(
+    fn start_group<const PLAIN: bool>(
         &mut self,
         index: u32,
         queue: u8,
@@ -314,13 +316,13 @@ impl FlashArray {
         shared: &mut EngineState<impl TimingObserver>,
     ) {
         let groups = !PLAIN && shared.options.multi_plane;
-        let count = if groups { group_size(&self.queues[queue as usize]) } else { 1 };
-        self.run(queue, count);
+        let count = if groups { multi_plane_group_size(&self.queues[queue as usize]) } else { 1 };
+        self.set_running_group(queue, count);
         let kind = self.running_group.kind;
-        shared.observer.ops_started((index, queue), count, shared.current_moment.time_ns());
+        shared.observer.ops_started((index, queue), count, shared.current_position.time_ns());
         self.busy_since_ns = self.busy_since_ns.min(shared.now_ns());
         if kind == OpKind::Read {
-            let sensed_at = shared.now_ns() + shared.flash.read_ns;
+            let sensed_at = shared.now_ns() + shared.flash_timing.read_ns;
             return shared.events.set_array_event(index, EventClass::ReadSensed, sensed_at);
         }
         if !PLAIN {
@@ -333,14 +335,14 @@ impl FlashArray {
             }
             self.request_channel::<PLAIN>(index, shared);
         } else {
-            let (now, erase_ns) = (shared.now_ns(), shared.flash.erase_ns);
-            self.start_phase::<PLAIN>(index, EventClass::Erased, now, erase_ns, &mut shared.events);
+            let (now, erase_ns) = (shared.now_ns(), shared.flash_timing.erase_ns);
+            self.start_array_phase::<PLAIN>(index, EventClass::Erased, now, erase_ns, &mut shared.events);
         }
     }
 
     /// Starts the array phase (tPROG or tBERS) of the running program or erase, by scheduling its end.
     #[inline(always)]
-    fn start_phase<const PLAIN: bool>(
+    fn start_array_phase<const PLAIN: bool>(
         &mut self,
         index: u32,
         ends_as: EventClass,
@@ -351,8 +353,8 @@ impl FlashArray {
         let end = start + ns;
         if !PLAIN {
             self.running_group.transfer_index = self.running_group.op_count;
-            self.phase_start_ns = start;
-            self.phase_end_ns = end;
+            self.array_phase_start_ns = start;
+            self.array_phase_end_ns = end;
         }
         events.set_array_event(index, ends_as, end);
     }
@@ -378,7 +380,7 @@ impl FlashArray {
 
     fn wait_for_channel(&self, index: u32, shared: &mut EngineState<impl TimingObserver>) {
         let channel = &mut shared.channels[self.channel as usize];
-        let urgent = self.running_group.queue == READ_QUEUE;
+        let urgent = self.running_group.queue_index == READ_QUEUE;
         let queue = if urgent { &mut channel.urgent_arrays } else { &mut channel.waiting_arrays };
         queue.push_back(index);
         if !channel.is_contended {
@@ -396,18 +398,18 @@ impl FlashArray {
         let channel = &mut shared.channels[self.channel as usize];
         channel.busy_ns += transfer_ns;
         channel.free_at_ns = end;
-        let OpGroup { queue, transfer_index: cursor, .. } = self.running_group;
+        let OpGroup { queue_index: queue, transfer_index: cursor, .. } = self.running_group;
         shared.observer.op_transferred((index, queue), cursor, (end - transfer_ns, end));
         if self.running_group.kind == OpKind::Read {
             return shared.events.set_array_event(index, EventClass::Transferred, end);
         }
         if self.running_group.transfer_index + 1 < self.running_group.op_count {
             self.running_group.transfer_index += 1;
-            self.running_group.transfer_ns = self.transfer_of(self.running_group.transfer_index);
+            self.running_group.transfer_ns = self.transfer_ns_of(self.running_group.transfer_index);
             return shared.events.set_array_event(index, EventClass::Transferred, end);
         }
-        let program_ns = shared.flash.program_ns;
-        self.start_phase::<false>(index, EventClass::Programmed, end, program_ns, &mut shared.events);
+        let program_ns = shared.flash_timing.program_ns;
+        self.start_array_phase::<false>(index, EventClass::Programmed, end, program_ns, &mut shared.events);
         self.try_suspend::<false>(index, shared);
     }
 }
@@ -425,9 +427,9 @@ impl FlashArray {
         if !PLAIN {
             return self.request_channel::<PLAIN>(index, shared);
         }
-        self.arrive_at_event();
-        if self.stays_in_series_for(2) {
-            self.copy_page(index, shared);
+        self.confirm_steps_ahead();
+        if self.next_steps_are_copies(2) {
+            self.book_page_copy(index, shared);
         } else {
             self.book_transfer(index, shared);
         }
@@ -436,13 +438,14 @@ impl FlashArray {
     /// Books both channel transfers of a page copy whose page has been sensed (tR ended), and schedules the end of tR
     /// of the next read.
     #[inline(always)]
-    fn copy_page(&mut self, index: u32, shared: &mut EngineState<impl TimingObserver>) {
-        let (moment, ns) = (shared.current_moment, u64::from(self.running_group.transfer_ns));
-        let FlashTiming { read_ns, program_ns, .. } = shared.flash;
+    fn book_page_copy(&mut self, index: u32, shared: &mut EngineState<impl TimingObserver>) {
+        let (moment, ns) = (shared.current_position, u64::from(self.running_group.transfer_ns));
+        let FlashTiming { read_ns, program_ns, .. } = shared.flash_timing;
         let channel = &mut shared.channels[self.channel as usize];
         let begins_at = channel.book_copy_transfers(index, ns, moment, &mut shared.events);
-        let may_give_way = |steps| !self.holds_reads || !self.has_backlog_beyond(steps);
-        self.ahead = StepsAhead { program: may_give_way(1), read: may_give_way(2) };
+        let may_give_way = |steps| !self.may_delay_reads || !self.exceeds_bound_after_steps(steps);
+        self.steps_ahead =
+            StepsAhead { has_stepped_to_program: may_give_way(1), has_stepped_to_read: may_give_way(2) };
         self.queues[BACKGROUND_QUEUE as usize].pop_copy();
         shared.completed_ops += 2;
         shared.events.set_array_event(index, EventClass::ReadSensed, begins_at + ns + program_ns + read_ns);
@@ -451,17 +454,17 @@ impl FlashArray {
     /// Books the channel transfer of the running operation and schedules the event that follows the transfer.
     #[inline(always)]
     fn book_transfer(&mut self, index: u32, shared: &mut EngineState<impl TimingObserver>) {
-        let (moment, ns) = (shared.current_moment, u64::from(self.running_group.transfer_ns));
+        let (moment, ns) = (shared.current_position, u64::from(self.running_group.transfer_ns));
         let channel = &mut shared.channels[self.channel as usize];
-        let urgent = self.running_group.queue == READ_QUEUE;
+        let urgent = self.running_group.queue_index == READ_QUEUE;
         let begins_at = if urgent {
-            channel.book_urgent_transfer(index, ns, moment, &shared.flash, &mut shared.events)
+            channel.book_urgent_transfer(index, ns, moment, &shared.flash_timing, &mut shared.events)
         } else {
             channel.book_transfer(index, ns, moment, &mut shared.events)
         };
         let end = begins_at + ns;
         if self.running_group.kind == OpKind::Program {
-            self.program_from(end, index, shared);
+            self.schedule_program_end(end, index, shared);
         } else {
             shared.events.set_array_event(index, EventClass::Transferred, end);
         }
@@ -470,12 +473,18 @@ impl FlashArray {
     /// Schedules the event that follows a program whose transfer ends at `start`: the end of the program or, if a
     /// series of copies continues, directly the end of tR of the next read.
     #[inline(always)]
-    fn program_from(&mut self, start: u64, index: u32, shared: &mut EngineState<impl TimingObserver>) {
-        let end = start + shared.flash.program_ns;
-        if self.stays_in_series_for(1) {
-            self.ahead.read = !self.holds_reads || !self.has_backlog_beyond(1);
-            self.pass(shared);
-            shared.events.set_array_event(index, EventClass::ReadSensed, end + shared.flash.read_ns);
+    fn schedule_program_end(
+        &mut self,
+        start: u64,
+        index: u32,
+        shared: &mut EngineState<impl TimingObserver>,
+    ) {
+        let end = start + shared.flash_timing.program_ns;
+        if self.next_steps_are_copies(1) {
+            self.steps_ahead.has_stepped_to_read =
+                !self.may_delay_reads || !self.exceeds_bound_after_steps(1);
+            self.step_ahead(shared);
+            shared.events.set_array_event(index, EventClass::ReadSensed, end + shared.flash_timing.read_ns);
         } else {
             shared.events.set_array_event(index, EventClass::Programmed, end);
         }
@@ -484,14 +493,14 @@ impl FlashArray {
     /// Whether the next `steps` operations of the array belong to the series of copies that it executes, unless a host
     /// operation arrives.
     #[inline(always)]
-    fn stays_in_series_for(&self, steps: u32) -> bool {
+    fn next_steps_are_copies(&self, steps: u32) -> bool {
         let [reads, writes, background] = &self.queues;
-        self.running_group.queue == BACKGROUND_QUEUE
+        self.running_group.queue_index == BACKGROUND_QUEUE
             && background.front().further_ops() >= steps
             && if reads.is_empty() {
-                writes.is_empty() || self.has_backlog_beyond(steps)
+                writes.is_empty() || self.exceeds_bound_after_steps(steps)
             } else {
-                self.holds_reads && self.has_backlog_beyond(steps)
+                self.may_delay_reads && self.exceeds_bound_after_steps(steps)
             }
     }
 
@@ -499,20 +508,20 @@ impl FlashArray {
     /// `steps` operations are then background work even if host writes arrive (and even if reads arrive, on devices
     /// that delay reads). Lack of free blocks is not considered, because arriving copies can end it.
     #[inline(always)]
-    fn has_backlog_beyond(&self, steps: u32) -> bool {
+    fn exceeds_bound_after_steps(&self, steps: u32) -> bool {
         self.queues[BACKGROUND_QUEUE as usize].op_count() - steps > self.backlog_bound_ops
     }
 
     /// Advances the array to the next operation of a series of copies before the simulated time has reached it. No
     /// operation or request waits for the operation that ends.
     #[inline(always)]
-    fn pass(&mut self, shared: &mut EngineState<impl TimingObserver>) {
+    fn step_ahead(&mut self, shared: &mut EngineState<impl TimingObserver>) {
         self.queues[BACKGROUND_QUEUE as usize].pop();
         shared.completed_ops += 1;
         self.running_group.kind = self.queues[BACKGROUND_QUEUE as usize].front().kind;
     }
 
-    /// Undoes the last [`Self::pass`]: returns the array to the previous operation of a series of copies.
+    /// Undoes the last [`Self::step_ahead`]: returns the array to the previous operation of a series of copies.
     fn undo_step_ahead(&mut self, shared: &mut EngineState<impl TimingObserver>) {
         self.queues[BACKGROUND_QUEUE as usize].undo_pop();
         shared.completed_ops -= 1;
@@ -524,8 +533,8 @@ impl FlashArray {
     /// time become certain.
     pub(super) fn prioritise_background(&mut self) {
         self.backlog_bound_ops = 0;
-        if self.holds_reads {
-            self.ahead = StepsAhead::default();
+        if self.may_delay_reads {
+            self.steps_ahead = StepsAhead::default();
         }
     }
 
@@ -538,8 +547,8 @@ impl FlashArray {
     /// Confirms the steps of a series of copies that the array took ahead of the simulated time, because the time has
     /// reached them.
     #[inline(always)]
-    pub(super) fn arrive_at_event(&mut self) {
-        self.ahead = StepsAhead::default();
+    pub(super) fn confirm_steps_ahead(&mut self) {
+        self.steps_ahead = StepsAhead::default();
     }
 
     /// Undoes those steps of a series of copies, taken ahead of the simulated time, that come after the host operation
@@ -550,16 +559,17 @@ impl FlashArray {
         index: u32,
         shared: &mut EngineState<impl TimingObserver>,
     ) {
-        if self.ahead.read || self.ahead.program {
-            self.step_back(index, shared);
+        if self.steps_ahead.has_stepped_to_read || self.steps_ahead.has_stepped_to_program {
+            self.undo_steps(index, shared);
         }
     }
 
     #[inline(never)]
-    fn step_back(&mut self, index: u32, shared: &mut EngineState<impl TimingObserver>) {
-        let (moment, due) = (shared.current_moment, shared.events.due_ns(index));
-        let StepsAhead { program, read } = std::mem::take(&mut self.ahead);
-        let programmed_at = if read { due - shared.flash.read_ns } else { due };
+    fn undo_steps(&mut self, index: u32, shared: &mut EngineState<impl TimingObserver>) {
+        let (moment, due) = (shared.current_position, shared.events.next_event_ns(index));
+        let StepsAhead { has_stepped_to_program: program, has_stepped_to_read: read } =
+            std::mem::take(&mut self.steps_ahead);
+        let programmed_at = if read { due - shared.flash_timing.read_ns } else { due };
         let reads_later =
             read && moment < EventPosition::of_event(programmed_at, EventClass::Programmed, index);
         if reads_later {
@@ -605,8 +615,8 @@ impl FlashArray {
         }
         // A suspension at the very start of the array phase is executed as an event at the end of the transfer. Until
         // then more reads may join the group that interrupts.
-        if shared.now_ns() <= self.phase_start_ns {
-            shared.events.set_array_event(index, EventClass::Transferred, self.phase_start_ns);
+        if shared.now_ns() <= self.array_phase_start_ns {
+            shared.events.set_array_event(index, EventClass::Transferred, self.array_phase_start_ns);
         } else {
             self.suspend(index, shared);
         }
@@ -614,17 +624,17 @@ impl FlashArray {
 
     /// Handles the start of an array phase (tPROG or tBERS) while host reads wait: suspends the operation, or schedules
     /// the end of the phase.
-    pub(super) fn phase_started(&mut self, index: u32, shared: &mut EngineState<impl TimingObserver>) {
+    pub(super) fn handle_phase_start(&mut self, index: u32, shared: &mut EngineState<impl TimingObserver>) {
         let max_per_op = shared.options.suspension.map_or(0, |suspend| suspend.max_per_op);
         if self.may_suspend(max_per_op, shared) {
             self.suspend(index, shared);
         } else {
-            shared.events.set_array_event(index, self.end_of_phase(), self.phase_end_ns);
+            shared.events.set_array_event(index, self.phase_end_class(), self.array_phase_end_ns);
         }
     }
 
     /// Returns the class of the event that ends the array phase (tPROG or tBERS) of the running program or erase.
-    fn end_of_phase(&self) -> EventClass {
+    fn phase_end_class(&self) -> EventClass {
         if self.running_group.kind == OpKind::Erase { EventClass::Erased } else { EventClass::Programmed }
     }
 
@@ -632,11 +642,11 @@ impl FlashArray {
     /// array phase (tPROG or tBERS) may; before that phase, [`Self::start_transfer`] tries the suspension again.
     fn may_suspend(&self, max_per_op: u32, shared: &EngineState<impl TimingObserver>) -> bool {
         self.is_in_array_phase()
-            && self.phase_end_ns != shared.now_ns()
+            && self.array_phase_end_ns != shared.now_ns()
             && !self.queues[READ_QUEUE as usize].is_empty()
             && self.suspension_count < max_per_op
             && !self.must_finish
-            && !self.is_holding_reads()
+            && !self.is_delaying_reads()
     }
 
     /// Whether the running operation is a program or erase that has all its data. Its array phase (tPROG or tBERS) has
@@ -648,30 +658,37 @@ impl FlashArray {
 
     /// Suspends the running program or erase of the array and starts the waiting host reads.
     fn suspend(&mut self, index: u32, shared: &mut EngineState<impl TimingObserver>) {
-        self.remaining_ns = self.phase_end_ns - shared.now_ns();
+        self.suspended_remaining_ns = self.array_phase_end_ns - shared.now_ns();
         self.suspension_count += 1;
         self.suspended_group = std::mem::replace(&mut self.running_group, OpGroup::NONE);
-        let count =
-            if shared.options.multi_plane { group_size(&self.queues[READ_QUEUE as usize]) } else { 1 };
-        self.run(READ_QUEUE, count);
-        let OpGroup { queue, op_count: suspended, .. } = self.suspended_group;
-        shared.observer.ops_suspended((index, queue), suspended, shared.current_moment.time_ns());
-        shared.observer.ops_started((index, READ_QUEUE), count, shared.current_moment.time_ns());
-        shared.events.set_array_event(index, EventClass::ReadSensed, shared.now_ns() + shared.flash.read_ns);
+        let count = if shared.options.multi_plane {
+            multi_plane_group_size(&self.queues[READ_QUEUE as usize])
+        } else {
+            1
+        };
+        self.set_running_group(READ_QUEUE, count);
+        let OpGroup { queue_index: queue, op_count: suspended, .. } = self.suspended_group;
+        shared.observer.ops_suspended((index, queue), suspended, shared.current_position.time_ns());
+        shared.observer.ops_started((index, READ_QUEUE), count, shared.current_position.time_ns());
+        shared.events.set_array_event(
+            index,
+            EventClass::ReadSensed,
+            shared.now_ns() + shared.flash_timing.read_ns,
+        );
     }
 
     fn resume(&mut self, index: u32, shared: &mut EngineState<impl TimingObserver>) {
         self.running_group = std::mem::replace(&mut self.suspended_group, OpGroup::NONE);
-        self.read_was_last = false;
-        let OpGroup { queue, op_count: count, .. } = self.running_group;
-        shared.observer.ops_resumed((index, queue), count, shared.current_moment.time_ns());
+        self.last_op_was_read = false;
+        let OpGroup { queue_index: queue, op_count: count, .. } = self.running_group;
+        shared.observer.ops_resumed((index, queue), count, shared.current_position.time_ns());
         let overhead = shared.options.suspension.map_or(0, |suspend| suspend.overhead_ns);
-        let class = self.end_of_phase();
-        self.start_phase::<false>(
+        let class = self.phase_end_class();
+        self.start_array_phase::<false>(
             index,
             class,
             shared.now_ns(),
-            self.remaining_ns + overhead,
+            self.suspended_remaining_ns + overhead,
             &mut shared.events,
         );
     }
@@ -679,15 +696,15 @@ impl FlashArray {
 
 /// Returns the size of the multi-plane group at the front of a queue: the number of adjacent operations of one kind on
 /// different planes.
-fn group_size(queue: &OpQueue) -> u8 {
+fn multi_plane_group_size(queue: &OpQueue) -> u8 {
     let kind = queue.front().kind;
     let (mut planes, mut size) = (0_u64, 0);
     while u32::from(size) < queue.len() {
         let op = queue.entry_at(u32::from(size));
-        if op.kind != kind || planes & 1 << op.plane != 0 {
+        if op.kind != kind || planes & 1 << op.plane_in_die != 0 {
             break;
         }
-        planes |= 1 << op.plane;
+        planes |= 1 << op.plane_in_die;
         size += 1;
     }
     size

@@ -13,7 +13,7 @@
 //! A copy books both its transfers at once. The second will only be requested when the first ends; until then every
 //! other request precedes it, and it can be withdrawn. Each transfer on a busy channel overtakes some of these second
 //! transfers. Which ones is unpredictable, so their times are changed without branches: eight arrays at a time, where
-//! those not concerned are postponed by 0 ([`Lanes`]). A linked list of them cost as much as the events that it saved.
+//! those not concerned are postponed by 0 ([`ArrayBookings`]). A linked list of them cost as much as the events that it saved.
 //!
 //! Invariant of bookings: transfers that have not begun follow each other without a gap, reads with priority first,
 //! then in the order in which they were, or will be, requested. An array's next event comes after the last of its
@@ -40,46 +40,46 @@ pub(super) struct Channel {
     /// Arrays (dies or planes) that wait for a transfer without priority on the channel, in order of request.
     pub(super) waiting_arrays: VecDeque<u32>,
     /// Number of the channel's first array (die or plane), a multiple of eight.
-    first: u32,
+    first_array: u32,
     /// Booked channel transfers of the channel's arrays (dies or planes), eight arrays per element.
-    lanes: Vec<Lanes>,
+    array_bookings: Vec<ArrayBookings>,
     /// Upper bound, over all arrays of the channel, of the event keys at which the second transfers of page copies are
     /// requested.
-    last_requested: u64,
+    max_second_request_key: u64,
 }
 
 /// Channel transfers booked by eight arrays (dies or planes) of one channel.
 #[derive(Clone, Copy, Debug, Default)]
-struct Lanes {
+struct ArrayBookings {
     /// For each of the eight arrays the event key (time, class, position among the eight) at which the second transfer
     /// of its last page copy was, or will be, requested.
-    requested_at: [u64; 8],
+    second_request_keys: [u64; 8],
     /// For each of the eight arrays the duration of the channel transfer booked last, nanoseconds; both transfers of a
     /// page copy have this duration.
-    ns: [u64; 8],
+    transfer_ns: [u64; 8],
     /// For each of the eight arrays whether the channel transfer booked last is that of a host read with priority.
-    urgent: [bool; 8],
+    is_priority_read: [bool; 8],
 }
 
 /// A position in the order of simulated events: time, then event class, then number of the array (die or plane).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct EventPosition {
     key: u64,
-    subject: u32,
+    subject_number: u32,
 }
 
 impl EventPosition {
     /// Returns the position of an event in the order of simulated events.
     #[inline(always)]
-    pub(super) fn of_event(time: u64, class: EventClass, subject: u32) -> Self {
-        Self { key: event_key(class, time), subject }
+    pub(super) fn of_event(time: u64, class: EventClass, subject_number: u32) -> Self {
+        Self { key: event_key(class, time), subject_number }
     }
 
     /// Returns the position, in the order of simulated events, of a request that arrives at `time`: after all events of
     /// that time.
     #[inline(always)]
     pub(super) fn of_arrival(time: u64) -> Self {
-        Self { key: last_key_at(time), subject: u32::MAX }
+        Self { key: last_key_at(time), subject_number: u32::MAX }
     }
 
     /// Returns the time of this position in the order of simulated events, nanoseconds.
@@ -92,10 +92,10 @@ impl EventPosition {
     /// position. The key includes the array's position in the group; among events of one time and class, smaller array
     /// numbers come first.
     #[inline(always)]
-    fn last_key_of(self, eight: u32) -> u64 {
-        match (self.subject / 8).cmp(&eight) {
+    fn last_key_in_group(self, eight: u32) -> u64 {
+        match (self.subject_number / 8).cmp(&eight) {
             Ordering::Less => self.key.saturating_sub(1),
-            Ordering::Equal => self.key | u64::from(self.subject % 8),
+            Ordering::Equal => self.key | u64::from(self.subject_number % 8),
             Ordering::Greater => self.key | 7,
         }
     }
@@ -103,29 +103,38 @@ impl EventPosition {
 
 impl Channel {
     /// Creates the channel of `arrays` arrays (dies or planes), numbered from `first` on.
-    pub(super) fn new(first: u32, arrays: usize) -> Self {
-        Self { first, lanes: vec![Lanes::default(); arrays.div_ceil(8)], ..Self::default() }
+    pub(super) fn new(first_array: u32, arrays: usize) -> Self {
+        Self {
+            first_array,
+            array_bookings: vec![ArrayBookings::default(); arrays.div_ceil(8)],
+            ..Self::default()
+        }
     }
 
     /// Returns where the bookings of an array (die or plane) are: the index of its group of eight, and its position in
     /// the group.
     #[inline(always)]
-    fn lane_of(&self, array: u32) -> (usize, usize) {
-        ((array - self.first) as usize / 8, array as usize % 8)
+    fn booking_index(&self, array: u32) -> (usize, usize) {
+        ((array - self.first_array) as usize / 8, array as usize % 8)
     }
 
     /// Postpones by `ns` nanoseconds all booked channel transfers that are requested only after `moment`. Returns the
     /// total duration of these transfers, nanoseconds.
     #[inline(always)]
-    fn overtake(&self, ns: u64, moment: EventPosition, events: &mut EventQueue) -> u64 {
-        if self.last_requested < moment.key {
+    fn postpone_unrequested_transfers(&self, ns: u64, moment: EventPosition, events: &mut EventQueue) -> u64 {
+        if self.max_second_request_key < moment.key {
             return 0;
         }
         let mut later_ns = 0;
-        for (eight, lanes) in (self.first / 8..).zip(&self.lanes) {
-            let last = moment.last_key_of(eight);
-            later_ns +=
-                events.postpone_later_transfers(eight as usize, &lanes.requested_at, last, &lanes.ns, ns);
+        for (eight, lanes) in (self.first_array / 8..).zip(&self.array_bookings) {
+            let last = moment.last_key_in_group(eight);
+            later_ns += events.postpone_later_transfers(
+                eight as usize,
+                &lanes.second_request_keys,
+                last,
+                &lanes.transfer_ns,
+                ns,
+            );
         }
         later_ns
     }
@@ -133,8 +142,8 @@ impl Channel {
     /// Reserves `ns` nanoseconds on the channel for a transfer, after all transfers that have been requested so far.
     /// Returns the start of the transfer.
     #[inline(always)]
-    fn make_room(&mut self, ns: u64, moment: EventPosition, events: &mut EventQueue) -> u64 {
-        let later_ns = self.overtake(ns, moment, events);
+    fn reserve_transfer_time(&mut self, ns: u64, moment: EventPosition, events: &mut EventQueue) -> u64 {
+        let later_ns = self.postpone_unrequested_transfers(ns, moment, events);
         let begins_at = self.free_at_ns.max(moment.time_ns()) - later_ns;
         self.free_at_ns = begins_at + ns + later_ns;
         self.busy_ns += ns;
@@ -151,9 +160,10 @@ impl Channel {
         moment: EventPosition,
         events: &mut EventQueue,
     ) -> u64 {
-        let begins_at = self.make_room(ns, moment, events);
-        let (lanes, place) = self.lane_of(array);
-        (self.lanes[lanes].ns[place], self.lanes[lanes].urgent[place]) = (ns, false);
+        let begins_at = self.reserve_transfer_time(ns, moment, events);
+        let (lanes, place) = self.booking_index(array);
+        (self.array_bookings[lanes].transfer_ns[place], self.array_bookings[lanes].is_priority_read[place]) =
+            (ns, false);
         begins_at
     }
 
@@ -167,12 +177,12 @@ impl Channel {
         moment: EventPosition,
         events: &mut EventQueue,
     ) -> u64 {
-        let requested_at = self.make_room(ns, moment, events) + ns;
-        let (lanes, place) = self.lane_of(array);
-        let lanes = &mut self.lanes[lanes];
-        lanes.requested_at[place] = event_key(EventClass::Transferred, requested_at) | place as u64;
-        self.last_requested = lanes.requested_at[place];
-        (lanes.ns[place], lanes.urgent[place]) = (ns, false);
+        let requested_at = self.reserve_transfer_time(ns, moment, events) + ns;
+        let (lanes, place) = self.booking_index(array);
+        let lanes = &mut self.array_bookings[lanes];
+        lanes.second_request_keys[place] = event_key(EventClass::Transferred, requested_at) | place as u64;
+        self.max_second_request_key = lanes.second_request_keys[place];
+        (lanes.transfer_ns[place], lanes.is_priority_read[place]) = (ns, false);
         let begins_at = self.free_at_ns;
         self.busy_ns += ns;
         self.free_at_ns += ns;
@@ -187,13 +197,17 @@ impl Channel {
         moment: EventPosition,
         events: &mut EventQueue,
     ) -> Option<u64> {
-        let (lanes, place) = self.lane_of(array);
-        let (requested_at, ns) = (self.lanes[lanes].requested_at[place], self.lanes[lanes].ns[place]);
-        if requested_at <= moment.last_key_of(array / 8) {
+        let (lanes, place) = self.booking_index(array);
+        let (requested_at, ns) = (
+            self.array_bookings[lanes].second_request_keys[place],
+            self.array_bookings[lanes].transfer_ns[place],
+        );
+        if requested_at <= moment.last_key_in_group(array / 8) {
             return None;
         }
-        self.lanes[lanes].requested_at[place] = 0;
-        let others = (self.first..).zip(self.lanes.iter().flat_map(|lanes| lanes.requested_at));
+        self.array_bookings[lanes].second_request_keys[place] = 0;
+        let others =
+            (self.first_array..).zip(self.array_bookings.iter().flat_map(|lanes| lanes.second_request_keys));
         for (other, _) in others.filter(|&(_, other_asked_at)| other_asked_at > requested_at) {
             events.postpone(other, -ns.cast_signed());
         }
@@ -212,29 +226,33 @@ impl Channel {
         flash: &FlashTiming,
         events: &mut EventQueue,
     ) -> u64 {
-        let mut begins_at = self.make_room(ns, moment, events);
-        let own = self.lane_of(array);
-        for (eight, lanes) in (self.first / 8..).zip(&mut self.lanes) {
-            let last = moment.last_key_of(eight);
-            let begin_at = events.transfers_begin_at(eight as usize, &lanes.ns, flash);
+        let mut begins_at = self.reserve_transfer_time(ns, moment, events);
+        let own = self.booking_index(array);
+        for (eight, lanes) in (self.first_array / 8..).zip(&mut self.array_bookings) {
+            let last = moment.last_key_in_group(eight);
+            let begin_at = events.transfer_starts_ns(eight as usize, &lanes.transfer_ns, flash);
             for (place, last_begins_at) in begin_at.into_iter().enumerate() {
-                let requested_at = &mut lanes.requested_at[place];
+                let requested_at = &mut lanes.second_request_keys[place];
                 let is_later = *requested_at > last;
-                let other_begins_at =
-                    if is_later { time_of_key(*requested_at) - lanes.ns[place] } else { last_begins_at };
-                if other_begins_at <= moment.time_ns() || lanes.urgent[place] {
+                let other_begins_at = if is_later {
+                    time_of_key(*requested_at) - lanes.transfer_ns[place]
+                } else {
+                    last_begins_at
+                };
+                if other_begins_at <= moment.time_ns() || lanes.is_priority_read[place] {
                     continue;
                 }
                 begins_at = begins_at.min(other_begins_at);
                 if is_later {
                     *requested_at += ns << NON_TIME_KEY_BITS;
-                    self.last_requested = self.last_requested.max(*requested_at);
+                    self.max_second_request_key = self.max_second_request_key.max(*requested_at);
                 } else {
                     events.postpone(8 * eight + place as u32, ns.cast_signed());
                 }
             }
         }
-        (self.lanes[own.0].ns[own.1], self.lanes[own.0].urgent[own.1]) = (ns, true);
+        (self.array_bookings[own.0].transfer_ns[own.1], self.array_bookings[own.0].is_priority_read[own.1]) =
+            (ns, true);
         begins_at
     }
 }

@@ -31,7 +31,7 @@
 //! ([`super::channel`]). An array that works through a series of copies needs one event from the end of one read to the
 //! end of the next ([`super::array`]): it takes the steps in between ahead of the clock, and undoes them if a host
 //! operation must be served in between. A copy then costs one event instead of three and a wait. The price: the state
-//! of running operations is partly implicit (`Channel::free_at_ns`, `FlashArray::phase_start_ns`, `FlashArray::ahead`),
+//! of running operations is partly implicit (`Channel::free_at_ns`, `FlashArray::array_phase_start_ns`, `FlashArray::ahead`),
 //! and a transfer that overtakes others must postpone their arrays' next events.
 //!
 //! Arrays are numbered in groups of eight: every channel has a multiple of eight numbers, of which the last may be
@@ -56,7 +56,7 @@ use super::nvram::NvramTiming;
 use super::op_queue::{END_OF_LIST, OpRole, QueuedOp, SCAN_WAITER, WaitingOp, WaitingOps};
 use super::scans::{NvramScan, NvramScans};
 use super::trace::TimingObserver;
-use super::{ControllerWork, FlashTiming, Layout, RequestKind, TimingOptions};
+use super::{ArrayLayout, ControllerWork, FlashTiming, RequestKind, TimingOptions};
 use crate::operation::{FlashOp, OpKind};
 
 /// Returns the list of operations with each batch of copies replaced by single reads and programs.
@@ -94,36 +94,36 @@ enum OpDestination {
 /// A host request that has not been answered, or that has unfinished flash operations.
 #[derive(Clone, Copy, Debug)]
 struct Request {
-    arrival: u64,
-    number: u64,
+    arrival_ns: u64,
+    request_number: u64,
     /// Controller time between the end of the request's flash operations and the answer to the host, nanoseconds.
-    overhead: u64,
+    overhead_ns: u64,
     /// Part of the request's controller time during which the request needs a codec unit (encoder and decoder of
     /// deltas), nanoseconds.
     codec_ns: u64,
     /// Number of unfinished flash operations and NVRAM scans for which the request waits. For a flush, unfinished
     /// earlier writes count too.
-    pending: u32,
+    pending_ops: u32,
     /// Number of the request's unfinished foreground-GC operations, which its own operations wait for.
-    blockers: u32,
+    pending_blocking_ops: u32,
     /// Head of the linked list of the request's operations that are held back until its foreground GC has finished,
     /// latest first.
-    held: u32,
+    first_held_op: u32,
     kind: RequestKind,
-    acknowledged: bool,
+    is_acknowledged: bool,
 }
 
 /// A flush request that waits until the writes that arrived before it are programmed.
 #[derive(Clone, Copy, Debug)]
 struct WaitingFlush {
-    slot: u32,
-    number: u64,
-    writes: u32,
+    request_slot: u32,
+    request_number: u64,
+    pending_writes: u32,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct EventEngine<T> {
-    layout: Layout,
+    layout: ArrayLayout,
     nvram: NvramTiming,
     scans: NvramScans,
     /// Number of the last NVRAM scan in the list of operations being admitted, which holds back the background
@@ -131,41 +131,41 @@ pub(super) struct EventEngine<T> {
     preceding_scan: Option<u32>,
     /// Whether the device supports neither suspension nor multi-plane operations. The engine then takes a faster path:
     /// see [`super::array`].
-    plain: bool,
-    shared: EngineState<T>,
+    is_plain_device: bool,
+    shared_state: EngineState<T>,
     /// Arrays (dies or planes) of the device, a multiple of eight per channel, of which the last may be unused.
     arrays: Vec<FlashArray>,
     /// Numbers of the arrays (dies or planes) that exist. The other array numbers only fill up groups of eight.
     real_arrays: Vec<u32>,
-    waiters: WaitingOps,
-    codec: CodecUnits,
+    waiting_ops: WaitingOps,
+    codec_units: CodecUnits,
     requests: Vec<Request>,
-    free_requests: Vec<u32>,
+    free_request_slots: Vec<u32>,
     /// Number of writes acknowledged but not yet programmed.
-    buffered: usize,
+    buffered_write_count: usize,
     /// Slot numbers of host writes that wait for a place in the write buffer.
-    unbuffered: VecDeque<u32>,
+    writes_waiting_for_buffer: VecDeque<u32>,
     /// Flush requests that wait for earlier writes to be programmed.
-    flushes: Vec<WaitingFlush>,
+    waiting_flushes: Vec<WaitingFlush>,
     /// For each operation of the list being admitted so far, where the engine has stored it.
-    listed: Vec<OpDestination>,
+    admitted_destinations: Vec<OpDestination>,
     /// For each operation of the list being admitted, whether it must not block host operations as foreground GC does,
     /// because it is an operation of the host, or waits, directly or indirectly, for one.
-    follows_host: Vec<bool>,
+    must_not_block_host: Vec<bool>,
     /// Arrays (dies or planes) that received work during the event being handled, and may start it.
-    woken: Vec<u32>,
-    ledger: LatencyRecords,
-    outstanding: usize,
+    arrays_to_wake: Vec<u32>,
+    request_latencies: LatencyRecords,
+    unanswered_requests: usize,
 }
 
 // Interface to [`super::Timing`].
 impl<T: TimingObserver> EventEngine<T> {
-    pub(super) fn new(layout: &Layout, flash: FlashTiming, options: TimingOptions) -> Self {
-        let (layout, real_arrays) = layout.padded_to_eights();
-        let per_channel = layout.arrays() / layout.channels;
+    pub(super) fn new(layout: &ArrayLayout, flash: FlashTiming, options: TimingOptions) -> Self {
+        let (layout, real_arrays) = layout.with_channels_padded_to_eights();
+        let per_channel = layout.array_count() / layout.channel_count;
         Self {
             real_arrays,
-            plain: options.suspension.is_none() && !options.multi_plane,
+            is_plain_device: options.suspension.is_none() && !options.multi_plane,
             arrays: layout
                 .channel_of_array
                 .iter()
@@ -174,30 +174,30 @@ impl<T: TimingObserver> EventEngine<T> {
             nvram: NvramTiming::new(&options),
             scans: NvramScans::default(),
             preceding_scan: None,
-            ledger: LatencyRecords::new(options.keep_completions),
-            codec: CodecUnits::new(options.codec_units),
-            shared: EngineState {
-                current_moment: EventPosition::of_arrival(0),
-                events: EventQueue::new(layout.arrays(), layout.channels),
-                channels: (0..layout.channels)
+            request_latencies: LatencyRecords::new(options.keep_completions),
+            codec_units: CodecUnits::new(options.codec_units),
+            shared_state: EngineState {
+                current_position: EventPosition::of_arrival(0),
+                events: EventQueue::new(layout.array_count(), layout.channel_count),
+                channels: (0..layout.channel_count)
                     .map(|channel| Channel::new((channel * per_channel) as u32, per_channel))
                     .collect(),
                 completed_ops: 0,
-                flash,
+                flash_timing: flash,
                 options,
-                observer: T::of_arrays(layout.arrays()),
+                observer: T::of_arrays(layout.array_count()),
             },
             layout,
-            waiters: WaitingOps::new(),
+            waiting_ops: WaitingOps::new(),
             requests: Vec::new(),
-            free_requests: Vec::new(),
-            buffered: 0,
-            unbuffered: VecDeque::new(),
-            flushes: Vec::new(),
-            listed: Vec::new(),
-            follows_host: Vec::new(),
-            woken: Vec::new(),
-            outstanding: 0,
+            free_request_slots: Vec::new(),
+            buffered_write_count: 0,
+            writes_waiting_for_buffer: VecDeque::new(),
+            waiting_flushes: Vec::new(),
+            admitted_destinations: Vec::new(),
+            must_not_block_host: Vec::new(),
+            arrays_to_wake: Vec::new(),
+            unanswered_requests: 0,
         }
     }
 
@@ -209,32 +209,32 @@ impl<T: TimingObserver> EventEngine<T> {
         ops: &[FlashOp],
     ) -> u64 {
         let arrival_ns = arrival_ns.min(MAX_ARRIVAL_NS);
-        self.advance(arrival_ns);
-        let number = self.ledger.next_request_number();
-        let overhead = self.shared.options.controller_overhead_ns
+        self.advance_to(arrival_ns);
+        let number = self.request_latencies.next_request_number();
+        let overhead = self.shared_state.options.controller_overhead_ns
             + work.parallel_ns
-            + self.nvram.book_stores(self.shared.now_ns(), work.nvram_ns);
+            + self.nvram.book_stores(self.shared_state.now_ns(), work.nvram_ns);
         let slot = self.open_request(kind, arrival_ns, number, [overhead, work.codec_ns]);
-        self.outstanding += 1;
+        self.unanswered_requests += 1;
         if kind == RequestKind::Flush {
-            self.wait_for_writes(slot);
+            self.make_flush_wait(slot);
         }
-        self.admit(ops, Some(slot));
-        if self.requests[slot as usize].pending == 0 {
+        self.admit_submission(ops, Some(slot));
+        if self.requests[slot as usize].pending_ops == 0 {
             self.acknowledge(slot);
-        } else if self.uses_buffer(kind) {
-            self.buffer(slot);
+        } else if self.uses_write_buffer(kind) {
+            self.buffer_write(slot);
         }
         number
     }
 
     pub(super) fn submit_background(&mut self, arrival_ns: u64, ops: &[FlashOp]) {
-        self.advance(arrival_ns.min(MAX_ARRIVAL_NS));
-        self.admit(ops, None);
+        self.advance_to(arrival_ns.min(MAX_ARRIVAL_NS));
+        self.admit_submission(ops, None);
     }
 
     pub(super) fn complete_next_request(&mut self) -> Option<u64> {
-        if self.outstanding == 0 {
+        if self.unanswered_requests == 0 {
             return None;
         }
         if self.is_plain() {
@@ -242,58 +242,58 @@ impl<T: TimingObserver> EventEngine<T> {
         } else {
             self.run_until_request_completes::<false>();
         }
-        Some(self.shared.now_ns())
+        Some(self.shared_state.now_ns())
     }
 
     pub(super) fn complete_until(&mut self, to: u64) -> bool {
-        while self.outstanding > 0 {
-            let Some(event) = self.shared.events.pop_until(to) else { return false };
-            if self.is_plain() { self.handle::<true>(event) } else { self.handle::<false>(event) }
+        while self.unanswered_requests > 0 {
+            let Some(event) = self.shared_state.events.pop_until(to) else { return false };
+            if self.is_plain() { self.handle_event::<true>(event) } else { self.handle_event::<false>(event) }
         }
         true
     }
 
     pub(super) fn run_to_completion(&mut self) -> u64 {
         self.run_until(u64::MAX);
-        debug_assert_eq!(self.outstanding, 0, "nothing is left behind");
-        self.shared.now_ns()
+        debug_assert_eq!(self.unanswered_requests, 0, "nothing is left behind");
+        self.shared_state.now_ns()
     }
 
     pub(super) fn outstanding_requests(&self) -> usize {
-        self.outstanding
+        self.unanswered_requests
     }
 
     pub(super) fn now_ns(&self) -> u64 {
-        self.shared.now_ns()
+        self.shared_state.now_ns()
     }
 
     pub(super) fn completed_ops(&self) -> u64 {
-        self.shared.completed_ops
+        self.shared_state.completed_ops
     }
 
     pub(super) fn array_busy_ns(&self) -> Vec<u64> {
         let running = |array: &FlashArray| {
-            if array.busy_since_ns == NOT_BUSY { 0 } else { self.shared.now_ns() - array.busy_since_ns }
+            if array.busy_since_ns == NOT_BUSY { 0 } else { self.shared_state.now_ns() - array.busy_since_ns }
         };
         let real = self.real_arrays.iter().map(|&index| &self.arrays[index as usize]);
         real.map(|array| array.busy_ns + running(array)).collect()
     }
 
     pub(super) fn channel_busy_ns(&self) -> Vec<u64> {
-        self.shared.channels.iter().map(|channel| channel.busy_ns).collect()
+        self.shared_state.channels.iter().map(|channel| channel.busy_ns).collect()
     }
 
     /// Returns the observer that records single flash operations.
     pub(super) fn observer_mut(&mut self) -> &mut T {
-        &mut self.shared.observer
+        &mut self.shared_state.observer
     }
 
     pub(super) fn latency_records(&self) -> &LatencyRecords {
-        &self.ledger
+        &self.request_latencies
     }
 
     pub(super) fn latency_records_mut(&mut self) -> &mut LatencyRecords {
-        &mut self.ledger
+        &mut self.request_latencies
     }
 }
 
@@ -303,53 +303,57 @@ impl<T: TimingObserver> EventEngine<T> {
     /// engine never does, because each step is observed when it happens.
     #[inline(always)]
     fn is_plain(&self) -> bool {
-        !T::RECORDS_STEPS && self.plain
+        !T::RECORDS_STEPS && self.is_plain_device
     }
 
     /// Handles all simulated events up to and including time `to`. So operations that end at the arrival time of a
     /// request end before it.
     #[inline(always)]
-    fn advance(&mut self, to: u64) {
-        if self.shared.events.may_be_due(to) {
+    fn advance_to(&mut self, to: u64) {
+        if self.shared_state.events.may_be_due(to) {
             self.run_until(to);
         }
-        self.shared.current_moment = EventPosition::of_arrival(self.shared.now_ns().max(to));
+        self.shared_state.current_position = EventPosition::of_arrival(self.shared_state.now_ns().max(to));
     }
 
     fn run_until(&mut self, to: u64) {
-        if self.is_plain() { self.run::<true>(to) } else { self.run::<false>(to) }
+        if self.is_plain() {
+            self.handle_events_until::<true>(to);
+        } else {
+            self.handle_events_until::<false>(to);
+        }
     }
 
-    fn run<const PLAIN: bool>(&mut self, to: u64) {
-        while let Some(event) = self.shared.events.pop_until(to) {
-            self.handle::<PLAIN>(event);
+    fn handle_events_until<const PLAIN: bool>(&mut self, to: u64) {
+        while let Some(event) = self.shared_state.events.pop_until(to) {
+            self.handle_event::<PLAIN>(event);
         }
     }
 
     /// Handles simulated events until a host request completes. At least one request must be outstanding.
     fn run_until_request_completes<const PLAIN: bool>(&mut self) {
-        let before = self.outstanding;
-        while self.outstanding == before {
-            let event = self.shared.events.pop_until(u64::MAX).expect("outstanding work has an event");
-            self.handle::<PLAIN>(event);
+        let before = self.unanswered_requests;
+        while self.unanswered_requests == before {
+            let event = self.shared_state.events.pop_until(u64::MAX).expect("outstanding work has an event");
+            self.handle_event::<PLAIN>(event);
         }
     }
 
     #[inline(always)]
-    fn handle<const PLAIN: bool>(&mut self, event: TimingEvent) {
+    fn handle_event<const PLAIN: bool>(&mut self, event: TimingEvent) {
         let TimingEvent { time_ns: time, class, subject_number: subject } = event;
-        self.shared.current_moment = EventPosition::of_event(time, class, subject);
+        self.shared_state.current_position = EventPosition::of_event(time, class, subject);
         match class {
             EventClass::ReadSensed => {
                 let array = &mut self.arrays[subject as usize];
-                array.finish_sensing::<PLAIN>(subject, &mut self.shared);
+                array.finish_sensing::<PLAIN>(subject, &mut self.shared_state);
             }
-            _ if PLAIN && class.is_of_array() => self.last_ended::<PLAIN>(subject),
-            EventClass::Transferred => self.transferred(subject),
-            EventClass::Programmed | EventClass::Erased => self.group_ended(subject),
-            EventClass::ChannelFree => self.channel_freed(subject),
-            EventClass::Acknowledged => self.acknowledged(subject),
-            EventClass::Scanned => self.scan_ended(subject),
+            _ if PLAIN && class.is_of_array() => self.finish_last_op::<PLAIN>(subject),
+            EventClass::Transferred => self.handle_transfer_end(subject),
+            EventClass::Programmed | EventClass::Erased => self.handle_group_end(subject),
+            EventClass::ChannelFree => self.handle_channel_free(subject),
+            EventClass::Acknowledged => self.record_answer(subject),
+            EventClass::Scanned => self.handle_scan_end(subject),
         }
     }
 }
@@ -357,10 +361,14 @@ impl<T: TimingObserver> EventEngine<T> {
 // Admission of operations to queues.
 impl<T: TimingObserver> EventEngine<T> {
     #[inline(always)]
-    fn admit(&mut self, ops: &[FlashOp], request: Option<u32>) {
+    fn admit_submission(&mut self, ops: &[FlashOp], request: Option<u32>) {
         if T::RECORDS_STEPS {
-            let number = request.map(|slot| self.requests[slot as usize].number);
-            self.shared.observer.ops_submitted(number, self.shared.current_moment.time_ns(), ops);
+            let number = request.map(|slot| self.requests[slot as usize].request_number);
+            self.shared_state.observer.ops_submitted(
+                number,
+                self.shared_state.current_position.time_ns(),
+                ops,
+            );
         }
         match ops {
             // The most frequent lists: the program of a host write, or the read of a host read.
@@ -373,11 +381,11 @@ impl<T: TimingObserver> EventEngine<T> {
             }
             _ => self.admit_list(ops, request),
         }
-        self.wake_all();
+        self.wake_arrays();
     }
 
     fn admit_list(&mut self, ops: &[FlashOp], request: Option<u32>) {
-        let TimingOptions { multi_plane, blocking_gc, .. } = self.shared.options;
+        let TimingOptions { multi_plane, blocking_gc, .. } = self.shared_state.options;
         let must_be_single = |op: &FlashOp| {
             let waited_for = request.is_some() && !op.is_background();
             op.kind == OpKind::Copies && (multi_plane || blocking_gc || waited_for)
@@ -390,18 +398,18 @@ impl<T: TimingObserver> EventEngine<T> {
     }
 
     fn admit_ops(&mut self, ops: &[FlashOp], request: Option<u32>) {
-        self.listed.clear();
-        if self.shared.options.blocking_gc && request.is_some() {
-            self.mark_followers(ops);
+        self.admitted_destinations.clear();
+        if self.shared_state.options.blocking_gc && request.is_some() {
+            self.mark_non_blocking_ops(ops);
         }
         for op in ops {
-            self.shared.observer.op_admitted(op);
+            self.shared_state.observer.op_admitted(op);
             let listed = match op.kind {
                 OpKind::Copies => self.admit_copies(op),
-                OpKind::Scan => self.admit_scan(op, &ops[..self.listed.len()], request),
+                OpKind::Scan => self.admit_scan(op, &ops[..self.admitted_destinations.len()], request),
                 OpKind::Read | OpKind::Program | OpKind::Erase => self.admit_op(op, request),
             };
-            self.listed.push(listed);
+            self.admitted_destinations.push(listed);
         }
         self.preceding_scan = None;
     }
@@ -426,7 +434,7 @@ impl<T: TimingObserver> EventEngine<T> {
 
     #[inline(always)]
     fn transfer_ns(&self, op: &FlashOp) -> u32 {
-        self.shared.flash.transfer_ns(op.transfer_bytes).min(u64::from(u32::MAX)) as u32
+        self.shared_state.flash_timing.transfer_ns(op.transfer_bytes).min(u64::from(u32::MAX)) as u32
     }
 
     #[inline(always)]
@@ -438,13 +446,17 @@ impl<T: TimingObserver> EventEngine<T> {
         let role = if role == OpRole::Background && !background { OpRole::Awaited } else { role };
         let op = QueuedOp {
             first_waiter: END_OF_LIST,
-            request_or_more: if role == OpRole::Background { 0 } else { request.unwrap_or(END_OF_LIST) },
+            request_or_further_ops: if role == OpRole::Background {
+                0
+            } else {
+                request.unwrap_or(END_OF_LIST)
+            },
             transfer_ns: self.transfer_ns(flash_op),
             kind: flash_op.kind,
             role,
-            plane: place.plane_in_die,
+            plane_in_die: place.plane_in_die,
         };
-        let held = op.role != OpRole::Background && self.count(op);
+        let held = op.role != OpRole::Background && self.count_for_request(op);
         if flash_op.dependency_distance > 0 {
             return self.admit_after(
                 flash_op.dependency_distance,
@@ -452,7 +464,7 @@ impl<T: TimingObserver> EventEngine<T> {
             );
         }
         if held {
-            return self.hold(WaitingOp { op, array, queue, next_waiter: END_OF_LIST });
+            return self.hold_for_foreground_gc(WaitingOp { op, array, queue, next_waiter: END_OF_LIST });
         }
         if background && !flash_op.reads_reverse_map_log() {
             return self.enqueue_after_scan(op, array, queue);
@@ -463,63 +475,66 @@ impl<T: TimingObserver> EventEngine<T> {
     /// Admits an operation that must wait for its predecessor, the operation `back` positions earlier in the list.
     #[inline(always)]
     fn admit_after(&mut self, back: u16, mut waiter: WaitingOp) -> OpDestination {
-        let predecessor = self.listed[self.listed.len() - back as usize];
+        let predecessor = self.admitted_destinations[self.admitted_destinations.len() - back as usize];
         if let OpDestination::Queued { array, queue, .. } = predecessor
             && (array, queue) == (waiter.array, waiter.queue)
-            && !self.shared.options.multi_plane
+            && !self.shared_state.options.multi_plane
         {
             return self.enqueue(waiter.op, array, queue);
         }
         if let (OpDestination::HeldByScan { array, queue, .. }, Some(scan)) =
             (predecessor, self.preceding_scan)
             && (array, queue) == (waiter.array, waiter.queue)
-            && !self.shared.options.multi_plane
+            && !self.shared_state.options.multi_plane
         {
             return self.hold_for_scan(scan, waiter.op, array, queue);
         }
-        waiter.next_waiter = *self.waiters_of(predecessor);
-        let id = self.waiters.insert(waiter);
-        self.shared.observer.op_held(id);
-        *self.waiters_of(predecessor) = id;
+        waiter.next_waiter = *self.first_waiter_of(predecessor);
+        let id = self.waiting_ops.insert(waiter);
+        self.shared_state.observer.op_held(id);
+        *self.first_waiter_of(predecessor) = id;
         OpDestination::Waiting(id)
     }
 
     /// Returns the head of the linked list of operations that wait for an operation of the list being admitted.
-    fn waiters_of(&mut self, listed: OpDestination) -> &mut u32 {
+    fn first_waiter_of(&mut self, listed: OpDestination) -> &mut u32 {
         match listed {
             OpDestination::Queued { array, queue, index } => {
                 &mut self.arrays[array as usize].queues[queue as usize].entry_at_mut(index).first_waiter
             }
             OpDestination::Waiting(id) | OpDestination::HeldByScan { id, .. } => {
-                &mut self.waiters.op_mut(id).first_waiter
+                &mut self.waiting_ops.op_mut(id).first_waiter
             }
             OpDestination::Scan => unreachable!("nothing names a scan"),
         }
     }
 
     /// Holds an operation back until the foreground GC of its host request has finished.
-    fn hold(&mut self, mut waiter: WaitingOp) -> OpDestination {
-        let slot = waiter.op.request_or_more as usize;
-        waiter.next_waiter = self.requests[slot].held;
-        let id = self.waiters.insert(waiter);
-        self.shared.observer.op_held(id);
-        self.requests[slot].held = id;
+    fn hold_for_foreground_gc(&mut self, mut waiter: WaitingOp) -> OpDestination {
+        let slot = waiter.op.request_or_further_ops as usize;
+        waiter.next_waiter = self.requests[slot].first_held_op;
+        let id = self.waiting_ops.insert(waiter);
+        self.shared_state.observer.op_held(id);
+        self.requests[slot].first_held_op = id;
         OpDestination::Waiting(id)
     }
 
     #[inline(always)]
     fn queue_of(&self, kind: OpKind, background: bool) -> u8 {
         match background {
-            true if self.shared.options.gc_yields => BACKGROUND_QUEUE,
-            false if self.shared.options.read_priority && kind == OpKind::Read => READ_QUEUE,
+            true if self.shared_state.options.gc_yields => BACKGROUND_QUEUE,
+            false if self.shared_state.options.read_priority && kind == OpKind::Read => READ_QUEUE,
             _ => WRITE_QUEUE,
         }
     }
 
     #[inline(always)]
     fn role_of(&self, background: bool, request: Option<u32>) -> OpRole {
-        let blocking =
-            || self.shared.options.blocking_gc && request.is_some() && !self.follows_host[self.listed.len()];
+        let blocking = || {
+            self.shared_state.options.blocking_gc
+                && request.is_some()
+                && !self.must_not_block_host[self.admitted_destinations.len()]
+        };
         match background {
             false => OpRole::Awaited,
             true if blocking() => OpRole::Blocking,
@@ -530,62 +545,62 @@ impl<T: TimingObserver> EventEngine<T> {
     /// Adds an operation to the counts of its host request. Returns whether the operation must be held back until the
     /// request's foreground GC has finished.
     #[inline(always)]
-    fn count(&mut self, op: QueuedOp) -> bool {
-        let request = &mut self.requests[op.request_or_more as usize];
+    fn count_for_request(&mut self, op: QueuedOp) -> bool {
+        let request = &mut self.requests[op.request_or_further_ops as usize];
         if op.role == OpRole::Awaited {
-            request.pending += 1;
-            return request.blockers > 0;
+            request.pending_ops += 1;
+            return request.pending_blocking_ops > 0;
         }
-        request.blockers += 1;
+        request.pending_blocking_ops += 1;
         false
     }
 
     /// Marks the operations of a list that must not block host operations as foreground GC does: those of the host, and
     /// background operations that have one of these as predecessor and would wait for themselves. If the list has no
     /// operation of the host, all are marked.
-    fn mark_followers(&mut self, ops: &[FlashOp]) {
+    fn mark_non_blocking_ops(&mut self, ops: &[FlashOp]) {
         // With foreground GC the reads of a log block the host, as do the copies that wait for them.
         let is_of_host =
             |op: &FlashOp| !(op.is_background() || op.kind == OpKind::Scan || op.reads_reverse_map_log());
         let blocks_nothing = !ops.iter().any(is_of_host);
-        self.follows_host.clear();
+        self.must_not_block_host.clear();
         for (index, op) in ops.iter().enumerate() {
-            let inherits =
-                op.dependency_distance > 0 && self.follows_host[index - op.dependency_distance as usize];
-            self.follows_host.push(blocks_nothing || inherits || is_of_host(op));
+            let inherits = op.dependency_distance > 0
+                && self.must_not_block_host[index - op.dependency_distance as usize];
+            self.must_not_block_host.push(blocks_nothing || inherits || is_of_host(op));
         }
     }
 
     /// Appends an operation that need not wait for another to a queue of its array (die or plane). Notes the array for
-    /// [`Self::wake_all`] if it may start the operation, or suspend another for it.
+    /// [`Self::wake_arrays`] if it may start the operation, or suspend another for it.
     #[inline(always)]
     fn enqueue(&mut self, op: QueuedOp, array_index: u32, queue: u8) -> OpDestination {
         let is_plain = self.is_plain();
         let array = &mut self.arrays[array_index as usize];
-        self.shared.observer.op_queued((array_index, queue), 1 + op.further_ops());
+        self.shared_state.observer.op_queued((array_index, queue), 1 + op.further_ops());
         let index = array.push(op, queue);
         if is_plain && queue != BACKGROUND_QUEUE {
-            array.undo_steps_after_arrival(array_index, &mut self.shared);
+            array.undo_steps_after_arrival(array_index, &mut self.shared_state);
         }
         if index == 0
             && (!array.running_group.is_present()
-                || (queue == READ_QUEUE && self.shared.options.suspension.is_some()))
+                || (queue == READ_QUEUE && self.shared_state.options.suspension.is_some()))
         {
-            self.woken.push(array_index);
+            self.arrays_to_wake.push(array_index);
         }
         OpDestination::Queued { array: array_index, queue, index }
     }
 
     /// Queues the operations of a linked list that were held back, in the order in which they were added. The head of
     /// the list is the latest.
-    fn release(&mut self, list: u32) {
-        let mut id = self.waiters.reverse_list(list);
+    fn release_list(&mut self, list: u32) {
+        let mut id = self.waiting_ops.reverse_list(list);
         while id != END_OF_LIST {
-            let WaitingOp { op, array, queue, next_waiter: next } = self.waiters.remove(id);
+            let WaitingOp { op, array, queue, next_waiter: next } = self.waiting_ops.remove(id);
             if queue == SCAN_WAITER {
-                self.scan_predecessor_done(array);
+                self.finish_scan_predecessor(array);
             } else {
-                self.shared.observer.op_released(id);
+                self.shared_state.observer.op_released(id);
                 self.enqueue(op, array, queue);
             }
             id = next;
@@ -594,8 +609,8 @@ impl<T: TimingObserver> EventEngine<T> {
 
     /// Makes the arrays (dies or planes) that received work start operations, or suspend running ones.
     #[inline(always)]
-    fn wake_all(&mut self) {
-        if !self.woken.is_empty() {
+    fn wake_arrays(&mut self) {
+        if !self.arrays_to_wake.is_empty() {
             if self.is_plain() {
                 self.wake_arrays_one_by_one::<true>();
             } else {
@@ -606,15 +621,15 @@ impl<T: TimingObserver> EventEngine<T> {
 
     #[inline(always)]
     fn wake_arrays_one_by_one<const PLAIN: bool>(&mut self) {
-        for &index in &self.woken {
+        for &index in &self.arrays_to_wake {
             let array = &mut self.arrays[index as usize];
             if array.running_group.is_present() {
-                array.try_suspend::<PLAIN>(index, &mut self.shared);
+                array.try_suspend::<PLAIN>(index, &mut self.shared_state);
             } else {
-                array.start_next::<PLAIN>(index, &mut self.shared);
+                array.start_next_op::<PLAIN>(index, &mut self.shared_state);
             }
         }
-        self.woken.clear();
+        self.arrays_to_wake.clear();
     }
 }
 
@@ -626,11 +641,11 @@ impl<T: TimingObserver> EventEngine<T> {
         let arrays = self.layout.arrays_of_block(scan.plane);
         let number = self.scans.push(*scan, arrays, request.unwrap_or(END_OF_LIST));
         if let Some(slot) = request {
-            self.requests[slot as usize].pending += 1;
+            self.requests[slot as usize].pending_ops += 1;
         }
         let since_last = before.iter().rposition(|op| op.kind == OpKind::Scan).map_or(0, |last| last + 1);
         for at in (since_last..before.len()).filter(|&at| before[at].reads_reverse_map_log()) {
-            self.let_scan_wait(number, self.listed[at]);
+            self.make_scan_wait_for(number, self.admitted_destinations[at]);
         }
         self.preceding_scan = Some(number);
         self.advance_scan(number);
@@ -638,29 +653,29 @@ impl<T: TimingObserver> EventEngine<T> {
     }
 
     /// Makes a scan of NVRAM wait until the operation `predecessor` has completed.
-    fn let_scan_wait(&mut self, scan: u32, predecessor: OpDestination) {
-        let next = *self.waiters_of(predecessor);
-        let id = self.waiters.insert(WaitingOp {
+    fn make_scan_wait_for(&mut self, scan: u32, predecessor: OpDestination) {
+        let next = *self.first_waiter_of(predecessor);
+        let id = self.waiting_ops.insert(WaitingOp {
             op: QueuedOp::SCAN_PLACEHOLDER,
             array: scan,
             queue: SCAN_WAITER,
             next_waiter: next,
         });
-        *self.waiters_of(predecessor) = id;
+        *self.first_waiter_of(predecessor) = id;
         self.scans.get_mut(scan).pending_ops += 1;
     }
 
     fn hold_for_scan(&mut self, scan: u32, op: QueuedOp, array: u32, queue: u8) -> OpDestination {
         let held = &mut self.scans.get_mut(scan).first_held_op;
-        let id = self.waiters.insert(WaitingOp { op, array, queue, next_waiter: *held });
-        self.shared.observer.op_held(id);
+        let id = self.waiting_ops.insert(WaitingOp { op, array, queue, next_waiter: *held });
+        self.shared_state.observer.op_held(id);
         *held = id;
         OpDestination::HeldByScan { id, array, queue }
     }
 
     /// Notes that one of the operations for which a scan of NVRAM waits has completed, and starts the scan if it can.
     #[inline(never)]
-    fn scan_predecessor_done(&mut self, scan: u32) {
+    fn finish_scan_predecessor(&mut self, scan: u32) {
         self.scans.get_mut(scan).pending_ops -= 1;
         self.advance_scan(scan);
     }
@@ -676,7 +691,10 @@ impl<T: TimingObserver> EventEngine<T> {
             let queue = &self.arrays[array as usize].queues[BACKGROUND_QUEUE as usize];
             if !queue.is_empty() {
                 let index = queue.last_index();
-                self.let_scan_wait(number, OpDestination::Queued { array, queue: BACKGROUND_QUEUE, index });
+                self.make_scan_wait_for(
+                    number,
+                    OpDestination::Queued { array, queue: BACKGROUND_QUEUE, index },
+                );
             }
         }
         let waits = self.scans.get_mut(number).pending_ops > 0;
@@ -685,103 +703,103 @@ impl<T: TimingObserver> EventEngine<T> {
             if waits {
                 array.prioritise_background();
             } else {
-                array.restore_background_priority(&self.shared.options);
+                array.restore_background_priority(&self.shared_state.options);
             }
         }
         if waits {
             return;
         }
         self.scans.get_mut(number).is_booked = true;
-        let end = self.nvram.book_scan(&op, self.shared.now_ns());
-        self.shared.observer.nvram_scanned((end - self.nvram.scan_ns(&op), end));
-        self.shared.events.push_scan_end(number, end);
+        let end = self.nvram.book_scan(&op, self.shared_state.now_ns());
+        self.shared_state.observer.nvram_scanned((end - self.nvram.scan_ns(&op), end));
+        self.shared_state.events.push_scan_end(number, end);
     }
 
     /// Handles the end of a scan of NVRAM: queues the operations that the scan held back, and advances the next scan
     /// for the same arrays (dies or planes).
     #[inline(never)]
-    fn scan_ended(&mut self, number: u32) {
+    fn handle_scan_end(&mut self, number: u32) {
         let NvramScan { victim_arrays: arrays, request_slot: request, first_held_op: held, .. } =
             self.scans.remove(number);
-        self.release(held);
+        self.release_list(held);
         if request != END_OF_LIST {
-            self.awaited_done(request);
+            self.finish_awaited_op(request);
         }
         if let Some(next) = self.scans.first_on_array(arrays.first().copied()) {
             self.advance_scan(next);
         }
-        self.wake_all();
+        self.wake_arrays();
     }
 }
 
 // Events of arrays and channels.
 impl<T: TimingObserver> EventEngine<T> {
     /// Handles the end of tPROG or tBERS of a multi-plane group: completes all operations of the group.
-    fn group_ended(&mut self, index: u32) {
+    fn handle_group_end(&mut self, index: u32) {
         for _ in 1..self.arrays[index as usize].running_group.op_count {
-            let op = self.arrays[index as usize].pop_member::<false>();
-            let queue = self.arrays[index as usize].running_group.queue;
-            self.shared.observer.op_ended((index, queue), self.shared.current_moment.time_ns());
-            self.shared.completed_ops += 1;
+            let op = self.arrays[index as usize].pop_group_member::<false>();
+            let queue = self.arrays[index as usize].running_group.queue_index;
+            self.shared_state.observer.op_ended((index, queue), self.shared_state.current_position.time_ns());
+            self.shared_state.completed_ops += 1;
             self.complete_op(op);
         }
-        self.last_ended::<false>(index);
+        self.finish_last_op::<false>(index);
     }
 
     /// Handles the end of a channel transfer of array `index`: of a page that was read, of a page to be programmed with
     /// further pages of its multi-plane group to follow, or of the last page to be programmed if a host read waits to
     /// suspend the program.
-    fn transferred(&mut self, index: u32) {
+    fn handle_transfer_end(&mut self, index: u32) {
         let array = &mut self.arrays[index as usize];
         if array.running_group.kind == OpKind::Read && array.running_group.op_count == 1 {
-            return self.last_ended::<false>(index);
+            return self.finish_last_op::<false>(index);
         }
         if array.is_in_array_phase() {
-            return array.phase_started(index, &mut self.shared);
+            return array.handle_phase_start(index, &mut self.shared_state);
         }
         if array.running_group.kind == OpKind::Program {
-            return array.request_channel::<false>(index, &mut self.shared);
+            return array.request_channel::<false>(index, &mut self.shared_state);
         }
-        let op = array.pop_member::<false>();
-        self.shared
+        let op = array.pop_group_member::<false>();
+        self.shared_state
             .observer
-            .op_ended((index, array.running_group.queue), self.shared.current_moment.time_ns());
-        array.request_channel::<false>(index, &mut self.shared);
-        self.shared.completed_ops += 1;
+            .op_ended((index, array.running_group.queue_index), self.shared_state.current_position.time_ns());
+        array.request_channel::<false>(index, &mut self.shared_state);
+        self.shared_state.completed_ops += 1;
         self.complete_op(op);
-        self.wake_all();
+        self.wake_arrays();
     }
 
     /// Completes the last operation of the group that the array (die or plane) runs; the array then starts its next
     /// operation.
     #[inline(always)]
-    fn last_ended<const PLAIN: bool>(&mut self, index: u32) {
+    fn finish_last_op<const PLAIN: bool>(&mut self, index: u32) {
         let array = &mut self.arrays[index as usize];
-        array.arrive_at_event();
-        let op = array.pop_member::<PLAIN>();
-        self.shared
+        array.confirm_steps_ahead();
+        let op = array.pop_group_member::<PLAIN>();
+        self.shared_state
             .observer
-            .op_ended((index, array.running_group.queue), self.shared.current_moment.time_ns());
-        self.shared.completed_ops += 1;
+            .op_ended((index, array.running_group.queue_index), self.shared_state.current_position.time_ns());
+        self.shared_state.completed_ops += 1;
         // Completed operations of the same group may have queued work on other arrays, which must start in order.
-        if op.has_no_waiters() && (PLAIN || self.woken.is_empty()) {
-            return array.start_next::<PLAIN>(index, &mut self.shared);
+        if op.has_no_waiters() && (PLAIN || self.arrays_to_wake.is_empty()) {
+            return array.start_next_op::<PLAIN>(index, &mut self.shared_state);
         }
         self.complete_op(op);
-        self.arrays[index as usize].start_next::<PLAIN>(index, &mut self.shared);
-        self.wake_all();
+        self.arrays[index as usize].start_next_op::<PLAIN>(index, &mut self.shared_state);
+        self.wake_arrays();
     }
 
-    fn channel_freed(&mut self, channel_index: u32) {
-        let channel = &mut self.shared.channels[channel_index as usize];
+    fn handle_channel_free(&mut self, channel_index: u32) {
+        let channel = &mut self.shared_state.channels[channel_index as usize];
         let next = channel.urgent_arrays.pop_front().or_else(|| channel.waiting_arrays.pop_front());
         let next = next.expect("a channel reports only to those who wait");
-        self.arrays[next as usize].start_transfer(next, &mut self.shared);
-        let channel = &mut self.shared.channels[channel_index as usize];
+        self.arrays[next as usize].start_transfer(next, &mut self.shared_state);
+        let channel = &mut self.shared_state.channels[channel_index as usize];
         channel.is_contended = !(channel.urgent_arrays.is_empty() && channel.waiting_arrays.is_empty());
         if channel.is_contended {
             let free_at = channel.free_at_ns;
-            self.shared.events.set_channel_free(channel_index, free_at);
+            self.shared_state.events.set_channel_free(channel_index, free_at);
         }
     }
 }
@@ -790,32 +808,32 @@ impl<T: TimingObserver> EventEngine<T> {
 impl<T: TimingObserver> EventEngine<T> {
     #[inline(always)]
     fn complete_op(&mut self, op: QueuedOp) {
-        let QueuedOp { first_waiter: waiters, request_or_more: request, role, .. } = op;
+        let QueuedOp { first_waiter: waiters, request_or_further_ops: request, role, .. } = op;
         if waiters != END_OF_LIST {
-            self.release(waiters);
+            self.release_list(waiters);
         }
         match role {
             OpRole::Background => {}
-            OpRole::Awaited => self.awaited_done(request),
-            OpRole::Blocking => self.unblock(request),
+            OpRole::Awaited => self.finish_awaited_op(request),
+            OpRole::Blocking => self.finish_blocking_op(request),
         }
     }
 
     #[inline(always)]
-    fn awaited_done(&mut self, slot: u32) {
+    fn finish_awaited_op(&mut self, slot: u32) {
         let request = &mut self.requests[slot as usize];
-        request.pending -= 1;
-        if request.pending == 0 {
-            self.flash_done(slot);
+        request.pending_ops -= 1;
+        if request.pending_ops == 0 {
+            self.finish_flash_ops(slot);
         }
     }
 
-    fn unblock(&mut self, slot: u32) {
+    fn finish_blocking_op(&mut self, slot: u32) {
         let request = &mut self.requests[slot as usize];
-        request.blockers -= 1;
-        if request.blockers == 0 {
-            let held = std::mem::replace(&mut request.held, END_OF_LIST);
-            self.release(held);
+        request.pending_blocking_ops -= 1;
+        if request.pending_blocking_ops == 0 {
+            let held = std::mem::replace(&mut request.first_held_op, END_OF_LIST);
+            self.release_list(held);
         }
     }
 
@@ -828,17 +846,17 @@ impl<T: TimingObserver> EventEngine<T> {
         [overhead, codec_ns]: [u64; 2],
     ) -> u32 {
         let request = Request {
-            arrival,
-            number,
-            overhead,
+            arrival_ns: arrival,
+            request_number: number,
+            overhead_ns: overhead,
             codec_ns,
-            pending: 0,
-            blockers: 0,
-            held: END_OF_LIST,
+            pending_ops: 0,
+            pending_blocking_ops: 0,
+            first_held_op: END_OF_LIST,
             kind,
-            acknowledged: false,
+            is_acknowledged: false,
         };
-        if let Some(slot) = self.free_requests.pop() {
+        if let Some(slot) = self.free_request_slots.pop() {
             self.requests[slot as usize] = request;
             return slot;
         }
@@ -847,88 +865,98 @@ impl<T: TimingObserver> EventEngine<T> {
     }
 
     #[inline(always)]
-    fn uses_buffer(&self, kind: RequestKind) -> bool {
-        kind == RequestKind::Write && self.shared.options.buffered_writes > 0
+    fn uses_write_buffer(&self, kind: RequestKind) -> bool {
+        kind == RequestKind::Write && self.shared_state.options.buffered_writes > 0
     }
 
     /// Puts a host write that has to be programmed into the write buffer and acknowledges it. If the buffer is full,
     /// the write waits for a place.
-    fn buffer(&mut self, slot: u32) {
-        if self.buffered < self.shared.options.buffered_writes {
-            self.buffered += 1;
+    fn buffer_write(&mut self, slot: u32) {
+        if self.buffered_write_count < self.shared_state.options.buffered_writes {
+            self.buffered_write_count += 1;
             self.acknowledge(slot);
         } else {
-            self.unbuffered.push_back(slot);
+            self.writes_waiting_for_buffer.push_back(slot);
         }
     }
 
     /// Makes a flush request wait for all earlier writes that are not programmed, whether in the write buffer or
     /// waiting for a place in it.
-    fn wait_for_writes(&mut self, slot: u32) {
-        let writes = (self.buffered + self.unbuffered.len()) as u32;
+    fn make_flush_wait(&mut self, slot: u32) {
+        let writes = (self.buffered_write_count + self.writes_waiting_for_buffer.len()) as u32;
         if writes > 0 {
             let request = &mut self.requests[slot as usize];
-            request.pending += writes;
-            self.flushes.push(WaitingFlush { slot, number: request.number, writes });
+            request.pending_ops += writes;
+            self.waiting_flushes.push(WaitingFlush {
+                request_slot: slot,
+                request_number: request.request_number,
+                pending_writes: writes,
+            });
         }
     }
 
     /// Handles the end of the program of write `number`: reduces by one the number of writes for which each later flush
     /// request waits.
     #[cold]
-    fn release_flushes(&mut self, number: u64) {
-        for k in 0..self.flushes.len() {
-            if number < self.flushes[k].number {
-                self.flushes[k].writes -= 1;
-                self.awaited_done(self.flushes[k].slot);
+    fn count_write_for_flushes(&mut self, number: u64) {
+        for k in 0..self.waiting_flushes.len() {
+            if number < self.waiting_flushes[k].request_number {
+                self.waiting_flushes[k].pending_writes -= 1;
+                self.finish_awaited_op(self.waiting_flushes[k].request_slot);
             }
         }
-        self.flushes.retain(|flush| flush.writes > 0);
+        self.waiting_flushes.retain(|flush| flush.pending_writes > 0);
     }
 
     /// Handles the completion of all flash operations for which a host request waited. Answers the request, or frees
     /// its place in the write buffer if it is a buffered write.
     #[inline(always)]
-    fn flash_done(&mut self, slot: u32) {
-        let Request { kind, acknowledged, number, .. } = self.requests[slot as usize];
-        if !self.uses_buffer(kind) {
+    fn finish_flash_ops(&mut self, slot: u32) {
+        let Request { kind, is_acknowledged: acknowledged, request_number: number, .. } =
+            self.requests[slot as usize];
+        if !self.uses_write_buffer(kind) {
             return self.acknowledge(slot);
         }
-        if !self.flushes.is_empty() {
-            self.release_flushes(number);
+        if !self.waiting_flushes.is_empty() {
+            self.count_write_for_flushes(number);
         }
-        match self.unbuffered.pop_front() {
+        match self.writes_waiting_for_buffer.pop_front() {
             Some(oldest) => self.acknowledge(oldest),
-            None => self.buffered -= 1,
+            None => self.buffered_write_count -= 1,
         }
         if acknowledged {
-            self.free_requests.push(slot);
+            self.free_request_slots.push(slot);
         }
     }
 
     /// Answers a host request after its controller overhead, and after its wait for a codec unit if it needs one.
     #[inline(always)]
     fn acknowledge(&mut self, slot: u32) {
-        match self.requests[slot as usize].overhead {
-            0 => self.acknowledged(slot),
+        match self.requests[slot as usize].overhead_ns {
+            0 => self.record_answer(slot),
             overhead => {
-                let now = self.shared.now_ns();
-                let wait = self.codec.book_work(now, self.requests[slot as usize].codec_ns);
-                self.shared.events.push_answer(slot, now + overhead + wait);
+                let now = self.shared_state.now_ns();
+                let wait = self.codec_units.book_work(now, self.requests[slot as usize].codec_ns);
+                self.shared_state.events.push_answer(slot, now + overhead + wait);
             }
         }
     }
 
     #[inline(always)]
-    fn acknowledged(&mut self, slot: u32) {
+    fn record_answer(&mut self, slot: u32) {
         let request = &mut self.requests[slot as usize];
-        request.acknowledged = true;
-        let Request { kind, number, arrival, pending, .. } = *request;
-        self.shared.observer.request_answered(number, kind, (arrival, self.shared.current_moment.time_ns()));
-        self.ledger.record_completion(kind, number, arrival, self.shared.now_ns());
-        self.outstanding -= 1;
+        request.is_acknowledged = true;
+        let Request { kind, request_number: number, arrival_ns: arrival, pending_ops: pending, .. } =
+            *request;
+        self.shared_state.observer.request_answered(
+            number,
+            kind,
+            (arrival, self.shared_state.current_position.time_ns()),
+        );
+        self.request_latencies.record_completion(kind, number, arrival, self.shared_state.now_ns());
+        self.unanswered_requests -= 1;
         if pending == 0 {
-            self.free_requests.push(slot);
+            self.free_request_slots.push(slot);
         }
     }
 }

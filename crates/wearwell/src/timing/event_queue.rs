@@ -82,11 +82,11 @@ const SCAN_BIT: u32 = 1 << 31;
 pub(super) const NON_TIME_KEY_BITS: u32 = 5;
 
 /// Latest possible time of an event, in nanoseconds: 18 years.
-const LATEST: u64 = (1 << (64 - NON_TIME_KEY_BITS)) - 2;
+const MAX_EVENT_NS: u64 = (1 << (64 - NON_TIME_KEY_BITS)) - 2;
 
 /// Latest possible arrival time of a request, nanoseconds: half of the latest event time, so that the events that the
 /// request causes can be represented.
-pub(super) const MAX_ARRIVAL_NS: u64 = LATEST / 2;
+pub(super) const MAX_ARRIVAL_NS: u64 = MAX_EVENT_NS / 2;
 
 /// Returns the key of an event of an array (die or plane): time, class, and three zero bits for the position in a group
 /// of eight. Keys sort in the order of the events. For classes that do not concern arrays only the time is encoded.
@@ -119,7 +119,7 @@ impl EightKeys {
     /// Returns the least of eight event keys. The minimum is computed as a tree, with few dependent steps and no
     /// branch.
     #[inline(always)]
-    fn least(&self) -> u64 {
+    fn least_key(&self) -> u64 {
         let four: [u64; 4] = std::array::from_fn(|k| self.0[2 * k].min(self.0[2 * k + 1]));
         four[0].min(four[1]).min(four[2].min(four[3]))
     }
@@ -128,7 +128,7 @@ impl EightKeys {
 /// Event keys (times and classes) of the next events of 64 arrays or channels.
 #[derive(Clone, Debug)]
 struct KeyGroup {
-    eights: [EightKeys; 8],
+    groups_of_eight: [EightKeys; 8],
     /// Least event key (time and class) in each of the eight groups of eight arrays or channels.
     least_keys_of_eights: [u64; 8],
     /// Least event key in each of the eight groups of eight arrays or channels, with the number of the group in the
@@ -138,7 +138,7 @@ struct KeyGroup {
 
 impl KeyGroup {
     const EMPTY: Self = Self {
-        eights: [EightKeys::EMPTY; 8],
+        groups_of_eight: [EightKeys::EMPTY; 8],
         least_keys_of_eights: [u64::MAX; 8],
         least_keys_with_group: EightKeys::EMPTY,
     };
@@ -146,17 +146,17 @@ impl KeyGroup {
     /// Sets the key (time and class) of the next event of an array or channel. Returns whether the least key in its
     /// group of eight changed. That is rare, because only one key of eight is the least.
     #[inline(always)]
-    fn set(&mut self, member: usize, key: u64) -> bool {
+    fn set_key(&mut self, member: usize, key: u64) -> bool {
         let (eight, place) = (member / 8 % 8, member % 8);
         let (key, least) = (key | place as u64, self.least_keys_of_eights[eight]);
-        self.eights[eight].0[place] = key;
+        self.groups_of_eight[eight].0[place] = key;
         if key < least {
             self.least_keys_of_eights[eight] = key;
             self.least_keys_with_group.0[eight] = key & !7 | eight as u64;
             return true;
         }
         if least % 8 == place as u64 {
-            self.find_least(eight);
+            self.recompute_least_key(eight);
             return true;
         }
         false
@@ -164,8 +164,8 @@ impl KeyGroup {
 
     /// Recomputes the least event key in group `eight` of the eight groups of eight arrays or channels.
     #[inline(always)]
-    fn find_least(&mut self, eight: usize) {
-        let least = self.eights[eight].least();
+    fn recompute_least_key(&mut self, eight: usize) {
+        let least = self.groups_of_eight[eight].least_key();
         self.least_keys_of_eights[eight] = least;
         self.least_keys_with_group.0[eight] = least & !7 | eight as u64;
     }
@@ -174,74 +174,81 @@ impl KeyGroup {
 /// Search structure for the earliest of many events: finds the array or channel with the least event key.
 #[derive(Clone, Debug)]
 struct Tournament {
-    groups: Vec<KeyGroup>,
+    groups_of_64: Vec<KeyGroup>,
     /// Least event key of all arrays or channels; the position bits of the key are undefined.
-    least: u64,
+    least_event_key: u64,
     /// Number of the array or channel with the earliest event. Stored so that it is known before that event is handled.
-    first: u32,
+    earliest_subject: u32,
 }
 
 impl Tournament {
     fn new(subjects: usize) -> Self {
-        Self { groups: vec![KeyGroup::EMPTY; subjects.div_ceil(64).max(1)], least: u64::MAX, first: 0 }
+        Self {
+            groups_of_64: vec![KeyGroup::EMPTY; subjects.div_ceil(64).max(1)],
+            least_event_key: u64::MAX,
+            earliest_subject: 0,
+        }
     }
 
     #[inline(always)]
-    fn key(&self, subject: u32) -> u64 {
-        self.groups[subject as usize / 64].eights[subject as usize / 8 % 8].0[subject as usize % 8] & !7
+    fn key_of_subject(&self, subject: u32) -> u64 {
+        self.groups_of_64[subject as usize / 64].groups_of_eight[subject as usize / 8 % 8].0
+            [subject as usize % 8]
+            & !7
     }
 
     #[inline(always)]
-    fn set(&mut self, subject: u32, key: u64) {
-        if self.groups[subject as usize / 64].set(subject as usize % 64, key) {
+    fn set_event_key(&mut self, subject: u32, key: u64) {
+        if self.groups_of_64[subject as usize / 64].set_key(subject as usize % 64, key) {
             self.update_earliest();
         }
     }
 
     /// Removes the earliest event and returns the number of its array or channel.
     #[inline(always)]
-    fn pop(&mut self) -> u32 {
-        let first = self.first;
+    fn pop_earliest(&mut self) -> u32 {
+        let first = self.earliest_subject;
         let (group, eight, place) = (first as usize / 64, first as usize / 8 % 8, first as usize % 8);
-        let group = &mut self.groups[group];
-        group.eights[eight].0[place] = u64::MAX;
-        group.find_least(eight);
+        let group = &mut self.groups_of_64[group];
+        group.groups_of_eight[eight].0[place] = u64::MAX;
+        group.recompute_least_key(eight);
         self.update_earliest();
         first
     }
 
     #[inline(always)]
-    fn eight_mut(&mut self, eight: usize) -> &mut [u64; 8] {
-        &mut self.groups[eight / 8].eights[eight % 8].0
+    fn keys_of_eight_mut(&mut self, eight: usize) -> &mut [u64; 8] {
+        &mut self.groups_of_64[eight / 8].groups_of_eight[eight % 8].0
     }
 
     /// Recomputes the least event key of group `eight` (eight arrays or channels) after keys of the group were
     /// increased, if the least key was among them.
     #[inline(always)]
-    fn look_at(&mut self, eight: usize) {
-        let (group, eight) = (&mut self.groups[eight / 8], eight % 8);
+    fn update_after_increase(&mut self, eight: usize) {
+        let (group, eight) = (&mut self.groups_of_64[eight / 8], eight % 8);
         let least = group.least_keys_of_eights[eight];
-        if group.eights[eight].0[(least % 8) as usize] != least {
-            group.find_least(eight);
+        if group.groups_of_eight[eight].0[(least % 8) as usize] != least {
+            group.recompute_least_key(eight);
             self.update_earliest();
         }
     }
 
     #[inline(always)]
     fn update_earliest(&mut self) {
-        let group = if let [_] = self.groups[..] { 0 } else { first_of(&self.groups) };
-        let KeyGroup { least_keys_of_eights, least_keys_with_group, .. } = &self.groups[group];
-        self.least = least_keys_with_group.least();
-        let eight = (self.least % 8) as usize;
-        self.first = (64 * group + 8 * eight) as u32 + (least_keys_of_eights[eight] % 8) as u32;
+        let group =
+            if let [_] = self.groups_of_64[..] { 0 } else { group_with_earliest_event(&self.groups_of_64) };
+        let KeyGroup { least_keys_of_eights, least_keys_with_group, .. } = &self.groups_of_64[group];
+        self.least_event_key = least_keys_with_group.least_key();
+        let eight = (self.least_event_key % 8) as usize;
+        self.earliest_subject = (64 * group + 8 * eight) as u32 + (least_keys_of_eights[eight] % 8) as u32;
     }
 }
 
 /// Returns the index of the group of 64 arrays or channels with the earliest event; the first such group if several are
 /// equal.
 #[inline(never)]
-fn first_of(groups: &[KeyGroup]) -> usize {
-    let keys = groups.iter().map(|group| group.least_keys_with_group.least() & !7);
+fn group_with_earliest_event(groups: &[KeyGroup]) -> usize {
+    let keys = groups.iter().map(|group| group.least_keys_with_group.least_key() & !7);
     keys.enumerate().min_by_key(|&(_, key)| key).map_or(0, |(index, _)| index)
 }
 
@@ -249,44 +256,47 @@ fn first_of(groups: &[KeyGroup]) -> usize {
 #[derive(Clone, Debug)]
 pub(super) struct EventQueue {
     /// Next event of each array (die or plane).
-    arrays: Tournament,
+    array_events: Tournament,
     /// Time at which each channel becomes free for which a transfer waits.
-    channels: Tournament,
+    channel_free_events: Tournament,
     /// Times at which the controller answers requests, and ends of NVRAM scans, each with the number of the request or
     /// scan. Both are rare.
-    answers: BinaryHeap<Reverse<(u64, u32)>>,
+    answers_and_scan_ends: BinaryHeap<Reverse<(u64, u32)>>,
     /// Least key that an event of an array can have without preceding the next event of a channel, answer or scan.
     /// Events of arrays with smaller keys are handled first.
-    next_aside_key: u64,
+    next_non_array_key: u64,
 }
 
 impl EventQueue {
     pub(super) fn new(arrays: usize, channels: usize) -> Self {
         Self {
-            arrays: Tournament::new(arrays),
-            channels: Tournament::new(channels),
-            answers: BinaryHeap::new(),
-            next_aside_key: u64::MAX,
+            array_events: Tournament::new(arrays),
+            channel_free_events: Tournament::new(channels),
+            answers_and_scan_ends: BinaryHeap::new(),
+            next_non_array_key: u64::MAX,
         }
     }
 
     /// Sets the next event of an array (die or plane), which replaces the array's current one, if any.
     #[inline(always)]
     pub(super) fn set_array_event(&mut self, array: u32, class: EventClass, time: u64) {
-        self.arrays.set(array, event_key(class, time));
+        self.array_events.set_event_key(array, event_key(class, time));
     }
 
     /// Returns the time of the next event of an array (die or plane), nanoseconds. The event must exist.
     #[inline(always)]
-    pub(super) fn due_ns(&self, array: u32) -> u64 {
-        time_of_key(self.arrays.key(array))
+    pub(super) fn next_event_ns(&self, array: u32) -> u64 {
+        time_of_key(self.array_events.key_of_subject(array))
     }
 
     /// Postpones the next event of an array (die or plane) by `ns` nanoseconds, or moves it forward in time if `ns` is
     /// negative. The event must exist.
     #[inline(always)]
     pub(super) fn postpone(&mut self, array: u32, ns: i64) {
-        self.arrays.set(array, self.arrays.key(array).wrapping_add_signed(ns << NON_TIME_KEY_BITS));
+        self.array_events.set_event_key(
+            array,
+            self.array_events.key_of_subject(array).wrapping_add_signed(ns << NON_TIME_KEY_BITS),
+        );
     }
 
     /// Postpones by `ns` nanoseconds the next event of each of eight arrays whose channel transfer is requested after
@@ -302,22 +312,22 @@ impl EventQueue {
         ns: u64,
     ) -> u64 {
         let (mut sum_ns, more) = (0, ns << NON_TIME_KEY_BITS);
-        let keys = self.arrays.eight_mut(eight);
+        let keys = self.array_events.keys_of_eight_mut(eight);
         for place in 0..8 {
             let mask = u64::from(requested_at[place] > last).wrapping_neg();
             sum_ns += mask & asked_ns[place];
             keys[place] = keys[place].wrapping_add(mask & more);
         }
-        self.arrays.look_at(eight);
+        self.array_events.update_after_increase(eight);
         sum_ns
     }
 
     /// Returns, for each of eight arrays (dies or planes), the start of the channel transfer that precedes the array's
     /// next event, nanoseconds; 0 if there is none.
     #[inline(always)]
-    pub(super) fn transfers_begin_at(&self, eight: usize, ns: &[u64; 8], flash: &FlashTiming) -> [u64; 8] {
+    pub(super) fn transfer_starts_ns(&self, eight: usize, ns: &[u64; 8], flash: &FlashTiming) -> [u64; 8] {
         let behind_ns = [flash.program_ns + flash.read_ns, 0, flash.program_ns, u64::MAX];
-        let keys = self.arrays.groups[eight / 8].eights[eight % 8].0;
+        let keys = self.array_events.groups_of_64[eight / 8].groups_of_eight[eight % 8].0;
         std::array::from_fn(|place| {
             let class = (keys[place] >> 3) as usize % 4;
             time_of_key(keys[place]).saturating_sub(behind_ns[class]).saturating_sub(ns[place])
@@ -326,14 +336,14 @@ impl EventQueue {
 
     /// Schedules the event that a channel becomes free while a transfer waits for it.
     pub(super) fn set_channel_free(&mut self, channel: u32, time: u64) {
-        self.channels.set(channel, time << NON_TIME_KEY_BITS);
-        self.update_aside_key();
+        self.channel_free_events.set_event_key(channel, time << NON_TIME_KEY_BITS);
+        self.update_non_array_key();
     }
 
     /// Schedules the controller's answer to a request at `time`.
     pub(super) fn push_answer(&mut self, request: u32, time: u64) {
-        self.answers.push(Reverse((time, request)));
-        self.update_aside_key();
+        self.answers_and_scan_ends.push(Reverse((time, request)));
+        self.update_non_array_key();
     }
 
     /// Schedules the end of an NVRAM scan.
@@ -343,53 +353,57 @@ impl EventQueue {
 
     /// Recomputes the least key that an event of an array can have without preceding the next event of a channel,
     /// answer or scan. At equal times, channel events precede all array events, and answers follow them.
-    fn update_aside_key(&mut self) {
-        let answer = self.answers.peek().map_or(u64::MAX, |answer| (answer.0.0 + 1) << NON_TIME_KEY_BITS);
-        let free = time_of_key(self.channels.least) << NON_TIME_KEY_BITS;
-        self.next_aside_key = answer.min(free);
+    fn update_non_array_key(&mut self) {
+        let answer = self
+            .answers_and_scan_ends
+            .peek()
+            .map_or(u64::MAX, |answer| (answer.0.0 + 1) << NON_TIME_KEY_BITS);
+        let free = time_of_key(self.channel_free_events.least_event_key) << NON_TIME_KEY_BITS;
+        self.next_non_array_key = answer.min(free);
     }
 
     /// Whether an event may be due at time `limit` or before. `false` is certain, `true` is not.
     #[inline(always)]
     pub(super) fn may_be_due(&self, limit: u64) -> bool {
-        self.arrays.least.min(self.next_aside_key) <= (limit.min(LATEST) + 1) << NON_TIME_KEY_BITS
+        self.array_events.least_event_key.min(self.next_non_array_key)
+            <= (limit.min(MAX_EVENT_NS) + 1) << NON_TIME_KEY_BITS
     }
 
     /// Removes and returns the earliest event of the simulation, if it is due at time `limit` or before.
     #[inline(always)]
     pub(super) fn pop_until(&mut self, limit: u64) -> Option<TimingEvent> {
-        let least = self.arrays.least;
-        if least >= self.next_aside_key {
-            return self.pop_aside(limit);
+        let least = self.array_events.least_event_key;
+        if least >= self.next_non_array_key {
+            return self.pop_non_array_event(limit);
         }
         let time = time_of_key(least);
-        if time > limit.min(LATEST) {
+        if time > limit.min(MAX_EVENT_NS) {
             return None;
         }
-        let subject = self.arrays.pop();
+        let subject = self.array_events.pop_earliest();
         Some(TimingEvent { time_ns: time, class: EventClass::of_key(least), subject_number: subject })
     }
 
     #[inline(never)]
-    fn pop_aside(&mut self, limit: u64) -> Option<TimingEvent> {
-        let free_at = time_of_key(self.channels.least);
-        let answer = self.answers.peek().map_or((u64::MAX, 0), |answer| answer.0);
-        if free_at.min(answer.0) > limit.min(LATEST) {
+    fn pop_non_array_event(&mut self, limit: u64) -> Option<TimingEvent> {
+        let free_at = time_of_key(self.channel_free_events.least_event_key);
+        let answer = self.answers_and_scan_ends.peek().map_or((u64::MAX, 0), |answer| answer.0);
+        if free_at.min(answer.0) > limit.min(MAX_EVENT_NS) {
             return None;
         }
         let event = if free_at <= answer.0 {
             TimingEvent {
                 time_ns: free_at,
                 class: EventClass::ChannelFree,
-                subject_number: self.channels.pop(),
+                subject_number: self.channel_free_events.pop_earliest(),
             }
         } else {
-            self.answers.pop();
+            self.answers_and_scan_ends.pop();
             let is_scan = answer.1 & SCAN_BIT != 0;
             let class = if is_scan { EventClass::Scanned } else { EventClass::Acknowledged };
             TimingEvent { time_ns: answer.0, class, subject_number: answer.1 & !SCAN_BIT }
         };
-        self.update_aside_key();
+        self.update_non_array_key();
         Some(event)
     }
 }
@@ -401,7 +415,7 @@ mod tests {
     use super::*;
 
     /// Removes and returns all events that are due at `limit` or before.
-    fn take(queue: &mut EventQueue, limit: u64) -> Vec<(u64, EventClass, u32)> {
+    fn pop_all_until(queue: &mut EventQueue, limit: u64) -> Vec<(u64, EventClass, u32)> {
         let next = || {
             queue
                 .pop_until(limit)
@@ -433,7 +447,7 @@ mod tests {
             (5, Acknowledged, 2),
             (5, Acknowledged, 3),
         ];
-        assert_eq!(take(&mut queue, 5), expected);
+        assert_eq!(pop_all_until(&mut queue, 5), expected);
         assert!(!queue.may_be_due(1 << 50));
     }
 
@@ -445,7 +459,7 @@ mod tests {
         queue.set_channel_free(0, 10);
         assert_eq!(queue.pop_until(9), None);
         assert!(queue.may_be_due(10));
-        assert_eq!(take(&mut queue, 10).len(), 3);
+        assert_eq!(pop_all_until(&mut queue, 10).len(), 3);
         assert_eq!(queue.pop_until(u64::MAX), None);
     }
 
@@ -457,8 +471,8 @@ mod tests {
         queue.set_array_event(3, Programmed, 8);
         queue.postpone(17, 4);
         queue.postpone(17, -2);
-        assert_eq!(queue.due_ns(17), 9);
-        assert_eq!(take(&mut queue, u64::MAX), [(8, Programmed, 3), (9, Transferred, 17)]);
+        assert_eq!(queue.next_event_ns(17), 9);
+        assert_eq!(pop_all_until(&mut queue, u64::MAX), [(8, Programmed, 3), (9, Transferred, 17)]);
     }
 
     #[test]

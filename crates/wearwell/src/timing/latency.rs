@@ -63,14 +63,14 @@ impl LatencySummary {
 
 /// Exact sum and maximum of the latencies of one request kind; a histogram only approximates them.
 #[derive(Clone, Copy, Debug, Default)]
-struct Total {
+struct LatencyTotal {
     sum_ns: u128,
     max_ns: u64,
 }
 
-impl Total {
+impl LatencyTotal {
     #[inline]
-    fn add(&mut self, latency_ns: u64) {
+    fn add_latency(&mut self, latency_ns: u64) {
         self.sum_ns += u128::from(latency_ns);
         self.max_ns = self.max_ns.max(latency_ns);
     }
@@ -80,9 +80,9 @@ impl Total {
 #[derive(Clone, Debug)]
 pub(super) struct LatencyRecords {
     histograms: [Histogram<u64>; RequestKind::COUNT],
-    totals: [Total; RequestKind::COUNT],
+    totals: [LatencyTotal; RequestKind::COUNT],
     completions: Option<Vec<Completion>>,
-    submitted: u64,
+    submitted_requests: u64,
     /// Simulated time if timing is off ([`super::TimingMode::None`]), nanoseconds; the other engines have clocks of
     /// their own.
     pub(super) now_ns: u64,
@@ -95,7 +95,7 @@ impl LatencyRecords {
             histograms: std::array::from_fn(|_| empty()),
             totals: Default::default(),
             completions: keep_completions.then(Vec::new),
-            submitted: 0,
+            submitted_requests: 0,
             now_ns: 0,
         }
     }
@@ -103,8 +103,8 @@ impl LatencyRecords {
     /// Returns the number of the next submitted host request: 0, 1, 2, ..
     #[inline]
     pub(super) fn next_request_number(&mut self) -> u64 {
-        self.submitted += 1;
-        self.submitted - 1
+        self.submitted_requests += 1;
+        self.submitted_requests - 1
     }
 
     /// Records a request that completes at its arrival, because timing is off. Returns the number of the request.
@@ -119,7 +119,7 @@ impl LatencyRecords {
     pub(super) fn record_completion(&mut self, kind: RequestKind, request: u64, arrival_ns: u64, at_ns: u64) {
         let latency_ns = at_ns - arrival_ns;
         self.histograms[kind as usize].saturating_record(latency_ns);
-        self.totals[kind as usize].add(latency_ns);
+        self.totals[kind as usize].add_latency(latency_ns);
         if let Some(completions) = &mut self.completions {
             completions.push(Completion { request_number: request, completed_at_ns: at_ns, latency_ns });
         }
@@ -131,7 +131,7 @@ impl LatencyRecords {
 
     /// Summarises the latencies of one request kind. Percentiles are from the histogram, but at most the exact maximum;
     /// mean and maximum are exact.
-    pub(super) fn summary(&self, kind: RequestKind) -> LatencySummary {
+    pub(super) fn latency_summary(&self, kind: RequestKind) -> LatencySummary {
         let (binned, total) = (LatencySummary::of(self.histogram(kind)), self.totals[kind as usize]);
         let mean_ns = if binned.count == 0 { 0.0 } else { total.sum_ns as f64 / binned.count as f64 };
         let max_ns = total.max_ns;

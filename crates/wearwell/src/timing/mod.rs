@@ -176,7 +176,7 @@ pub struct FreeBlocksPerArray {
 }
 
 impl FreeBlocksPerArray {
-    fn pages(self) -> i64 {
+    fn total_pages(self) -> i64 {
         i64::from(self.pages_per_block) * i64::from(self.blocks)
     }
 
@@ -184,7 +184,7 @@ impl FreeBlocksPerArray {
     /// all blocks whose erase is queued, minus the pages that the queued GC copies will program. A copy is a read and a
     /// program, so half of the queued operations other than erases are programs.
     #[inline]
-    fn pages_awaited(self, queued_ops: u32, queued_erases: u32) -> i64 {
+    fn pages_awaiting_erase(self, queued_ops: u32, queued_erases: u32) -> i64 {
         let to_program = i64::from((queued_ops - queued_erases).div_ceil(2));
         i64::from(self.pages_per_block) * i64::from(queued_erases) - to_program
     }
@@ -193,7 +193,7 @@ impl FreeBlocksPerArray {
     /// pages that GC gained, still wait for their erase.
     #[inline]
     fn are_used_up(self, queued_ops: u32, queued_erases: u32, gained_pages: i64) -> bool {
-        self.pages_awaited(queued_ops, queued_erases) >= self.pages() + gained_pages
+        self.pages_awaiting_erase(queued_ops, queued_erases) >= self.total_pages() + gained_pages
     }
 
     /// Returns the number of background operations that an array (die or plane) serves before each host write. It is 0
@@ -201,8 +201,8 @@ impl FreeBlocksPerArray {
     /// are erased again when host writes have used the pages that GC gained, and the next GC begins.
     #[inline]
     fn background_ops_per_write(self, queued_ops: u32, queued_erases: u32, gained_pages: i64) -> u32 {
-        let awaited = self.pages_awaited(queued_ops, queued_erases);
-        let excess = awaited - self.pages() / 2;
+        let awaited = self.pages_awaiting_erase(queued_ops, queued_erases);
+        let excess = awaited - self.total_pages() / 2;
         if excess <= 0 {
             return 0;
         }
@@ -239,7 +239,7 @@ impl Default for TimingOptions {
 /// Location of a plane: number of its array (its die, or the plane itself if planes are independent), and number in the
 /// die.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct PlaneLocation {
     array: u32,
     /// Number of the plane within its die, modulo 64. Operations on different planes are recognised by it.
     plane_in_die: u8,
@@ -248,20 +248,20 @@ struct Place {
 /// Arrays and channels of the device as the timing engines see them. An array is a die, or a plane if planes are
 /// independent.
 #[derive(Clone, Debug)]
-struct Layout {
+struct ArrayLayout {
     /// For each plane, its array (die or plane) and its number in the die.
-    planes: Vec<Place>,
+    planes: Vec<PlaneLocation>,
     /// For each array (die or plane), the number of its channel.
     channel_of_array: Vec<u32>,
-    channels: usize,
+    channel_count: usize,
     /// Number of planes over which a block of the FTL extends: more than one for superblocks.
     planes_per_block: usize,
 }
 
-impl Layout {
+impl ArrayLayout {
     fn new(geometry: &Geometry, independent_planes: bool) -> Self {
         let planes_per_array = if independent_planes { 1 } else { geometry.planes_per_die };
-        let place = |plane| Place {
+        let place = |plane| PlaneLocation {
             array: plane / planes_per_array,
             plane_in_die: (plane % geometry.planes_per_die % 64) as u8,
         };
@@ -269,7 +269,7 @@ impl Layout {
         Self {
             planes: (0..geometry.planes()).map(place).collect(),
             channel_of_array: (0..geometry.planes() / planes_per_array).map(channel).collect(),
-            channels: geometry.channels as usize,
+            channel_count: geometry.channels as usize,
             planes_per_block: geometry.superblock_planes as usize,
         }
     }
@@ -287,26 +287,26 @@ impl Layout {
     /// Returns this layout with the arrays (dies or planes) renumbered so that each channel has a multiple of eight
     /// array numbers; also returns the new number of each existing array. The event engine processes eight arrays of a
     /// channel at a time.
-    fn padded_to_eights(&self) -> (Self, Vec<u32>) {
-        let there_are = (self.arrays() / self.channels) as u32;
+    fn with_channels_padded_to_eights(&self) -> (Self, Vec<u32>) {
+        let there_are = (self.array_count() / self.channel_count) as u32;
         let stride = there_are.next_multiple_of(8);
         let numbers: Vec<u32> = (0..)
             .zip(&self.channel_of_array)
             .map(|(array, channel)| channel * stride + array % there_are)
             .collect();
-        let place = |&place: &Place| Place { array: numbers[place.array as usize], ..place };
+        let place = |&place: &PlaneLocation| PlaneLocation { array: numbers[place.array as usize], ..place };
         let layout = Self {
             planes: self.planes.iter().map(place).collect(),
-            channel_of_array: (0..self.channels as u32)
+            channel_of_array: (0..self.channel_count as u32)
                 .flat_map(|channel| std::iter::repeat_n(channel, stride as usize))
                 .collect(),
-            channels: self.channels,
+            channel_count: self.channel_count,
             planes_per_block: self.planes_per_block,
         };
         (layout, numbers)
     }
 
-    fn arrays(&self) -> usize {
+    fn array_count(&self) -> usize {
         self.channel_of_array.len()
     }
 }
@@ -351,7 +351,7 @@ impl Timing {
             options.suspension.is_none() || options.read_priority,
             "suspension serves reads that have priority"
         );
-        let layout = Layout::new(geometry, options.independent_planes);
+        let layout = ArrayLayout::new(geometry, options.independent_planes);
         let engine = match mode {
             TimingMode::None => {
                 Engine::None(Box::new(latency::LatencyRecords::new(options.keep_completions)))
@@ -472,13 +472,13 @@ impl Timing {
     /// Returns the histogram of the latencies, in nanoseconds, of completed requests of one kind. Summarise it with
     /// [`LatencySummary::of`].
     pub fn latency_histogram(&self, kind: RequestKind) -> &Histogram<u64> {
-        self.ledger().histogram(kind)
+        self.request_latencies().histogram(kind)
     }
 
     /// Returns number, mean, percentiles and maximum of the latencies of completed requests of one kind, in
     /// nanoseconds. Percentiles are accurate to 0.1 %; mean and maximum are exact.
     pub fn latency_summary(&self, kind: RequestKind) -> LatencySummary {
-        self.ledger().summary(kind)
+        self.request_latencies().latency_summary(kind)
     }
 
     /// Returns the requests that completed since the last call, in order of completion time (timeline engine: of
@@ -540,7 +540,7 @@ impl Timing {
         }
     }
 
-    fn ledger(&self) -> &latency::LatencyRecords {
+    fn request_latencies(&self) -> &latency::LatencyRecords {
         match &self.engine {
             Engine::None(ledger) => ledger,
             Engine::Timeline(engine) => engine.latency_records(),

@@ -7,18 +7,18 @@ use crate::operation::FlashOp;
 /// they become ready.
 #[derive(Clone, Debug)]
 pub(super) struct NvramTiming {
-    free_at: u64,
+    free_at_ns: u64,
     line_read_ps: u64,
 }
 
 impl NvramTiming {
     pub(super) fn new(options: &TimingOptions) -> Self {
-        Self { free_at: 0, line_read_ps: options.nvram_line_read_ps }
+        Self { free_at_ns: 0, line_read_ps: options.nvram_line_read_ps }
     }
 
     /// Books a scan of NVRAM that can begin at time `ready`. Returns the time when the scan ends, nanoseconds.
     pub(super) fn book_scan(&mut self, scan: &FlashOp, ready: u64) -> u64 {
-        self.book(ready, self.scan_ns(scan))
+        self.book_nvram_time(ready, self.scan_ns(scan))
     }
 
     /// Returns how long a scan of NVRAM takes, nanoseconds.
@@ -30,11 +30,11 @@ impl NvramTiming {
     /// time from `now` until the stores end, nanoseconds.
     #[inline]
     pub(super) fn book_stores(&mut self, now: u64, ns: u64) -> u64 {
-        if ns == 0 { 0 } else { self.book(now, ns) - now }
+        if ns == 0 { 0 } else { self.book_nvram_time(now, ns) - now }
     }
 
-    fn book(&mut self, ready: u64, ns: u64) -> u64 {
-        self.free_at = self.free_at.max(ready) + ns;
-        self.free_at
+    fn book_nvram_time(&mut self, ready: u64, ns: u64) -> u64 {
+        self.free_at_ns = self.free_at_ns.max(ready) + ns;
+        self.free_at_ns
     }
 }

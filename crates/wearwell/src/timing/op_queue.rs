@@ -38,23 +38,23 @@ pub(super) struct QueuedOp {
     /// Slot number of the host request that waits for this operation. In background work ([`OpRole::Background`]), for
     /// which no request waits, instead the number of further operations in this queue entry: alternate programs and
     /// reads of a series of copies.
-    pub(super) request_or_more: u32,
+    pub(super) request_or_further_ops: u32,
     /// Time of the operation's transfer on the channel, nanoseconds; saturates at 4.29 s.
     pub(super) transfer_ns: u32,
     pub(super) kind: OpKind,
     pub(super) role: OpRole,
     /// Number of the operation's plane within its die, modulo 64.
-    pub(super) plane: u8,
+    pub(super) plane_in_die: u8,
 }
 
 impl QueuedOp {
     const EMPTY: Self = Self {
         first_waiter: END_OF_LIST,
-        request_or_more: 0,
+        request_or_further_ops: 0,
         transfer_ns: 0,
         kind: OpKind::Erase,
         role: OpRole::Background,
-        plane: 0,
+        plane_in_die: 0,
     };
 
     /// Placeholder for the operation in a [`WaitingOp`] that stands for a scan of NVRAM.
@@ -63,7 +63,7 @@ impl QueuedOp {
     /// Returns the queue entry for a series of background copies of `count` pages within one array: read, program,
     /// read, program, ..
     pub(super) fn copy_series(count: u32, transfer_ns: u32) -> Self {
-        Self { request_or_more: 2 * count - 1, transfer_ns, kind: OpKind::Read, ..Self::EMPTY }
+        Self { request_or_further_ops: 2 * count - 1, transfer_ns, kind: OpKind::Read, ..Self::EMPTY }
     }
 
     /// Whether neither a host request nor another operation waits for this operation.
@@ -76,19 +76,19 @@ impl QueuedOp {
     /// (alternate reads and programs).
     #[inline(always)]
     pub(super) fn further_ops(&self) -> u32 {
-        if self.role == OpRole::Background { self.request_or_more } else { 0 }
+        if self.role == OpRole::Background { self.request_or_further_ops } else { 0 }
     }
 
     /// Advances the queue entry of a series of copies to its next operation: from a read to its program, or to the next
     /// read.
     #[inline(always)]
-    fn step(&mut self) {
-        self.request_or_more -= 1;
-        self.turn();
+    fn advance_copy_series(&mut self) {
+        self.request_or_further_ops -= 1;
+        self.toggle_copy_kind();
     }
 
     #[inline(always)]
-    fn turn(&mut self) {
+    fn toggle_copy_kind(&mut self) {
         self.kind = if self.kind == OpKind::Read { OpKind::Program } else { OpKind::Read };
     }
 }
@@ -103,18 +103,25 @@ pub(super) struct OpQueue {
     len: u32,
     /// Number of flash operations in all entries of the queue. A series of copies counts with all its remaining
     /// operations.
-    ops: u32,
+    queued_ops: u32,
     /// Number of erases among the queued operations.
-    erases: u32,
+    queued_erases: u32,
     /// Index of the queue's second entry in the ring buffer.
-    head: u32,
+    ring_start: u32,
     /// Ring buffer of the queue entries after the front; the buffer's length is a power of two.
     ring: Vec<QueuedOp>,
 }
 
 impl OpQueue {
     pub(super) fn new() -> Self {
-        Self { front: QueuedOp::EMPTY, len: 0, ops: 0, erases: 0, head: 0, ring: vec![QueuedOp::EMPTY; 8] }
+        Self {
+            front: QueuedOp::EMPTY,
+            len: 0,
+            queued_ops: 0,
+            queued_erases: 0,
+            ring_start: 0,
+            ring: vec![QueuedOp::EMPTY; 8],
+        }
     }
 
     /// Returns the number of entries in the queue. A series of copies (many operations) is one entry.
@@ -127,13 +134,13 @@ impl OpQueue {
     /// operations.
     #[inline(always)]
     pub(super) fn op_count(&self) -> u32 {
-        self.ops
+        self.queued_ops
     }
 
     /// Returns the number of erases among the queued operations.
     #[inline(always)]
     pub(super) fn erase_count(&self) -> u32 {
-        self.erases
+        self.queued_erases
     }
 
     #[inline(always)]
@@ -149,13 +156,13 @@ impl OpQueue {
 
     /// Returns the index in the ring buffer of the queue entry `index` positions after the front.
     #[inline(always)]
-    fn place(&self, index: u32) -> usize {
-        (self.head + index - 1) as usize & (self.ring.len() - 1)
+    fn ring_index(&self, index: u32) -> usize {
+        (self.ring_start + index - 1) as usize & (self.ring.len() - 1)
     }
 
     /// Returns the queue entry `index` positions after the front, which must exist.
     pub(super) fn entry_at(&self, index: u32) -> &QueuedOp {
-        if index == 0 { &self.front } else { &self.ring[self.place(index)] }
+        if index == 0 { &self.front } else { &self.ring[self.ring_index(index)] }
     }
 
     /// Returns the position of the queue's last entry, which must exist, for use with [`OpQueue::entry_at`].
@@ -167,14 +174,14 @@ impl OpQueue {
         if index == 0 {
             return &mut self.front;
         }
-        let place = self.place(index);
+        let place = self.ring_index(index);
         &mut self.ring[place]
     }
 
     #[inline(always)]
     pub(super) fn push(&mut self, op: QueuedOp) {
-        self.ops += 1 + op.further_ops();
-        self.erases += u32::from(op.kind == OpKind::Erase);
+        self.queued_ops += 1 + op.further_ops();
+        self.queued_erases += u32::from(op.kind == OpKind::Erase);
         if self.len == 0 {
             self.front = op;
         } else {
@@ -186,9 +193,9 @@ impl OpQueue {
     #[inline(always)]
     fn push_to_ring(&mut self, op: QueuedOp) {
         if self.len as usize > self.ring.len() {
-            self.grow();
+            self.grow_ring();
         }
-        let place = self.place(self.len);
+        let place = self.ring_index(self.len);
         self.ring[place] = op;
     }
 
@@ -197,16 +204,16 @@ impl OpQueue {
     #[inline(always)]
     pub(super) fn pop(&mut self) -> QueuedOp {
         let mut op = self.front;
-        self.ops -= 1;
+        self.queued_ops -= 1;
         if op.further_ops() > 0 {
             // Operations that wait for a series wait for its last operation.
             op.first_waiter = END_OF_LIST;
-            self.front.step();
+            self.front.advance_copy_series();
         } else {
             self.len -= 1;
-            self.erases -= u32::from(op.kind == OpKind::Erase);
+            self.queued_erases -= u32::from(op.kind == OpKind::Erase);
             if self.len > 0 {
-                self.advance();
+                self.move_next_to_front();
             }
         }
         op
@@ -216,31 +223,31 @@ impl OpQueue {
     /// must have further operations.
     #[inline(always)]
     pub(super) fn pop_copy(&mut self) {
-        self.ops -= 2;
-        self.front.request_or_more -= 2;
+        self.queued_ops -= 2;
+        self.front.request_or_further_ops -= 2;
     }
 
     /// Puts the operation that [`Self::pop`] removed last back to the front of the queue. The operation must belong to
     /// a series of copies (alternate reads and programs in one entry) that still has further operations.
     pub(super) fn undo_pop(&mut self) {
-        self.ops += 1;
-        self.front.request_or_more += 1;
-        self.front.turn();
+        self.queued_ops += 1;
+        self.front.request_or_further_ops += 1;
+        self.front.toggle_copy_kind();
     }
 
     /// Moves the first entry of the ring buffer to the front of the queue.
     #[inline(always)]
-    fn advance(&mut self) {
-        let place = self.place(1);
+    fn move_next_to_front(&mut self) {
+        let place = self.ring_index(1);
         self.front = self.ring[place];
-        self.head = place as u32 + 1;
+        self.ring_start = place as u32 + 1;
     }
 
     #[cold]
-    fn grow(&mut self) {
-        let head = self.place(1);
+    fn grow_ring(&mut self) {
+        let head = self.ring_index(1);
         self.ring.rotate_left(head);
-        self.head = 0;
+        self.ring_start = 0;
         self.ring.resize(self.ring.len() * 2, QueuedOp::EMPTY);
     }
 }
@@ -261,34 +268,34 @@ pub(super) struct WaitingOp {
 /// Storage of flash operations that cannot be queued yet, as linked lists.
 #[derive(Clone, Debug)]
 pub(super) struct WaitingOps {
-    waiters: Vec<WaitingOp>,
-    free: u32,
+    waiting_op_slots: Vec<WaitingOp>,
+    first_free_slot: u32,
 }
 
 impl WaitingOps {
     pub(super) fn new() -> Self {
-        Self { waiters: Vec::new(), free: END_OF_LIST }
+        Self { waiting_op_slots: Vec::new(), first_free_slot: END_OF_LIST }
     }
 
     pub(super) fn insert(&mut self, waiter: WaitingOp) -> u32 {
-        let id = self.free;
+        let id = self.first_free_slot;
         if id == END_OF_LIST {
-            self.waiters.push(waiter);
-            return (self.waiters.len() - 1) as u32;
+            self.waiting_op_slots.push(waiter);
+            return (self.waiting_op_slots.len() - 1) as u32;
         }
-        self.free = std::mem::replace(&mut self.waiters[id as usize], waiter).next_waiter;
+        self.first_free_slot = std::mem::replace(&mut self.waiting_op_slots[id as usize], waiter).next_waiter;
         id
     }
 
     pub(super) fn remove(&mut self, id: u32) -> WaitingOp {
-        let waiter = self.waiters[id as usize];
-        self.waiters[id as usize].next_waiter = std::mem::replace(&mut self.free, id);
+        let waiter = self.waiting_op_slots[id as usize];
+        self.waiting_op_slots[id as usize].next_waiter = std::mem::replace(&mut self.first_free_slot, id);
         waiter
     }
 
     /// Returns operation number `id` of those that cannot be queued yet.
     pub(super) fn op_mut(&mut self, id: u32) -> &mut QueuedOp {
-        &mut self.waiters[id as usize].op
+        &mut self.waiting_op_slots[id as usize].op
     }
 
     /// Reverses a linked list of waiting operations and returns its new head. Lists are built by inserting at the head,
@@ -296,7 +303,7 @@ impl WaitingOps {
     pub(super) fn reverse_list(&mut self, mut head: u32) -> u32 {
         let mut done = END_OF_LIST;
         while head != END_OF_LIST {
-            let next = std::mem::replace(&mut self.waiters[head as usize].next_waiter, done);
+            let next = std::mem::replace(&mut self.waiting_op_slots[head as usize].next_waiter, done);
             done = std::mem::replace(&mut head, next);
         }
         done

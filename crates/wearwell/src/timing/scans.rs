@@ -30,9 +30,9 @@ pub(super) struct NvramScan {
 /// All unfinished scans of NVRAM.
 #[derive(Clone, Debug, Default)]
 pub(super) struct NvramScans {
-    slots: Vec<Option<NvramScan>>,
+    scans_by_number: Vec<Option<NvramScan>>,
     /// Numbers of the unfinished scans of NVRAM, in order of admission.
-    order: Vec<u32>,
+    admission_order: Vec<u32>,
 }
 
 impl NvramScans {
@@ -46,25 +46,25 @@ impl NvramScans {
             first_held_op: END_OF_LIST,
             is_booked: false,
         });
-        let free = self.slots.iter().position(Option::is_none);
-        let slot = free.unwrap_or(self.slots.len());
+        let free = self.scans_by_number.iter().position(Option::is_none);
+        let slot = free.unwrap_or(self.scans_by_number.len());
         if free.is_some() {
-            self.slots[slot] = scan;
+            self.scans_by_number[slot] = scan;
         } else {
-            self.slots.push(scan);
+            self.scans_by_number.push(scan);
         }
-        self.order.push(slot as u32);
+        self.admission_order.push(slot as u32);
         slot as u32
     }
 
     pub(super) fn get_mut(&mut self, number: u32) -> &mut NvramScan {
-        self.slots[number as usize].as_mut().expect("a scan is known until it ends")
+        self.scans_by_number[number as usize].as_mut().expect("a scan is known until it ends")
     }
 
     /// Removes and returns a scan of NVRAM that has ended.
     pub(super) fn remove(&mut self, number: u32) -> NvramScan {
-        self.order.retain(|&other| other != number);
-        self.slots[number as usize].take().expect("a scan ends once")
+        self.admission_order.retain(|&other| other != number);
+        self.scans_by_number[number as usize].take().expect("a scan ends once")
     }
 
     /// Whether scan `number` of NVRAM can be given its time: no flash operation precedes it, it is not booked already,
@@ -79,9 +79,9 @@ impl NvramScans {
     /// Returns the number of the earliest unfinished NVRAM scan whose victim block begins on array `first_array`.
     pub(super) fn first_on_array(&self, first_array: Option<u32>) -> Option<u32> {
         let is_there = |&&number: &&u32| {
-            let scan = self.slots[number as usize].as_ref();
+            let scan = self.scans_by_number[number as usize].as_ref();
             scan.is_some_and(|scan| scan.victim_arrays.first().copied() == first_array)
         };
-        self.order.iter().find(is_there).copied()
+        self.admission_order.iter().find(is_there).copied()
     }
 }

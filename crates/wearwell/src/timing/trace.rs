@@ -129,36 +129,36 @@ pub struct TimingTrace {
 #[derive(Clone, Debug)]
 pub(super) struct OpTracer {
     /// Flash operations that have not ended, by operation number.
-    unfinished: FxHashMap<u64, TracedOp>,
+    unfinished_ops: FxHashMap<u64, TracedOp>,
     /// Numbers of the flash operations in each of the three queues of each array (die or plane).
-    queues: Vec<[VecDeque<u64>; 3]>,
+    queued_op_numbers: Vec<[VecDeque<u64>; 3]>,
     /// Numbers of the flash operations that are held back, by the number under which they wait.
-    waiting: FxHashMap<u32, u64>,
+    held_op_numbers: FxHashMap<u32, u64>,
     /// Number of the flash operation that is being admitted or released.
-    current: u64,
+    current_op_number: u64,
     /// Number of the flash operation that will be admitted next.
-    next: u64,
+    next_op_number: u64,
     /// Number of flash operations submitted so far.
-    submitted: u64,
-    places: Vec<FlashOpPage>,
-    done: TimingTrace,
+    submitted_op_count: u64,
+    pages_of_next_ops: Vec<FlashOpPage>,
+    finished_trace: TimingTrace,
 }
 
 impl OpTracer {
     /// Sets the pages on which the operations that are submitted next are executed, in their order.
     pub(super) fn set_op_pages(&mut self, places: &[FlashOpPage]) {
-        places.clone_into(&mut self.places);
+        places.clone_into(&mut self.pages_of_next_ops);
     }
 
     /// Returns the flash operations, host requests and NVRAM scans that ended since the last call.
     pub(super) fn take_trace(&mut self) -> TimingTrace {
-        std::mem::take(&mut self.done)
+        std::mem::take(&mut self.finished_trace)
     }
 
     /// Calls `change` for each of the first `count` operations of a queue.
-    fn of_front(&mut self, (array, queue): QueueId, count: u8, change: impl Fn(&mut TracedOp)) {
-        for number in self.queues[array as usize][queue as usize].iter().take(usize::from(count)) {
-            change(self.unfinished.get_mut(number).expect("a queued operation has not ended"));
+    fn for_each_front_op(&mut self, (array, queue): QueueId, count: u8, change: impl Fn(&mut TracedOp)) {
+        for number in self.queued_op_numbers[array as usize][queue as usize].iter().take(usize::from(count)) {
+            change(self.unfinished_ops.get_mut(number).expect("a queued operation has not ended"));
         }
     }
 }
@@ -168,23 +168,23 @@ impl TimingObserver for OpTracer {
 
     fn of_arrays(arrays: usize) -> Self {
         Self {
-            unfinished: FxHashMap::default(),
-            queues: vec![Default::default(); arrays],
-            waiting: FxHashMap::default(),
-            current: 0,
-            next: 0,
-            submitted: 0,
-            places: Vec::new(),
-            done: TimingTrace::default(),
+            unfinished_ops: FxHashMap::default(),
+            queued_op_numbers: vec![Default::default(); arrays],
+            held_op_numbers: FxHashMap::default(),
+            current_op_number: 0,
+            next_op_number: 0,
+            submitted_op_count: 0,
+            pages_of_next_ops: Vec::new(),
+            finished_trace: TimingTrace::default(),
         }
     }
 
     fn ops_submitted(&mut self, request: Option<u64>, now: u64, ops: &[FlashOp]) {
-        (self.current, self.next) = (self.submitted, self.submitted);
-        let mut places = std::mem::take(&mut self.places).into_iter();
+        (self.current_op_number, self.next_op_number) = (self.submitted_op_count, self.submitted_op_count);
+        let mut places = std::mem::take(&mut self.pages_of_next_ops).into_iter();
         for op in expand_copies(ops).into_iter().filter(|op| op.kind != OpKind::Scan) {
             let traced = TracedOp {
-                op_number: self.submitted,
+                op_number: self.submitted_op_count,
                 op,
                 page: places.next(),
                 request_number: request,
@@ -194,61 +194,66 @@ impl TimingObserver for OpTracer {
                 transfer_ns: None,
                 suspended_ns: Vec::new(),
             };
-            self.unfinished.insert(self.submitted, traced);
-            self.submitted += 1;
+            self.unfinished_ops.insert(self.submitted_op_count, traced);
+            self.submitted_op_count += 1;
         }
     }
 
     fn op_admitted(&mut self, op: &FlashOp) {
-        self.current = self.next;
-        self.next += op.flash_operation_count();
+        self.current_op_number = self.next_op_number;
+        self.next_op_number += op.flash_operation_count();
     }
 
     fn op_queued(&mut self, (array, queue): QueueId, count: u32) {
-        let numbers = self.current..self.current + u64::from(count);
-        self.queues[array as usize][queue as usize].extend(numbers);
+        let numbers = self.current_op_number..self.current_op_number + u64::from(count);
+        self.queued_op_numbers[array as usize][queue as usize].extend(numbers);
     }
 
     fn op_held(&mut self, waiter: u32) {
-        self.waiting.insert(waiter, self.current);
+        self.held_op_numbers.insert(waiter, self.current_op_number);
     }
 
     fn op_released(&mut self, waiter: u32) {
-        self.current = self.waiting.remove(&waiter).expect("what is released was held");
+        self.current_op_number = self.held_op_numbers.remove(&waiter).expect("what is released was held");
     }
 
     fn ops_started(&mut self, queue: QueueId, count: u8, now: u64) {
-        self.of_front(queue, count, |op| op.start_ns = now);
+        self.for_each_front_op(queue, count, |op| op.start_ns = now);
     }
 
     fn op_transferred(&mut self, (array, queue): QueueId, member: u8, span: TimeSpan) {
-        let number = self.queues[array as usize][queue as usize][usize::from(member)];
-        let op = self.unfinished.get_mut(&number).expect("a queued operation has not ended");
+        let number = self.queued_op_numbers[array as usize][queue as usize][usize::from(member)];
+        let op = self.unfinished_ops.get_mut(&number).expect("a queued operation has not ended");
         op.transfer_ns = Some(span);
     }
 
     fn ops_suspended(&mut self, queue: QueueId, count: u8, now: u64) {
-        self.of_front(queue, count, |op| op.suspended_ns.push((now, now)));
+        self.for_each_front_op(queue, count, |op| op.suspended_ns.push((now, now)));
     }
 
     fn ops_resumed(&mut self, queue: QueueId, count: u8, now: u64) {
-        self.of_front(queue, count, |op| {
+        self.for_each_front_op(queue, count, |op| {
             op.suspended_ns.last_mut().expect("only a suspended operation is resumed").1 = now;
         });
     }
 
     fn op_ended(&mut self, (array, queue): QueueId, now: u64) {
-        let number = self.queues[array as usize][queue as usize].pop_front();
-        let op = number.and_then(|number| self.unfinished.remove(&number));
+        let number = self.queued_op_numbers[array as usize][queue as usize].pop_front();
+        let op = number.and_then(|number| self.unfinished_ops.remove(&number));
         let op = op.expect("an operation ends once, at the front of its queue");
-        self.done.ops.push(TracedOp { end_ns: now, ..op });
+        self.finished_trace.ops.push(TracedOp { end_ns: now, ..op });
     }
 
     fn nvram_scanned(&mut self, span: TimeSpan) {
-        self.done.scans.push(span);
+        self.finished_trace.scans.push(span);
     }
 
     fn request_answered(&mut self, number: u64, kind: RequestKind, (arrival_ns, answered_ns): TimeSpan) {
-        self.done.requests.push(TracedRequest { request_number: number, kind, arrival_ns, answered_ns });
+        self.finished_trace.requests.push(TracedRequest {
+            request_number: number,
+            kind,
+            arrival_ns,
+            answered_ns,
+        });
     }
 }

@@ -10,64 +10,64 @@
 
 /// Minimum number of completion times that are moved at once from the unsorted to the sorted list (all of them, if
 /// there are fewer).
-const FEWEST: usize = 64;
+const MIN_MOVED_TIMES: usize = 64;
 
 /// Completion times of unfinished requests, the earliest ones sorted.
 #[derive(Clone, Default, Debug)]
 pub(super) struct UnfinishedRequests {
     /// The earliest completion times of unfinished requests, sorted in descending order.
-    front: Vec<u64>,
-    rest: Vec<u64>,
+    sorted_earliest: Vec<u64>,
+    unsorted_later: Vec<u64>,
 }
 
 impl UnfinishedRequests {
     pub(super) fn len(&self) -> usize {
-        self.front.len() + self.rest.len()
+        self.sorted_earliest.len() + self.unsorted_later.len()
     }
 
     pub(super) fn clear(&mut self) {
-        self.front.clear();
-        self.rest.clear();
+        self.sorted_earliest.clear();
+        self.unsorted_later.clear();
     }
 
     #[inline]
     pub(super) fn push(&mut self, end: u64) {
-        match self.front.first() {
+        match self.sorted_earliest.first() {
             Some(&latest) if end < latest => {
-                let later = self.front.partition_point(|&other| other > end);
-                self.front.insert(later, end);
+                let later = self.sorted_earliest.partition_point(|&other| other > end);
+                self.sorted_earliest.insert(later, end);
             }
-            _ => self.rest.push(end),
+            _ => self.unsorted_later.push(end),
         }
     }
 
     /// Returns the earliest completion time of an unfinished request; `None` if there is none.
     #[inline]
     pub(super) fn earliest_completion(&mut self) -> Option<u64> {
-        if self.front.is_empty() {
-            self.select();
+        if self.sorted_earliest.is_empty() {
+            self.refill_sorted();
         }
-        self.front.last().copied()
+        self.sorted_earliest.last().copied()
     }
 
     /// Removes and returns the earliest completion time of an unfinished request, if it is not later than time `to`.
     #[inline]
     pub(super) fn pop_until(&mut self, to: u64) -> Option<u64> {
         let first = self.earliest_completion().filter(|&first| first <= to)?;
-        self.front.pop();
+        self.sorted_earliest.pop();
         Some(first)
     }
 
     /// Moves the earliest completion times from the unsorted to the sorted list. An eighth of the times is moved, so
     /// that a long list is not scanned too often.
-    fn select(&mut self) {
-        let count = self.rest.len();
-        let stay = count - (count / 8).max(FEWEST).min(count);
+    fn refill_sorted(&mut self) {
+        let count = self.unsorted_later.len();
+        let stay = count - (count / 8).max(MIN_MOVED_TIMES).min(count);
         if stay > 0 {
-            self.rest.select_nth_unstable_by(stay, |a, b| b.cmp(a));
+            self.unsorted_later.select_nth_unstable_by(stay, |a, b| b.cmp(a));
         }
-        self.front.extend(self.rest.drain(stay..));
-        self.front.sort_unstable_by(|a, b| b.cmp(a));
+        self.sorted_earliest.extend(self.unsorted_later.drain(stay..));
+        self.sorted_earliest.sort_unstable_by(|a, b| b.cmp(a));
     }
 }
 
@@ -79,7 +79,7 @@ mod tests {
     use super::UnfinishedRequests;
 
     #[test]
-    fn unfinished_completion_times_are_returned_in_order() {
+    fn completion_times_of_unfinished_requests_are_returned_in_order() {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(11);
         for (steps, spread) in [(1_u64, 3_u64), (5, 4_000), (40, 100), (200, 1_000_000)] {
             let (mut times, mut model, mut now) = (UnfinishedRequests::default(), Vec::new(), 0);

@@ -80,7 +80,7 @@ impl AnyValidity {
     pub(crate) fn entries_per_flush(&self) -> u32 {
         match self {
             Self::Ram(_) | Self::Bitmap(_) => 1,
-            Self::Log(log) => log.page_entries(),
+            Self::Log(log) => log.entries_per_log_page(),
             Self::Gecko(gecko) => gecko.buffer_entries(),
         }
     }
@@ -103,10 +103,10 @@ impl AnyValidity {
     pub(crate) fn write_deferred_in_construction<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         /// Minimum number of invalid pages, waiting in RAM for their bits in the bitmap on flash, at which a bitmap
         /// page is written with the bits of all that wait for it. Each write searches all waiting pages.
-        const WAITING: usize = 1 << 14;
+        const MIN_WAITING_REPORTS: usize = 1 << 14;
         match self {
             Self::Ram(_) | Self::Gecko(_) => Ok(()),
-            Self::Bitmap(bitmap) if bitmap.waiting_reports() < WAITING => Ok(()),
+            Self::Bitmap(bitmap) if bitmap.waiting_reports() < MIN_WAITING_REPORTS => Ok(()),
             Self::Bitmap(bitmap) => bitmap.write_back(io).map(drop),
             Self::Log(_) => self.write_all_deferred(io),
         }
@@ -129,12 +129,12 @@ impl AnyValidity {
     /// Whether an invalid page, or the opening of a block, is recorded only in RAM and would be lost with it. Always
     /// `false` for a bitmap in RAM.
     #[inline]
-    pub(crate) fn has_unwritten(&self) -> bool {
+    pub(crate) fn has_unwritten_records(&self) -> bool {
         match self {
             Self::Ram(_) => false,
-            Self::Bitmap(bitmap) => bitmap.has_unwritten(),
-            Self::Log(log) => log.has_unwritten(),
-            Self::Gecko(gecko) => gecko.insertions_since_flush() > 0,
+            Self::Bitmap(bitmap) => bitmap.has_unwritten_records(),
+            Self::Log(log) => log.has_unwritten_records(),
+            Self::Gecko(gecko) => gecko.unflushed_report_count() > 0,
         }
     }
 
@@ -227,8 +227,8 @@ impl Validity for AnyValidity {
         on_flash!(self, store => store.pages_per_deferred_write(), in RAM _bitmap => 0)
     }
 
-    fn metadata_pages(&self) -> u64 {
-        on_flash!(self, store => store.metadata_pages(), in RAM _bitmap => 0)
+    fn max_metadata_pages(&self) -> u64 {
+        on_flash!(self, store => store.max_metadata_pages(), in RAM _bitmap => 0)
     }
 
     fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
@@ -243,7 +243,7 @@ impl Validity for AnyValidity {
 /// as invalid.
 impl AnyValidity {
     #[inline]
-    fn ram(&self) -> &RamBitmap {
+    fn ram_bitmap(&self) -> &RamBitmap {
         match self {
             Self::Ram(bitmap) => bitmap,
             Self::Bitmap(_) | Self::Log(_) | Self::Gecko(_) => {
@@ -296,16 +296,16 @@ impl AnyValidity {
     /// Whether the page is valid according to the bitmap in RAM. Panics if validity is recorded on flash.
     #[inline]
     pub(crate) fn is_valid(&self, ppn: Ppn) -> bool {
-        self.ram().is_valid(ppn)
+        self.ram_bitmap().is_valid(ppn)
     }
 
     /// Appends to `out` the valid pages among `count` pages from `first` on. Panics if validity is recorded on flash.
     pub(crate) fn collect_valid(&self, first: Ppn, count: u32, out: &mut Vec<Ppn>) {
-        self.ram().collect_valid(first, count, out);
+        self.ram_bitmap().collect_valid(first, count, out);
     }
 
     /// Returns the number of valid pages among `count` pages from `first` on. Panics if validity is recorded on flash.
     pub(crate) fn count_valid(&self, first: Ppn, count: u32) -> u32 {
-        self.ram().count_valid(first, count)
+        self.ram_bitmap().count_valid(first, count)
     }
 }

@@ -53,9 +53,9 @@ pub struct BitmapOptions {
 #[derive(Clone, Copy)]
 struct BitPosition {
     /// Number of the page of the validity bitmap that holds the bit.
-    id: u32,
+    bitmap_page_number: u32,
     /// Index of the bit in its page of the validity bitmap.
-    bit: u32,
+    bit_in_page: u32,
 }
 
 /// Page validity bitmap on flash (bit set = invalid page), with a directory of its pages in RAM.
@@ -64,7 +64,7 @@ pub struct FlashBitmap {
     options: BitmapOptions,
     blocks: u32,
     block_pages: u32,
-    divider: Divider,
+    block_divider: Divider,
     /// Bits per slot. A slot holds the validity bits of one block, or of one part of a block if a block has more pages
     /// than a bitmap page has bits.
     slot_bits: u32,
@@ -74,13 +74,13 @@ pub struct FlashBitmap {
     directory: Vec<Ppn>,
     /// For each block (or part of a large block), whether its bits on flash are obsolete, because they are older than
     /// the last opening of the block. Obsolete bits count as zeros.
-    void: Vec<bool>,
+    obsolete_slots: Vec<bool>,
     /// Number of the bitmap page at which a search for obsolete bits (older than the last opening of their block)
     /// starts. No bitmap page with a smaller number has any.
-    void_from: u32,
+    obsolete_search_start: u32,
     /// Invalid pages whose bits are not set on flash yet, oldest first.
-    queue: VecDeque<Ppn>,
-    page: Vec<u8>,
+    waiting_invalid_pages: VecDeque<Ppn>,
+    page_buffer: Vec<u8>,
 }
 
 impl FlashBitmap {
@@ -95,15 +95,15 @@ impl FlashBitmap {
             options,
             blocks,
             block_pages,
-            divider: Divider::new(block_pages),
+            block_divider: Divider::new(block_pages),
             slot_bits,
             slots_per_block,
             slots_per_page,
             directory: vec![Ppn::NONE; slots.div_ceil(slots_per_page) as usize],
-            void: vec![false; slots as usize],
-            void_from: 0,
-            queue: VecDeque::new(),
-            page: vec![0; geometry.page_bytes as usize],
+            obsolete_slots: vec![false; slots as usize],
+            obsolete_search_start: 0,
+            waiting_invalid_pages: VecDeque::new(),
+            page_buffer: vec![0; geometry.page_bytes as usize],
         }
     }
 
@@ -114,7 +114,7 @@ impl FlashBitmap {
 
     /// Returns the number of invalid pages whose bits [`Validity::write_deferred`] has not set on flash yet.
     pub fn waiting_reports(&self) -> usize {
-        self.queue.len()
+        self.waiting_invalid_pages.len()
     }
 
     /// Finds, after a loss of RAM, the newest version on flash of each page of the validity bitmap. `pages` are all
@@ -123,8 +123,8 @@ impl FlashBitmap {
     pub fn recover(&mut self, pages: &[(Ppn, Oob)]) {
         let mut newest = vec![0; self.directory.len()];
         self.directory.fill(Ppn::NONE);
-        self.void.fill(false);
-        self.queue.clear();
+        self.obsolete_slots.fill(false);
+        self.waiting_invalid_pages.clear();
         for &(ppn, oob) in pages {
             let id = oob.owner as usize;
             if oob.sequence > newest[id] {
@@ -135,8 +135,8 @@ impl FlashBitmap {
 
     /// Whether RAM holds changes of the validity bitmap that are not on flash: an invalid page, or the fact that a
     /// block's bits are obsolete. O(blocks) at worst.
-    pub fn has_unwritten(&self) -> bool {
-        !self.queue.is_empty() || self.first_obsolete_page().is_some()
+    pub fn has_unwritten_records(&self) -> bool {
+        !self.waiting_invalid_pages.is_empty() || self.first_page_with_obsolete_bits().is_some()
     }
 
     /// Writes one page of the validity bitmap with all of its changes that exist only in RAM. A battery does so when
@@ -145,11 +145,12 @@ impl FlashBitmap {
     /// # Errors
     /// Any error of the flash; nothing is lost then.
     pub fn write_back<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
-        let waiting = self.queue.front().map(|&ppn| self.place(ppn).id);
-        let unwritten = waiting.or_else(|| self.first_obsolete_page());
+        let waiting =
+            self.waiting_invalid_pages.front().map(|&ppn| self.bit_position(ppn).bitmap_page_number);
+        let unwritten = waiting.or_else(|| self.first_page_with_obsolete_bits());
         match unwritten {
-            Some(id) => self.write(io, id, true)?,
-            None => self.void_from = self.bitmap_pages(),
+            Some(id) => self.write_bitmap_page(io, id, true)?,
+            None => self.obsolete_search_start = self.bitmap_pages(),
         }
         Ok(unwritten.is_some())
     }
@@ -170,13 +171,14 @@ impl FlashBitmap {
             words.fill(0);
             let first = block.0 * self.block_pages;
             for offset in 0..self.block_pages {
-                let place = self.place(Ppn(first + offset));
-                if loaded != Some(place.id) {
-                    self.load(io, place.id)?;
-                    self.apply_waiting(place.id);
-                    loaded = Some(place.id);
+                let place = self.bit_position(Ppn(first + offset));
+                if loaded != Some(place.bitmap_page_number) {
+                    self.load_bitmap_page(io, place.bitmap_page_number)?;
+                    self.apply_waiting_reports(place.bitmap_page_number);
+                    loaded = Some(place.bitmap_page_number);
                 }
-                words[offset as usize / 64] |= u64::from(bit(&self.page, place.bit)) << (offset % 64);
+                words[offset as usize / 64] |=
+                    u64::from(is_bit_set(&self.page_buffer, place.bit_in_page)) << (offset % 64);
             }
             if words.iter().any(|&word| word != 0) {
                 invalid(block, &words);
@@ -186,8 +188,8 @@ impl FlashBitmap {
     }
 
     #[inline]
-    fn place(&self, ppn: Ppn) -> BitPosition {
-        let block = self.divider.quotient(ppn.0);
+    fn bit_position(&self, ppn: Ppn) -> BitPosition {
+        let block = self.block_divider.quotient(ppn.0);
         let offset = ppn.0 - block * self.block_pages;
         let (part, bit) = if self.slots_per_block == 1 {
             (0, offset)
@@ -196,35 +198,39 @@ impl FlashBitmap {
         };
         let slot = block * self.slots_per_block + part;
         let id = slot / self.slots_per_page;
-        BitPosition { id, bit: (slot - id * self.slots_per_page) * self.slot_bits + bit }
+        BitPosition {
+            bitmap_page_number: id,
+            bit_in_page: (slot - id * self.slots_per_page) * self.slot_bits + bit,
+        }
     }
 
     /// Returns the range of slots (ranges of bits, one per block or part of a block) on page `id` of the validity
     /// bitmap.
-    fn slots(&self, id: u32) -> std::ops::Range<usize> {
+    fn slots_of_page(&self, id: u32) -> std::ops::Range<usize> {
         let first = (id * self.slots_per_page) as usize;
-        first..(first + self.slots_per_page as usize).min(self.void.len())
+        first..(first + self.slots_per_page as usize).min(self.obsolete_slots.len())
     }
 
     /// Returns the number of the first page of the validity bitmap on flash that has obsolete bits (older than the last
     /// opening of their block). A bitmap page that was never written holds zeros and is not returned.
-    fn first_obsolete_page(&self) -> Option<u32> {
-        (self.void_from..self.bitmap_pages()).find(|&id| {
-            self.directory[id as usize].to_option().is_some() && self.void[self.slots(id)].contains(&true)
+    fn first_page_with_obsolete_bits(&self) -> Option<u32> {
+        (self.obsolete_search_start..self.bitmap_pages()).find(|&id| {
+            self.directory[id as usize].to_option().is_some()
+                && self.obsolete_slots[self.slots_of_page(id)].contains(&true)
         })
     }
 
     /// Reads page `id` of the validity bitmap into the page buffer in RAM and zeroes its obsolete bits (older than the
     /// last opening of their block). Costs one flash read, or none if the bitmap page was never written.
-    fn load<N: Nand>(&mut self, io: &mut Store<N>, id: u32) -> Result<()> {
+    fn load_bitmap_page<N: Nand>(&mut self, io: &mut Store<N>, id: u32) -> Result<()> {
         let Some(place) = self.directory[id as usize].to_option() else {
-            self.page.fill(0);
+            self.page_buffer.fill(0);
             return Ok(());
         };
-        io.read(place, &mut self.page, Cause::Validity)?;
-        for (k, slot) in (0..).zip(self.slots(id)) {
-            if self.void[slot] {
-                clear_bits(&mut self.page, k * self.slot_bits, self.slot_bits);
+        io.read(place, &mut self.page_buffer, Cause::Validity)?;
+        for (k, slot) in (0..).zip(self.slots_of_page(id)) {
+            if self.obsolete_slots[slot] {
+                clear_bits(&mut self.page_buffer, k * self.slot_bits, self.slot_bits);
             }
         }
         Ok(())
@@ -232,11 +238,11 @@ impl FlashBitmap {
 
     /// Sets, in the copy in RAM of page `id` of the validity bitmap, the bits of all invalid pages that wait for this
     /// bitmap page.
-    fn apply_waiting(&mut self, id: u32) {
-        for &ppn in &self.queue {
-            let place = self.place(ppn);
-            if place.id == id {
-                set_bit(&mut self.page, place.bit);
+    fn apply_waiting_reports(&mut self, id: u32) {
+        for &ppn in &self.waiting_invalid_pages {
+            let place = self.bit_position(ppn);
+            if place.bitmap_page_number == id {
+                set_bit(&mut self.page_buffer, place.bit_in_page);
             }
         }
     }
@@ -244,36 +250,36 @@ impl FlashBitmap {
     /// Writes page `id` of the validity bitmap. With `all`, the bits of all invalid pages that wait for this bitmap
     /// page are set first. Without, only the bit of the page that waits longest is set, which must belong to this
     /// bitmap page.
-    fn write<N: Nand>(&mut self, io: &mut Store<N>, id: u32, all: bool) -> Result<()> {
-        self.load(io, id)?;
+    fn write_bitmap_page<N: Nand>(&mut self, io: &mut Store<N>, id: u32, all: bool) -> Result<()> {
+        self.load_bitmap_page(io, id)?;
         if all {
-            self.apply_waiting(id);
+            self.apply_waiting_reports(id);
         } else {
-            let oldest = *self.queue.front().expect("a report is applied only if one waits");
-            let place = self.place(oldest);
-            set_bit(&mut self.page, place.bit);
+            let oldest = *self.waiting_invalid_pages.front().expect("a report is applied only if one waits");
+            let place = self.bit_position(oldest);
+            set_bit(&mut self.page_buffer, place.bit_in_page);
         }
         let pool = io.pool_with_most_free_blocks(Stream::Validity);
-        let content = Content::Bytes(&self.page);
+        let content = Content::Bytes(&self.page_buffer);
         let place =
             io.append(Stream::Validity, pool, id, content, Fingerprint::default(), Cause::Validity)?;
         let old = std::mem::replace(&mut self.directory[id as usize], place);
-        let slots = self.slots(id);
-        self.void[slots].fill(false);
-        self.forget_waiting(id, all);
+        let slots = self.slots_of_page(id);
+        self.obsolete_slots[slots].fill(false);
+        self.drop_waiting_reports(id, all);
         if let Some(old) = old.to_option() {
             io.discard(old);
         }
         Ok(())
     }
 
-    fn forget_waiting(&mut self, id: u32, all: bool) {
+    fn drop_waiting_reports(&mut self, id: u32, all: bool) {
         if all {
-            let mut queue = std::mem::take(&mut self.queue);
-            queue.retain(|&ppn| self.place(ppn).id != id);
-            self.queue = queue;
+            let mut queue = std::mem::take(&mut self.waiting_invalid_pages);
+            queue.retain(|&ppn| self.bit_position(ppn).bitmap_page_number != id);
+            self.waiting_invalid_pages = queue;
         } else {
-            self.queue.pop_front();
+            self.waiting_invalid_pages.pop_front();
         }
     }
 }
@@ -281,16 +287,16 @@ impl FlashBitmap {
 impl Validity for FlashBitmap {
     #[inline]
     fn invalidate(&mut self, ppn: Ppn) {
-        self.queue.push_back(ppn);
+        self.waiting_invalid_pages.push_back(ppn);
     }
 
     /// Marks the bits of the block on flash as obsolete and drops the block's invalid pages that wait in RAM. O(waiting
     /// pages).
     fn block_opened(&mut self, block: BlockId) {
         let first = block.0 * self.slots_per_block;
-        self.void[first as usize..(first + self.slots_per_block) as usize].fill(true);
-        self.void_from = self.void_from.min(first / self.slots_per_page);
-        self.queue.retain(|&ppn| self.divider.quotient(ppn.0) != block.0);
+        self.obsolete_slots[first as usize..(first + self.slots_per_block) as usize].fill(true);
+        self.obsolete_search_start = self.obsolete_search_start.min(first / self.slots_per_page);
+        self.waiting_invalid_pages.retain(|&ppn| self.block_divider.quotient(ppn.0) != block.0);
     }
 
     /// Appends the valid pages of the block to `out`. Reads each page of the validity bitmap that has bits of the
@@ -299,15 +305,19 @@ impl Validity for FlashBitmap {
         let pages = block.0 * self.block_pages..(block.0 + 1) * self.block_pages;
         for part in 0..self.slots_per_block {
             let first = pages.start + part * self.slot_bits;
-            let id = self.place(Ppn(first)).id;
-            if self.void[(block.0 * self.slots_per_block + part) as usize] {
-                self.page.fill(0);
+            let id = self.bit_position(Ppn(first)).bitmap_page_number;
+            if self.obsolete_slots[(block.0 * self.slots_per_block + part) as usize] {
+                self.page_buffer.fill(0);
             } else {
-                self.load(io, id)?;
+                self.load_bitmap_page(io, id)?;
             }
-            self.apply_waiting(id);
+            self.apply_waiting_reports(id);
             let count = self.slot_bits.min(pages.end - first);
-            out.extend((first..first + count).map(Ppn).filter(|&ppn| !bit(&self.page, self.place(ppn).bit)));
+            out.extend(
+                (first..first + count)
+                    .map(Ppn)
+                    .filter(|&ppn| !is_bit_set(&self.page_buffer, self.bit_position(ppn).bit_in_page)),
+            );
         }
         Ok(())
     }
@@ -316,9 +326,13 @@ impl Validity for FlashBitmap {
     /// [`BitmapOptions::batches_updates`] the bits of all waiting pages that belong to the same bitmap page are set
     /// too. Costs one read and one program.
     fn write_deferred<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
-        let Some(&oldest) = self.queue.front() else { return Ok(false) };
+        let Some(&oldest) = self.waiting_invalid_pages.front() else { return Ok(false) };
         io.flash_ops.record_metadata_reason(MetadataReason::ValidityBit);
-        self.write(io, self.place(oldest).id, self.options.batches_updates)?;
+        self.write_bitmap_page(
+            io,
+            self.bit_position(oldest).bitmap_page_number,
+            self.options.batches_updates,
+        )?;
         Ok(true)
     }
 
@@ -337,7 +351,7 @@ impl Validity for FlashBitmap {
 
     /// Returns the maximum number of flash pages of the validity bitmap: every bitmap page once, and one more while a
     /// new version is written, because the old version is discarded in the same call.
-    fn metadata_pages(&self) -> u64 {
+    fn max_metadata_pages(&self) -> u64 {
         self.directory.len() as u64 + 1
     }
 
@@ -346,14 +360,14 @@ impl Validity for FlashBitmap {
     fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
         vec![
             ("validity bitmap directory", self.directory.len() as u64 * DIRECTORY_ENTRY_BYTES),
-            ("void bitmap blocks", self.void.len().div_ceil(8) as u64),
-            ("validity bitmap buffer", self.page.len() as u64),
+            ("void bitmap blocks", self.obsolete_slots.len().div_ceil(8) as u64),
+            ("validity bitmap buffer", self.page_buffer.len() as u64),
         ]
     }
 }
 
 #[inline]
-fn bit(page: &[u8], bit: u32) -> bool {
+fn is_bit_set(page: &[u8], bit: u32) -> bool {
     page[bit as usize / 8] >> (bit % 8) & 1 == 1
 }
 

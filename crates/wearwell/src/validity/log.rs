@@ -64,10 +64,10 @@ use crate::tables::PageSet;
 
 /// Number of the first page of the validity log. Page numbers wrap at 2^32; the start is close to the end so that every
 /// run of the program exercises that.
-const FIRST_NUMBER: u32 = u32::MAX - 63;
+const FIRST_LOG_PAGE_NUMBER: u32 = u32::MAX - 63;
 /// Maximum number of pages by which the validity log exceeds its limit while one of its pages is cleaned and another
-/// written; see [`Validity::metadata_pages`].
-const PAGES_IN_FLIGHT: u64 = 3;
+/// written; see [`Validity::max_metadata_pages`].
+const MAX_PAGES_BEYOND_LIMIT: u64 = 3;
 
 /// Options of the log of invalid pages on flash ([`ValidityLog`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -81,7 +81,7 @@ pub struct ValidityLogOptions {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ValidityLogCounts {
     /// Number of pages reported as invalid to the validity log.
-    pub reports: u64,
+    pub invalid_page_reports: u64,
     /// Number of entries of the validity log that cleaning appended again, because their block was not opened since
     /// they were made.
     pub reinserted_entries: u64,
@@ -96,45 +96,45 @@ pub struct ValidityLogCounts {
 #[derive(Clone, Debug)]
 pub struct ValidityLog {
     options: ValidityLogOptions,
-    pages: u64,
+    device_pages: u64,
     block_pages: u32,
-    divider: Divider,
-    page_entries: u32,
+    block_divider: Divider,
+    log_page_entries: u32,
     /// Modulus of log page numbers in the positions of log entries: a power of two greater than the length of the log
     /// in pages.
-    ring: u32,
+    ring_pages: u32,
     /// For each block, the position in the log of its newest entry (invalid page), the head of its chain;
     /// [`END_OF_CHAIN`] if the block has none.
-    heads: Vec<u32>,
+    chain_heads: Vec<u32>,
     /// For each block, how often it was opened for data, modulo 2^32. Log entries from before the last opening are
     /// obsolete.
-    lives: Vec<u32>,
+    block_openings: Vec<u32>,
     /// For each block, the number of its log entries in force (made since the block was opened).
     /// [`ValidityLog::limit_pages`] needs their sum. A controller has the counts in its table of valid counts.
-    counts_in_force: Vec<u32>,
-    in_force: u64,
+    block_entries_in_force: Vec<u32>,
+    entries_in_force: u64,
     /// PPNs of the validity log's pages, oldest first. Those that are cleaned come first; they are discarded when the
     /// buffer is written next.
     directory: VecDeque<Ppn>,
     /// Number of the oldest page of the validity log, the first in `directory`.
-    oldest: u32,
-    cleaned: u32,
+    oldest_page_number: u32,
+    cleaned_pages_to_discard: u32,
     /// Number of entries already processed on the log page that is being cleaned.
-    cursor: u32,
-    moved: bool,
-    cleaning: Vec<u8>,
+    cleaning_cursor: u32,
+    has_reinserted_entries: bool,
+    cleaning_page_buffer: Vec<u8>,
     /// Entries (invalid pages) that will be written as the next page of the validity log.
     buffer: Vec<LogEntry>,
     /// Number of entries in `buffer` that are new reports of invalid pages. The other entries were appended again by
     /// cleaning.
     buffered_reports: u32,
     /// Invalid pages that were reported while the buffer of the log was full, oldest first.
-    waiting: VecDeque<Ppn>,
-    durable_until: u64,
-    page: Vec<u8>,
+    waiting_invalid_pages: VecDeque<Ppn>,
+    durable_before_sequence: u64,
+    page_buffer: Vec<u8>,
     /// Invalid pages that a recovery found in the validity log. They save the first scan after it from reading the log
     /// again. `None` once the log has changed.
-    recovered: Option<PageSet>,
+    recovered_invalid_pages: Option<PageSet>,
     counts: ValidityLogCounts,
 }
 
@@ -147,7 +147,8 @@ impl ValidityLog {
     pub fn new(geometry: &Geometry, options: ValidityLogOptions) -> Result<Self> {
         let pages = geometry.pages();
         let page_entries = geometry.page_bytes / LOG_ENTRY_BYTES as u32 - 1;
-        let longest = (2 * pages.max(options.spare_pages)).div_ceil(page_entries as u64) + PAGES_IN_FLIGHT;
+        let longest =
+            (2 * pages.max(options.spare_pages)).div_ceil(page_entries as u64) + MAX_PAGES_BEYOND_LIMIT;
         let ring = (longest + 1).next_power_of_two();
         if options.spare_pages == 0 || ring * page_entries as u64 > u32::MAX as u64 {
             return Err(Error::InvalidOptions(format!(
@@ -160,34 +161,34 @@ impl ValidityLog {
         let page = vec![0; geometry.page_bytes as usize];
         Ok(Self {
             options,
-            pages,
+            device_pages: pages,
             block_pages: geometry.block_pages(),
-            divider: Divider::new(geometry.block_pages()),
-            page_entries,
-            ring: ring as u32,
-            heads: vec![END_OF_CHAIN; blocks],
-            lives: vec![0; blocks],
-            counts_in_force: vec![0; blocks],
-            in_force: 0,
+            block_divider: Divider::new(geometry.block_pages()),
+            log_page_entries: page_entries,
+            ring_pages: ring as u32,
+            chain_heads: vec![END_OF_CHAIN; blocks],
+            block_openings: vec![0; blocks],
+            block_entries_in_force: vec![0; blocks],
+            entries_in_force: 0,
             directory: VecDeque::new(),
-            oldest: FIRST_NUMBER,
-            cleaned: 0,
-            cursor: 0,
-            moved: false,
-            cleaning: page.clone(),
+            oldest_page_number: FIRST_LOG_PAGE_NUMBER,
+            cleaned_pages_to_discard: 0,
+            cleaning_cursor: 0,
+            has_reinserted_entries: false,
+            cleaning_page_buffer: page.clone(),
             buffer: Vec::with_capacity(page_entries as usize),
             buffered_reports: 0,
-            waiting: VecDeque::new(),
-            durable_until: 0,
-            page,
-            recovered: None,
+            waiting_invalid_pages: VecDeque::new(),
+            durable_before_sequence: 0,
+            page_buffer: page,
+            recovered_invalid_pages: None,
             counts: ValidityLogCounts::default(),
         })
     }
 
     /// Returns the number of entries (invalid pages) on a page of the validity log (V).
-    pub fn page_entries(&self) -> u32 {
-        self.page_entries
+    pub fn entries_per_log_page(&self) -> u32 {
+        self.log_page_entries
     }
 
     /// Returns the number of flash pages of the validity log, including cleaned pages that are not discarded yet.
@@ -197,8 +198,8 @@ impl ValidityLog {
 
     /// Returns the number of entries of the validity log in force: those whose block was not opened since they were
     /// made. A page that was reported twice counts twice.
-    pub fn live_entries(&self) -> u64 {
-        self.in_force
+    pub fn count_entries_in_force(&self) -> u64 {
+        self.entries_in_force
     }
 
     /// Returns the counts of the validity log (reports, cleaned pages and others) since they were last cleared.
@@ -215,7 +216,7 @@ impl ValidityLog {
     /// [`Store::last_sequence`] was less than this number is recorded on flash (or its block was opened again). Later
     /// reports may be lost with RAM.
     pub fn durable_until_sequence(&self) -> u64 {
-        self.durable_until
+        self.durable_before_sequence
     }
 
     /// Rebuilds the RAM state of the validity log from flash, and calls `invalid` as
@@ -235,32 +236,32 @@ impl ValidityLog {
         opened_at: impl Fn(BlockId) -> u64,
         invalid: impl FnMut(BlockId, &[u64]),
     ) -> Result<()> {
-        self.forget();
+        self.forget_ram_state();
         let mut copies = HashMap::<u32, (u64, Ppn), FxBuildHasher>::default();
         for &(ppn, oob) in pages {
             let newest = copies.entry(oob.owner).or_insert((0, ppn));
             *newest = (*newest).max((oob.sequence, ppn));
         }
         let Some((_, newest)) = pages.iter().max_by_key(|(_, oob)| oob.generation) else { return Ok(()) };
-        let mut known = vec![false; self.heads.len()];
-        let mut dead = PageSet::new(self.pages);
+        let mut known = vec![false; self.chain_heads.len()];
+        let mut dead = PageSet::new(self.device_pages);
         let mut number = newest.owner;
-        self.oldest = number.wrapping_add(1);
+        self.oldest_page_number = number.wrapping_add(1);
         let mut head = None;
         while let Some(&(_, place)) = copies.get(&number) {
-            let oob = io.read(place, &mut self.page, Cause::Validity)?;
-            let head = *head.get_or_insert_with(|| LogPageHead::read_from(&self.page));
-            self.durable_until = head.durable_until;
+            let oob = io.read(place, &mut self.page_buffer, Cause::Validity)?;
+            let head = *head.get_or_insert_with(|| LogPageHead::read_from(&self.page_buffer));
+            self.durable_before_sequence = head.durable_before_sequence;
             self.directory.push_front(place);
-            self.oldest = number;
+            self.oldest_page_number = number;
             self.adopt_entries(oob.generation, &opened_at, &mut known, &mut dead);
-            if number == head.oldest_page {
+            if number == head.oldest_page_number {
                 break;
             }
             number = number.wrapping_sub(1);
         }
         self.report_dead_pages(&dead, invalid);
-        self.recovered = Some(dead);
+        self.recovered_invalid_pages = Some(dead);
         Ok(())
     }
 
@@ -275,24 +276,24 @@ impl ValidityLog {
         io: &mut Store<N>,
         invalid: impl FnMut(BlockId, &[u64]),
     ) -> Result<()> {
-        let mut dead = match self.recovered.take() {
+        let mut dead = match self.recovered_invalid_pages.take() {
             Some(dead) => dead,
-            None => self.read_all(io)?,
+            None => self.read_invalid_pages(io)?,
         };
         let buffered =
             self.buffer.iter().filter(|entry| self.is_in_force(entry)).map(|entry| entry.invalid_page);
-        buffered.chain(self.waiting.iter().copied()).for_each(|ppn| dead.insert(ppn));
+        buffered.chain(self.waiting_invalid_pages.iter().copied()).for_each(|ppn| dead.insert(ppn));
         self.report_dead_pages(&dead, invalid);
         Ok(())
     }
 
     /// Reads the whole validity log and returns the pages that it records as invalid. Obsolete entries, made before
     /// their block was opened, are ignored.
-    fn read_all<N: Nand>(&mut self, io: &mut Store<N>) -> Result<PageSet> {
-        let mut dead = PageSet::new(self.pages);
-        for index in self.cleaned as usize..self.directory.len() {
-            io.read(self.directory[index], &mut self.page, Cause::Validity)?;
-            let entries = (0..self.page_entries).map(|slot| LogEntry::read_from(&self.page, slot));
+    fn read_invalid_pages<N: Nand>(&mut self, io: &mut Store<N>) -> Result<PageSet> {
+        let mut dead = PageSet::new(self.device_pages);
+        for index in self.cleaned_pages_to_discard as usize..self.directory.len() {
+            io.read(self.directory[index], &mut self.page_buffer, Cause::Validity)?;
+            let entries = (0..self.log_page_entries).map(|slot| LogEntry::read_from(&self.page_buffer, slot));
             entries.filter(|entry| self.is_in_force(entry)).for_each(|entry| dead.insert(entry.invalid_page));
         }
         Ok(dead)
@@ -301,8 +302,8 @@ impl ValidityLog {
     /// Whether the log holds a report of an invalid page in RAM that is not on flash. Entries that cleaning appended to
     /// the buffer again do not count, because their log page is kept until they are written. If they counted, a log
     /// that grows by partly filled pages would be cleaned into the next page for ever.
-    pub fn has_unwritten(&self) -> bool {
-        self.buffered_reports > 0 || !self.waiting.is_empty()
+    pub fn has_unwritten_records(&self) -> bool {
+        self.buffered_reports > 0 || !self.waiting_invalid_pages.is_empty()
     }
 
     /// Writes one page of the validity log with entries from RAM, even if they do not fill it. Returns `false` once all
@@ -315,7 +316,7 @@ impl ValidityLog {
         self.buffer_waiting_reports();
         let unwritten = !self.buffer.is_empty();
         if unwritten {
-            self.flush(io)?;
+            self.flush_buffer(io)?;
         }
         Ok(unwritten)
     }
@@ -327,20 +328,21 @@ impl ValidityLog {
     /// Any error of the flash.
     pub(crate) fn write_log_page<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         self.buffer_waiting_reports();
-        self.flush(io)
+        self.flush_buffer(io)
     }
 
-    fn forget(&mut self) {
-        self.heads.fill(END_OF_CHAIN);
-        self.lives.fill(0);
-        self.counts_in_force.fill(0);
+    fn forget_ram_state(&mut self) {
+        self.chain_heads.fill(END_OF_CHAIN);
+        self.block_openings.fill(0);
+        self.block_entries_in_force.fill(0);
         self.directory.clear();
         self.buffer.clear();
         self.buffered_reports = 0;
-        self.waiting.clear();
-        (self.in_force, self.durable_until, self.oldest) = (0, 0, FIRST_NUMBER);
-        (self.cleaned, self.cursor, self.moved) = (0, 0, false);
-        self.recovered = None;
+        self.waiting_invalid_pages.clear();
+        (self.entries_in_force, self.durable_before_sequence, self.oldest_page_number) =
+            (0, 0, FIRST_LOG_PAGE_NUMBER);
+        (self.cleaned_pages_to_discard, self.cleaning_cursor, self.has_reinserted_entries) = (0, 0, false);
+        self.recovered_invalid_pages = None;
     }
 
     /// Adopts, in a recovery, the entries of the validity log page in the page buffer, which was first programmed at
@@ -353,8 +355,8 @@ impl ValidityLog {
         known: &mut [bool],
         dead: &mut PageSet,
     ) {
-        for slot in (0..self.page_entries).rev() {
-            let entry = LogEntry::read_from(&self.page, slot);
+        for slot in (0..self.log_page_entries).rev() {
+            let entry = LogEntry::read_from(&self.page_buffer, slot);
             if entry.invalid_page.to_option().is_none() {
                 continue;
             }
@@ -362,15 +364,15 @@ impl ValidityLog {
             let in_force = flushed_at > opened_at(block);
             let first = !std::mem::replace(&mut known[block.index()], true);
             if first {
-                self.lives[block.index()] =
+                self.block_openings[block.index()] =
                     if in_force { entry.block_openings } else { entry.block_openings.wrapping_add(1) };
             }
             if first && in_force {
-                self.heads[block.index()] = self.position(self.oldest, slot);
+                self.chain_heads[block.index()] = self.entry_position(self.oldest_page_number, slot);
             }
             if in_force {
-                self.counts_in_force[block.index()] += 1;
-                self.in_force += 1;
+                self.block_entries_in_force[block.index()] += 1;
+                self.entries_in_force += 1;
                 dead.insert(entry.invalid_page);
             }
         }
@@ -379,7 +381,7 @@ impl ValidityLog {
     fn report_dead_pages(&self, dead: &PageSet, mut invalid: impl FnMut(BlockId, &[u64])) {
         let mut words = vec![0_u64; self.block_pages.div_ceil(64) as usize];
         let mut found = Vec::new();
-        for block in (0..self.heads.len() as u32).map(BlockId) {
+        for block in (0..self.chain_heads.len() as u32).map(BlockId) {
             let first = Ppn(block.0 * self.block_pages);
             found.clear();
             dead.append_members(first, self.block_pages, &mut found);
@@ -388,7 +390,7 @@ impl ValidityLog {
             }
             words.fill(0);
             for ppn in &found {
-                set(&mut words, ppn.0 - first.0);
+                set_bit(&mut words, ppn.0 - first.0);
             }
             invalid(block, &words);
         }
@@ -396,105 +398,116 @@ impl ValidityLog {
 
     #[inline]
     fn block_of(&self, ppn: Ppn) -> BlockId {
-        BlockId(self.divider.quotient(ppn.0))
+        BlockId(self.block_divider.quotient(ppn.0))
     }
 
     fn is_in_force(&self, entry: &LogEntry) -> bool {
         entry.invalid_page.to_option().is_some()
-            && entry.block_openings == self.lives[self.block_of(entry.invalid_page).index()]
+            && entry.block_openings == self.block_openings[self.block_of(entry.invalid_page).index()]
     }
 
     /// Returns the number that the next page of the validity log will have.
     #[inline]
-    fn next_number(&self) -> u32 {
-        self.oldest.wrapping_add(self.log_pages())
+    fn next_page_number(&self) -> u32 {
+        self.oldest_page_number.wrapping_add(self.log_pages())
     }
 
     #[inline]
-    fn position(&self, number: u32, slot: u32) -> u32 {
-        (number & (self.ring - 1)) * self.page_entries + slot
+    fn entry_position(&self, number: u32, slot: u32) -> u32 {
+        (number & (self.ring_pages - 1)) * self.log_page_entries + slot
     }
 
     /// Returns the distance in the log, in entries and around the ring, from the first entry of the oldest page that
     /// was not cleaned to `position`.
-    fn age(&self, position: u32) -> u32 {
-        let start = self.position(self.oldest.wrapping_add(self.cleaned), 0);
-        if position >= start { position - start } else { position + (self.ring * self.page_entries - start) }
+    fn distance_from_oldest(&self, position: u32) -> u32 {
+        let start =
+            self.entry_position(self.oldest_page_number.wrapping_add(self.cleaned_pages_to_discard), 0);
+        if position >= start {
+            position - start
+        } else {
+            position + (self.ring_pages * self.log_page_entries - start)
+        }
     }
 
     /// Returns the number of pages of the validity log that were not cleaned.
     fn uncleaned_pages(&self) -> u32 {
-        self.log_pages() - self.cleaned
+        self.log_pages() - self.cleaned_pages_to_discard
     }
 
     /// Returns the number of uncleaned pages of the validity log beyond which its oldest page is cleaned.
     fn limit_pages(&self) -> u64 {
-        (2 * self.in_force.max(self.options.spare_pages)).div_ceil(self.page_entries as u64)
+        (2 * self.entries_in_force.max(self.options.spare_pages)).div_ceil(self.log_page_entries as u64)
     }
 
     #[inline]
-    fn is_full(&self) -> bool {
-        self.buffer.len() == self.page_entries as usize
+    fn is_buffer_full(&self) -> bool {
+        self.buffer.len() == self.log_page_entries as usize
     }
 
     /// Adds an entry for the invalid page `ppn` to the buffer of the log. The entry becomes the head of the chain of
     /// its block.
     #[inline]
-    fn link(&mut self, ppn: Ppn) {
-        let position = self.position(self.next_number(), self.buffer.len() as u32);
+    fn add_to_chain(&mut self, ppn: Ppn) {
+        let position = self.entry_position(self.next_page_number(), self.buffer.len() as u32);
         let block = self.block_of(ppn).index();
-        let previous = std::mem::replace(&mut self.heads[block], position);
+        let previous = std::mem::replace(&mut self.chain_heads[block], position);
         self.buffer.push(LogEntry {
             invalid_page: ppn,
-            block_openings: self.lives[block],
+            block_openings: self.block_openings[block],
             previous_position: previous,
         });
     }
 
     #[inline]
-    fn report(&mut self, ppn: Ppn) {
+    fn buffer_report(&mut self, ppn: Ppn) {
         let block = self.block_of(ppn).index();
-        self.counts_in_force[block] += 1;
-        self.in_force += 1;
+        self.block_entries_in_force[block] += 1;
+        self.entries_in_force += 1;
         self.buffered_reports += 1;
-        self.link(ppn);
+        self.add_to_chain(ppn);
     }
 
     /// Moves reports that arrived while the log's buffer was full into the buffer, as far as it has room. Returns
     /// whether any was moved.
     fn buffer_waiting_reports(&mut self) -> bool {
-        let before = self.waiting.len();
-        while !self.is_full()
-            && let Some(ppn) = self.waiting.pop_front()
+        let before = self.waiting_invalid_pages.len();
+        while !self.is_buffer_full()
+            && let Some(ppn) = self.waiting_invalid_pages.pop_front()
         {
-            self.report(ppn);
+            self.buffer_report(ppn);
         }
-        self.waiting.len() < before
+        self.waiting_invalid_pages.len() < before
     }
 
     /// Writes the buffer as a page of the validity log and discards the log pages that were cleaned into it. Obsolete
     /// entries, whose block was opened since, are left blank; no chain leads to them.
-    fn flush<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
-        let durable_until = if self.waiting.is_empty() { io.last_sequence() + 1 } else { self.durable_until };
-        let oldest = self.oldest.wrapping_add(self.cleaned);
-        LogPageHead { durable_until, oldest_page: oldest }.write_to(&mut self.page);
-        for slot in 0..self.page_entries {
+    fn flush_buffer<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+        let durable_until = if self.waiting_invalid_pages.is_empty() {
+            io.last_sequence() + 1
+        } else {
+            self.durable_before_sequence
+        };
+        let oldest = self.oldest_page_number.wrapping_add(self.cleaned_pages_to_discard);
+        LogPageHead { durable_before_sequence: durable_until, oldest_page_number: oldest }
+            .write_to(&mut self.page_buffer);
+        for slot in 0..self.log_page_entries {
             let entry = self.buffer.get(slot as usize).filter(|entry| self.is_in_force(entry));
-            entry.copied().unwrap_or(LogEntry::BLANK).write_to(&mut self.page, slot);
+            entry.copied().unwrap_or(LogEntry::BLANK).write_to(&mut self.page_buffer, slot);
         }
-        let (pool, content) = (io.pool_with_most_free_blocks(Stream::Validity), Content::Bytes(&self.page));
-        let number = self.next_number();
+        let (pool, content) =
+            (io.pool_with_most_free_blocks(Stream::Validity), Content::Bytes(&self.page_buffer));
+        let number = self.next_page_number();
         let place =
             io.append(Stream::Validity, pool, number, content, Fingerprint::default(), Cause::Validity)?;
         self.directory.push_back(place);
-        assert!(self.log_pages() < self.ring, "the log is longer than its positions can tell apart");
+        assert!(self.log_pages() < self.ring_pages, "the log is longer than its positions can tell apart");
         self.buffer.clear();
         self.buffered_reports = 0;
-        self.moved = false;
-        self.durable_until = durable_until;
+        self.has_reinserted_entries = false;
+        self.durable_before_sequence = durable_until;
         self.counts.written_pages += 1;
-        self.recovered = None;
-        for _ in 0..std::mem::take(&mut self.cleaned) {
+        self.recovered_invalid_pages = None;
+        for _ in 0..std::mem::take(&mut self.cleaned_pages_to_discard) {
             self.discard_oldest(io);
         }
         Ok(())
@@ -502,38 +515,42 @@ impl ValidityLog {
 
     fn discard_oldest<N: Nand>(&mut self, io: &mut Store<N>) {
         let place = self.directory.pop_front().expect("a cleaned page is in the directory");
-        self.oldest = self.oldest.wrapping_add(1);
+        self.oldest_page_number = self.oldest_page_number.wrapping_add(1);
         io.discard(place);
     }
 
     /// Cleans the oldest page of the validity log: appends its entries in force (whose block was not opened since) to
     /// the buffer, as many as the buffer holds. A later call continues. Reads the page once.
-    fn clean<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
-        self.recovered = None;
-        if self.cursor == 0 {
-            io.read(self.directory[self.cleaned as usize], &mut self.cleaning, Cause::Validity)?;
-            self.moved = false;
+    fn clean_oldest_page<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+        self.recovered_invalid_pages = None;
+        if self.cleaning_cursor == 0 {
+            io.read(
+                self.directory[self.cleaned_pages_to_discard as usize],
+                &mut self.cleaning_page_buffer,
+                Cause::Validity,
+            )?;
+            self.has_reinserted_entries = false;
         }
-        while self.cursor < self.page_entries && !self.is_full() {
-            let entry = LogEntry::read_from(&self.cleaning, self.cursor);
-            self.cursor += 1;
+        while self.cleaning_cursor < self.log_page_entries && !self.is_buffer_full() {
+            let entry = LogEntry::read_from(&self.cleaning_page_buffer, self.cleaning_cursor);
+            self.cleaning_cursor += 1;
             if self.is_in_force(&entry) {
-                self.link(entry.invalid_page);
-                self.moved = true;
+                self.add_to_chain(entry.invalid_page);
+                self.has_reinserted_entries = true;
                 self.counts.reinserted_entries += 1;
             }
         }
-        if self.cursor == self.page_entries {
+        if self.cleaning_cursor == self.log_page_entries {
             self.finish_cleaning(io);
         }
         Ok(())
     }
 
     fn finish_cleaning<N: Nand>(&mut self, io: &mut Store<N>) {
-        self.cursor = 0;
+        self.cleaning_cursor = 0;
         self.counts.cleaned_pages += 1;
-        if self.moved || self.cleaned > 0 {
-            self.cleaned += 1;
+        if self.has_reinserted_entries || self.cleaned_pages_to_discard > 0 {
+            self.cleaned_pages_to_discard += 1;
         } else {
             self.discard_oldest(io);
         }
@@ -541,13 +558,18 @@ impl ValidityLog {
 
     /// Follows the block's chain of log entries and sets in `invalid` the bit of each page that an entry names. Entries
     /// on one log page are adjacent in the chain, so each log page is read once.
-    fn walk<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId, invalid: &mut [u64]) -> Result<()> {
-        let on_flash = self.uncleaned_pages() * self.page_entries;
+    fn mark_chain_pages<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        block: BlockId,
+        invalid: &mut [u64],
+    ) -> Result<()> {
+        let on_flash = self.uncleaned_pages() * self.log_page_entries;
         let mut younger = on_flash + self.buffer.len() as u32;
         let mut loaded = END_OF_CHAIN;
-        let mut position = self.heads[block.index()];
+        let mut position = self.chain_heads[block.index()];
         while position != END_OF_CHAIN {
-            let age = self.age(position);
+            let age = self.distance_from_oldest(position);
             if age >= younger {
                 break;
             }
@@ -555,15 +577,19 @@ impl ValidityLog {
             let entry = if age >= on_flash {
                 self.buffer[(age - on_flash) as usize]
             } else {
-                let page = age / self.page_entries;
+                let page = age / self.log_page_entries;
                 if page != loaded {
-                    io.read(self.directory[(self.cleaned + page) as usize], &mut self.page, Cause::Validity)?;
+                    io.read(
+                        self.directory[(self.cleaned_pages_to_discard + page) as usize],
+                        &mut self.page_buffer,
+                        Cause::Validity,
+                    )?;
                     loaded = page;
                 }
-                LogEntry::read_from(&self.page, age % self.page_entries)
+                LogEntry::read_from(&self.page_buffer, age % self.log_page_entries)
             };
             debug_assert!(self.is_in_force(&entry), "the chain of block {block} names {entry:?}");
-            set(invalid, entry.invalid_page.0 - block.0 * self.block_pages);
+            set_bit(invalid, entry.invalid_page.0 - block.0 * self.block_pages);
             position = entry.previous_position;
         }
         Ok(())
@@ -575,11 +601,11 @@ impl Validity for ValidityLog {
     /// memory access (the head of the block's chain).
     #[inline]
     fn invalidate(&mut self, ppn: Ppn) {
-        self.counts.reports += 1;
-        if self.is_full() || !self.waiting.is_empty() {
-            self.waiting.push_back(ppn);
+        self.counts.invalid_page_reports += 1;
+        if self.is_buffer_full() || !self.waiting_invalid_pages.is_empty() {
+            self.waiting_invalid_pages.push_back(ppn);
         } else {
-            self.report(ppn);
+            self.buffer_report(ppn);
         }
     }
 
@@ -587,22 +613,22 @@ impl Validity for ValidityLog {
     /// that wait for the buffer).
     fn block_opened(&mut self, block: BlockId) {
         let index = block.index();
-        self.lives[index] = self.lives[index].wrapping_add(1);
-        self.heads[index] = END_OF_CHAIN;
-        self.in_force -= std::mem::take(&mut self.counts_in_force[index]) as u64;
-        if let Some(dead) = &mut self.recovered {
+        self.block_openings[index] = self.block_openings[index].wrapping_add(1);
+        self.chain_heads[index] = END_OF_CHAIN;
+        self.entries_in_force -= std::mem::take(&mut self.block_entries_in_force[index]) as u64;
+        if let Some(dead) = &mut self.recovered_invalid_pages {
             dead.remove_range(Ppn(block.0 * self.block_pages), self.block_pages);
         }
-        self.waiting.retain(|&ppn| self.divider.quotient(ppn.0) != block.0);
+        self.waiting_invalid_pages.retain(|&ppn| self.block_divider.quotient(ppn.0) != block.0);
     }
 
     /// Appends the block's valid pages to `out`. Reads each log page that has entries of the block's chain once.
     fn live_pages<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId, out: &mut Vec<Ppn>) -> Result<()> {
         let first = block.0 * self.block_pages;
         let mut invalid = vec![0; self.block_pages.div_ceil(64) as usize];
-        self.walk(io, block, &mut invalid)?;
-        for &ppn in self.waiting.iter().filter(|&&ppn| self.block_of(ppn) == block) {
-            set(&mut invalid, ppn.0 - first);
+        self.mark_chain_pages(io, block, &mut invalid)?;
+        for &ppn in self.waiting_invalid_pages.iter().filter(|&&ppn| self.block_of(ppn) == block) {
+            set_bit(&mut invalid, ppn.0 - first);
         }
         let live = |&page: &u32| invalid[page as usize / 64] >> (page % 64) & 1 == 0;
         out.extend((0..self.block_pages).filter(live).map(|page| Ppn(first + page)));
@@ -614,25 +640,25 @@ impl Validity for ValidityLog {
     /// (one page read, none written). Otherwise waiting reports of invalid pages are moved into the buffer.
     fn write_deferred<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
         // Two cleaned pages must not wait for one flush, or the log would exceed its maximum length: write early.
-        if self.is_full() || self.cleaned > 1 {
+        if self.is_buffer_full() || self.cleaned_pages_to_discard > 1 {
             io.flash_ops.record_metadata_reason(MetadataReason::ValidityBufferFull);
-            self.flush(io)?;
+            self.flush_buffer(io)?;
             return Ok(true);
         }
         if self.uncleaned_pages() as u64 > self.limit_pages() {
-            self.clean(io)?;
+            self.clean_oldest_page(io)?;
             return Ok(true);
         }
         Ok(self.buffer_waiting_reports())
     }
 
     fn owns_metadata_page(&self, id: u32, ppn: Ppn) -> bool {
-        self.directory.get(id.wrapping_sub(self.oldest) as usize) == Some(&ppn)
+        self.directory.get(id.wrapping_sub(self.oldest_page_number) as usize) == Some(&ppn)
     }
 
     fn relocate_metadata_page(&mut self, id: u32, from: Ppn, to: Ppn) {
         assert!(self.owns_metadata_page(id, from), "page {from} is not page {id} of the validity log");
-        self.directory[id.wrapping_sub(self.oldest) as usize] = to;
+        self.directory[id.wrapping_sub(self.oldest_page_number) as usize] = to;
     }
 
     fn pages_per_deferred_write(&self) -> u32 {
@@ -651,8 +677,8 @@ impl Validity for ValidityLog {
     /// one is in progress. For d > 0 the limit is higher, but V > 1: ceil(2·(D + d) / V) is at most ceil(2·D / V) + d,
     /// and the d unmapped pages occupy no flash. Entries of pages reported twice, after a recovery, make the log longer
     /// by two pages per V of them until their blocks are opened.
-    fn metadata_pages(&self) -> u64 {
-        (2 * self.options.spare_pages).div_ceil(self.page_entries as u64) + PAGES_IN_FLIGHT
+    fn max_metadata_pages(&self) -> u64 {
+        (2 * self.options.spare_pages).div_ceil(self.log_page_entries as u64) + MAX_PAGES_BEYOND_LIMIT
     }
 
     /// Returns the bytes of RAM of the validity log, by data structure. The buffer is three pages: the next page of the
@@ -660,15 +686,15 @@ impl Validity for ValidityLog {
     /// not listed: in practice there is one.
     fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
         vec![
-            ("validity chain heads", self.heads.len() as u64 * 4),
-            ("validity erase stamps", self.lives.len() as u64 * 4),
-            ("validity log directory", self.metadata_pages() * 4),
-            ("validity log buffer", 3 * self.page.len() as u64),
+            ("validity chain heads", self.chain_heads.len() as u64 * 4),
+            ("validity erase stamps", self.block_openings.len() as u64 * 4),
+            ("validity log directory", self.max_metadata_pages() * 4),
+            ("validity log buffer", 3 * self.page_buffer.len() as u64),
         ]
     }
 }
 
 #[inline]
-fn set(words: &mut [u64], bit: u32) {
+fn set_bit(words: &mut [u64], bit: u32) {
     words[bit as usize / 64] |= 1 << (bit % 64);
 }

@@ -36,9 +36,9 @@ impl LogEntry {
     pub(super) fn read_from(page: &[u8], slot: u32) -> Self {
         let at = (slot as usize + 1) * LOG_ENTRY_BYTES;
         Self {
-            invalid_page: Ppn(word(page, at)),
-            block_openings: word(page, at + 4),
-            previous_position: word(page, at + 8),
+            invalid_page: Ppn(read_u32(page, at)),
+            block_openings: read_u32(page, at + 4),
+            previous_position: read_u32(page, at + 8),
         }
     }
 }
@@ -48,23 +48,23 @@ impl LogEntry {
 pub(super) struct LogPageHead {
     /// Sequence number such that all invalid pages reported before it are recorded on flash once this log page is
     /// programmed.
-    pub(super) durable_until: u64,
+    pub(super) durable_before_sequence: u64,
     /// Number of the oldest page of the validity log once this page is programmed.
-    pub(super) oldest_page: u32,
+    pub(super) oldest_page_number: u32,
 }
 
 impl LogPageHead {
     pub(super) fn write_to(self, page: &mut [u8]) {
-        page[..8].copy_from_slice(&self.durable_until.to_le_bytes());
-        page[8..12].copy_from_slice(&self.oldest_page.to_le_bytes());
+        page[..8].copy_from_slice(&self.durable_before_sequence.to_le_bytes());
+        page[8..12].copy_from_slice(&self.oldest_page_number.to_le_bytes());
     }
 
     pub(super) fn read_from(page: &[u8]) -> Self {
-        let durable_until = word(page, 0) as u64 | (word(page, 4) as u64) << 32;
-        Self { durable_until, oldest_page: word(page, 8) }
+        let durable_before_sequence = read_u32(page, 0) as u64 | (read_u32(page, 4) as u64) << 32;
+        Self { durable_before_sequence, oldest_page_number: read_u32(page, 8) }
     }
 }
 
-fn word(page: &[u8], at: usize) -> u32 {
+fn read_u32(page: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(page[at..at + 4].try_into().expect("a word has four bytes"))
 }

@@ -75,7 +75,7 @@ pub trait Validity {
 
     /// Returns the maximum number of flash pages that the record of invalid pages occupies. Pages that are being
     /// replaced, and are still needed until then, are included.
-    fn metadata_pages(&self) -> u64;
+    fn max_metadata_pages(&self) -> u64;
 
     /// Returns the bytes of controller RAM that the record of invalid pages needs, one pair of name and bytes per data
     /// structure.

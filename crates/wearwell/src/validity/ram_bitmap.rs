@@ -17,65 +17,65 @@ use crate::store::{Store, Stream};
 use crate::tables::PageSet;
 
 /// Size, in bytes, up to which a table mostly stays in the second-level cache of a processor core.
-const CACHE_BYTES: u64 = 512 << 10;
+const CPU_CACHE_BYTES: u64 = 512 << 10;
 
 /// Bitmap in RAM with one bit per physical page: 1 = valid.
 #[derive(Clone, Debug)]
 pub struct RamBitmap {
-    valid: PageSet,
+    valid_pages: PageSet,
 }
 
 impl RamBitmap {
     /// Creates a validity bitmap in RAM of `pages` physical pages, all invalid.
     pub fn new(pages: u64) -> Self {
-        Self { valid: PageSet::new(pages) }
+        Self { valid_pages: PageSet::new(pages) }
     }
 
     /// Marks the page as valid in the bitmap in RAM. O(1).
     #[inline]
     pub fn mark_valid(&mut self, ppn: Ppn) {
-        self.valid.insert(ppn);
+        self.valid_pages.insert(ppn);
     }
 
     /// Marks a valid page as invalid in the bitmap in RAM; panics if it is invalid already. O(1), one random access.
     #[inline]
     pub fn mark_invalid(&mut self, ppn: Ppn) {
-        assert!(self.valid.remove(ppn), "page {ppn} is invalidated twice");
+        assert!(self.valid_pages.remove(ppn), "page {ppn} is invalidated twice");
     }
 
     /// Whether the validity bitmap in RAM is larger than the private cache of a processor core, so that prefetching
     /// saves time.
     #[inline]
-    pub(crate) fn exceeds_cache(&self) -> bool {
-        self.valid.memory_bytes() > CACHE_BYTES
+    pub(crate) fn exceeds_cpu_cache(&self) -> bool {
+        self.valid_pages.memory_bytes() > CPU_CACHE_BYTES
     }
 
     /// Prefetches the bits of `pages` in the validity bitmap, so that the cache misses of later accesses overlap.
     #[inline]
     pub(crate) fn prefetch(&self, pages: impl Iterator<Item = Ppn>) {
-        self.valid.prefetch(pages);
+        self.valid_pages.prefetch(pages);
     }
 
     /// Marks `count` pages from `first` on as valid in the validity bitmap in RAM. O(count / 64).
     pub fn mark_range_valid(&mut self, first: Ppn, count: u32) {
-        self.valid.insert_range(first, count);
+        self.valid_pages.insert_range(first, count);
     }
 
     /// Marks `count` pages from `first` on as invalid in the validity bitmap in RAM. O(count / 64).
     pub fn mark_range_invalid(&mut self, first: Ppn, count: u32) {
-        self.valid.remove_range(first, count);
+        self.valid_pages.remove_range(first, count);
     }
 
     /// Whether the bitmap in RAM marks the page as valid.
     #[inline]
     pub fn is_valid(&self, ppn: Ppn) -> bool {
-        self.valid.contains(ppn)
+        self.valid_pages.contains(ppn)
     }
 
     /// Appends to `out`, in ascending order, those of `count` pages from `first` on that are valid. O(count / 64 +
     /// found).
     pub fn collect_valid(&self, first: Ppn, count: u32, out: &mut Vec<Ppn>) {
-        self.valid.append_members(first, count, out);
+        self.valid_pages.append_members(first, count, out);
     }
 
     /// Returns how many of `count` pages from `first` on are valid in the bitmap in RAM.
@@ -85,12 +85,12 @@ impl RamBitmap {
 
     /// Returns the number of flash pages of the copy of the validity bitmap that a battery writes at a loss of power
     /// ([`RamBitmap::save`]).
-    pub(crate) fn saved_pages(geometry: &Geometry) -> u32 {
+    pub(crate) fn pages_of_saved_copy(geometry: &Geometry) -> u32 {
         geometry.pages().div_ceil(8 * u64::from(geometry.page_bytes)) as u32
     }
 
     /// Writes the whole validity bitmap from RAM to flash, as a battery does when power fails. There must be free flash
-    /// pages for the copy ([`RamBitmap::saved_pages`]). GC must not run before [`RamBitmap::load`], because the flash
+    /// pages for the copy ([`RamBitmap::pages_of_saved_copy`]). GC must not run before [`RamBitmap::load`], because the flash
     /// pages of the copy count as invalid at once.
     ///
     /// # Errors
@@ -100,8 +100,8 @@ impl RamBitmap {
         let (mut page, mut places) = (vec![0; page_bytes], Vec::new());
         let mut outcome = Ok(());
         io.flash_ops.record_metadata_reason(MetadataReason::WriteBack);
-        for id in 0..Self::saved_pages(io.geometry()) {
-            self.valid.copy_bitmap_to(id as usize * page_bytes, &mut page);
+        for id in 0..Self::pages_of_saved_copy(io.geometry()) {
+            self.valid_pages.copy_bitmap_to(id as usize * page_bytes, &mut page);
             let (pool, content) = (io.pool_with_most_free_blocks(Stream::Validity), Content::Bytes(&page));
             match io.append(Stream::Validity, pool, id, content, Fingerprint::default(), Cause::Validity) {
                 Ok(place) => places.push(place),
@@ -126,7 +126,7 @@ impl RamBitmap {
     /// # Panics
     /// If a page of the copy is missing: the battery writes all of them before power is gone.
     pub(crate) fn load<N: Nand>(io: &mut Store<N>, pages: &[(Ppn, Oob)]) -> Result<Self> {
-        let mut newest = vec![(0, Ppn::NONE); Self::saved_pages(io.geometry()) as usize];
+        let mut newest = vec![(0, Ppn::NONE); Self::pages_of_saved_copy(io.geometry()) as usize];
         for &(ppn, oob) in pages {
             let known = &mut newest[oob.owner as usize];
             *known = (*known).max((oob.sequence, ppn));
@@ -137,13 +137,13 @@ impl RamBitmap {
         for (id, &(sequence, place)) in newest.iter().enumerate() {
             assert!(sequence > 0, "page {id} of the bitmap that the battery saved is not on flash");
             io.read(place, &mut page, Cause::Recovery)?;
-            bitmap.valid.copy_bitmap_from(id * page_bytes, &page);
+            bitmap.valid_pages.copy_bitmap_from(id * page_bytes, &page);
         }
         Ok(bitmap)
     }
 
     /// Returns the bytes of controller RAM for the validity bitmap.
     pub fn ram_bytes(&self) -> u64 {
-        self.valid.memory_bytes()
+        self.valid_pages.memory_bytes()
     }
 }

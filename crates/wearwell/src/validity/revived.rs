@@ -19,29 +19,34 @@ use crate::store::Store;
 
 /// Bytes of RAM per revived page (an invalid page that became valid again): an entry of a half-full hash table of page
 /// numbers.
-const ENTRY_BYTES: u64 = 8;
+const REVIVED_PAGE_BYTES: u64 = 8;
 
 /// Record of invalid pages on flash, together with a set in RAM of its pages that recycling made valid again (revived
 /// pages).
 #[derive(Clone, Debug)]
 pub struct WithRevivedPages<V> {
-    store: V,
+    validity_store: V,
     revived: BTreeSet<Ppn>,
     /// Largest number of revived pages (invalid pages that became valid again) that existed at the same time.
-    most: usize,
+    max_revived_pages: usize,
     block_pages: u32,
 }
 
 impl<V> WithRevivedPages<V> {
-    pub(super) fn new(store: V, geometry: &Geometry) -> Self {
-        Self { store, revived: BTreeSet::new(), most: 0, block_pages: geometry.block_pages() }
+    pub(super) fn new(validity_store: V, geometry: &Geometry) -> Self {
+        Self {
+            validity_store,
+            revived: BTreeSet::new(),
+            max_revived_pages: 0,
+            block_pages: geometry.block_pages(),
+        }
     }
 
     /// Marks an invalid page as valid again, by adding it to the set of revived pages in RAM.
     pub(super) fn revive(&mut self, ppn: Ppn) {
         let is_new = self.revived.insert(ppn);
         assert!(is_new, "page {ppn} is revived though it is valid");
-        self.most = self.most.max(self.revived.len());
+        self.max_revived_pages = self.max_revived_pages.max(self.revived.len());
     }
 
     /// Drops the set of revived pages (invalid pages that became valid again), as a loss of RAM does.
@@ -64,13 +69,13 @@ impl<V> Deref for WithRevivedPages<V> {
     type Target = V;
 
     fn deref(&self) -> &V {
-        &self.store
+        &self.validity_store
     }
 }
 
 impl<V> DerefMut for WithRevivedPages<V> {
     fn deref_mut(&mut self) -> &mut V {
-        &mut self.store
+        &mut self.validity_store
     }
 }
 
@@ -80,7 +85,7 @@ impl<V: Validity> Validity for WithRevivedPages<V> {
     #[inline]
     fn invalidate(&mut self, ppn: Ppn) {
         if self.revived.is_empty() || !self.revived.remove(&ppn) {
-            self.store.invalidate(ppn);
+            self.validity_store.invalidate(ppn);
         }
     }
 
@@ -91,12 +96,12 @@ impl<V: Validity> Validity for WithRevivedPages<V> {
                 self.revived.remove(&ppn);
             }
         }
-        self.store.block_opened(block);
+        self.validity_store.block_opened(block);
     }
 
     fn live_pages<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId, out: &mut Vec<Ppn>) -> Result<()> {
         let before = out.len();
-        self.store.live_pages(io, block, out)?;
+        self.validity_store.live_pages(io, block, out)?;
         out.extend(self.revived_in(block));
         out[before..].sort_unstable();
         Ok(())
@@ -104,30 +109,30 @@ impl<V: Validity> Validity for WithRevivedPages<V> {
 
     #[inline]
     fn write_deferred<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
-        self.store.write_deferred(io)
+        self.validity_store.write_deferred(io)
     }
 
     fn owns_metadata_page(&self, id: u32, ppn: Ppn) -> bool {
-        self.store.owns_metadata_page(id, ppn)
+        self.validity_store.owns_metadata_page(id, ppn)
     }
 
     fn relocate_metadata_page(&mut self, id: u32, from: Ppn, to: Ppn) {
-        self.store.relocate_metadata_page(id, from, to);
+        self.validity_store.relocate_metadata_page(id, from, to);
     }
 
     #[inline]
     fn pages_per_deferred_write(&self) -> u32 {
-        self.store.pages_per_deferred_write()
+        self.validity_store.pages_per_deferred_write()
     }
 
-    fn metadata_pages(&self) -> u64 {
-        self.store.metadata_pages()
+    fn max_metadata_pages(&self) -> u64 {
+        self.validity_store.max_metadata_pages()
     }
 
     fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
-        let mut parts = self.store.ram_bytes();
-        if self.most > 0 {
-            parts.push(("revived pages", self.most as u64 * ENTRY_BYTES));
+        let mut parts = self.validity_store.ram_bytes();
+        if self.max_revived_pages > 0 {
+            parts.push(("revived pages", self.max_revived_pages as u64 * REVIVED_PAGE_BYTES));
         }
         parts
     }

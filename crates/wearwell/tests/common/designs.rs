@@ -29,14 +29,14 @@ pub struct DesignUnderTest {
 impl DesignUnderTest {
     /// Returns the number of distinct contents that tests write to this design: `few` contents, so that contents die
     /// and are written again; more for designs with deduplication, so that they still store and collect pages.
-    pub fn contents(&self, few: u16) -> u16 {
+    pub fn distinct_contents(&self, few: u16) -> u16 {
         let deduplicates = self.parts.content.sharing.is_some_and(|sharing| sharing.dedup.is_some());
         if deduplicates { 16 * few } else { few }
     }
 
     /// Returns the content schemes that a test may switch on and off: those of mixtures. None for the designs of the
     /// papers, which always run all their schemes.
-    pub fn switched(&self) -> ContentSchemes {
+    pub fn switchable_schemes(&self) -> ContentSchemes {
         let is_mixture = self.name.starts_with("mixture");
         if is_mixture { ContentSchemes::of_design(&self.parts.content) } else { ContentSchemes::NONE }
     }
@@ -58,13 +58,13 @@ impl DesignUnderTest {
     }
 
     /// Returns the worlds (tiny devices) that have room for the design.
-    pub fn worlds(&self) -> Vec<World> {
+    pub fn worlds_with_room(&self) -> Vec<World> {
         worlds().into_iter().filter(|world| self.has_room(world)).collect()
     }
 
     /// Returns whether the design may buffer acknowledged pages in volatile RAM outside the write buffer, as staged
     /// deltas or in incomplete chunks.
-    pub fn waits_in_ram(&self) -> bool {
+    pub fn buffers_acknowledged_pages(&self) -> bool {
         let content = &self.parts.content;
         self.parts.persistence == Persistence::NvramMap
             && (content.delta.is_some() || content.chunks.is_some())
@@ -72,51 +72,52 @@ impl DesignUnderTest {
 }
 
 /// Reverse map with small NVRAM segments, so that groups of segments grow, are compacted and are freed in short tests.
-const SEGMENTS: ReverseMapPart =
+const NVRAM_SEGMENTS: ReverseMapPart =
     ReverseMapPart::Segments { nvram_bytes: super::NVRAM_BYTES, segment_bytes: 64 };
-const SEGMENTS_OF_THREE: ReverseMapPart =
+const NVRAM_SEGMENTS_OF_THREE_ENTRIES: ReverseMapPart =
     ReverseMapPart::Segments { nvram_bytes: super::NVRAM_BYTES, segment_bytes: 96 };
 const NVRAM_LOG: ReverseMapPart = ReverseMapPart::NvramLog { nvram_bytes: super::NVRAM_BYTES };
 const FLASH_LOG: ReverseMapPart = ReverseMapPart::FlashLog { log_pages: 4 };
-const VERIFIED: DedupOptions = DedupOptions { capacity_entries: None, verify_on_hit: true };
+const VERIFIED_DEDUP: DedupOptions = DedupOptions { capacity_entries: None, verify_on_hit: true };
 const FAST_LOADING: StorePolicy = StorePolicy::ProbabilityFastLoading { window: 1 };
 const GREEDY: VictimPolicy = VictimPolicy::Greedy;
 const RC_GC: VictimPolicy = VictimPolicy::RecycleAware;
 
-fn collected_by(policy: VictimPolicy) -> GcOptions {
+fn gc_with_policy(policy: VictimPolicy) -> GcOptions {
     GcOptions { policy, ..GcOptions::default() }
 }
 
-fn leveled_by(wear: WearOptions) -> GcOptions {
+fn gc_with_wear_leveling(wear: WearOptions) -> GcOptions {
     GcOptions { wear, ..GcOptions::default() }
 }
 
-fn leveled(parts: Parts, wear: WearOptions) -> Parts {
+fn with_wear_leveling(parts: Parts, wear: WearOptions) -> Parts {
     Parts { gc: GcOptions { wear, ..parts.gc }, ..parts }
 }
 
-const BY_TABLE: WearOptions = WearOptions {
+const STATIC_LEVELING_BY_TABLE: WearOptions = WearOptions {
     dynamic_leveling: true,
     static_gap_erases: 4,
     scans_erase_counts: false,
     dual_pool_gap_erases: 0,
 };
-const BY_SCAN: WearOptions = WearOptions {
+const STATIC_LEVELING_BY_SCAN: WearOptions = WearOptions {
     dynamic_leveling: false,
     static_gap_erases: 1,
     scans_erase_counts: true,
     dual_pool_gap_erases: 0,
 };
-const BY_POOLS: WearOptions = WearOptions {
+const DUAL_POOL_LEVELING: WearOptions = WearOptions {
     dynamic_leveling: false,
     static_gap_erases: 0,
     scans_erase_counts: false,
     dual_pool_gap_erases: 2,
 };
-const BY_POOLS_AND_ORDER: WearOptions = WearOptions { dynamic_leveling: true, ..BY_POOLS };
+const DUAL_POOL_AND_DYNAMIC_LEVELING: WearOptions =
+    WearOptions { dynamic_leveling: true, ..DUAL_POOL_LEVELING };
 
 /// Changes a recycling design so that dead pages soon exceed the age limit, and some hits are refused.
-fn refreshing(parts: Parts) -> Parts {
+fn with_fast_aging(parts: Parts) -> Parts {
     let mut parts = parts;
     let recycle = parts.content.recycle.as_mut().expect("the design recycles");
     recycle.options.refresh_age_programs = Some(150);
@@ -125,40 +126,46 @@ fn refreshing(parts: Parts) -> Parts {
 
 /// Returns a recycling design whose fingerprint store holds `entries` entries (`None`: unbounded). Tests use so few
 /// that entries are evicted on tiny devices.
-fn recycling(victims: VictimPolicy, policy: StorePolicy, entries: Option<u32>, verify_on_hit: bool) -> Parts {
+fn recycling_design(
+    victims: VictimPolicy,
+    policy: StorePolicy,
+    entries: Option<u32>,
+    verify_on_hit: bool,
+) -> Parts {
     let options = RecycleOptions { capacity_entries: entries, policy, ..RecycleOptions::default() };
-    recyclable(collected_by(victims), RecycleDesign { options, verify_on_hit })
+    recyclable(gc_with_policy(victims), RecycleDesign { options, verify_on_hit })
 }
 
 /// Changes a recycling design so that its history contains only the dead pages that its fingerprint store holds.
-fn remembering_few(mut parts: Parts) -> Parts {
+fn with_history_of_store_only(mut parts: Parts) -> Parts {
     let recycle = parts.content.recycle.as_mut().expect("the design recycles");
     recycle.options.history = HistoryScope::Store;
     parts
 }
 
 /// Returns the design `wearwell` with tables of a few entries, and with contents compared byte by byte.
-fn composed() -> Parts {
-    let content = remembering_few(recycling(RC_GC, StorePolicy::Probability, Some(6), true)).content;
+fn small_wearwell_design() -> Parts {
+    let content =
+        with_history_of_store_only(recycling_design(RC_GC, StorePolicy::Probability, Some(6), true)).content;
     wearwell(
         GcOptions::default(),
         WearwellOptions {
             cache_entries: 6,
             gecko: GeckoOptions { size_ratio: 2, parts_per_block: 1, merge_mode: MergeMode::MultiWay },
             recycle: content.recycle.expect("the design recycles"),
-            dedup: DedupOptions { capacity_entries: Some(40), ..VERIFIED },
-            delta: delta_encoding(1, None).content.delta.expect("the design encodes deltas"),
+            dedup: DedupOptions { capacity_entries: Some(40), ..VERIFIED_DEDUP },
+            delta: delta_design(1, None).content.delta.expect("the design encodes deltas"),
         },
     )
 }
 
-fn demand_paged(cache_entries: u32) -> Parts {
+fn demand_paged_design(cache_entries: u32) -> Parts {
     dftl(GcOptions::default(), DftlOptions { cache_entries })
 }
 
 /// Returns a remap design that deduplicates with an index of few entries, so that some of them are evicted; contents
 /// are compared byte by byte.
-fn remapping(reverse_map: ReverseMapPart, refs: ReferenceCountForm, index_entries: Option<u32>) -> Parts {
+fn remap_design(reverse_map: ReverseMapPart, refs: ReferenceCountForm, index_entries: Option<u32>) -> Parts {
     let dedup = Some(DedupOptions { capacity_entries: index_entries, verify_on_hit: true });
     remap(
         GcOptions::default(),
@@ -167,8 +174,8 @@ fn remapping(reverse_map: ReverseMapPart, refs: ReferenceCountForm, index_entrie
 }
 
 /// Returns a remap design with deduplication and atomic remap commands.
-fn atomic(reverse_map: ReverseMapPart) -> Parts {
-    let dedup = Some(VERIFIED);
+fn atomic_remap_design(reverse_map: ReverseMapPart) -> Parts {
+    let dedup = Some(VERIFIED_DEDUP);
     let sharing = SharingDesign {
         reverse_map,
         reference_counts: ReferenceCountForm::Dense,
@@ -179,13 +186,13 @@ fn atomic(reverse_map: ReverseMapPart) -> Parts {
 }
 
 /// Changes a design so that every block has head and tail pages (which describe the block), and recovery reads them.
-fn head_tail(parts: Parts) -> Parts {
-    Parts { survey: BlockSurvey::HeadTail, ..parts }
+fn with_head_and_tail_pages(parts: Parts) -> Parts {
+    Parts { block_survey: BlockSurvey::HeadTail, ..parts }
 }
 
 /// Returns a design with delta encoding for tiny devices: a page is hot after two accesses, accesses are counted for
 /// few pages, and the search for cold pages runs every few writes.
-fn delta_encoding(open_pages: u32, cache_entries: Option<u32>) -> Parts {
+fn delta_design(open_pages: u32, cache_entries: Option<u32>) -> Parts {
     let design = DeltaDesign {
         heat_entries: Some(24),
         temp_buffer_pages: open_pages,
@@ -194,13 +201,13 @@ fn delta_encoding(open_pages: u32, cache_entries: Option<u32>) -> Parts {
         delta_area_share: 1.0,
         ..DeltaDesign::default()
     };
-    let gc = collected_by(if open_pages > 1 { VictimPolicy::DeadBytes } else { GREEDY });
+    let gc = gc_with_policy(if open_pages > 1 { VictimPolicy::DeadBytes } else { GREEDY });
     delta(gc, design, cache_entries.map(CachedOptions::of_entries))
 }
 
 /// Returns a design with delta encoding, the map on flash, and a map journal that is merged when it has `pages` pages.
-fn journalled(cache_entries: u32, pages: u32) -> Parts {
-    let Parts { gc, content, .. } = delta_encoding(1, Some(cache_entries));
+fn journalled_delta_design(cache_entries: u32, pages: u32) -> Parts {
+    let Parts { gc, content, .. } = delta_design(1, Some(cache_entries));
     let delta = content.delta.expect("it encodes deltas");
     delta_with_journal(
         gc,
@@ -211,48 +218,48 @@ fn journalled(cache_entries: u32, pages: u32) -> Parts {
 }
 
 /// Changes a design so that its map is on flash, with a cache of a few entries in RAM.
-fn on_flash(cache_entries: u32, parts: Parts) -> Parts {
+fn with_map_on_flash(cache_entries: u32, parts: Parts) -> Parts {
     Parts { mapping: MappingPart::Cached(CachedOptions::of_entries(cache_entries)), ..parts }
 }
 
-fn tree(cache_entries: u32, cached_nodes: u32) -> UFtlOptions {
+fn uftl_options(cache_entries: u32, cached_nodes: u32) -> UFtlOptions {
     UFtlOptions { cache_entries, cached_nodes }
 }
 
-fn gecko(cache_entries: u32, size_ratio: u32, parts: u32, merge: MergeMode) -> Parts {
+fn geckoftl_design(cache_entries: u32, size_ratio: u32, parts: u32, merge: MergeMode) -> Parts {
     let gecko = GeckoOptions { size_ratio, parts_per_block: parts, merge_mode: merge };
     geckoftl(GcOptions::default(), GeckoFtlOptions { cache_entries, gecko })
 }
 
 /// Adds the elimination of silent writes (writes that change nothing) to a design.
-fn without_silent_writes(mut parts: Parts) -> Parts {
+fn with_silent_write_elimination(mut parts: Parts) -> Parts {
     parts.content.stateless_mechanisms = parts.content.stateless_mechanisms.with(SchemeKind::Silent);
     parts
 }
 
 /// Changes a design to its variant that needs no battery.
-fn unpowered(parts: Parts) -> Parts {
+fn without_battery(parts: Parts) -> Parts {
     parts.without_battery().expect("its map can be in NVRAM")
 }
 
 /// Changes a design so that its map is kept in NVRAM, even if it has a recovery from flash alone.
-fn in_nvram(parts: Parts) -> Parts {
-    Parts { persistence: Persistence::NvramMap, ..unpowered(parts) }
+fn with_map_in_nvram(parts: Parts) -> Parts {
+    Parts { persistence: Persistence::NvramMap, ..without_battery(parts) }
 }
 
 /// A content mechanism of mixtures: its name, and a function that adds it to the parts of a design.
 type Mechanism = (&'static str, fn(&mut Parts));
 const MECHANISMS: [Mechanism; 5] = [
     ("recycle", |parts| {
-        parts.content.recycle = recycling(RC_GC, FAST_LOADING, Some(6), true).content.recycle;
+        parts.content.recycle = recycling_design(RC_GC, FAST_LOADING, Some(6), true).content.recycle;
     }),
     ("share", |parts| {
         parts.content.sharing =
-            remapping(ReverseMapPart::Ideal, ReferenceCountForm::Sparse, Some(40)).content.sharing;
+            remap_design(ReverseMapPart::Ideal, ReferenceCountForm::Sparse, Some(40)).content.sharing;
     }),
-    ("delta", |parts| parts.content.delta = delta_encoding(1, None).content.delta),
+    ("delta", |parts| parts.content.delta = delta_design(1, None).content.delta),
     ("compress", |parts| parts.content.chunks = integrated(GcOptions::default(), None, true).content.chunks),
-    ("silent", |parts| *parts = without_silent_writes(parts.clone())),
+    ("silent", |parts| *parts = with_silent_write_elimination(parts.clone())),
 ];
 
 /// Names of the mixtures that are tested by default. They combine every two mechanisms, with and without a third, and
@@ -288,7 +295,7 @@ const COVER: [&str; 26] = [
 
 /// Returns the mixtures listed in [`COVER`]; with `WEARWELL_DESIGN=mixture` all mixtures.
 fn mixtures_under_test() -> impl Iterator<Item = (&'static str, Parts)> {
-    let asked_for = family().is_some_and(|family| family.starts_with("mixture"));
+    let asked_for = design_name_prefix().is_some_and(|family| family.starts_with("mixture"));
     mixtures().into_iter().filter(move |(name, _)| asked_for || COVER.contains(name))
 }
 
@@ -317,22 +324,22 @@ fn mixtures() -> Vec<(&'static str, Parts)> {
         for (store, validity) in validity_on_flash() {
             let parts = Parts { validity, ..parts.clone() };
             mixtures.push((named(&format!("flat+{store}")), parts.clone()));
-            let mut cached = on_flash(6, parts);
+            let mut cached = with_map_on_flash(6, parts);
             if chosen == 0 {
-                cached.persistence = cached.usual_persistence();
+                cached.persistence = cached.default_persistence();
             }
             mixtures.push((named(&format!("cached+{store}")), cached.clone()));
             if !matches!(validity, ValidityPart::Bitmap(_)) {
-                mixtures.push((named(&format!("nvram cached+{store}")), in_nvram(cached)));
+                mixtures.push((named(&format!("nvram cached+{store}")), with_map_in_nvram(cached)));
             }
         }
         if chosen.count_ones() < 2 {
             continue;
         }
         mixtures.push((named("flat"), parts.clone()));
-        mixtures.push((named("cached"), on_flash(6, parts.clone())));
-        mixtures.push((named("nvram"), unpowered(parts.clone())));
-        mixtures.push((named("nvram cached"), unpowered(on_flash(6, parts))));
+        mixtures.push((named("cached"), with_map_on_flash(6, parts.clone())));
+        mixtures.push((named("nvram"), without_battery(parts.clone())));
+        mixtures.push((named("nvram cached"), without_battery(with_map_on_flash(6, parts))));
     }
     mixtures
 }
@@ -340,137 +347,187 @@ fn mixtures() -> Vec<(&'static str, Parts)> {
 /// Returns the prefix of the names of designs to be tested, from the environment: `WEARWELL_DESIGN=delta cargo test`
 /// runs only designs whose name begins with `delta`, `WEARWELL_DESIGN=cover` the mixtures of [`COVER`]. `None` selects
 /// all.
-pub fn family() -> Option<String> {
+pub fn design_name_prefix() -> Option<String> {
     std::env::var("WEARWELL_DESIGN").ok()
 }
 
 /// Returns whether `WEARWELL_DESIGN` selects the design `name` for this test run.
-fn is_asked_for(name: &str) -> bool {
-    family().is_none_or(|family| name.starts_with(&family) || family == "cover" && COVER.contains(&name))
+fn is_selected(name: &str) -> bool {
+    design_name_prefix()
+        .is_none_or(|family| name.starts_with(&family) || family == "cover" && COVER.contains(&name))
 }
 
 /// Returns whether long explorations are run in full: `WEARWELL_SOAK=1 cargo test`.
-pub fn is_soak() -> bool {
+pub fn is_full_exploration() -> bool {
     std::env::var_os("WEARWELL_SOAK").is_some()
 }
 
 /// Returns the interval of the cases to be run in an exploration: one case in `n` by default, every case (1) if
 /// explorations are run in full.
-pub fn one_in(n: u64) -> u64 {
-    if is_soak() { 1 } else { n }
+pub fn exploration_interval(n: u64) -> u64 {
+    if is_full_exploration() { 1 } else { n }
 }
 
 /// Returns the write buffers with which case number `turn` of a test is run: all of them if explorations are run in
 /// full, otherwise one, in rotation over the cases.
-pub fn buffers_of(turn: u64) -> Vec<BufferOptions> {
-    if is_soak() { BUFFERS.to_vec() } else { vec![BUFFERS[(turn % BUFFERS.len() as u64) as usize]] }
+pub fn buffers_for_case(turn: u64) -> Vec<BufferOptions> {
+    if is_full_exploration() {
+        BUFFERS.to_vec()
+    } else {
+        vec![BUFFERS[(turn % BUFFERS.len() as u64) as usize]]
+    }
 }
 
 /// Returns all designs under test. One line in this function adds a new design to every test.
+#[expect(clippy::too_many_lines, reason = "one list")]
 pub fn designs() -> Vec<DesignUnderTest> {
     use ReferenceCountForm::{Dense, Sparse};
     let unbounded = StorePolicy::Probability;
     vec![
-        ("page-map greedy", page_map(collected_by(GREEDY))),
-        ("page-map cost-benefit", page_map(collected_by(VictimPolicy::CostBenefit))),
-        ("page-map random", page_map(collected_by(VictimPolicy::DChoices { d: 1 }))),
-        ("page-map 3-choices", page_map(collected_by(VictimPolicy::DChoices { d: 3 }))),
-        ("page-map fifo", page_map(collected_by(VictimPolicy::Fifo))),
-        ("page-map wear-leveled", page_map(leveled_by(BY_TABLE))),
-        ("page-map wear scanned", page_map(leveled_by(BY_SCAN))),
-        ("page-map dual-pool", page_map(leveled_by(BY_POOLS))),
+        ("page-map greedy", page_map(gc_with_policy(GREEDY))),
+        ("page-map cost-benefit", page_map(gc_with_policy(VictimPolicy::CostBenefit))),
+        ("page-map random", page_map(gc_with_policy(VictimPolicy::DChoices { choices: 1 }))),
+        ("page-map 3-choices", page_map(gc_with_policy(VictimPolicy::DChoices { choices: 3 }))),
+        ("page-map fifo", page_map(gc_with_policy(VictimPolicy::Fifo))),
+        ("page-map wear-leveled", page_map(gc_with_wear_leveling(STATIC_LEVELING_BY_TABLE))),
+        ("page-map wear scanned", page_map(gc_with_wear_leveling(STATIC_LEVELING_BY_SCAN))),
+        ("page-map dual-pool", page_map(gc_with_wear_leveling(DUAL_POOL_LEVELING))),
         (
             "page-map dual-pool fifo",
-            page_map(GcOptions { policy: VictimPolicy::Fifo, ..leveled_by(BY_POOLS) }),
+            page_map(GcOptions { policy: VictimPolicy::Fifo, ..gc_with_wear_leveling(DUAL_POOL_LEVELING) }),
         ),
-        ("recyclable lru greedy", recycling(GREEDY, StorePolicy::Lru, Some(6), false)),
-        ("recyclable lru rc-gc", recycling(RC_GC, StorePolicy::Lru, Some(6), true)),
-        ("recyclable prob greedy", recycling(GREEDY, StorePolicy::Probability, Some(6), true)),
-        ("recyclable prob rc-gc", recycling(RC_GC, StorePolicy::Probability, Some(6), false)),
-        ("recyclable prob+fl greedy", recycling(GREEDY, FAST_LOADING, Some(6), false)),
-        ("recyclable prob+fl rc-gc", recycling(RC_GC, FAST_LOADING, Some(6), true)),
-        ("recyclable unbounded greedy", recycling(GREEDY, unbounded, None, true)),
-        ("recyclable unbounded rc-gc", recycling(RC_GC, unbounded, None, false)),
-        ("dftl 1 entry", demand_paged(1)),
-        ("dftl 4 entries", demand_paged(4)),
-        ("dftl 16 entries", demand_paged(16)),
-        ("dftl all entries", demand_paged(u32::MAX)),
+        ("recyclable lru greedy", recycling_design(GREEDY, StorePolicy::Lru, Some(6), false)),
+        ("recyclable lru rc-gc", recycling_design(RC_GC, StorePolicy::Lru, Some(6), true)),
+        ("recyclable prob greedy", recycling_design(GREEDY, StorePolicy::Probability, Some(6), true)),
+        ("recyclable prob rc-gc", recycling_design(RC_GC, StorePolicy::Probability, Some(6), false)),
+        ("recyclable prob+fl greedy", recycling_design(GREEDY, FAST_LOADING, Some(6), false)),
+        ("recyclable prob+fl rc-gc", recycling_design(RC_GC, FAST_LOADING, Some(6), true)),
+        ("recyclable unbounded greedy", recycling_design(GREEDY, unbounded, None, true)),
+        ("recyclable unbounded rc-gc", recycling_design(RC_GC, unbounded, None, false)),
+        ("dftl 1 entry", demand_paged_design(1)),
+        ("dftl 4 entries", demand_paged_design(4)),
+        ("dftl 16 entries", demand_paged_design(16)),
+        ("dftl all entries", demand_paged_design(u32::MAX)),
         ("lazyftl 10 entries", lazyftl(GcOptions::default(), 10)),
         ("lazyftl 40 entries", lazyftl(GcOptions::default(), 40)),
-        ("u-ftl", uftl(GcOptions::default(), tree(10, 1))),
-        ("u-ftl 40 entries", uftl(GcOptions::default(), tree(40, 4))),
-        ("ib-ftl", ibftl(GcOptions::default(), tree(10, 1))),
-        ("ib-ftl 40 entries", ibftl(GcOptions::default(), tree(40, 4))),
-        ("geckoftl", gecko(4, 2, 1, MergeMode::MultiWay)),
-        ("geckoftl pairwise", gecko(16, 2, 2, MergeMode::Pairwise)),
-        ("geckoftl ratio 3", gecko(10, 3, 1, MergeMode::MultiWay)),
-        ("geckoftl all entries", gecko(u32::MAX, 2, 2, MergeMode::MultiWay)),
-        ("delta", delta_encoding(1, None)),
-        ("delta two open pages dead-bytes", delta_encoding(2, None)),
-        ("delta tables on flash", delta_encoding(1, Some(6))),
+        ("u-ftl", uftl(GcOptions::default(), uftl_options(10, 1))),
+        ("u-ftl 40 entries", uftl(GcOptions::default(), uftl_options(40, 4))),
+        ("ib-ftl", ibftl(GcOptions::default(), uftl_options(10, 1))),
+        ("ib-ftl 40 entries", ibftl(GcOptions::default(), uftl_options(40, 4))),
+        ("geckoftl", geckoftl_design(4, 2, 1, MergeMode::MultiWay)),
+        ("geckoftl pairwise", geckoftl_design(16, 2, 2, MergeMode::Pairwise)),
+        ("geckoftl ratio 3", geckoftl_design(10, 3, 1, MergeMode::MultiWay)),
+        ("geckoftl all entries", geckoftl_design(u32::MAX, 2, 2, MergeMode::MultiWay)),
+        ("delta", delta_design(1, None)),
+        ("delta two open pages dead-bytes", delta_design(2, None)),
+        ("delta tables on flash", delta_design(1, Some(6))),
         ("integrated compression", integrated(GcOptions::default(), None, true)),
-        ("integrated dedup and compression", integrated(GcOptions::default(), Some(VERIFIED), true)),
-        ("remap none", remapping(ReverseMapPart::OobOnly, Dense, None)),
-        ("remap segments", remapping(SEGMENTS, Dense, None)),
-        ("remap segments few entries", remapping(SEGMENTS, Sparse, Some(5))),
-        ("remap nvram log", remapping(NVRAM_LOG, Dense, None)),
-        ("remap flash log", remapping(FLASH_LOG, Dense, Some(40))),
-        ("remap ideal", remapping(ReverseMapPart::Ideal, Dense, None)),
-        ("remap ideal few entries", remapping(ReverseMapPart::Ideal, Sparse, Some(5))),
-        ("nvram page-map", unpowered(page_map(collected_by(GREEDY)))),
-        ("nvram page-map fifo", unpowered(page_map(collected_by(VictimPolicy::Fifo)))),
-        ("nvram recyclable", unpowered(recycling(RC_GC, FAST_LOADING, Some(6), true))),
-        ("nvram recyclable unbounded", unpowered(recycling(GREEDY, unbounded, None, true))),
-        ("nvram remap", unpowered(remapping(ReverseMapPart::Ideal, Dense, Some(40)))),
-        ("nvram remap none", unpowered(remapping(ReverseMapPart::OobOnly, Dense, None))),
-        ("nvram delta", unpowered(delta_encoding(1, None))),
-        ("nvram integrated compression", unpowered(integrated(GcOptions::default(), None, true))),
-        ("nvram integrated", unpowered(integrated(GcOptions::default(), Some(VERIFIED), true))),
-        ("recyclable map on flash", on_flash(6, recycling(RC_GC, FAST_LOADING, Some(6), true))),
-        ("recyclable prob+fl refreshed", refreshing(recycling(RC_GC, FAST_LOADING, Some(6), true))),
-        ("recyclable unbounded refreshed", refreshing(recycling(GREEDY, unbounded, None, false))),
-        ("page-map heads and tails", head_tail(page_map(collected_by(GREEDY)))),
-        ("remap segments heads and tails", head_tail(remapping(SEGMENTS, Dense, None))),
-        ("remap nvram log heads and tails", head_tail(remapping(NVRAM_LOG, Dense, None))),
-        ("remap flash log heads and tails", head_tail(remapping(FLASH_LOG, Dense, Some(40)))),
-        ("remap segments atomic", atomic(SEGMENTS_OF_THREE)),
-        ("remap nvram log atomic", atomic(NVRAM_LOG)),
-        ("remap flash log atomic heads and tails", head_tail(atomic(FLASH_LOG))),
-        ("delta journal", journalled(6, 2)),
-        ("dftl dual-pool", dftl(leveled_by(BY_POOLS), DftlOptions { cache_entries: 4 })),
-        ("geckoftl dual-pool", leveled(gecko(10, 3, 1, MergeMode::MultiWay), BY_POOLS)),
-        ("recyclable dual-pool", leveled(recycling(RC_GC, FAST_LOADING, Some(6), true), BY_POOLS_AND_ORDER)),
-        ("delta dual-pool", leveled(delta_encoding(1, None), BY_POOLS)),
-        ("integrated dual-pool", leveled(integrated(GcOptions::default(), Some(VERIFIED), true), BY_POOLS)),
-        ("remap segments dual-pool", leveled(remapping(SEGMENTS, Dense, None), BY_POOLS)),
-        ("remap flash log atomic heads and tails dual-pool", leveled(head_tail(atomic(FLASH_LOG)), BY_POOLS)),
-        ("nvram page-map dual-pool", unpowered(page_map(leveled_by(BY_POOLS_AND_ORDER)))),
-        ("nvram dftl 4 entries", unpowered(demand_paged(4))),
-        ("nvram dftl all entries", unpowered(demand_paged(u32::MAX))),
-        ("nvram delta map on flash", unpowered(delta_encoding(1, Some(6)))),
+        ("integrated dedup and compression", integrated(GcOptions::default(), Some(VERIFIED_DEDUP), true)),
+        ("remap none", remap_design(ReverseMapPart::OobOnly, Dense, None)),
+        ("remap segments", remap_design(NVRAM_SEGMENTS, Dense, None)),
+        ("remap segments few entries", remap_design(NVRAM_SEGMENTS, Sparse, Some(5))),
+        ("remap nvram log", remap_design(NVRAM_LOG, Dense, None)),
+        ("remap flash log", remap_design(FLASH_LOG, Dense, Some(40))),
+        ("remap ideal", remap_design(ReverseMapPart::Ideal, Dense, None)),
+        ("remap ideal few entries", remap_design(ReverseMapPart::Ideal, Sparse, Some(5))),
+        ("nvram page-map", without_battery(page_map(gc_with_policy(GREEDY)))),
+        ("nvram page-map fifo", without_battery(page_map(gc_with_policy(VictimPolicy::Fifo)))),
+        ("nvram recyclable", without_battery(recycling_design(RC_GC, FAST_LOADING, Some(6), true))),
+        ("nvram recyclable unbounded", without_battery(recycling_design(GREEDY, unbounded, None, true))),
+        ("nvram remap", without_battery(remap_design(ReverseMapPart::Ideal, Dense, Some(40)))),
+        ("nvram remap none", without_battery(remap_design(ReverseMapPart::OobOnly, Dense, None))),
+        ("nvram delta", without_battery(delta_design(1, None))),
+        ("nvram integrated compression", without_battery(integrated(GcOptions::default(), None, true))),
+        ("nvram integrated", without_battery(integrated(GcOptions::default(), Some(VERIFIED_DEDUP), true))),
+        (
+            "recyclable map on flash",
+            with_map_on_flash(6, recycling_design(RC_GC, FAST_LOADING, Some(6), true)),
+        ),
+        (
+            "recyclable prob+fl refreshed",
+            with_fast_aging(recycling_design(RC_GC, FAST_LOADING, Some(6), true)),
+        ),
+        ("recyclable unbounded refreshed", with_fast_aging(recycling_design(GREEDY, unbounded, None, false))),
+        ("page-map heads and tails", with_head_and_tail_pages(page_map(gc_with_policy(GREEDY)))),
+        (
+            "remap segments heads and tails",
+            with_head_and_tail_pages(remap_design(NVRAM_SEGMENTS, Dense, None)),
+        ),
+        ("remap nvram log heads and tails", with_head_and_tail_pages(remap_design(NVRAM_LOG, Dense, None))),
+        (
+            "remap flash log heads and tails",
+            with_head_and_tail_pages(remap_design(FLASH_LOG, Dense, Some(40))),
+        ),
+        ("remap segments atomic", atomic_remap_design(NVRAM_SEGMENTS_OF_THREE_ENTRIES)),
+        ("remap nvram log atomic", atomic_remap_design(NVRAM_LOG)),
+        ("remap flash log atomic heads and tails", with_head_and_tail_pages(atomic_remap_design(FLASH_LOG))),
+        ("delta journal", journalled_delta_design(6, 2)),
+        ("dftl dual-pool", dftl(gc_with_wear_leveling(DUAL_POOL_LEVELING), DftlOptions { cache_entries: 4 })),
+        (
+            "geckoftl dual-pool",
+            with_wear_leveling(geckoftl_design(10, 3, 1, MergeMode::MultiWay), DUAL_POOL_LEVELING),
+        ),
+        (
+            "recyclable dual-pool",
+            with_wear_leveling(
+                recycling_design(RC_GC, FAST_LOADING, Some(6), true),
+                DUAL_POOL_AND_DYNAMIC_LEVELING,
+            ),
+        ),
+        ("delta dual-pool", with_wear_leveling(delta_design(1, None), DUAL_POOL_LEVELING)),
+        (
+            "integrated dual-pool",
+            with_wear_leveling(
+                integrated(GcOptions::default(), Some(VERIFIED_DEDUP), true),
+                DUAL_POOL_LEVELING,
+            ),
+        ),
+        (
+            "remap segments dual-pool",
+            with_wear_leveling(remap_design(NVRAM_SEGMENTS, Dense, None), DUAL_POOL_LEVELING),
+        ),
+        (
+            "remap flash log atomic heads and tails dual-pool",
+            with_wear_leveling(with_head_and_tail_pages(atomic_remap_design(FLASH_LOG)), DUAL_POOL_LEVELING),
+        ),
+        (
+            "nvram page-map dual-pool",
+            without_battery(page_map(gc_with_wear_leveling(DUAL_POOL_AND_DYNAMIC_LEVELING))),
+        ),
+        ("nvram dftl 4 entries", without_battery(demand_paged_design(4))),
+        ("nvram dftl all entries", without_battery(demand_paged_design(u32::MAX))),
+        ("nvram delta map on flash", without_battery(delta_design(1, Some(6)))),
         (
             "nvram recyclable map on flash",
-            unpowered(on_flash(6, recycling(RC_GC, FAST_LOADING, Some(6), true))),
+            without_battery(with_map_on_flash(6, recycling_design(RC_GC, FAST_LOADING, Some(6), true))),
         ),
     ]
     .into_iter()
     .chain(mixtures_under_test())
     .chain([
-        ("page-map silent", without_silent_writes(page_map(collected_by(GREEDY)))),
-        ("geckoftl silent", without_silent_writes(gecko(4, 2, 1, MergeMode::MultiWay))),
-        ("recyclable history of the store", remembering_few(recycling(RC_GC, FAST_LOADING, Some(6), true))),
+        ("page-map silent", with_silent_write_elimination(page_map(gc_with_policy(GREEDY)))),
+        ("geckoftl silent", with_silent_write_elimination(geckoftl_design(4, 2, 1, MergeMode::MultiWay))),
+        (
+            "recyclable history of the store",
+            with_history_of_store_only(recycling_design(RC_GC, FAST_LOADING, Some(6), true)),
+        ),
         (
             "nvram recyclable history of the store refreshed",
-            remembering_few(refreshing(unpowered(recycling(GREEDY, StorePolicy::Lru, Some(6), false)))),
+            with_history_of_store_only(with_fast_aging(without_battery(recycling_design(
+                GREEDY,
+                StorePolicy::Lru,
+                Some(6),
+                false,
+            )))),
         ),
-        ("mixture of the design wearwell", composed()),
+        ("mixture of the design wearwell", small_wearwell_design()),
     ])
     .map(|(name, parts)| DesignUnderTest { name, parts })
-    .filter(|design| is_asked_for(design.name))
+    .filter(|design| is_selected(design.name))
     .collect()
 }
 
 /// Returns the designs whose name begins with `family`.
-pub fn designs_of(family: &str) -> Vec<DesignUnderTest> {
+pub fn designs_with_prefix(family: &str) -> Vec<DesignUnderTest> {
     designs().into_iter().filter(|design| design.name.starts_with(family)).collect()
 }

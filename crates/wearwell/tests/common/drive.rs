@@ -15,22 +15,22 @@ use wearwell::store::BlockState;
 use wearwell::write_buffer::{BufferOptions, BufferPolicy};
 use wearwell::{Device, DeviceOptions, Result};
 
-use super::{FragileNand, audit, cuttable, flat_geometry};
+use super::{FragileNand, audit, geometry_without_superblocks, medium_with_power_cut};
 
 pub const PAGE_BYTES: u64 = 512;
-pub const LOGICAL: u32 = 20;
+pub const LOGICAL_PAGES: u32 = 20;
 /// Bytes of an NVRAM segment of the reverse map: a head and three entries.
 pub const SEGMENT_BYTES: u32 = 64;
 
-pub fn segments(nvram_bytes: u64) -> ReverseMapPart {
+pub fn segment_reverse_map(nvram_bytes: u64) -> ReverseMapPart {
     ReverseMapPart::Segments { nvram_bytes, segment_bytes: SEGMENT_BYTES }
 }
 
 /// Returns the reverse maps that are stored in NVRAM. Tests use them because their cases depend on the placement of
 /// blocks, and a reverse map on flash takes blocks of its own.
-pub fn durable() -> [ReverseMapPart; 2] {
+pub fn nvram_reverse_maps() -> [ReverseMapPart; 2] {
     let nvram_bytes = 1536;
-    [segments(nvram_bytes), ReverseMapPart::NvramLog { nvram_bytes }]
+    [segment_reverse_map(nvram_bytes), ReverseMapPart::NvramLog { nvram_bytes }]
 }
 
 /// A device whose victims of garbage collection are known in advance.
@@ -42,34 +42,34 @@ pub struct Drive {
 /// Options of a [`Drive`]. By default it has 14 blocks of four pages in one pool, and binds pages only by remap
 /// commands.
 #[derive(Clone)]
-pub struct Build {
+pub struct DriveOptions {
     pub geometry: Geometry,
-    pub logical: u32,
+    pub logical_pages: u32,
     pub reverse_map: ReverseMapPart,
     pub dedup: bool,
     pub policy: VictimPolicy,
     pub buffer_pages: u32,
-    pub outcome: CutOutcome,
+    pub cut_outcome: CutOutcome,
     pub atomic_commands: bool,
     pub survey: BlockSurvey,
 }
 
-impl Build {
-    pub fn with(reverse_map: ReverseMapPart) -> Self {
+impl DriveOptions {
+    pub fn with_reverse_map(reverse_map: ReverseMapPart) -> Self {
         Self {
-            geometry: flat_geometry([1, 14, 4, PAGE_BYTES as u32]),
-            logical: LOGICAL,
+            geometry: geometry_without_superblocks([1, 14, 4, PAGE_BYTES as u32]),
+            logical_pages: LOGICAL_PAGES,
             reverse_map,
             dedup: false,
             policy: VictimPolicy::Greedy,
             buffer_pages: 0,
-            outcome: CutOutcome::Before,
+            cut_outcome: CutOutcome::Before,
             atomic_commands: false,
             survey: BlockSurvey::OobScan,
         }
     }
 
-    pub fn drive(&self) -> Drive {
+    pub fn build_drive(&self) -> Drive {
         let dedup = self.dedup.then_some(DedupOptions { capacity_entries: None, verify_on_hit: true });
         let Self { reverse_map, atomic_commands, survey, .. } = *self;
         let sharing = SharingDesign {
@@ -78,13 +78,14 @@ impl Build {
             dedup,
             atomic_commands,
         };
-        let gc = GcOptions { policy: self.policy, background_blocks: u32::MAX, ..GcOptions::default() };
-        let parts = Parts { survey, ..remap(gc, sharing) };
+        let gc = GcOptions { policy: self.policy, background_free_blocks: u32::MAX, ..GcOptions::default() };
+        let parts = Parts { block_survey: survey, ..remap(gc, sharing) };
         let nand = SimNand::new(self.geometry.clone(), RetainedFields::ALL)
             .with_nvram(parts.nvram_bytes(PAGE_BYTES as u32));
-        let buffer = BufferOptions { pages: self.buffer_pages, policy: BufferPolicy::Fifo };
-        let nand = cuttable(nand, None, self.outcome);
-        let device = Device::new(nand, self.logical, &parts, DeviceOptions { buffer }).expect("it fits");
+        let buffer = BufferOptions { capacity_pages: self.buffer_pages, policy: BufferPolicy::Fifo };
+        let nand = medium_with_power_cut(nand, None, self.cut_outcome);
+        let device =
+            Device::new(nand, self.logical_pages, &parts, DeviceOptions { buffer }).expect("it fits");
         Drive { device }
     }
 }
@@ -120,7 +121,7 @@ impl Drive {
     }
 
     /// Reads the logical page `lpn` and returns its content id; 0 if nothing is stored.
-    pub fn id(&mut self, lpn: u32) -> u8 {
+    pub fn content_id(&mut self, lpn: u32) -> u8 {
         let mut page = [0xa5; PAGE_BYTES as usize];
         self.device.read(lpn as u64 * PAGE_BYTES, PAGE_BYTES, &mut page).expect("a healthy medium reads");
         assert!(page.iter().all(|&byte| byte == page[0]), "page {lpn} is mixed");
@@ -128,9 +129,9 @@ impl Drive {
     }
 
     #[track_caller]
-    pub fn assert_ids(&mut self, expected: &[(u32, u8)]) {
+    pub fn assert_content_ids(&mut self, expected: &[(u32, u8)]) {
         for &(lpn, id) in expected {
-            assert_eq!(self.id(lpn), id, "content of logical page {lpn}");
+            assert_eq!(self.content_id(lpn), id, "content of logical page {lpn}");
         }
     }
 
@@ -138,17 +139,17 @@ impl Drive {
         self.device.ftl_mut().collect_in_background()
     }
 
-    pub fn wear(&self) -> Vec<u32> {
+    pub fn erase_counts(&self) -> Vec<u32> {
         let store = self.device.ftl().store();
         (0..store.blocks().len()).map(|block| store.nand().erase_count(BlockId(block))).collect()
     }
 
     /// Collects one GC victim and returns its block; `None` if no page can be freed.
     pub fn collect(&mut self) -> Option<BlockId> {
-        let before = self.wear();
+        let before = self.erase_counts();
         self.try_collect().expect("there is room").then(|| {
             audit(&mut self.device);
-            let erased = before.iter().zip(self.wear()).position(|(&a, b)| a != b);
+            let erased = before.iter().zip(self.erase_counts()).position(|(&a, b)| a != b);
             BlockId(erased.expect("a victim is erased") as u32)
         })
     }
@@ -158,7 +159,7 @@ impl Drive {
         std::iter::from_fn(|| self.collect()).collect()
     }
 
-    pub fn restore(&mut self) {
+    pub fn restore_power_and_recover(&mut self) {
         self.device.ftl_mut().store_mut().nand_mut().restore_power(None);
         self.device.recover().expect("power stays on");
         audit(&mut self.device);
@@ -166,7 +167,7 @@ impl Drive {
 
     /// Cuts power and recovers the device; everything in RAM is lost.
     pub fn lose_power(&mut self) {
-        self.restore();
+        self.restore_power_and_recover();
     }
 
     pub fn programs(&self, cause: Cause) -> u64 {
@@ -178,12 +179,12 @@ impl Drive {
         self.programs(Cause::Gc) - self.device.ftl().stats().reads[Cause::Gc as usize]
     }
 
-    pub fn nvram_written(&self) -> u64 {
+    pub fn nvram_written_bytes(&self) -> u64 {
         self.device.ftl().stats().controller_work.nvram_written_bytes
     }
 
     /// Returns the owners that the OOBs of the programmed pages in `block` name.
-    pub fn owners(&mut self, block: u32) -> Vec<u32> {
+    pub fn page_owners(&mut self, block: u32) -> Vec<u32> {
         let nand = self.device.ftl_mut().store_mut().nand_mut();
         let pages = nand.geometry().block_pages();
         let pages = (block * pages..(block + 1) * pages).map(Ppn);
@@ -201,17 +202,17 @@ impl Drive {
         }
     }
 
-    pub fn valid(&self, block: u32) -> u32 {
+    pub fn valid_pages(&self, block: u32) -> u32 {
         self.device.ftl().store().blocks().valid_pages(BlockId(block))
     }
 
-    pub fn state(&self, block: u32) -> BlockState {
+    pub fn block_state(&self, block: u32) -> BlockState {
         self.device.ftl().store().blocks().state(BlockId(block))
     }
 
-    pub fn demoted(&self) -> (u64, u64) {
+    pub fn demotion_counts(&self) -> (u64, u64) {
         let stats = self.device.ftl().stats();
-        (stats.demoted_saturated, stats.demoted_full)
+        (stats.binds_demoted_by_saturation, stats.demoted_by_full_reverse_map)
     }
 
     /// Fills the NVRAM with reverse-map entries that supersede each other, until the reverse map has been compacted
@@ -226,15 +227,15 @@ impl Drive {
 /// Executes `step` on copies of the device that `scene` prepares, and cuts power at each program, erase and NVRAM store
 /// of the step, with each possible outcome of the interrupted operation. Calls `verify` after recovery, and again after
 /// a second power loss. Returns the number of cuts.
-pub fn at_every_cut(
-    build: &Build,
+pub fn run_with_every_power_cut(
+    build: &DriveOptions,
     scene: impl Fn(&mut Drive),
     step: impl Fn(&mut Drive) -> Result<()>,
     verify: impl Fn(&mut Drive),
 ) -> u64 {
     let mut cuts = 0;
     for outcome in CutOutcome::ALL {
-        let mut before = Build { outcome, ..build.clone() }.drive();
+        let mut before = DriveOptions { cut_outcome: outcome, ..build.clone() }.build_drive();
         scene(&mut before);
         let mut uncut = before.clone();
         uncut.device.ftl_mut().store_mut().nand_mut().restore_power(None);
@@ -246,7 +247,7 @@ pub fn at_every_cut(
             drive.device.ftl_mut().store_mut().nand_mut().restore_power(Some(cut_at));
             let error = step(&mut drive).expect_err("the cut is inside the step");
             assert!(error.is_power_loss(), "{error}");
-            drive.restore();
+            drive.restore_power_and_recover();
             verify(&mut drive);
             drive.lose_power();
             verify(&mut drive);
@@ -259,5 +260,5 @@ pub fn at_every_cut(
 /// Writes contents 1 to 4 to logical pages 0 to 3, which fill block 0.
 pub fn fill_block_0(drive: &mut Drive) {
     (0..4).for_each(|lpn| drive.write(lpn, 1 + lpn as u8));
-    assert_eq!(drive.state(0), BlockState::Closed);
+    assert_eq!(drive.block_state(0), BlockState::Closed);
 }

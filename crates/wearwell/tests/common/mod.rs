@@ -9,11 +9,14 @@ pub mod drive;
 mod operations;
 mod worlds;
 
-pub use designs::{DesignUnderTest, buffers_of, designs, designs_of, family, is_soak, one_in};
+pub use designs::{
+    DesignUnderTest, buffers_for_case, design_name_prefix, designs, designs_with_prefix,
+    exploration_interval, is_full_exploration,
+};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-pub use operations::{Mix, Op, Random, Switching};
+pub use operations::{Op, OperationGenerator, Random, SchemeSwitcher};
 use wearwell::address::{Lpn, RemapMode};
 use wearwell::data::{Descriptor, Fingerprint, mix_bits};
 use wearwell::design::Parts;
@@ -21,16 +24,16 @@ use wearwell::device::{HostData, SECTOR_BYTES};
 use wearwell::nand::{CutOutcome, FaultPlan, Faulty, Geometry, Nand, PowerCut, RetainedFields, SimNand};
 use wearwell::write_buffer::{BufferOptions, BufferPolicy};
 use wearwell::{Device, DeviceOptions, Error, Result};
-pub use worlds::{World, accepts, flat_geometry, largest_logical, worlds};
+pub use worlds::{World, accepts_logical_pages, geometry_without_superblocks, max_logical_pages, worlds};
 
 /// Bytes per sector, as an index type.
-pub const SECTOR: usize = SECTOR_BYTES as usize;
+pub const SECTOR_LEN: usize = SECTOR_BYTES as usize;
 
 /// Write buffers under test: none, and a few pages with each of the two policies.
 pub const BUFFERS: [BufferOptions; 3] = [
-    BufferOptions { pages: 0, policy: BufferPolicy::Fifo },
-    BufferOptions { pages: 5, policy: BufferPolicy::Fifo },
-    BufferOptions { pages: 4, policy: BufferPolicy::Slru },
+    BufferOptions { capacity_pages: 0, policy: BufferPolicy::Fifo },
+    BufferOptions { capacity_pages: 5, policy: BufferPolicy::Fifo },
+    BufferOptions { capacity_pages: 4, policy: BufferPolicy::Slru },
 ];
 
 /// Bytes of NVRAM for reverse-map entries on the media under test: room for some tens of entries, so that tests fill
@@ -53,12 +56,12 @@ pub fn full_medium(world: &World) -> SimNand {
 pub type FragileNand = PowerCut<Faulty<SimNand>>;
 
 /// Returns a medium whose power is cut at operation `cut_at`, and which never fails otherwise.
-pub fn cuttable(medium: SimNand, cut_at: Option<u64>, outcome: CutOutcome) -> FragileNand {
+pub fn medium_with_power_cut(medium: SimNand, cut_at: Option<u64>, outcome: CutOutcome) -> FragileNand {
     PowerCut::new(Faulty::new(medium, FaultPlan::default(), 0), cut_at, outcome)
 }
 
 /// Returns a medium whose programs and erases fail as planned, and whose power is never cut.
-pub fn failing(medium: SimNand, plan: FaultPlan, seed: u64) -> FragileNand {
+pub fn medium_with_faults(medium: SimNand, plan: FaultPlan, seed: u64) -> FragileNand {
     PowerCut::new(Faulty::new(medium, plan, seed), None, CutOutcome::Before)
 }
 
@@ -77,7 +80,7 @@ pub fn roomy_device<N: Nand>(world: &World, parts: &Parts, buffer: BufferOptions
 /// Returns the number of failed blocks that one pool of a [`roomy_device`] tolerates. These are the blocks left after
 /// the logical pages, all metadata (which may be all in one pool), the blocks that the engine reserves, the host's open
 /// block and one spare block.
-pub fn affordable_failures(world: &World, parts: &Parts) -> u32 {
+pub fn tolerable_block_failures(world: &World, parts: &Parts) -> u32 {
     let (per_pool, block_pages) = (world.geometry.blocks_per_plane, world.geometry.block_pages());
     let flawless = roomy_device(world, parts, BUFFERS[0], full_medium(world));
     let data = flawless.ftl().logical_pages().div_ceil(block_pages * world.geometry.pools());
@@ -88,14 +91,15 @@ pub fn affordable_failures(world: &World, parts: &Parts) -> u32 {
 
 /// Fills a device of the largest possible logical size, and overwrites it at random without trims. This leaves the
 /// least possible spare space.
-pub fn fill_to_the_brim(parts: &Parts, geometry: &Geometry, what: &str) {
-    let logical = largest_logical(geometry, parts);
-    let nand = SimNand::new(geometry.clone(), parts.needed_sim_fields()).with_nvram(nvram_bytes(geometry));
+pub fn fill_and_overwrite_largest_device(parts: &Parts, geometry: &Geometry, what: &str) {
+    let logical = max_logical_pages(geometry, parts);
+    let nand =
+        SimNand::new(geometry.clone(), parts.needed_retained_fields()).with_nvram(nvram_bytes(geometry));
     let mut device = Device::new(nand, logical, parts, DeviceOptions::default()).expect("it fits");
     let mut random = Random::new(19);
-    let mut scene = Scene { what, world: "brim", seed: 19, operation: 0 };
+    let mut scene = FailureContext { run_name: what, world: "brim", seed: 19, operation_number: 0 };
     for operation in 0..20_000 {
-        scene.operation = operation;
+        scene.operation_number = operation;
         let lpn = if operation < logical as u64 { operation } else { random.below(logical as u64) };
         let content = Descriptor::of_fingerprint(Fingerprint(random.below(12)));
         device.write_page(Lpn(lpn as u32), content).unwrap_or_else(|error| panic!("{what}: {error}"));
@@ -107,17 +111,17 @@ pub fn fill_to_the_brim(parts: &Parts, geometry: &Geometry, what: &str) {
 
 /// Prints design, world, seed and operation number of a run if the test panics, so that a failed assertion deep in the
 /// engine can be reproduced.
-pub struct Scene<'a> {
-    pub what: &'a str,
+pub struct FailureContext<'a> {
+    pub run_name: &'a str,
     pub world: &'a str,
     pub seed: u64,
-    pub operation: u64,
+    pub operation_number: u64,
 }
 
-impl Drop for Scene<'_> {
+impl Drop for FailureContext<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let Self { what, world, seed, operation } = self;
+            let Self { run_name: what, world, seed, operation_number: operation } = self;
             eprintln!("replay: design {what}, world {world}, seed {seed}, operation {operation}");
         }
     }
@@ -127,24 +131,24 @@ impl Drop for Scene<'_> {
 /// the same bytes for every logical page, so that pages with equal contents are common. Contents differ in 192 bytes of
 /// each sector, so that deltas between them are worth storing; deltas to or from zeros are not.
 pub struct Patterns {
-    sectors: Vec<[u8; SECTOR]>,
+    sectors: Vec<[u8; SECTOR_LEN]>,
     page_sectors: usize,
 }
 
 impl Patterns {
     /// Returns the contents `0..contents` of pages of `page_sectors` sectors. They are computed once and shared,
     /// because thousands of oracles use the same contents.
-    pub fn of(contents: usize, page_sectors: usize) -> Arc<Self> {
+    pub fn shared(contents: usize, page_sectors: usize) -> Arc<Self> {
         static KNOWN: Mutex<BTreeMap<[usize; 2], Arc<Patterns>>> = Mutex::new(BTreeMap::new());
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         let patterns = known.entry([contents, page_sectors]);
-        patterns.or_insert_with(|| Arc::new(Self::computed(contents, page_sectors))).clone()
+        patterns.or_insert_with(|| Arc::new(Self::compute(contents, page_sectors))).clone()
     }
 
-    fn computed(contents: usize, page_sectors: usize) -> Self {
+    fn compute(contents: usize, page_sectors: usize) -> Self {
         let sector = |k: usize| {
             let (id, position) = (k / page_sectors, k % page_sectors);
-            let mut bytes = [0; SECTOR];
+            let mut bytes = [0; SECTOR_LEN];
             if id > 0 {
                 for (word, at) in bytes.chunks_exact_mut(8).zip(0u64..) {
                     let of_content = if at < 24 { id } else { 0 };
@@ -158,7 +162,7 @@ impl Patterns {
         Self { sectors: (0..contents * page_sectors).map(sector).collect(), page_sectors }
     }
 
-    pub fn sector(&self, id: u16, sector: u64) -> &[u8; SECTOR] {
+    pub fn sector(&self, id: u16, sector: u64) -> &[u8; SECTOR_LEN] {
         &self.sectors[id as usize * self.page_sectors + sector as usize % self.page_sectors]
     }
 }
@@ -166,7 +170,7 @@ impl Patterns {
 /// Expected contents of a device: the content id of every sector.
 pub struct Oracle {
     pub patterns: Arc<Patterns>,
-    ids: Vec<u16>,
+    content_ids: Vec<u16>,
     page_sectors: u64,
     buffer: Vec<u8>,
 }
@@ -174,20 +178,20 @@ pub struct Oracle {
 impl Oracle {
     pub fn new(sectors: u64, page_sectors: u64, contents: usize) -> Self {
         Self {
-            patterns: Patterns::of(contents, page_sectors as usize),
-            ids: vec![0; sectors as usize],
+            patterns: Patterns::shared(contents, page_sectors as usize),
+            content_ids: vec![0; sectors as usize],
             page_sectors,
             buffer: Vec::new(),
         }
     }
 
-    pub fn of<N: Nand>(device: &Device<N>, contents: usize) -> Self {
+    pub fn for_device<N: Nand>(device: &Device<N>, contents: usize) -> Self {
         let page_sectors = device.ftl().store().geometry().page_bytes as u64 / SECTOR_BYTES;
         Self::new(device.capacity_bytes() / SECTOR_BYTES, page_sectors, contents)
     }
 
     pub fn sectors(&self) -> u64 {
-        self.ids.len() as u64
+        self.content_ids.len() as u64
     }
 
     pub fn page_sectors(&self) -> u64 {
@@ -195,13 +199,13 @@ impl Oracle {
     }
 
     /// Returns the expected content ids of logical page `lpn`, one per sector.
-    pub fn page(&self, lpn: u64) -> &[u16] {
+    pub fn page_content_ids(&self, lpn: u64) -> &[u16] {
         let first = (lpn * self.page_sectors) as usize;
-        &self.ids[first..first + self.page_sectors as usize]
+        &self.content_ids[first..first + self.page_sectors as usize]
     }
 
     /// Returns the bytes to be written for content `id` to `sectors` sectors from sector `first` on.
-    pub fn fill(&mut self, first: u64, sectors: u64, id: u16) -> &[u8] {
+    pub fn content_bytes(&mut self, first: u64, sectors: u64, id: u16) -> &[u8] {
         self.buffer.clear();
         for sector in first..first + sectors {
             self.buffer.extend_from_slice(self.patterns.sector(id, sector));
@@ -210,40 +214,40 @@ impl Oracle {
     }
 
     /// Records that the device accepted a write of content `id`.
-    pub fn note_write(&mut self, first: u64, sectors: u64, id: u16) {
-        self.ids[first as usize..(first + sectors) as usize].fill(id);
+    pub fn record_write(&mut self, first: u64, sectors: u64, id: u16) {
+        self.content_ids[first as usize..(first + sectors) as usize].fill(id);
     }
 
     /// Records that the device accepted a trim: whole pages become zeros, pages partly in the range keep their data.
-    pub fn note_trim(&mut self, first: u64, sectors: u64) {
+    pub fn record_trim(&mut self, first: u64, sectors: u64) {
         let from = first.next_multiple_of(self.page_sectors);
         let to = (first + sectors) / self.page_sectors * self.page_sectors;
         if from < to {
-            self.ids[from as usize..to as usize].fill(0);
+            self.content_ids[from as usize..to as usize].fill(0);
         }
     }
 
     /// Records that the device accepted a remap: the targets hold what the sources held before. Relocated sources hold
     /// nothing, unless they are also targets.
-    pub fn note_remap(&mut self, target: u64, source: u64, pages: u64, mode: RemapMode) {
+    pub fn record_remap(&mut self, target: u64, source: u64, pages: u64, mode: RemapMode) {
         let sectors =
             |page: u64| (page * self.page_sectors) as usize..((page + pages) * self.page_sectors) as usize;
-        let moved = self.ids[sectors(source)].to_vec();
+        let moved = self.content_ids[sectors(source)].to_vec();
         if target != source && mode == RemapMode::Relocate {
-            self.ids[sectors(source)].fill(0);
+            self.content_ids[sectors(source)].fill(0);
         }
-        self.ids[sectors(target)].copy_from_slice(&moved);
+        self.content_ids[sectors(target)].copy_from_slice(&moved);
     }
 
     /// Reads a range of the device and compares it with the expected contents, sector by sector.
-    pub fn compare<N: Nand>(&mut self, device: &mut Device<N>, first: u64, sectors: u64) -> Result<()> {
+    pub fn compare_range<N: Nand>(&mut self, device: &mut Device<N>, first: u64, sectors: u64) -> Result<()> {
         let mut got = std::mem::take(&mut self.buffer);
         got.clear();
         // The buffer is filled with bytes that are no content, so that missing reads are noticed.
-        got.resize(sectors as usize * SECTOR, 0xa5);
+        got.resize(sectors as usize * SECTOR_LEN, 0xa5);
         device.read(first * SECTOR_BYTES, sectors * SECTOR_BYTES, &mut got)?;
-        for (sector, bytes) in (first..).zip(got.chunks_exact(SECTOR)) {
-            let id = self.ids[sector as usize];
+        for (sector, bytes) in (first..).zip(got.chunks_exact(SECTOR_LEN)) {
+            let id = self.content_ids[sector as usize];
             assert!(bytes == self.patterns.sector(id, sector), "sector {sector} does not hold content {id}");
         }
         self.buffer = got;
@@ -252,21 +256,21 @@ impl Oracle {
 
     /// Compares the whole device with the expected contents.
     pub fn compare_all<N: Nand>(&mut self, device: &mut Device<N>) -> Result<()> {
-        self.compare(device, 0, self.sectors())
+        self.compare_range(device, 0, self.sectors())
     }
 
     /// Executes an operation on the device, and records its effect if the device accepted it.
     pub fn apply<N: Nand>(&mut self, device: &mut Device<N>, op: Op) -> Result<()> {
         match op {
             Op::Write { first, sectors, id } => {
-                let bytes = self.fill(first, sectors, id);
+                let bytes = self.content_bytes(first, sectors, id);
                 device.write(first * SECTOR_BYTES, sectors * SECTOR_BYTES, HostData::Bytes(bytes))?;
-                self.note_write(first, sectors, id);
+                self.record_write(first, sectors, id);
             }
-            Op::Read { first, sectors } => self.compare(device, first, sectors)?,
+            Op::Read { first, sectors } => self.compare_range(device, first, sectors)?,
             Op::Trim { first, sectors } => {
                 device.trim(first * SECTOR_BYTES, sectors * SECTOR_BYTES)?;
-                self.note_trim(first, sectors);
+                self.record_trim(first, sectors);
             }
             Op::Remap { target, source, pages, mode } => {
                 let page_bytes = self.page_sectors * SECTOR_BYTES;
@@ -275,12 +279,14 @@ impl Oracle {
                 // An atomic command that finds no room for its entries has changed nothing.
                 if !matches!(remapped, Err(Error::NotAtomic { .. })) {
                     remapped?;
-                    self.note_remap(target, source, pages, mode);
+                    self.record_remap(target, source, pages, mode);
                 }
             }
             Op::Flush => device.flush()?,
             Op::Victims(policy) => device.ftl_mut().set_victim_policy(policy),
-            Op::Fingerprints(policy, entries) => device.ftl_mut().set_store_policy(policy, entries),
+            Op::Fingerprints(policy, entries) => {
+                device.ftl_mut().set_fingerprint_store_policy(policy, entries);
+            }
             Op::Schemes(running) => device.ftl_mut().switch_schemes(running)?,
         }
         Ok(())

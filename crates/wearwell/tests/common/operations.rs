@@ -26,7 +26,7 @@ impl Random {
         ((self.next() as u128 * bound as u128) >> 64) as u64
     }
 
-    pub fn chance(&mut self, percent: u64) -> bool {
+    pub fn is_true_with_percent(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
 
@@ -67,21 +67,21 @@ pub enum Op {
 
 /// Random generator of the host operations of a test run.
 #[derive(Clone)]
-pub struct Mix {
+pub struct OperationGenerator {
     pub random: Random,
     pub sectors: u64,
     pub page_sectors: u64,
     /// Number of distinct contents; their ids are `0..contents`.
     pub contents: u16,
     /// Whether some operations of the run change policies.
-    pub switches: bool,
+    pub changes_policies: bool,
 }
 
-impl Mix {
+impl OperationGenerator {
     /// Draws the next host operation: 55 % writes (three in four of whole pages), 26 % reads, 10 % trims, 6 % remaps, 3
     /// % flushes. If policy changes are on, one operation in a thousand changes a policy.
     pub fn draw(&mut self) -> Op {
-        if self.switches && self.random.below(1000) == 0 {
+        if self.changes_policies && self.random.below(1000) == 0 {
             return self.draw_switch();
         }
         match self.random.below(100) {
@@ -106,7 +106,7 @@ impl Mix {
     /// range of up to two pages.
     fn draw_range(&mut self, whole_pages_percent: u64) -> (u64, u64) {
         let page = self.page_sectors;
-        if self.random.chance(whole_pages_percent) {
+        if self.random.is_true_with_percent(whole_pages_percent) {
             let pages = self.sectors / page;
             let first = self.random.below(pages);
             let count = (1 + self.random.below(8) / 7).min(pages - first);
@@ -122,7 +122,7 @@ impl Mix {
         let device_pages = self.sectors / self.page_sectors;
         let pages = (1 + self.random.below(3)).min(device_pages);
         let [target, source] = [0, 1].map(|_| self.random.below(device_pages - pages + 1));
-        let mode = if self.random.chance(33) { RemapMode::Relocate } else { RemapMode::Copy };
+        let mode = if self.random.is_true_with_percent(33) { RemapMode::Relocate } else { RemapMode::Copy };
         Op::Remap { target, source, pages, mode }
     }
 
@@ -130,14 +130,14 @@ impl Mix {
         let victims = [
             VictimPolicy::Greedy,
             VictimPolicy::CostBenefit,
-            VictimPolicy::DChoices { d: 2 },
+            VictimPolicy::DChoices { choices: 2 },
             VictimPolicy::Fifo,
             VictimPolicy::RecycleAware,
         ];
         let stores =
             [StorePolicy::Lru, StorePolicy::Probability, StorePolicy::ProbabilityFastLoading { window: 2 }];
         let entries = [Some(0), Some(1), Some(6), Some(30), None];
-        if self.random.chance(50) {
+        if self.random.is_true_with_percent(50) {
             Op::Victims(self.random.pick(&victims))
         } else {
             Op::Fingerprints(self.random.pick(&stores), self.random.pick(&entries))
@@ -146,16 +146,18 @@ impl Mix {
 }
 
 /// Random generator that switches content schemes on and off between the operations of a run.
-pub struct Switching {
+pub struct SchemeSwitcher {
     pub random: Random,
     pub schemes: ContentSchemes,
 }
 
-impl Switching {
+impl SchemeSwitcher {
     /// Draws a switch of content schemes once in sixty calls, otherwise `None`. Each scheme is then on with a
     /// probability of 75 %.
     pub fn draw(&mut self) -> Option<Op> {
         let is_due = self.schemes != ContentSchemes::NONE && self.random.below(60) == 0;
-        is_due.then(|| Op::Schemes(self.schemes.iter().filter(|_| self.random.chance(75)).collect()))
+        is_due.then(|| {
+            Op::Schemes(self.schemes.iter().filter(|_| self.random.is_true_with_percent(75)).collect())
+        })
     }
 }

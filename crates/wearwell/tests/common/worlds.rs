@@ -26,13 +26,13 @@ impl World {
     /// # Panics
     /// If the design needs more blocks for itself than there are: see `DesignUnderTest::has_room`.
     pub fn logical_pages(&self, parts: &Parts) -> u32 {
-        let most = largest_logical(&self.geometry, parts);
+        let most = max_logical_pages(&self.geometry, parts);
         (most * self.fill_percent / 100).max(1)
     }
 }
 
 /// Returns whether a design accepts `pages` logical pages on a geometry.
-pub fn accepts(geometry: &Geometry, parts: &Parts, pages: u32) -> bool {
+pub fn accepts_logical_pages(geometry: &Geometry, parts: &Parts, pages: u32) -> bool {
     let medium =
         SimNand::new(geometry.clone(), RetainedFields::default()).with_nvram(super::nvram_bytes(geometry));
     match Ftl::new(medium, pages, parts) {
@@ -43,13 +43,16 @@ pub fn accepts(geometry: &Geometry, parts: &Parts, pages: u32) -> bool {
 }
 
 /// Returns the maximum number of logical pages that a design accepts on a geometry.
-pub fn largest_logical(geometry: &Geometry, parts: &Parts) -> u32 {
+pub fn max_logical_pages(geometry: &Geometry, parts: &Parts) -> u32 {
     let pages = geometry.pages() as u32;
-    (1..=pages).rev().find(|&pages| accepts(geometry, parts, pages)).expect("the geometry holds a page")
+    (1..=pages)
+        .rev()
+        .find(|&pages| accepts_logical_pages(geometry, parts, pages))
+        .expect("the geometry holds a page")
 }
 
 /// Returns the geometry with these numbers of channels, planes, blocks per plane, pages per block, and bytes per page.
-fn layout([channels, planes, blocks_per_plane, pages_per_block, page_bytes]: [u32; 5]) -> Geometry {
+fn geometry_of([channels, planes, blocks_per_plane, pages_per_block, page_bytes]: [u32; 5]) -> Geometry {
     Geometry {
         channels,
         dies_per_channel: 1,
@@ -66,22 +69,22 @@ fn layout([channels, planes, blocks_per_plane, pages_per_block, page_bytes]: [u3
 
 /// Returns the geometry without superblocks that has these numbers of pools (planes), blocks per pool, pages per block,
 /// and bytes per page.
-pub fn flat_geometry([pools, blocks, pages, page_bytes]: [u32; 4]) -> Geometry {
-    layout([1, pools, blocks, pages, page_bytes])
+pub fn geometry_without_superblocks([pools, blocks, pages, page_bytes]: [u32; 4]) -> Geometry {
+    geometry_of([1, pools, blocks, pages, page_bytes])
 }
 
 /// Returns all worlds (tiny devices) on which tests run.
 pub fn worlds() -> Vec<World> {
-    let superblocks = Geometry { superblock_planes: 2, ..layout([1, 4, 10, 4, 512]) };
-    let wide = Geometry { superblock_planes: 4, ..layout([2, 4, 9, 2, 1024]) };
+    let superblocks = Geometry { superblock_planes: 2, ..geometry_of([1, 4, 10, 4, 512]) };
+    let wide = Geometry { superblock_planes: 4, ..geometry_of([2, 4, 9, 2, 1024]) };
     vec![
-        World { name: "tiny", geometry: layout([1, 1, 8, 4, 1024]), fill_percent: 90 },
-        World { name: "slc", geometry: layout([1, 1, 40, 16, 512]), fill_percent: 85 },
-        World { name: "many_planes", geometry: layout([2, 4, 10, 8, 1024]), fill_percent: 85 },
+        World { name: "tiny", geometry: geometry_of([1, 1, 8, 4, 1024]), fill_percent: 90 },
+        World { name: "slc", geometry: geometry_of([1, 1, 40, 16, 512]), fill_percent: 85 },
+        World { name: "many_planes", geometry: geometry_of([2, 4, 10, 8, 1024]), fill_percent: 85 },
         World { name: "superblocks", geometry: superblocks, fill_percent: 90 },
         World { name: "wide_superblocks", geometry: wide, fill_percent: 90 },
-        World { name: "large_pages", geometry: layout([1, 1, 10, 4, 16384]), fill_percent: 85 },
-        World { name: "one_block_spare", geometry: layout([1, 1, 10, 8, 512]), fill_percent: 100 },
-        World { name: "odd", geometry: layout([1, 2, 11, 6, 2048]), fill_percent: 90 },
+        World { name: "large_pages", geometry: geometry_of([1, 1, 10, 4, 16384]), fill_percent: 85 },
+        World { name: "one_block_spare", geometry: geometry_of([1, 1, 10, 8, 512]), fill_percent: 100 },
+        World { name: "odd", geometry: geometry_of([1, 2, 11, 6, 2048]), fill_percent: 90 },
     ]
 }

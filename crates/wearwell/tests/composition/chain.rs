@@ -19,7 +19,7 @@ use wearwell::lifetime::{
     ContentSchemes, EnergyModel, EpochDecision, LifetimeController, LifetimeCounters, LifetimeOptions,
     PaperConfiguration, SchemeKind, WriteActivity,
 };
-use wearwell::mapping::{CachedOptions, Identification};
+use wearwell::mapping::{CachedOptions, InvalidPageIdentification};
 use wearwell::nand::{RecordedOp, Recording, RetainedFields, SimNand};
 use wearwell::operation::{Cause, FlashOp, OpKind};
 use wearwell::sharing::counts::ReferenceCountForm;
@@ -29,7 +29,7 @@ use wearwell::validity::{GeckoOptions, MergeMode, ValidityPart};
 use wearwell::write_buffer::BufferOptions;
 
 use super::DOCUMENT;
-use crate::common::{BUFFERS, Mix, Op, Oracle, Random, World, accepts, worlds};
+use crate::common::{BUFFERS, Op, OperationGenerator, Oracle, Random, World, accepts_logical_pages, worlds};
 
 const OPERATIONS: u64 = 12_000;
 const NVRAM_BYTES: u64 = 1 << 18;
@@ -193,10 +193,16 @@ fn run(variant: &Variant, world: &World, logical: u32, buffer: BufferOptions, lo
         Running::Managed => Some(Manager::new(world.geometry.page_bytes)),
     };
     device.ftl_mut().store_mut().flash_ops.set_collecting_ops(true);
-    let mut oracle = Oracle::of(&device, load.contents as usize);
+    let mut oracle = Oracle::for_device(&device, load.contents as usize);
     let (sectors, page_sectors) = (oracle.sectors(), oracle.page_sectors());
     let random = Random::new(u64::from(logical));
-    let mut mix = Mix { random, sectors, page_sectors, contents: load.contents, switches: false };
+    let mut mix = OperationGenerator {
+        random,
+        sectors,
+        page_sectors,
+        contents: load.contents,
+        changes_policies: false,
+    };
     let (mut operations, mut decisions) = ([const { Vec::new() }; 2], Vec::new());
     for request in 0..OPERATIONS {
         decisions.extend(manager.as_mut().and_then(|manager| manager.advance(request, &mut device)));
@@ -221,7 +227,7 @@ fn common_size(world: &World, variants: [&Variant; 2]) -> Option<u32> {
         if let Some(sharing) = &mut parts.content.sharing {
             sharing.reverse_map = ReverseMapPart::Ideal;
         }
-        accepts(&world.geometry, &parts, 1).then(|| world.logical_pages(&parts))
+        accepts_logical_pages(&world.geometry, &parts, 1).then(|| world.logical_pages(&parts))
     });
     Some(sizes[0]?.min(sizes[1]?))
 }
@@ -345,7 +351,7 @@ fn wearwell_without_content_mechanisms_equals_geckoftl_with_an_eager_map() {
     assert_equal(&off, &collects_metadata, FEW_CONTENTS);
 
     let late = CachedOptions {
-        identification: Identification::AtSynchronisation,
+        identification: InvalidPageIdentification::AtSynchronisation,
         ..CachedOptions::of_entries(FEW_ENTRIES)
     };
     let as_it_is = only(&[], composed(FEW_ENTRIES));

@@ -23,7 +23,7 @@ use wearwell::store::{BlockState, Stream};
 use wearwell::validity::{GeckoOptions, MergeMode, ValidityPart};
 use wearwell::{Device, DeviceOptions, Ftl};
 
-use crate::common::{audit, flat_geometry, nvram_bytes};
+use crate::common::{audit, geometry_without_superblocks, nvram_bytes};
 
 pub const PAGE: usize = 4096;
 pub const LOGICAL: u32 = 40;
@@ -63,7 +63,7 @@ pub fn gecko() -> ValidityPart {
 /// Returns a design with these mechanisms, whose map and page validity are in RAM on a battery. Nothing is collected or
 /// scanned unless a test requires it.
 pub fn mixture(kinds: &[SchemeKind]) -> Parts {
-    let gc = GcOptions { background_blocks: u32::MAX, ..GcOptions::default() };
+    let gc = GcOptions { background_free_blocks: u32::MAX, ..GcOptions::default() };
     let mut parts = Parts { persistence: Persistence::BatteryRam, ..page_map(gc) };
     let schemes: ContentSchemes = kinds.iter().copied().collect();
     let has = |kind| schemes.contains(kind);
@@ -106,7 +106,7 @@ pub fn composed(kinds: &[SchemeKind]) -> Parts {
 }
 
 fn geometry() -> Geometry {
-    flat_geometry([1, 40, 8, PAGE as u32])
+    geometry_without_superblocks([1, 40, 8, PAGE as u32])
 }
 
 /// Returns the sentence with which the engine refuses a design.
@@ -207,7 +207,7 @@ impl Rig {
     }
 
     pub fn recycler(&self) -> &Recycler {
-        self.device.ftl().recycle().expect("the design recycles")
+        self.device.ftl().recycler().expect("the design recycles")
     }
 
     pub fn view(&mut self) -> FlashView {

@@ -8,7 +8,7 @@ use wearwell::content::recycle::StorePolicy;
 use wearwell::design::{MappingPart, Parts, Persistence};
 use wearwell::flash_view::FlashPageState;
 use wearwell::lifetime::SchemeKind;
-use wearwell::mapping::{AnyMapping, CachedOptions, Identification};
+use wearwell::mapping::{AnyMapping, CachedOptions, InvalidPageIdentification};
 use wearwell::nand::PageKind;
 use wearwell::page_state::PageState;
 use wearwell::sharing::reverse_map::ReverseMapPart;
@@ -139,7 +139,7 @@ fn a_delta_over_a_chunk_member_is_read_and_merged_from_the_chunk() {
 fn recycling_never_takes_a_chunk_member_for_a_flash_page() {
     let mut rig = Rig::new(&mixture(&[Recycle, Compression]));
     let loading = StorePolicy::ProbabilityFastLoading { window: 1 };
-    rig.device.ftl_mut().set_store_policy(loading, Some(1));
+    rig.device.ftl_mut().set_fingerprint_store_policy(loading, Some(1));
     for lpn in 4..8 {
         rig.write_through(lpn, &noise(u64::from(lpn)));
     }
@@ -148,7 +148,7 @@ fn recycling_never_takes_a_chunk_member_for_a_flash_page() {
     rig.write_chunk(4);
     (4..8).for_each(|lpn| rig.expect(lpn));
     rig.write(20, &noise(5));
-    assert_eq!((rig.stats().recycled_writes, rig.recycler().statistics().fast_loaded), (1, 2));
+    assert_eq!((rig.stats().recycled_writes, rig.recycler().statistics().fast_loaded_pages), (1, 2));
     rig.write(21, &noise(4));
     rig.write(22, &noise(6));
     assert_eq!(rig.stats().recycled_writes, 2, "the store keeps the dead version of one neighbour");
@@ -179,11 +179,11 @@ fn a_trim_of_a_page_whose_map_entry_is_not_cached_is_durable() {
 /// Changes a design so that its map is lazy and is recovered by a backward scan.
 fn scanned_backwards(parts: Parts) -> Parts {
     let cache = CachedOptions {
-        identification: Identification::AtSynchronisation,
+        identification: InvalidPageIdentification::AtSynchronisation,
         makes_checkpoints: true,
         ..CachedOptions::of_entries(8)
     };
-    let persistence = Persistence::BackwardScan { synchronises: false };
+    let persistence = Persistence::BackwardScan { writes_map_before_requests: false };
     Parts { mapping: MappingPart::Cached(cache), persistence, ..parts }
 }
 

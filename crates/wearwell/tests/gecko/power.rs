@@ -27,13 +27,13 @@ fn run(rig: &mut Rig<PowerCut<SimNand>>, updates: u64, seed: u64) {
     let mut random = Random::new(seed);
     for _ in 0..updates {
         rig.update(&mut random);
-        if random.chance(1) {
+        if random.is_true_with_percent(1) {
             rig.gecko.request_flush();
         }
         loop {
             match rig.try_settle_step() {
                 Ok(true) => {
-                    if random.chance(30) {
+                    if random.is_true_with_percent(30) {
                         let block = random.below(BLOCKS as u64) as u32;
                         rig.open(block);
                     }
@@ -106,7 +106,7 @@ fn recover_and_compare(rig: &mut Rig<PowerCut<SimNand>>, options: GeckoOptions) 
     assert!(recovered.durable_until_sequence() >= rig.gecko.durable_until_sequence());
     let (shadow, lost) = split(rig.journal.as_ref().expect("kept"), durable_until);
     assert_eq!(scan(&recovered, &mut rig.store), shadow.known());
-    assert_eq!(recovered.insertions_since_flush(), 0);
+    assert_eq!(recovered.unflushed_report_count(), 0);
     let places: Vec<(u32, Ppn)> = recovered.live_run_pages().collect();
     recovered.recover(&mut rig.store, &pages).expect("twice is once");
     assert_eq!(recovered.live_run_pages().collect::<Vec<_>>(), places);

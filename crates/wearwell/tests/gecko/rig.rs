@@ -7,11 +7,11 @@ use wearwell::operation::Cause;
 use wearwell::store::{BlockState, FreeBlockOrder, PageCopies, Store, Stream};
 use wearwell::validity::{Gecko, GeckoOptions, MergeMode, Validity};
 
-use crate::common::{Random, flat_geometry};
+use crate::common::{Random, geometry_without_superblocks};
 
 /// Returns a geometry with one pool of blocks.
 pub fn geometry(blocks: u32, block_pages: u32, page_bytes: u32) -> Geometry {
-    flat_geometry([1, blocks, block_pages, page_bytes])
+    geometry_without_superblocks([1, blocks, block_pages, page_bytes])
 }
 
 pub fn options_of(size_ratio: u32, parts: u32, merge: MergeMode) -> GeckoOptions {
@@ -221,10 +221,10 @@ impl<N: Nand> Rig<N> {
         let mut worked = false;
         while self.settle_step() {
             worked = true;
-            if random.chance(5) {
+            if random.is_true_with_percent(5) {
                 let block = random.below(self.geometry.blocks() as u64) as u32;
                 self.ask(block);
-                if random.chance(10) {
+                if random.is_true_with_percent(10) {
                     self.open(block);
                 }
             }
@@ -366,7 +366,7 @@ impl<N: Nand> Rig<N> {
             self.options,
             self.most_pages_at_rest,
             self.most_pages,
-            self.gecko.metadata_pages()
+            self.gecko.max_metadata_pages()
         );
         assert!(mean <= 2.0 * everything as f64, "{:?}", self.options);
         let largest = self.gecko.largest_run_pages() as u64;
@@ -374,7 +374,7 @@ impl<N: Nand> Rig<N> {
         let at_level = |level: u32| (ratio.pow(level + 1) - 1).min(largest);
         let at_rest: u64 = (0..self.gecko.max_levels()).map(at_level).sum();
         assert!(self.most_pages_at_rest <= at_rest, "{:?}", self.options);
-        assert!(self.most_pages <= self.gecko.metadata_pages(), "{:?}", self.options);
+        assert!(self.most_pages <= self.gecko.max_metadata_pages(), "{:?}", self.options);
     }
 
     /// Asserts that a structure that was just flushed is recovered unchanged, although originals of pages that GC

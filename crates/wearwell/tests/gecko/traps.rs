@@ -160,7 +160,7 @@ fn a_gecko_run_is_dated_by_when_its_buffer_was_frozen() {
     let opened_at = rig.store.last_sequence();
     rig.open(7);
     while rig.settle_step() {}
-    assert_eq!(rig.gecko.insertions_since_flush(), 1, "the marker is in RAM");
+    assert_eq!(rig.gecko.unflushed_report_count(), 1, "the marker is in RAM");
 
     let completed_at =
         pages_on_flash(rig.store.nand_mut()).iter().map(|(_, oob)| oob.generation).max().expect("pages");

@@ -23,12 +23,12 @@ pub(super) struct PendingPage {
 pub(super) struct ChunkMember {
     pub(super) fingerprint: Fingerprint,
     pub(super) lpn: Lpn,
-    /// Compressed size of this member of the chunk, bytes. [`WHOLE_PAGE`] if the member takes a whole page.
+    /// Compressed size of this member of the chunk, bytes. [`WHOLE_PAGE_MARK`] if the member takes a whole page.
     pub(super) compressed_bytes: u16,
 }
 
 /// Compressed size of a chunk member that means "a whole page"; also stands for a size that does not fit in 16 bits.
-pub(super) const WHOLE_PAGE: u16 = u16::MAX;
+pub(super) const WHOLE_PAGE_MARK: u16 = u16::MAX;
 
 /// Minimum length at which the list of wasteful compressed chunks (those with more flash pages than live members) is
 /// pruned.

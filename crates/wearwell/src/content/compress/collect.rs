@@ -1,6 +1,6 @@
 //! Splitting and repacking of compressed chunks: wasteful ones, and those in a GC victim.
 
-use super::chunk::{ChunkMember, PendingPage, WHOLE_PAGE, compress_chunk};
+use super::chunk::{ChunkMember, PendingPage, WHOLE_PAGE_MARK, compress_chunk};
 use super::{CHUNK_MEMBERS, CompressionState};
 use crate::address::{BlockId, Lpn, Ppn, Unit};
 use crate::data::Fingerprint;
@@ -20,21 +20,21 @@ impl<N: Nand> Ftl<N> {
     #[inline]
     pub(crate) fn split_wasteful_chunks(&mut self) -> Result<()> {
         if self.chunks.as_ref().is_some_and(|stage| stage.exceeds_page_limit()) {
-            self.unpack()
+            self.split_until_within_limit()
         } else {
             Ok(())
         }
     }
 
     #[cold]
-    fn unpack(&mut self) -> Result<()> {
+    fn split_until_within_limit(&mut self) -> Result<()> {
         while self.chunks.as_ref().is_some_and(|stage| stage.exceeds_page_limit()) {
             // Room is made first, for as many members as such a chunk can have, because making it may repack chunks.
             let pool = self.make_room_for_pages(Stream::Host, CHUNK_MEMBERS as u32 - 2)?;
-            let Some(number) = self.chunks.as_mut().and_then(next_to_unpack) else { return Ok(()) };
+            let Some(number) = self.chunks.as_mut().and_then(next_chunk_to_split) else { return Ok(()) };
             for (unit, page) in self.load_members(number, Cause::Content)? {
                 let ppn = self.append_uncompressed(&page, Stream::Host, pool, Cause::Content)?;
-                self.move_unit(unit, ppn.into())?;
+                self.move_chunk_member(unit, ppn.into())?;
             }
             self.chunks.as_mut().expect("asked above").statistics.split_chunks += 1;
         }
@@ -54,7 +54,7 @@ impl<N: Nand> Ftl<N> {
         let load = |(k, member): (usize, ChunkMember)| {
             let bytes = whole.get(k * page_bytes..(k + 1) * page_bytes).unwrap_or_default().to_vec();
             let ChunkMember { lpn, fingerprint, compressed_bytes } = member;
-            let is_whole = compressed_bytes == WHOLE_PAGE;
+            let is_whole = compressed_bytes == WHOLE_PAGE_MARK;
             let compressed_bytes = if is_whole { page_bytes as u32 } else { compressed_bytes.into() };
             (stage.member_unit(number, k), PendingPage { lpn, fingerprint, compressed_bytes, bytes, is_lost })
         };
@@ -63,7 +63,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Changes the map of every logical page that is mapped to the compressed chunk member `from` to `to`, which holds
     /// equal content. Then drops `from`.
-    fn move_unit(&mut self, from: Unit, to: Unit) -> Result<()> {
+    fn move_chunk_member(&mut self, from: Unit, to: Unit) -> Result<()> {
         let writer = self.chunks.as_ref().expect("only members move one by one").writer_of(from);
         let fingerprint = self.fingerprint_of_unit(from);
         let Self { sharing, mapping, store, .. } = self;
@@ -97,13 +97,13 @@ impl<N: Nand> Ftl<N> {
     /// Moves the flash pages of compressed chunks out of a victim block. Chunks with all members live are copied as
     /// they are. The live members of other chunks are packed anew if that takes no more pages than it frees here.
     pub(crate) fn move_chunks(&mut self, victim: BlockId, pool: u32, cause: Cause) -> Result<()> {
-        let pages = self.packed_pages(victim);
+        let pages = self.live_packed_pages(victim);
         let numbers = self.chunks_to_repack(&pages, pool);
         self.prefetch_members(&numbers);
         for number in numbers {
-            self.repack(number, pool, cause)?;
+            self.repack_chunk(number, pool, cause)?;
         }
-        let mut batch = CopyBatch { source_pages: self.packed_pages(victim), ..CopyBatch::default() };
+        let mut batch = CopyBatch { source_pages: self.live_packed_pages(victim), ..CopyBatch::default() };
         batch.owners.extend(batch.source_pages.iter().map(|&ppn| self.store.owner_in_oob(ppn)));
         let moves = PageCopies { source_pages: &batch.source_pages, owners: &batch.owners };
         let outcome = self.store.copy_pages(moves, Stream::Chunk, pool, cause, &mut batch.destination_pages);
@@ -114,7 +114,7 @@ impl<N: Nand> Ftl<N> {
             let page = stage.chunks[number.index()].pages.iter_mut().find(|page| **page == from);
             *page.expect("a packed page belongs to its chunk") = to;
         }
-        self.store.discard_many(victim, batch.destination_pages.len() as u32);
+        self.store.discard_pages(victim, batch.destination_pages.len() as u32);
         outcome
     }
 
@@ -159,7 +159,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Stores the live members of the compressed chunk `number` again: as a new chunk if that saves a page, otherwise
     /// as plain pages.
-    fn repack(&mut self, number: u32, pool: u32, cause: Cause) -> Result<()> {
+    fn repack_chunk(&mut self, number: u32, pool: u32, cause: Cause) -> Result<()> {
         let members = self.load_members(number, cause)?;
         let (units, pending): (Vec<Unit>, Vec<PendingPage>) = members.into_iter().unzip();
         let (pages, payload) = compress_chunk(&pending, self.store.geometry().page_bytes);
@@ -167,12 +167,12 @@ impl<N: Nand> Ftl<N> {
             let new = self.append_chunk(&pending, pages, &payload, pool, cause)?;
             for (k, &unit) in units.iter().enumerate() {
                 let to = self.chunks.as_ref().expect("asked above").member_unit(new, k);
-                self.move_unit(unit, to)?;
+                self.move_chunk_member(unit, to)?;
             }
         } else {
             for (page, &unit) in pending.iter().zip(&units) {
                 let ppn = self.append_uncompressed(page, Stream::Gc, pool, cause)?;
-                self.move_unit(unit, ppn.into())?;
+                self.move_chunk_member(unit, ppn.into())?;
             }
         }
         self.chunks.as_mut().expect("asked above").statistics.repacked_chunks += 1;
@@ -183,7 +183,7 @@ impl<N: Nand> Ftl<N> {
 /// Returns the number of the compressed chunk to split next: of the wasteful ones (more flash pages than live members),
 /// the one that became so last. Removes chunks that stopped being wasteful from the end of the list. `None` if the
 /// excess is within its limit or the list is empty.
-fn next_to_unpack(stage: &mut Box<CompressionState>) -> Option<u32> {
+fn next_chunk_to_split(stage: &mut Box<CompressionState>) -> Option<u32> {
     while stage.exceeds_page_limit() {
         let number = *stage.wasteful_chunks.last()?;
         if stage.chunks[number as usize].excess_pages() > 0 {

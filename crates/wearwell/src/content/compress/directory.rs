@@ -20,12 +20,12 @@ use crate::data::Fingerprint;
 /// Bytes of the directory of a compressed chunk in the spare area of each of its pages.
 pub(crate) const DIRECTORY_BYTES: usize = 64;
 /// Bytes of one member's compressed size, as stored at the beginning of the pages of a chunk without compressed bytes.
-const SIZE_BYTES: usize = 2;
+const MEMBER_SIZE_BYTES: usize = 2;
 
 /// The directory of a compressed chunk, as stored in the spare area of one of its pages.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct ChunkDirectory {
-    pub(crate) birth: u64,
+    pub(crate) birth_sequence: u64,
     pub(crate) page_index: u8,
     pub(crate) page_count: u8,
     /// Size of the compressed bytes of the whole chunk; 0 if only sizes of its members are known.
@@ -53,7 +53,7 @@ impl ChunkDirectory {
     /// Encodes the directory for the spare area of a page of the compressed chunk.
     pub(super) fn encode_spare(&self) -> [u8; DIRECTORY_BYTES] {
         let mut bytes = [0; DIRECTORY_BYTES];
-        bytes[..8].copy_from_slice(&self.birth.to_le_bytes());
+        bytes[..8].copy_from_slice(&self.birth_sequence.to_le_bytes());
         bytes[8..12].copy_from_slice(&self.compressed_bytes.to_le_bytes());
         bytes[12..15].copy_from_slice(&[self.page_index, self.page_count, self.members.len() as u8]);
         for (k, ChunkMember { lpn, fingerprint, .. }) in self.members.iter().enumerate() {
@@ -69,7 +69,7 @@ impl ChunkDirectory {
         let (data, bytes) = whole_page.split_at_checked(whole_page.len().checked_sub(DIRECTORY_BYTES)?)?;
         let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
         let u64_at = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
-        let size_of = |member: usize| match (u32_at(8), data.as_chunks::<SIZE_BYTES>().0.get(member)) {
+        let size_of = |member: usize| match (u32_at(8), data.as_chunks::<MEMBER_SIZE_BYTES>().0.get(member)) {
             (0, Some(&size)) => u16::from_le_bytes(size),
             _ => 0,
         };
@@ -80,7 +80,7 @@ impl ChunkDirectory {
             && members <= CHUNK_MEMBERS
             && bytes[15] == 0;
         is_possible.then(|| Self {
-            birth: u64_at(0),
+            birth_sequence: u64_at(0),
             page_index: page,
             page_count: pages,
             compressed_bytes: u32_at(8),
@@ -100,9 +100,9 @@ impl ChunkDirectory {
 pub(crate) struct RecoveredChunks {
     /// Compressed chunks with a readable directory, by chunk number. Several chunks may have had the same number in
     /// turn.
-    chunks: HashMap<u32, Vec<RecoveredChunk>, FxBuildHasher>,
+    chunks_by_number: HashMap<u32, Vec<RecoveredChunk>, FxBuildHasher>,
     /// For each chunk number, the largest sequence number of its flash pages whose directory cannot be read.
-    unreadable: HashMap<u32, u64, FxBuildHasher>,
+    youngest_unreadable: HashMap<u32, u64, FxBuildHasher>,
 }
 
 /// What recovery has found of one compressed chunk: its directory and the newest copy of each of its pages.
@@ -120,7 +120,7 @@ impl RecoveredChunk {
         self.pages.iter().map(|&(_, ppn)| ppn)
     }
 
-    fn is_whole(&self) -> bool {
+    fn has_all_pages(&self) -> bool {
         self.pages().all(|ppn| ppn.to_option().is_some())
     }
 }
@@ -129,14 +129,15 @@ impl RecoveredChunks {
     /// Adds the flash page `ppn` of the compressed chunk `number`, which recovery found. `sequence` is the sequence
     /// number of its program, `directory` what its spare area holds.
     pub(crate) fn add_page(&mut self, number: u32, sequence: u64, ppn: Ppn, directory: &ChunkDirectory) {
-        let of_number = self.chunks.entry(number).or_default();
-        let at = of_number.iter().position(|found| found.directory.birth == directory.birth).unwrap_or_else(
-            || {
+        let of_number = self.chunks_by_number.entry(number).or_default();
+        let at = of_number
+            .iter()
+            .position(|found| found.directory.birth_sequence == directory.birth_sequence)
+            .unwrap_or_else(|| {
                 let pages = vec![(0, Ppn::NONE); directory.page_count as usize];
                 of_number.push(RecoveredChunk { directory: directory.clone(), pages });
                 of_number.len() - 1
-            },
-        );
+            });
         if let Some(page) = of_number[at].pages.get_mut(directory.page_index as usize) {
             *page = (*page).max((sequence, ppn));
         }
@@ -145,7 +146,7 @@ impl RecoveredChunks {
     /// Adds a flash page of the compressed chunk `number` whose directory cannot be read. `sequence` is the sequence
     /// number of its program.
     pub(crate) fn add_unreadable_page(&mut self, number: u32, sequence: u64) {
-        let youngest = self.unreadable.entry(number).or_default();
+        let youngest = self.youngest_unreadable.entry(number).or_default();
         *youngest = sequence.max(*youngest);
     }
 
@@ -154,11 +155,15 @@ impl RecoveredChunks {
     /// lacks pages never had a mapped logical page. Returns `None` if no chunk is complete, or if an unreadable page
     /// may belong to a younger chunk: an older chunk with this number holds other logical pages.
     pub(crate) fn take_newest_complete(&mut self, number: u32) -> Option<RecoveredChunk> {
-        let found = self.chunks.remove(&number)?;
-        let youngest =
-            found.into_iter().filter(RecoveredChunk::is_whole).max_by_key(|found| found.directory.birth)?;
-        let may_be_outdated =
-            self.unreadable.get(&number).is_some_and(|&sequence| sequence > youngest.directory.birth);
+        let found = self.chunks_by_number.remove(&number)?;
+        let youngest = found
+            .into_iter()
+            .filter(RecoveredChunk::has_all_pages)
+            .max_by_key(|found| found.directory.birth_sequence)?;
+        let may_be_outdated = self
+            .youngest_unreadable
+            .get(&number)
+            .is_some_and(|&sequence| sequence > youngest.directory.birth_sequence);
         (!may_be_outdated).then_some(youngest)
     }
 }

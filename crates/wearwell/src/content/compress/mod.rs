@@ -14,7 +14,7 @@
 //!   bytes.
 //! - The directory of a chunk (its logical pages, sizes) is counted as battery-backed RAM of the controller. It is also
 //!   written to the spare areas of the chunk's pages (`directory.rs`), from which a device without a battery recovers
-//!   it. A simulation without bytes writes it only if its medium keeps it ([`crate::nand::RetainedFields::packed`]).
+//!   it. A simulation without bytes writes it only if its medium keeps it ([`crate::nand::RetainedFields::packed_bytes`]).
 //! - The pages of a chunk stay valid until its last member dies. Chunks with fewer live members than pages waste space;
 //!   when they waste more than the spare space allows, the next write splits one first.
 //!
@@ -34,7 +34,7 @@ pub(crate) use write::Compression;
 pub const CHUNK_MEMBERS: usize = 4;
 
 /// Bytes of controller RAM for a compressed chunk's directory: three flash pages, four logical pages, live mask.
-const CHUNK_BYTES: u64 = 32;
+const CHUNK_RAM_BYTES: u64 = 32;
 
 /// Options of compression. There are none; the type marks that a design compresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -45,11 +45,11 @@ pub struct ChunkDesign {}
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CompressionStatistics {
     /// Number of chunks (pages compressed together) that were written for the host.
-    pub chunks: u64,
+    pub written_chunks: u64,
     /// Number of host pages (members) in the compressed chunks that were written for the host.
-    pub members: u64,
+    pub written_members: u64,
     /// Number of flash pages of the compressed chunks that were written for the host.
-    pub pages: u64,
+    pub written_pages: u64,
     /// Number of host pages stored as plain pages, because compression would not have saved a flash page.
     pub incompressible_pages: u64,
     /// Number of compressed chunks that GC moved out of a victim and packed anew.
@@ -87,7 +87,7 @@ mod tests {
     fn a_recovery_restores_the_directory_of_a_chunk_of_descriptors() {
         let parts =
             integrated(GcOptions::default(), None, true).without_battery().expect("it has a flat map");
-        let retain = RetainedFields { bytes: false, ..RetainedFields::ALL };
+        let retain = RetainedFields { data_bytes: false, ..RetainedFields::ALL };
         let nand = SimNand::new(small_geometry(), retain).with_nvram(8 * 480);
         let mut ftl = Ftl::new(nand, 480, &parts).expect("it fits");
         for k in 0..3000_u64 {
@@ -118,8 +118,10 @@ mod tests {
     /// long run would fill the memory.
     #[test]
     fn the_list_of_wasteful_chunks_stays_bounded() {
-        let nand =
-            SimNand::new(small_geometry(), RetainedFields { fingerprint: true, ..RetainedFields::default() });
+        let nand = SimNand::new(
+            small_geometry(),
+            RetainedFields { fingerprints: true, ..RetainedFields::default() },
+        );
         let parts = integrated(GcOptions::default(), None, true);
         let mut ftl = Ftl::new(nand, 480, &parts).expect("it fits");
         for k in 0..200_000_u64 {
@@ -129,7 +131,7 @@ mod tests {
             ftl.write(lpn, Content::Descriptor(descriptor)).expect("there is room");
         }
         let stage = ftl.chunks.as_ref().expect("the design compresses");
-        assert!(stage.statistics.chunks > 40_000, "{:?}", stage.statistics);
+        assert!(stage.statistics.written_chunks > 40_000, "{:?}", stage.statistics);
         assert!(stage.wasteful_chunks.len() < 1000, "{} chunks are noted", stage.wasteful_chunks.len());
         assert_eq!(stage.check(), Ok(()));
     }

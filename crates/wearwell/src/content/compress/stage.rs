@@ -3,7 +3,7 @@
 use rustc_hash::FxHashSet;
 
 use super::chunk::{Chunk, MIN_WASTEFUL_LIST_TO_PRUNE, PendingPage};
-use super::{CHUNK_BYTES, CHUNK_MEMBERS, CompressionStatistics};
+use super::{CHUNK_MEMBERS, CHUNK_RAM_BYTES, CompressionStatistics};
 use crate::address::{Lpn, Ppn, Unit};
 use crate::content::compress::directory::RecoveredChunks;
 use crate::data::Fingerprint;
@@ -21,16 +21,16 @@ pub(crate) struct CompressionState {
     /// Size of the compressed bytes of each chunk, by chunk number. 0 (or no element) if the bytes of a member are not
     /// known, because a capture may contain only the sizes of some pages.
     pub(super) payload_bytes: Vec<u32>,
-    pub(super) free_numbers: Vec<u32>,
+    pub(super) free_chunk_numbers: Vec<u32>,
     /// Numbers of freed compressed chunks that must not be used again before the medium is synced, because a map on the
     /// medium may still name the old chunk.
     pub(super) numbers_freed_since_sync: Vec<u32>,
     pub(super) holds_freed_numbers_until_sync: bool,
-    pub(super) first_unit: u32,
+    pub(super) first_member_unit: u32,
     pub(super) page_bytes: u32,
-    /// Sum over all chunks of the flash pages beyond the number of live members. The maximum allowed is `excess_limit`.
+    /// Sum over all chunks of the flash pages beyond the number of live members. The maximum allowed is `max_excess_pages`.
     pub(super) excess_pages: u64,
-    pub(super) excess_limit: u64,
+    pub(super) max_excess_pages: u64,
     /// Numbers of compressed chunks with more flash pages than live members, in the order in which they became so. May
     /// also contain chunks that were wasteful only earlier.
     pub(super) wasteful_chunks: Vec<u32>,
@@ -53,13 +53,13 @@ impl CompressionState {
             pending: Vec::new(),
             chunks: Vec::new(),
             payload_bytes: Vec::new(),
-            free_numbers: Vec::new(),
+            free_chunk_numbers: Vec::new(),
             numbers_freed_since_sync: Vec::new(),
             holds_freed_numbers_until_sync: false,
-            first_unit: geometry.pages() as u32,
+            first_member_unit: geometry.pages() as u32,
             page_bytes: geometry.page_bytes,
             excess_pages: 0,
-            excess_limit: 0,
+            max_excess_pages: 0,
             wasteful_chunks: Vec::new(),
             is_on: true,
             statistics: CompressionStatistics::default(),
@@ -75,13 +75,13 @@ impl CompressionState {
     /// Makes the numbers of freed compressed chunks usable again, after the medium was synced. Every erase syncs. Until
     /// then the freed chunks still occupy flash pages of their own, so the numbers do not run out.
     pub(crate) fn release_freed_numbers(&mut self) {
-        self.free_numbers.append(&mut self.numbers_freed_since_sync);
+        self.free_chunk_numbers.append(&mut self.numbers_freed_since_sync);
     }
 
     /// Limits the excess pages of compression (flash pages of all chunks beyond the number of live members) to half of
     /// `spare_pages`.
     pub(crate) fn set_excess_page_limit(&mut self, spare_pages: u64) {
-        self.excess_limit = spare_pages / 2;
+        self.max_excess_pages = spare_pages / 2;
     }
 
     /// Adds the compressed chunk `number`, which has just come to have more flash pages than live members, to the list
@@ -106,19 +106,19 @@ impl CompressionState {
 
     #[inline]
     pub(super) fn exceeds_page_limit(&self) -> bool {
-        self.excess_pages > self.excess_limit
+        self.excess_pages > self.max_excess_pages
     }
 
     pub(super) fn member_unit(&self, chunk: u32, member: usize) -> Unit {
-        Unit(self.first_unit + chunk * CHUNK_MEMBERS as u32 + member as u32)
+        Unit(self.first_member_unit + chunk * CHUNK_MEMBERS as u32 + member as u32)
     }
 
     pub(super) fn chunk_and_member_of(&self, unit: Unit) -> (u32, usize) {
-        let at = unit.0 - self.first_unit;
+        let at = unit.0 - self.first_member_unit;
         (at / CHUNK_MEMBERS as u32, at as usize % CHUNK_MEMBERS)
     }
 
-    pub(crate) fn fingerprint(&self, unit: Unit) -> Fingerprint {
+    pub(crate) fn member_fingerprint(&self, unit: Unit) -> Fingerprint {
         let (chunk, member) = self.chunk_and_member_of(unit);
         self.chunks[chunk as usize].fingerprints[member]
     }
@@ -147,7 +147,7 @@ impl CompressionState {
     }
 
     pub(super) fn allocate_chunk(&mut self, chunk: Chunk, payload_bytes: u32) -> u32 {
-        let number = self.free_numbers.pop().unwrap_or_else(|| {
+        let number = self.free_chunk_numbers.pop().unwrap_or_else(|| {
             self.chunks.push(Chunk::EMPTY);
             self.chunks.len() as u32 - 1
         });
@@ -170,26 +170,26 @@ impl CompressionState {
         self.payload_bytes.get(number as usize).copied().unwrap_or(0)
     }
 
-    pub(super) fn pending(&self, lpn: Lpn) -> Option<&PendingPage> {
+    pub(super) fn pending_page(&self, lpn: Lpn) -> Option<&PendingPage> {
         self.pending.iter().find(|page| page.lpn == lpn)
     }
 
     pub(crate) fn pending_fingerprint(&self, lpn: Lpn) -> Option<Fingerprint> {
-        self.pending(lpn).map(|page| page.fingerprint)
+        self.pending_page(lpn).map(|page| page.fingerprint)
     }
 
-    pub(crate) fn pending_pages(&self) -> usize {
+    pub(crate) fn pending_page_count(&self) -> usize {
         self.pending.len()
     }
 
     /// Returns the flash pages of all compressed chunks.
-    pub(crate) fn chunk_pages(&self) -> impl Iterator<Item = Ppn> + '_ {
+    pub(crate) fn pages_of_all_chunks(&self) -> impl Iterator<Item = Ppn> + '_ {
         self.chunks.iter().flat_map(|chunk| chunk.pages().iter().copied())
     }
 
     /// Returns those of `pages` that belong to a stored compressed chunk. Each of `pages` is given with the chunk
     /// number in its spare area.
-    pub(crate) fn used_pages(&self, mut pages: Vec<(Ppn, u32)>) -> Vec<Ppn> {
+    pub(crate) fn pages_in_chunks(&self, mut pages: Vec<(Ppn, u32)>) -> Vec<Ppn> {
         pages.retain(|&(_, number)| (number as usize) < self.chunks.len());
         pull_into_cache(pages.iter().map(|&(_, number)| self.chunks[number as usize].pages[0].0.into()));
         pages.retain(|(ppn, number)| self.chunks[*number as usize].pages().contains(ppn));
@@ -228,7 +228,7 @@ impl CompressionState {
         }
         let numbers = 0..self.chunks.len() as u32;
         let is_vacant = |number: &u32| self.chunks[*number as usize].is_empty();
-        self.free_numbers = numbers.clone().filter(is_vacant).collect();
+        self.free_chunk_numbers = numbers.clone().filter(is_vacant).collect();
         self.wasteful_chunks =
             numbers.filter(|&number| self.chunks[number as usize].excess_pages() > 0).collect();
         self.excess_pages = self.chunks.iter().map(Chunk::excess_pages).sum();
@@ -237,9 +237,9 @@ impl CompressionState {
 
     pub(crate) fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
         let chunks =
-            (self.chunks.len() - self.free_numbers.len() - self.numbers_freed_since_sync.len()) as u64;
+            (self.chunks.len() - self.free_chunk_numbers.len() - self.numbers_freed_since_sync.len()) as u64;
         vec![
-            ("chunk directory", CHUNK_BYTES * chunks),
+            ("chunk directory", CHUNK_RAM_BYTES * chunks),
             ("chunk buffer", CHUNK_MEMBERS as u64 * self.page_bytes as u64),
         ]
     }

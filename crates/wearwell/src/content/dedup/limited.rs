@@ -15,12 +15,12 @@ use crate::tables::DenseTable;
 use crate::tables::prefetch::pull_into_cache;
 
 /// Returns the length to which a full hash table of `len` 8-byte words grows: `len * 1.5`, at least 16 words.
-fn longer(len: usize) -> usize {
+fn grown_table_len(len: usize) -> usize {
     (len + len / 2).max(16)
 }
 
 /// Number of 8-byte words of the hash table in a cache line.
-const LINE_WORDS: usize = 8;
+const WORDS_PER_LINE: usize = 8;
 
 /// Number of bits of the content hash that an entry of the deduplication index stores (its tag).
 const TAG_BITS: u32 = 31;
@@ -32,8 +32,8 @@ const TAG_BITS: u32 = 31;
 struct IndexWord(u64);
 
 impl IndexWord {
-    const NONE: Self = Self(0);
-    const HIT: u64 = 1 << 32;
+    const EMPTY: Self = Self(0);
+    const HIT_BIT: u64 = 1 << 32;
 
     fn new(tag: u64, unit: Unit) -> Self {
         Self(tag << (64 - TAG_BITS) | (u64::from(unit.0) + 1))
@@ -50,12 +50,12 @@ impl IndexWord {
     }
 
     fn is_hit(self) -> bool {
-        self.0 & Self::HIT != 0
+        self.0 & Self::HIT_BIT != 0
     }
 }
 
 #[inline]
-fn tag_of(hash: u64) -> u64 {
+fn hash_tag(hash: u64) -> u64 {
     hash >> (64 - TAG_BITS)
 }
 
@@ -70,31 +70,32 @@ enum SearchResult {
 /// visits the lines in an order that is evenly spread over the table at any time.
 #[derive(Clone, Debug)]
 struct ClockHand {
-    buckets: usize,
-    lines: usize,
+    bucket_count: usize,
+    line_count: usize,
     /// Number of cache lines by which the clock hand jumps after each line, modulo `lines`. It has no common factor
     /// with `lines`, so that the hand visits every line.
-    stride: usize,
-    bucket: usize,
+    stride_lines: usize,
+    current_bucket: usize,
 }
 
 impl ClockHand {
-    fn over(buckets: usize) -> Self {
-        let lines = buckets.div_ceil(LINE_WORDS);
+    fn for_buckets(bucket_count: usize) -> Self {
+        let line_count = bucket_count.div_ceil(WORDS_PER_LINE);
         // Multiples of the golden ratio are evenly spread over a circle, however many there are.
-        let golden = ((lines as f64 * 0.618_033_988_75) as usize).max(1);
-        let mut strides = golden..=golden + lines;
-        let stride =
-            strides.find(|&stride| gcd(stride, lines) == 1).expect("one more than a multiple of the lines");
-        Self { buckets, lines, stride, bucket: 0 }
+        let golden = ((line_count as f64 * 0.618_033_988_75) as usize).max(1);
+        let mut strides = golden..=golden + line_count;
+        let stride_lines = strides
+            .find(|&stride| gcd(stride, line_count) == 1)
+            .expect("one more than a multiple of the lines");
+        Self { bucket_count, line_count, stride_lines, current_bucket: 0 }
     }
 
     #[inline]
-    fn advance(&mut self) {
-        self.bucket += 1;
-        if self.bucket.is_multiple_of(LINE_WORDS) || self.bucket == self.buckets {
-            let line = (self.bucket - 1) / LINE_WORDS;
-            self.bucket = (line + self.stride) % self.lines * LINE_WORDS;
+    fn advance_to_next_bucket(&mut self) {
+        self.current_bucket += 1;
+        if self.current_bucket.is_multiple_of(WORDS_PER_LINE) || self.current_bucket == self.bucket_count {
+            let line = (self.current_bucket - 1) / WORDS_PER_LINE;
+            self.current_bucket = (line + self.stride_lines) % self.line_count * WORDS_PER_LINE;
         }
     }
 }
@@ -107,41 +108,41 @@ fn gcd(a: usize, b: usize) -> usize {
 /// eviction.
 #[derive(Clone, Debug)]
 pub(super) struct BoundedIndex {
-    words: DenseTable<u64>,
-    entries: u32,
-    capacity: u32,
+    bucket_words: DenseTable<u64>,
+    entry_count: u32,
+    capacity_entries: u32,
     clock_hand: ClockHand,
 }
 
 impl BoundedIndex {
-    pub(super) fn new(capacity: u32) -> Self {
-        let words = DenseTable::zeroed(longer(0));
-        let clock_hand = ClockHand::over(words.len());
-        Self { words, entries: 0, capacity, clock_hand }
+    pub(super) fn new(capacity_entries: u32) -> Self {
+        let bucket_words = DenseTable::zeroed(grown_table_len(0));
+        let clock_hand = ClockHand::for_buckets(bucket_words.len());
+        Self { bucket_words, entry_count: 0, capacity_entries, clock_hand }
     }
 
     /// Returns an empty content index with the capacity of this one.
     pub(super) fn empty_of_same_size(&self) -> Self {
-        Self::new(self.capacity)
+        Self::new(self.capacity_entries)
     }
 
     pub(super) fn len(&self) -> u32 {
-        self.entries
+        self.entry_count
     }
 
     #[inline]
     fn word(&self, bucket: usize) -> IndexWord {
-        IndexWord(self.words.get(bucket))
+        IndexWord(self.bucket_words.get(bucket))
     }
 
     #[inline]
     fn home_bucket(&self, tag: u64) -> usize {
-        ((tag * self.words.len() as u64) >> TAG_BITS) as usize
+        ((tag * self.bucket_words.len() as u64) >> TAG_BITS) as usize
     }
 
     #[inline]
-    fn after(&self, bucket: usize) -> usize {
-        if bucket + 1 == self.words.len() { 0 } else { bucket + 1 }
+    fn bucket_after(&self, bucket: usize) -> usize {
+        if bucket + 1 == self.bucket_words.len() { 0 } else { bucket + 1 }
     }
 
     /// Searches the content index for the entry with this tag (part of the content hash) whose unit (page or member of
@@ -150,11 +151,11 @@ impl BoundedIndex {
     #[inline]
     fn search(&self, tag: u64, is_it: impl Fn(Unit) -> bool) -> SearchResult {
         let ends = |word| {
-            IndexWord(word) == IndexWord::NONE
+            IndexWord(word) == IndexWord::EMPTY
                 || IndexWord(word).tag() == tag && is_it(IndexWord(word).unit())
         };
-        let bucket = self.words.position_around(self.home_bucket(tag), ends);
-        if self.word(bucket) == IndexWord::NONE {
+        let bucket = self.bucket_words.find_cyclic_from(self.home_bucket(tag), ends);
+        if self.word(bucket) == IndexWord::EMPTY {
             SearchResult::Gap(bucket)
         } else {
             SearchResult::Found(bucket)
@@ -165,7 +166,7 @@ impl BoundedIndex {
     /// `is_it` accepts; `None` if there is none.
     #[inline]
     fn bucket_of(&self, hash: u64, is_it: impl Fn(Unit) -> bool) -> Option<usize> {
-        match self.search(tag_of(hash), is_it) {
+        match self.search(hash_tag(hash), is_it) {
             SearchResult::Found(bucket) => Some(bucket),
             SearchResult::Gap(_) => None,
         }
@@ -184,7 +185,7 @@ impl BoundedIndex {
     pub(super) fn find(&mut self, hash: u64, is_it: impl Fn(Unit) -> bool) -> Option<Unit> {
         let bucket = self.bucket_of(hash, is_it)?;
         let word = self.word(bucket);
-        self.words.set(bucket, word.0 | IndexWord::HIT);
+        self.bucket_words.set(bucket, word.0 | IndexWord::HIT_BIT);
         Some(word.unit())
     }
 
@@ -194,8 +195,8 @@ impl BoundedIndex {
         // A search, or the closing of a gap, usually ends within a cache line's worth of words after the home, on at
         // most two lines.
         let at_home = |hash| {
-            let home = self.home_bucket(tag_of(hash));
-            self.word(home).0 ^ self.word((home + LINE_WORDS).min(self.words.len() - 1)).0
+            let home = self.home_bucket(hash_tag(hash));
+            self.word(home).0 ^ self.word((home + WORDS_PER_LINE).min(self.bucket_words.len() - 1)).0
         };
         pull_into_cache(hashes.map(at_home));
     }
@@ -203,98 +204,99 @@ impl BoundedIndex {
     /// Inserts a content-index entry for `unit` (page or member of a compressed chunk). If there is an entry with this
     /// hash whose unit `is_it` accepts, only its unit is replaced.
     pub(super) fn insert(&mut self, hash: u64, unit: Unit, is_it: impl Fn(Unit) -> bool) {
-        let tag = tag_of(hash);
+        let tag = hash_tag(hash);
         let gap = match self.search(tag, is_it) {
-            SearchResult::Found(bucket) => return self.rename(bucket, unit),
+            SearchResult::Found(bucket) => return self.set_unit_in_bucket(bucket, unit),
             SearchResult::Gap(gap) => gap,
         };
-        if self.capacity == 0 {
+        if self.capacity_entries == 0 {
             return;
         }
         let word = IndexWord::new(tag, unit);
         if self.has_room() {
-            self.words.set(gap, word.0);
+            self.bucket_words.set(gap, word.0);
         } else {
-            self.make_room();
-            self.place(word);
+            self.make_room_for_entry();
+            self.insert_word(word);
         }
-        self.entries += 1;
+        self.entry_count += 1;
     }
 
     /// Whether one more entry fits in the content index. The hash table is filled up to 75 %: then a search for a
     /// missing content ends after eight buckets, in one or two cache lines.
     #[inline]
     fn has_room(&self) -> bool {
-        self.entries < self.capacity && (self.entries as usize) < self.words.len() / 4 * 3
+        self.entry_count < self.capacity_entries
+            && (self.entry_count as usize) < self.bucket_words.len() / 4 * 3
     }
 
     #[cold]
-    fn make_room(&mut self) {
-        if self.entries >= self.capacity {
-            self.evict();
+    fn make_room_for_entry(&mut self) {
+        if self.entry_count >= self.capacity_entries {
+            self.evict_entry();
         }
-        if self.entries as usize >= self.words.len() / 4 * 3 {
-            self.grow();
+        if self.entry_count as usize >= self.bucket_words.len() / 4 * 3 {
+            self.grow_table();
         }
     }
 
-    fn rename(&mut self, bucket: usize, unit: Unit) {
+    fn set_unit_in_bucket(&mut self, bucket: usize, unit: Unit) {
         let word = self.word(bucket);
-        self.words.set(bucket, IndexWord::new(word.tag(), unit).0 | word.0 & IndexWord::HIT);
+        self.bucket_words.set(bucket, IndexWord::new(word.tag(), unit).0 | word.0 & IndexWord::HIT_BIT);
     }
 
-    fn grow(&mut self) {
-        let longer = DenseTable::zeroed(longer(self.words.len()));
-        let shorter = std::mem::replace(&mut self.words, longer);
-        self.clock_hand = ClockHand::over(self.words.len());
+    fn grow_table(&mut self) {
+        let longer = DenseTable::zeroed(grown_table_len(self.bucket_words.len()));
+        let shorter = std::mem::replace(&mut self.bucket_words, longer);
+        self.clock_hand = ClockHand::for_buckets(self.bucket_words.len());
         let words = (0..shorter.len()).map(|bucket| IndexWord(shorter.get(bucket)));
-        words.filter(|&word| word != IndexWord::NONE).for_each(|word| self.place(word));
+        words.filter(|&word| word != IndexWord::EMPTY).for_each(|word| self.insert_word(word));
     }
 
-    fn place(&mut self, word: IndexWord) {
+    fn insert_word(&mut self, word: IndexWord) {
         if let SearchResult::Gap(gap) = self.search(word.tag(), |_| false) {
-            self.words.set(gap, word.0);
+            self.bucket_words.set(gap, word.0);
         }
     }
 
-    fn evict(&mut self) {
+    fn evict_entry(&mut self) {
         loop {
-            let bucket = self.clock_hand.bucket;
-            self.clock_hand.advance();
+            let bucket = self.clock_hand.current_bucket;
+            self.clock_hand.advance_to_next_bucket();
             let word = self.word(bucket);
-            if word != IndexWord::NONE && !word.is_hit() {
-                return self.empty(bucket);
+            if word != IndexWord::EMPTY && !word.is_hit() {
+                return self.empty_bucket(bucket);
             }
-            self.words.set(bucket, word.0 & !IndexWord::HIT);
+            self.bucket_words.set(bucket, word.0 & !IndexWord::HIT_BIT);
         }
     }
 
     /// Empties a bucket of the hash table and closes the gap: entries in the run of full buckets after it move forward,
     /// unless they would move before their home bucket.
-    fn empty(&mut self, bucket: usize) {
+    fn empty_bucket(&mut self, bucket: usize) {
         let (mut gap, mut at) = (bucket, bucket);
         loop {
-            at = self.after(at);
+            at = self.bucket_after(at);
             let word = self.word(at);
-            if word == IndexWord::NONE {
+            if word == IndexWord::EMPTY {
                 break;
             }
             let home = self.home_bucket(word.tag());
             let is_behind_gap = if gap < at { gap < home && home <= at } else { gap < home || home <= at };
             if !is_behind_gap {
-                self.words.set(gap, word.0);
+                self.bucket_words.set(gap, word.0);
                 gap = at;
             }
         }
-        self.words.set(gap, IndexWord::NONE.0);
-        self.entries -= 1;
+        self.bucket_words.set(gap, IndexWord::EMPTY.0);
+        self.entry_count -= 1;
     }
 
     /// Removes the content-index entry of `unit` (page or member of a compressed chunk), whose content has this hash.
     #[inline]
     pub(super) fn remove(&mut self, hash: u64, unit: Unit) {
         if let Some(bucket) = self.bucket_of(hash, |other| other == unit) {
-            self.empty(bucket);
+            self.empty_bucket(bucket);
         }
     }
 
@@ -303,14 +305,14 @@ impl BoundedIndex {
     #[inline]
     pub(super) fn relocate(&mut self, hash: u64, from: Unit, to: Unit) {
         if let Some(bucket) = self.bucket_of(hash, |other| other == from) {
-            self.rename(bucket, to);
+            self.set_unit_in_bucket(bucket, to);
         }
     }
 
     /// Returns the units (pages and members of compressed chunks) of all content-index entries.
     pub(super) fn units(&self) -> impl Iterator<Item = Unit> + '_ {
-        let words = (0..self.words.len()).map(|bucket| self.word(bucket));
-        words.filter(|&word| word != IndexWord::NONE).map(IndexWord::unit)
+        let words = (0..self.bucket_words.len()).map(|bucket| self.word(bucket));
+        words.filter(|&word| word != IndexWord::EMPTY).map(IndexWord::unit)
     }
 }
 
@@ -319,7 +321,7 @@ mod tests {
     use super::*;
 
     /// Returns a hash of the test content with number `n`, as evenly distributed as real content hashes.
-    fn hash(n: u32) -> u64 {
+    fn test_hash(n: u32) -> u64 {
         let mixed = (u64::from(n) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb)
@@ -327,20 +329,20 @@ mod tests {
 
     /// Returns the length of the longest run of full buckets in the hash table of `index`, which bounds the length of a
     /// search.
-    fn longest_run(index: &BoundedIndex) -> usize {
+    fn longest_full_run(index: &BoundedIndex) -> usize {
         let taken: Vec<bool> =
-            (0..index.words.len()).map(|bucket| index.word(bucket) != IndexWord::NONE).collect();
+            (0..index.bucket_words.len()).map(|bucket| index.word(bucket) != IndexWord::EMPTY).collect();
         taken.split(|&taken| !taken).map(<[bool]>::len).max().unwrap_or(0)
     }
 
     #[test]
     fn the_clock_hand_of_the_content_index_passes_every_bucket_once_per_round() {
         for buckets in [16, 24, 36, 54, 81, 1_000, 4_099] {
-            let mut clock_hand = ClockHand::over(buckets);
+            let mut clock_hand = ClockHand::for_buckets(buckets);
             let mut seen = vec![0; buckets];
             for _ in 0..buckets {
-                seen[clock_hand.bucket] += 1;
-                clock_hand.advance();
+                seen[clock_hand.current_bucket] += 1;
+                clock_hand.advance_to_next_bucket();
             }
             assert!(seen.iter().all(|&times| times == 1), "of {buckets} buckets: {seen:?}");
         }
@@ -351,25 +353,26 @@ mod tests {
         let capacity = 25_000;
         let mut index = BoundedIndex::new(capacity);
         for n in 0..capacity * 10 {
-            index.insert(hash(n), Unit(n), |unit| unit.0 == n);
+            index.insert(test_hash(n), Unit(n), |unit| unit.0 == n);
             assert!(index.len() <= capacity);
-            assert_eq!(index.peek(hash(n), |unit| unit.0 == n), Some(Unit(n)));
+            assert_eq!(index.peek(test_hash(n), |unit| unit.0 == n), Some(Unit(n)));
         }
         // Three quarters full at random, runs are a few dozen entries; with a hand that passes buckets in order,
         // thousands.
-        assert!(longest_run(&index) < 200, "a run of {}", longest_run(&index));
+        assert!(longest_full_run(&index) < 200, "a run of {}", longest_full_run(&index));
     }
 
     #[test]
     fn content_index_entries_that_were_hit_are_not_evicted() {
         let mut index = BoundedIndex::new(1_000);
-        let find =
-            |index: &mut BoundedIndex, n| assert_eq!(index.find(hash(n), |unit| unit.0 == n), Some(Unit(n)));
-        (0..1_000).for_each(|n| index.insert(hash(n), Unit(n), |unit| unit.0 == n));
+        let find = |index: &mut BoundedIndex, n| {
+            assert_eq!(index.find(test_hash(n), |unit| unit.0 == n), Some(Unit(n)));
+        };
+        (0..1_000).for_each(|n| index.insert(test_hash(n), Unit(n), |unit| unit.0 == n));
         (0..100).for_each(|often| find(&mut index, often));
         for n in 1_000..5_000 {
             find(&mut index, n % 100);
-            index.insert(hash(n), Unit(n), |unit| unit.0 == n);
+            index.insert(test_hash(n), Unit(n), |unit| unit.0 == n);
         }
     }
 }

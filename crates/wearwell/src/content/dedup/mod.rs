@@ -29,7 +29,7 @@ use crate::data::{Fingerprint, mix_bits};
 use crate::tables::prefetch::pull_into_cache;
 
 /// Bytes of controller RAM per entry of the content index in a real drive: 16 bytes of digest, 4 bytes of unit number.
-const ENTRY_BYTES: u64 = 20;
+const INDEX_ENTRY_BYTES: u64 = 20;
 
 /// Options of deduplication and its content index (hash table of stored contents).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -44,7 +44,7 @@ pub struct DedupOptions {
 }
 
 #[derive(Clone, Debug)]
-enum Form {
+enum IndexForm {
     Bounded(BoundedIndex),
     FullSize(FullSizeIndex),
 }
@@ -52,8 +52,8 @@ enum Form {
 macro_rules! delegate {
     ($index:expr, $form:ident => $call:expr) => {
         match $index {
-            Form::Bounded($form) => $call,
-            Form::FullSize($form) => $call,
+            IndexForm::Bounded($form) => $call,
+            IndexForm::FullSize($form) => $call,
         }
     };
 }
@@ -62,8 +62,8 @@ macro_rules! delegate {
 /// that stores it.
 #[derive(Clone, Debug)]
 pub(crate) struct ContentIndex {
-    form: Form,
-    most_entries: u32,
+    form: IndexForm,
+    peak_entries: u32,
 }
 
 #[inline]
@@ -76,10 +76,10 @@ impl ContentIndex {
     /// largest number of units (pages and members of compressed chunks) that can have referrers.
     pub(crate) fn new(capacity: Option<u32>, most_units: u32) -> Self {
         let form = match capacity {
-            Some(capacity) => Form::Bounded(BoundedIndex::new(capacity)),
-            None => Form::FullSize(FullSizeIndex::new(most_units)),
+            Some(capacity) => IndexForm::Bounded(BoundedIndex::new(capacity)),
+            None => IndexForm::FullSize(FullSizeIndex::new(most_units)),
         };
-        Self { form, most_entries: 0 }
+        Self { form, peak_entries: 0 }
     }
 
     /// Returns the unit (page or member of a compressed chunk) that stores this content, and marks its index entry as
@@ -92,8 +92,8 @@ impl ContentIndex {
     ) -> Option<Unit> {
         let (hash, is_it) = (hash_of(fingerprint), |unit| content(unit) == fingerprint);
         match &mut self.form {
-            Form::Bounded(index) => index.find(hash, is_it),
-            Form::FullSize(index) => index.peek(hash, is_it),
+            IndexForm::Bounded(index) => index.find(hash, is_it),
+            IndexForm::FullSize(index) => index.peek(hash, is_it),
         }
     }
 
@@ -128,7 +128,7 @@ impl ContentIndex {
             index.insert(hash_of(fingerprint), unit, is_it);
             index.len()
         });
-        self.most_entries = self.most_entries.max(entries);
+        self.peak_entries = self.peak_entries.max(entries);
     }
 
     /// Removes from the content index the entry of `unit` (page or member of a compressed chunk), which stored this
@@ -141,8 +141,10 @@ impl ContentIndex {
         content: impl Fn(Unit) -> Fingerprint,
     ) {
         match &mut self.form {
-            Form::Bounded(index) => index.remove(hash_of(fingerprint), unit),
-            Form::FullSize(index) => index.remove(hash_of(fingerprint), unit, |unit| hash_of(content(unit))),
+            IndexForm::Bounded(index) => index.remove(hash_of(fingerprint), unit),
+            IndexForm::FullSize(index) => {
+                index.remove(hash_of(fingerprint), unit, |unit| hash_of(content(unit)));
+            }
         }
     }
 
@@ -157,10 +159,10 @@ impl ContentIndex {
     /// deduplicate.
     pub(crate) fn clear(&mut self) {
         let form = match &self.form {
-            Form::Bounded(index) => Form::Bounded(index.empty_of_same_size()),
-            Form::FullSize(index) => Form::FullSize(index.empty_of_same_size()),
+            IndexForm::Bounded(index) => IndexForm::Bounded(index.empty_of_same_size()),
+            IndexForm::FullSize(index) => IndexForm::FullSize(index.empty_of_same_size()),
         };
-        *self = Self { form, most_entries: 0 };
+        *self = Self { form, peak_entries: 0 };
     }
 
     /// Returns all units (pages and members of compressed chunks) in the content index; used by audits.
@@ -175,7 +177,7 @@ impl ContentIndex {
 
     /// Bytes of RAM that a drive needs for the content index, at the largest number of entries so far.
     pub(crate) fn ram_bytes(&self) -> u64 {
-        ENTRY_BYTES * u64::from(self.most_entries)
+        INDEX_ENTRY_BYTES * u64::from(self.peak_entries)
     }
 }
 
@@ -190,11 +192,11 @@ mod tests {
     #[test]
     fn an_unlimited_content_index_behaves_like_a_hash_map() {
         for (capacity, contents) in [(None, 700), (None, 23), (None, 5), (Some(1000), 700)] {
-            drive_beside_a_map(ContentIndex::new(capacity, contents as u32), contents);
+            compare_with_hash_map(ContentIndex::new(capacity, contents as u32), contents);
         }
     }
 
-    fn drive_beside_a_map(mut index: ContentIndex, contents: u64) {
+    fn compare_with_hash_map(mut index: ContentIndex, contents: u64) {
         let (mut model, mut held) = (HashMap::new(), HashMap::new());
         let mut state = 1;
         for step in 0..60_000_u32 {
@@ -228,7 +230,7 @@ mod tests {
     }
 
     /// Returns two different contents whose hashes agree in the bits that `part` extracts from a content's hash.
-    fn alike(part: impl Fn(Fingerprint) -> u64) -> [Fingerprint; 2] {
+    fn contents_with_equal_hash_part(part: impl Fn(Fingerprint) -> u64) -> [Fingerprint; 2] {
         let mut known = HashMap::new();
         (0..)
             .map(Fingerprint)
@@ -246,7 +248,9 @@ mod tests {
                 hash >> 60 << 8 | hash & 0xff
             },
         );
-        for (capacity, [one, other]) in [(Some(100), alike(upper)), (None, alike(ends))] {
+        for (capacity, [one, other]) in
+            [(Some(100), contents_with_equal_hash_part(upper)), (None, contents_with_equal_hash_part(ends))]
+        {
             let mut index = ContentIndex::new(capacity, 2);
             let content = |unit: Unit| if unit == Unit(1) { one } else { other };
             index.insert(one, Unit(1), content);

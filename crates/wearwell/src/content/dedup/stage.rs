@@ -62,11 +62,11 @@ impl<N: Nand> Ftl<N> {
     /// bytes.
     #[inline(always)]
     fn find_stored(&mut self, fingerprint: Fingerprint, content: &Content<'_>) -> Result<Option<Unit>> {
-        if self.sharing.is_some() { self.look_up(fingerprint, content) } else { Ok(None) }
+        if self.sharing.is_some() { self.look_up_content(fingerprint, content) } else { Ok(None) }
     }
 
     #[inline(never)]
-    fn look_up(&mut self, fingerprint: Fingerprint, content: &Content<'_>) -> Result<Option<Unit>> {
+    fn look_up_content(&mut self, fingerprint: Fingerprint, content: &Content<'_>) -> Result<Option<Unit>> {
         let is_hashed = self.is_content_hashed(fingerprint);
         let Self { sharing, store, chunks, .. } = self;
         let Some(sharing) = sharing else { return Ok(None) };

@@ -18,44 +18,44 @@ use crate::tables::DenseTable;
 use crate::tables::prefetch::pull_into_cache;
 
 /// Number of content-index entries in a line (one cache line of the hash table).
-const ENTRIES: usize = 12;
+const ENTRIES_PER_LINE: usize = 12;
 /// Number of 8-byte words in a line of the hash table: six with two units (pages or members of compressed chunks) each;
 /// one with eight tags; one with four tags, the distances and the overflow count.
-const LINE_WORDS: usize = 8;
-const FIRST_TAGS: usize = 6;
-const LAST_TAGS: usize = 7;
+const WORDS_PER_LINE: usize = 8;
+const FIRST_TAG_WORD: usize = 6;
+const LAST_TAG_WORD: usize = 7;
 /// First bit, in the last word of a line of the hash table, of the entries' distances from their home lines (two bits
 /// each).
-const DISTANCES: u32 = 32;
+const FIRST_DISTANCE_BIT: u32 = 32;
 /// Largest value of the stored distance of an index entry from its home line. This value means "three lines or more".
-const FAR: usize = 3;
+const MAX_STORED_DISTANCE: usize = 3;
 /// The overflow count 1, in the position that the count has in the last word of a line of the hash table. The count is
 /// the number of entries stored in a later line because this one was full.
 const OVERFLOW_ONE: u64 = 1 << 56;
-const LEFT: u64 = OVERFLOW_ONE.wrapping_neg();
+const OVERFLOW_MINUS_ONE: u64 = OVERFLOW_ONE.wrapping_neg();
 /// Largest overflow count of a line of the hash table (entries stored in a later line because this one was full). With
 /// random hashes at most some dozens of entries overflow one line. If a client chose contents whose hashes collide, the
 /// entries beyond this count are not inserted.
 const MAX_OVERFLOW: u64 = u64::MAX / OVERFLOW_ONE;
 /// Tag that marks a slot in a line of the hash table as free.
-const FREE: u8 = 0;
+const FREE_TAG: u8 = 0;
 
 /// Returns the number of lines of a hash table for `entries` entries, such that the table is at most 75 % full. A sixth
 /// of the lines have overflowed then. At 80 % a quarter have, and writes with deduplication take 5 to 8 % longer.
-fn lines_for(entries: u32) -> usize {
+fn lines_for_entries(entries: u32) -> usize {
     entries as usize / 9 + 2
 }
 
 /// Returns the tag of a content hash: the byte of the hash that an index entry stores, changed where it would equal the
 /// mark of a free slot.
 #[inline]
-fn tag_of(hash: u64) -> u8 {
-    (hash as u8).max(FREE + 1)
+fn hash_tag(hash: u64) -> u8 {
+    (hash as u8).max(FREE_TAG + 1)
 }
 
 /// Compares each byte of `word` with `tag`. In the result, the lowest bit of each byte that equals `tag` is set.
 #[inline]
-fn equal_bytes(word: u64, tag: u8) -> u64 {
+fn mark_equal_bytes(word: u64, tag: u8) -> u64 {
     const LOW_BITS: u64 = 0x7f7f_7f7f_7f7f_7f7f;
     let difference = word ^ (u64::from(tag) * 0x0101_0101_0101_0101);
     !(((difference & LOW_BITS) + LOW_BITS) | difference | LOW_BITS) >> 7
@@ -69,7 +69,7 @@ impl SlotSet {
     /// Returns the slots of a line of the hash table whose entries have this tag (byte of the hash).
     #[inline]
     fn with_tag([first, last]: [u64; 2], tag: u8) -> Self {
-        Self(equal_bytes(first, tag) | (equal_bytes(last, tag) & 0x0101_0101) << 1)
+        Self(mark_equal_bytes(first, tag) | (mark_equal_bytes(last, tag) & 0x0101_0101) << 1)
     }
 }
 
@@ -78,22 +78,22 @@ impl Iterator for SlotSet {
 
     #[inline]
     fn next(&mut self) -> Option<usize> {
-        let bit = lowest(&mut self.0)?;
+        let bit = pop_lowest_bit(&mut self.0)?;
         Some(bit / 8 + bit % 8 * 8)
     }
 }
 
 /// Returns the slots of a line of the hash table whose entries have an earlier home line, which was full.
 #[inline]
-fn displaced([_, last]: [u64; 2]) -> impl Iterator<Item = usize> {
-    let distances = last >> DISTANCES;
+fn overflowed_slots([_, last]: [u64; 2]) -> impl Iterator<Item = usize> {
+    let distances = last >> FIRST_DISTANCE_BIT;
     let mut places = (distances | distances >> 1) & 0x0055_5555;
-    std::iter::from_fn(move || Some(lowest(&mut places)? / 2))
+    std::iter::from_fn(move || Some(pop_lowest_bit(&mut places)? / 2))
 }
 
 /// Removes the lowest set bit from `bits` and returns its position.
 #[inline]
-fn lowest(bits: &mut u64) -> Option<usize> {
+fn pop_lowest_bit(bits: &mut u64) -> Option<usize> {
     let lowest = (*bits != 0).then(|| bits.trailing_zeros() as usize)?;
     *bits &= *bits - 1;
     Some(lowest)
@@ -110,84 +110,88 @@ struct EntryPosition {
 /// compressed chunk) to which logical pages can be mapped. Memory: seven bytes per entry.
 #[derive(Clone, Debug)]
 pub(super) struct FullSizeIndex {
-    words: DenseTable<u64>,
-    entries: u32,
-    most_units: u32,
+    table_words: DenseTable<u64>,
+    entry_count: u32,
+    max_units: u32,
 }
 
 impl FullSizeIndex {
-    pub(super) fn new(most_units: u32) -> Self {
-        Self { words: DenseTable::zeroed(lines_for(most_units) * LINE_WORDS), entries: 0, most_units }
+    pub(super) fn new(max_units: u32) -> Self {
+        Self {
+            table_words: DenseTable::zeroed(lines_for_entries(max_units) * WORDS_PER_LINE),
+            entry_count: 0,
+            max_units,
+        }
     }
 
     /// Returns an empty content index for the same number of units (pages and members of compressed chunks).
     pub(super) fn empty_of_same_size(&self) -> Self {
-        Self::new(self.most_units)
+        Self::new(self.max_units)
     }
 
     pub(super) fn len(&self) -> u32 {
-        self.entries
+        self.entry_count
     }
 
     #[inline]
-    fn lines(&self) -> usize {
-        self.words.len() / LINE_WORDS
+    fn line_count(&self) -> usize {
+        self.table_words.len() / WORDS_PER_LINE
     }
 
     #[inline]
     fn home_line(&self, hash: u64) -> usize {
-        (((hash >> 32) * self.lines() as u64) >> 32) as usize
+        (((hash >> 32) * self.line_count() as u64) >> 32) as usize
     }
 
     #[inline]
-    fn after(&self, line: usize) -> usize {
-        if line + 1 == self.lines() { 0 } else { line + 1 }
+    fn line_after(&self, line: usize) -> usize {
+        if line + 1 == self.line_count() { 0 } else { line + 1 }
     }
 
     #[inline]
-    fn tags(&self, line: usize) -> [u64; 2] {
-        [FIRST_TAGS, LAST_TAGS].map(|word| self.words.get(line * LINE_WORDS + word))
+    fn tag_words(&self, line: usize) -> [u64; 2] {
+        [FIRST_TAG_WORD, LAST_TAG_WORD].map(|word| self.table_words.get(line * WORDS_PER_LINE + word))
     }
 
     #[inline]
     fn unit_at(&self, EntryPosition { line, place }: EntryPosition) -> Unit {
-        Unit((self.words.get(line * LINE_WORDS + place / 2) >> (place % 2 * 32)) as u32)
+        Unit((self.table_words.get(line * WORDS_PER_LINE + place / 2) >> (place % 2 * 32)) as u32)
     }
 
     #[inline]
     fn set_unit(&mut self, EntryPosition { line, place }: EntryPosition, unit: Unit) {
-        let (at, shift) = (line * LINE_WORDS + place / 2, place % 2 * 32);
-        let others = self.words.get(at) & !(u64::from(u32::MAX) << shift);
-        self.words.set(at, others | u64::from(unit.0) << shift);
+        let (at, shift) = (line * WORDS_PER_LINE + place / 2, place % 2 * 32);
+        let others = self.table_words.get(at) & !(u64::from(u32::MAX) << shift);
+        self.table_words.set(at, others | u64::from(unit.0) << shift);
     }
 
     #[inline]
     fn set_tag(&mut self, EntryPosition { line, place }: EntryPosition, tag: u8) {
-        let (at, shift) = (line * LINE_WORDS + FIRST_TAGS + place / 8, place % 8 * 8);
-        let others = self.words.get(at) & !(u64::from(u8::MAX) << shift);
-        self.words.set(at, others | u64::from(tag) << shift);
+        let (at, shift) = (line * WORDS_PER_LINE + FIRST_TAG_WORD + place / 8, place % 8 * 8);
+        let others = self.table_words.get(at) & !(u64::from(u8::MAX) << shift);
+        self.table_words.set(at, others | u64::from(tag) << shift);
     }
 
     fn tag_at(&self, EntryPosition { line, place }: EntryPosition) -> u8 {
-        (self.tags(line)[place / 8] >> (place % 8 * 8)) as u8
+        (self.tag_words(line)[place / 8] >> (place % 8 * 8)) as u8
     }
 
-    /// Returns the stored distance of an index entry from its home line of the hash table, in lines, capped at [`FAR`].
-    fn distance_at(&self, EntryPosition { line, place }: EntryPosition) -> usize {
-        (self.tags(line)[1] >> (DISTANCES as usize + 2 * place)) as usize & FAR
+    /// Returns the stored distance of an index entry from its home line of the hash table, in lines, capped at [`MAX_STORED_DISTANCE`].
+    fn stored_distance_lines(&self, EntryPosition { line, place }: EntryPosition) -> usize {
+        (self.tag_words(line)[1] >> (FIRST_DISTANCE_BIT as usize + 2 * place)) as usize & MAX_STORED_DISTANCE
     }
 
     #[inline]
     fn set_distance(&mut self, EntryPosition { line, place }: EntryPosition, distance: usize) {
-        let (at, shift) = (line * LINE_WORDS + LAST_TAGS, DISTANCES as usize + 2 * place);
-        let others = self.words.get(at) & !((FAR as u64) << shift);
-        self.words.set(at, others | (distance.min(FAR) as u64) << shift);
+        let (at, shift) = (line * WORDS_PER_LINE + LAST_TAG_WORD, FIRST_DISTANCE_BIT as usize + 2 * place);
+        let others = self.table_words.get(at) & !((MAX_STORED_DISTANCE as u64) << shift);
+        self.table_words.set(at, others | (distance.min(MAX_STORED_DISTANCE) as u64) << shift);
     }
 
     /// Stores a content-index entry in the free slot `spot` of the hash table, with its distance from its home line in
     /// lines.
     #[inline]
-    fn put(&mut self, spot: EntryPosition, tag: u8, unit: Unit, distance: usize) {
+    fn store_entry(&mut self, spot: EntryPosition, tag: u8, unit: Unit, distance: usize) {
         self.set_tag(spot, tag);
         self.set_unit(spot, unit);
         if distance > 0 {
@@ -196,8 +200,8 @@ impl FullSizeIndex {
     }
 
     #[inline]
-    fn free(&mut self, spot: EntryPosition) {
-        self.set_tag(spot, FREE);
+    fn free_slot(&mut self, spot: EntryPosition) {
+        self.set_tag(spot, FREE_TAG);
         self.set_distance(spot, 0);
     }
 
@@ -205,12 +209,12 @@ impl FullSizeIndex {
     /// `passed` is [`OVERFLOW_ONE`] for an added entry, or its wrapping negative for a removed one. An overflow count
     /// is the number of entries stored in a later line because this one was full.
     #[inline]
-    fn add_to_counts(&mut self, first: usize, end: usize, passed: u64) {
+    fn add_to_overflow_counts(&mut self, first: usize, end: usize, passed: u64) {
         let mut line = first;
         while line != end {
-            let at = line * LINE_WORDS + LAST_TAGS;
-            self.words.set(at, self.words.get(at).wrapping_add(passed));
-            line = self.after(line);
+            let at = line * WORDS_PER_LINE + LAST_TAG_WORD;
+            self.table_words.set(at, self.table_words.get(at).wrapping_add(passed));
+            line = self.line_after(line);
         }
     }
 
@@ -220,15 +224,16 @@ impl FullSizeIndex {
     fn search(&self, hash: u64, is_it: impl Fn(Unit) -> bool) -> Option<EntryPosition> {
         let mut line = self.home_line(hash);
         loop {
-            let tags = self.tags(line);
-            let mut spots = SlotSet::with_tag(tags, tag_of(hash)).map(|place| EntryPosition { line, place });
+            let tags = self.tag_words(line);
+            let mut spots =
+                SlotSet::with_tag(tags, hash_tag(hash)).map(|place| EntryPosition { line, place });
             if let Some(spot) = spots.find(|&spot| is_it(self.unit_at(spot))) {
                 return Some(spot);
             }
             if tags[1] < OVERFLOW_ONE {
                 return None;
             }
-            line = self.after(line);
+            line = self.line_after(line);
         }
     }
 
@@ -242,7 +247,9 @@ impl FullSizeIndex {
     /// Reads the lines of the hash table that searches for these content hashes will need, so that their cache misses
     /// overlap ([`crate::tables::prefetch`]).
     pub(super) fn prefetch_buckets(&self, hashes: impl Iterator<Item = u64>) {
-        pull_into_cache(hashes.map(|hash| self.words.get(self.home_line(hash) * LINE_WORDS + LAST_TAGS)));
+        pull_into_cache(
+            hashes.map(|hash| self.table_words.get(self.home_line(hash) * WORDS_PER_LINE + LAST_TAG_WORD)),
+        );
     }
 
     /// Inserts a content-index entry for `unit` (page or member of a compressed chunk). If there is an entry with this
@@ -252,28 +259,28 @@ impl FullSizeIndex {
             return self.set_unit(spot, unit);
         }
         // A revived page is inserted before the unit that it replaces is removed, so there may be one entry more.
-        assert!(self.entries <= self.most_units, "{} units hold different contents", self.most_units);
-        let Some((spot, distance)) = self.room(hash) else { return };
-        self.add_to_counts(self.home_line(hash), spot.line, OVERFLOW_ONE);
-        self.put(spot, tag_of(hash), unit, distance);
-        self.entries += 1;
+        assert!(self.entry_count <= self.max_units, "{} units hold different contents", self.max_units);
+        let Some((spot, distance)) = self.find_free_slot(hash) else { return };
+        self.add_to_overflow_counts(self.home_line(hash), spot.line, OVERFLOW_ONE);
+        self.store_entry(spot, hash_tag(hash), unit, distance);
+        self.entry_count += 1;
     }
 
     /// Finds the first free slot of the hash table for an entry with this hash, searching from its home line on. Also
     /// returns the distance of the slot from the home line, in lines. Returns `None` if the overflow count of a full
     /// line between them has its largest value.
     #[inline]
-    fn room(&self, hash: u64) -> Option<(EntryPosition, usize)> {
+    fn find_free_slot(&self, hash: u64) -> Option<(EntryPosition, usize)> {
         let (mut line, mut distance) = (self.home_line(hash), 0);
         loop {
-            let tags = self.tags(line);
-            if let Some(place) = SlotSet::with_tag(tags, FREE).next() {
+            let tags = self.tag_words(line);
+            if let Some(place) = SlotSet::with_tag(tags, FREE_TAG).next() {
                 return Some((EntryPosition { line, place }, distance));
             }
             if tags[1] / OVERFLOW_ONE == MAX_OVERFLOW {
                 return None;
             }
-            (line, distance) = (self.after(line), distance + 1);
+            (line, distance) = (self.line_after(line), distance + 1);
         }
     }
 
@@ -282,21 +289,21 @@ impl FullSizeIndex {
     #[inline]
     pub(super) fn remove(&mut self, hash: u64, unit: Unit, hash_of: impl Fn(Unit) -> u64) {
         let Some(spot) = self.search(hash, |other| other == unit) else { return };
-        self.add_to_counts(self.home_line(hash), spot.line, LEFT);
-        self.entries -= 1;
-        self.close(spot, hash_of);
+        self.add_to_overflow_counts(self.home_line(hash), spot.line, OVERFLOW_MINUS_ONE);
+        self.entry_count -= 1;
+        self.close_gap(spot, hash_of);
     }
 
     /// Frees the slot `gap` of the hash table and moves an entry that overflowed its line (was stored in a later one)
     /// into it. Repeats this for the slot that becomes free, until the line of the free slot has no overflow.
     #[inline]
-    fn close(&mut self, mut gap: EntryPosition, hash_of: impl Fn(Unit) -> u64) {
-        self.free(gap);
-        while self.tags(gap.line)[1] >= OVERFLOW_ONE {
+    fn close_gap(&mut self, mut gap: EntryPosition, hash_of: impl Fn(Unit) -> u64) {
+        self.free_slot(gap);
+        while self.tag_words(gap.line)[1] >= OVERFLOW_ONE {
             let (from, distance) = self.nearest_overflowed_entry(gap.line, &hash_of);
-            self.put(gap, self.tag_at(from), self.unit_at(from), distance);
-            self.add_to_counts(gap.line, from.line, LEFT);
-            self.free(from);
+            self.store_entry(gap, self.tag_at(from), self.unit_at(from), distance);
+            self.add_to_overflow_counts(gap.line, from.line, OVERFLOW_MINUS_ONE);
+            self.free_slot(from);
             gap = from;
         }
     }
@@ -305,31 +312,31 @@ impl FullSizeIndex {
     /// the distance from that entry's home line to `line`, in lines.
     #[inline]
     fn nearest_overflowed_entry(&self, line: usize, hash_of: impl Fn(Unit) -> u64) -> (EntryPosition, usize) {
-        let (mut at, mut away) = (self.after(line), 1);
+        let (mut at, mut away) = (self.line_after(line), 1);
         loop {
-            for place in displaced(self.tags(at)) {
+            for place in overflowed_slots(self.tag_words(at)) {
                 let spot = EntryPosition { line: at, place };
-                if let Some(distance) = self.distance(spot, &hash_of).checked_sub(away) {
+                if let Some(distance) = self.true_distance_lines(spot, &hash_of).checked_sub(away) {
                     return (spot, distance);
                 }
             }
-            assert!(away < self.lines(), "an entry that passed line {line} by lies behind it");
-            (at, away) = (self.after(at), away + 1);
+            assert!(away < self.line_count(), "an entry that passed line {line} by lies behind it");
+            (at, away) = (self.line_after(at), away + 1);
         }
     }
 
     /// Returns the distance of an index entry from its home line of the hash table, in lines. If the stored distance
     /// has its largest value, computes the true distance from the hash of the content.
     #[inline]
-    fn distance(&self, spot: EntryPosition, hash_of: impl Fn(Unit) -> u64) -> usize {
-        match self.distance_at(spot) {
-            FAR => self.lines_between(self.home_line(hash_of(self.unit_at(spot))), spot.line),
+    fn true_distance_lines(&self, spot: EntryPosition, hash_of: impl Fn(Unit) -> u64) -> usize {
+        match self.stored_distance_lines(spot) {
+            MAX_STORED_DISTANCE => self.lines_between(self.home_line(hash_of(self.unit_at(spot))), spot.line),
             distance => distance,
         }
     }
 
     fn lines_between(&self, first: usize, last: usize) -> usize {
-        if first <= last { last - first } else { last + self.lines() - first }
+        if first <= last { last - first } else { last + self.line_count() - first }
     }
 
     /// Changes the content-index entry with this hash from unit `from` to unit `to` (pages or members of compressed
@@ -343,9 +350,9 @@ impl FullSizeIndex {
 
     /// Returns the units (pages and members of compressed chunks) of all content-index entries.
     pub(super) fn units(&self) -> impl Iterator<Item = Unit> + '_ {
-        let spots =
-            (0..self.lines()).flat_map(|line| (0..ENTRIES).map(move |place| EntryPosition { line, place }));
-        spots.filter(|spot| self.tag_at(*spot) != FREE).map(|spot| self.unit_at(spot))
+        let spots = (0..self.line_count())
+            .flat_map(|line| (0..ENTRIES_PER_LINE).map(move |place| EntryPosition { line, place }));
+        spots.filter(|spot| self.tag_at(*spot) != FREE_TAG).map(|spot| self.unit_at(spot))
     }
 }
 
@@ -365,16 +372,19 @@ mod tests {
         }
         while let Some(gone) = (!hashes.is_empty()).then(|| hashes.swap_remove(hashes.len() / 3)) {
             index.remove(gone, unit(gone), |unit| unit.0.into());
-            let behind = |line: usize| hashes.len().saturating_sub(ENTRIES * (line + 1)) as u64;
+            let behind = |line: usize| hashes.len().saturating_sub(ENTRIES_PER_LINE * (line + 1)) as u64;
             assert!(
-                (0..5).all(|line| index.tags(line)[1] / OVERFLOW_ONE == behind(line)),
+                (0..5).all(|line| index.tag_words(line)[1] / OVERFLOW_ONE == behind(line)),
                 "{} are left",
                 hashes.len()
             );
             let is_known = |&hash: &u64| index.peek(hash, |other| other == unit(hash)) == Some(unit(hash));
             assert!(hashes.iter().all(is_known));
         }
-        assert!((0..index.words.len()).all(|at| at % LINE_WORDS < FIRST_TAGS || index.words.get(at) == 0));
+        assert!(
+            (0..index.table_words.len())
+                .all(|at| at % WORDS_PER_LINE < FIRST_TAG_WORD || index.table_words.get(at) == 0)
+        );
         assert_eq!(index.len(), 0);
     }
 
@@ -384,12 +394,15 @@ mod tests {
         let mut index = FullSizeIndex::new(9000);
         let unit = |hash: u64| Unit(hash as u32);
         (1..=600).for_each(|hash| index.insert(hash, unit(hash), |other| other == unit(hash)));
-        let most = ENTRIES as u64 + MAX_OVERFLOW;
+        let most = ENTRIES_PER_LINE as u64 + MAX_OVERFLOW;
         assert_eq!(u64::from(index.len()), most);
         let is_known = |hash: u64| index.peek(hash, |other| other == unit(hash)).is_some();
         assert!((1..=600).all(|hash| is_known(hash) == (hash <= most)));
         (1..=600).for_each(|hash| index.remove(hash, unit(hash), |unit| unit.0.into()));
-        assert!((0..index.words.len()).all(|at| at % LINE_WORDS < FIRST_TAGS || index.words.get(at) == 0));
+        assert!(
+            (0..index.table_words.len())
+                .all(|at| at % WORDS_PER_LINE < FIRST_TAG_WORD || index.table_words.get(at) == 0)
+        );
     }
 
     #[test]
@@ -399,7 +412,7 @@ mod tests {
             (0x0100_8001_ff01_0001, 1, 0x0100_0001_0001_0001),
             (u64::MAX, 0, 0),
         ] {
-            assert_eq!(equal_bytes(word, tag), expected, "{word:x}");
+            assert_eq!(mark_equal_bytes(word, tag), expected, "{word:x}");
         }
         let places: Vec<usize> = SlotSet::with_tag([5 << 56 | 5, 5 << 24 | 5 << 40], 5).collect();
         assert_eq!(places, [0, 11, 7]);

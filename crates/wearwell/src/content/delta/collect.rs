@@ -29,7 +29,7 @@ impl<N: Nand> Ftl<N> {
         pool: u32,
         cause: Cause,
     ) -> Result<()> {
-        if self.delta.as_ref().is_none_or(|stage| stage.places.is_empty()) {
+        if self.delta.as_ref().is_none_or(|stage| stage.delta_locations.is_empty()) {
             return Ok(());
         }
         let mut merged = Vec::new();
@@ -61,25 +61,25 @@ impl<N: Nand> Ftl<N> {
         {
             self.commit_deltas_in(at, pool, cause)?;
         }
-        let pages = self.packed_pages(victim);
-        let mut packer = self.packer_for(&pages);
+        let pages = self.live_packed_pages(victim);
+        let mut packer = self.repacking_buffer_for(&pages);
         for ppn in pages {
             let deltas = match self.load_deltas(ppn, cause) {
                 Err(error) if error.is_media_error() => {
-                    self.carry_lost_deltas(ppn, pool, cause)?;
+                    self.replace_unreadable_delta_page(ppn, pool, cause)?;
                     continue;
                 }
                 loaded => loaded?,
             };
             for delta in deltas {
                 if packer.page_with_room(delta.bytes as usize).is_none() {
-                    self.write_compacted(&mut packer, pool, cause)?;
+                    self.write_compacted_page(&mut packer, pool, cause)?;
                 }
                 packer.push(0, delta);
             }
         }
         if packer.first_nonempty_page().is_some() {
-            self.write_compacted(&mut packer, pool, cause)
+            self.write_compacted_page(&mut packer, pool, cause)
         } else {
             Ok(())
         }
@@ -87,25 +87,26 @@ impl<N: Nand> Ftl<N> {
 
     /// Creates a buffer to pack the deltas of the flash pages `pages` anew. It allows at least as many deltas per page
     /// as the fullest of these pages has.
-    fn packer_for(&self, pages: &[Ppn]) -> DeltaTempBuffer {
+    fn repacking_buffer_for(&self, pages: &[Ppn]) -> DeltaTempBuffer {
         let stage = self.delta.as_ref().expect("only the delta stage has such pages");
-        let most = pages.iter().map(|ppn| stage.pages[ppn].lpns.len()).max().unwrap_or(0);
+        let most = pages.iter().map(|ppn| stage.live_delta_pages[ppn].lpns.len()).max().unwrap_or(0);
         DeltaTempBuffer::new(1, self.store.geometry().page_bytes)
-            .with_delta_limit(stage.most_deltas.max(most))
+            .with_delta_limit(stage.max_deltas_per_page.max(most))
     }
 
     /// Returns the logical pages whose current delta is in the flash page `ppn`.
-    fn current_in(&self, ppn: Ppn) -> Vec<Lpn> {
+    fn current_deltas_in(&self, ppn: Ppn) -> Vec<Lpn> {
         let stage = self.delta.as_ref().expect("only the delta stage has such pages");
-        let is_current = |lpn: &Lpn| stage.places.get(lpn).is_some_and(|place| place.page == Some(ppn));
-        stage.pages[&ppn].lpns.iter().copied().filter(is_current).collect()
+        let is_current =
+            |lpn: &Lpn| stage.delta_locations.get(lpn).is_some_and(|place| place.flash_page == Some(ppn));
+        stage.live_delta_pages[&ppn].lpns.iter().copied().filter(is_current).collect()
     }
 
     /// Replaces the unreadable flash page of deltas `ppn` by a page that is marked as lost and lists the logical pages
     /// of its current deltas. Programs one page.
-    fn carry_lost_deltas(&mut self, ppn: Ppn, pool: u32, cause: Cause) -> Result<()> {
-        let lpns = self.current_in(ppn);
-        let (spare, count) = (self.members_for_spare(&lpns), lpns.len() as u32);
+    fn replace_unreadable_delta_page(&mut self, ppn: Ppn, pool: u32, cause: Cause) -> Result<()> {
+        let lpns = self.current_deltas_in(ppn);
+        let (spare, count) = (self.delta_owners_for_spare(&lpns), lpns.len() as u32);
         let fingerprint = Fingerprint::default();
         let to = self.store.append_lost(Stream::Delta, pool, count, &spare, fingerprint, cause)?;
         self.note_written_deltas(to, &lpns);
@@ -118,10 +119,10 @@ impl<N: Nand> Ftl<N> {
     /// Changes the location of the delta of `lpn` to flash page `to`, and drops the delta from the page that held it.
     /// Size and fingerprint are kept.
     fn move_delta(&mut self, lpn: Lpn, to: Ppn) {
-        let place = self.delta.as_ref().expect("only the delta stage moves deltas").places[&lpn];
+        let place = self.delta.as_ref().expect("only the delta stage moves deltas").delta_locations[&lpn];
         self.drop_delta(lpn);
         let stage = self.delta.as_mut().expect("asked above");
-        stage.places.insert(lpn, place);
+        stage.delta_locations.insert(lpn, place);
         stage.record_stored_delta(lpn, to);
     }
 
@@ -137,16 +138,16 @@ impl<N: Nand> Ftl<N> {
             ranges.extend(decode_delta_page_header(&bytes).ok_or_else(damaged)?);
         }
         let load = |lpn: Lpn| {
-            let place = stage.places[&lpn];
+            let place = stage.delta_locations[&lpn];
             let payload = ranges.get(&lpn).map_or_else(Vec::new, |range| bytes[range.clone()].to_vec());
             BufferedDelta { lpn, bytes: place.bytes, fingerprint: place.fingerprint, payload }
         };
-        Ok(self.current_in(ppn).into_iter().map(load).collect())
+        Ok(self.current_deltas_in(ppn).into_iter().map(load).collect())
     }
 
-    fn write_compacted(&mut self, packer: &mut DeltaTempBuffer, pool: u32, cause: Cause) -> Result<()> {
-        let page = packer.page(0).encode(self.store.geometry().page_bytes as usize);
-        let lpns: Vec<Lpn> = packer.page(0).deltas().iter().map(|delta| delta.lpn).collect();
+    fn write_compacted_page(&mut self, packer: &mut DeltaTempBuffer, pool: u32, cause: Cause) -> Result<()> {
+        let page = packer.open_page(0).encode(self.store.geometry().page_bytes as usize);
+        let lpns: Vec<Lpn> = packer.open_page(0).deltas().iter().map(|delta| delta.lpn).collect();
         let ppn = self.append_deltas(pool, &lpns, page, cause)?;
         packer.empty_page(0).into_iter().for_each(|delta| self.move_delta(delta.lpn, ppn));
         self.delta.as_mut().expect("asked above").statistics.compacted_pages += 1;

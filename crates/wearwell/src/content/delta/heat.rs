@@ -37,13 +37,13 @@ pub enum AccessKind {
 
 /// Bytes of controller RAM per entry of the table of access counts: logical page number, two physical page numbers, two
 /// counts and links (Delta-FTL, section 3.5, with two counts).
-const ENTRY_BYTES: u64 = 22;
+const HEAT_ENTRY_BYTES: u64 = 22;
 
 #[derive(Clone, Copy, Debug)]
 struct HeatEntry {
     lpn: Lpn,
     heat: AccessCounts,
-    protected: bool,
+    is_protected: bool,
 }
 
 /// Table of access counts of recently accessed logical pages, as a segmented LRU list.
@@ -51,7 +51,7 @@ struct HeatEntry {
 pub struct HeatTable {
     index: HashTable<u32>,
     entries: Vec<HeatEntry>,
-    vacant: Vec<u32>,
+    free_slots: Vec<u32>,
     probationary: LruList,
     protected: LruList,
     capacity: u32,
@@ -64,7 +64,7 @@ impl HeatTable {
         Self {
             index: HashTable::new(),
             entries: Vec::new(),
-            vacant: Vec::new(),
+            free_slots: Vec::new(),
             probationary: LruList::default(),
             protected: LruList::default(),
             capacity,
@@ -82,10 +82,10 @@ impl HeatTable {
         }
         let slot = match self.slot_of(lpn) {
             Some(slot) => {
-                self.promote(slot);
+                self.promote_entry(slot);
                 slot
             }
-            None => self.insert(lpn),
+            None => self.insert_entry(lpn),
         };
         let heat = &mut self.entries[slot as usize].heat;
         match access {
@@ -111,28 +111,28 @@ impl HeatTable {
         }
     }
 
-    fn promote(&mut self, slot: u32) {
-        if self.entries[slot as usize].protected {
+    fn promote_entry(&mut self, slot: u32) {
+        if self.entries[slot as usize].is_protected {
             return self.protected.touch(slot);
         }
         self.probationary.remove(slot);
         self.protected.push(slot);
-        self.entries[slot as usize].protected = true;
+        self.entries[slot as usize].is_protected = true;
         if self.protected.len() > self.capacity / 2
             && let Some(cold) = self.protected.oldest()
         {
             self.protected.remove(cold);
             self.probationary.push(cold);
-            self.entries[cold as usize].protected = false;
+            self.entries[cold as usize].is_protected = false;
         }
     }
 
-    fn insert(&mut self, lpn: Lpn) -> u32 {
+    fn insert_entry(&mut self, lpn: Lpn) -> u32 {
         if self.index.len() >= self.capacity as usize {
-            self.evict();
+            self.evict_entry();
         }
-        let entry = HeatEntry { lpn, heat: AccessCounts::default(), protected: false };
-        let slot = self.vacant.pop().unwrap_or(self.entries.len() as u32);
+        let entry = HeatEntry { lpn, heat: AccessCounts::default(), is_protected: false };
+        let slot = self.free_slots.pop().unwrap_or(self.entries.len() as u32);
         if slot as usize == self.entries.len() {
             self.entries.push(entry);
         } else {
@@ -146,9 +146,9 @@ impl HeatTable {
         slot
     }
 
-    fn evict(&mut self) {
+    fn evict_entry(&mut self) {
         let slot = self.probationary.oldest().or(self.protected.oldest()).expect("a full table has an entry");
-        if self.entries[slot as usize].protected {
+        if self.entries[slot as usize].is_protected {
             self.protected.remove(slot);
         } else {
             self.probationary.remove(slot);
@@ -156,7 +156,7 @@ impl HeatTable {
         let lpn = self.entries[slot as usize].lpn;
         let entry = self.index.find_entry(mix_bits(lpn.0 as u64), |&other| other == slot);
         entry.expect("an entry is in the index").remove();
-        self.vacant.push(slot);
+        self.free_slots.push(slot);
     }
 
     /// Halves the access counts of the logical page `lpn` and returns them. Otherwise a page that was hot once would
@@ -180,6 +180,6 @@ impl HeatTable {
 
     /// Returns the bytes of RAM that the controller of a real drive needs for the table of access counts.
     pub fn ram_bytes(&self) -> u64 {
-        ENTRY_BYTES * self.capacity.min(self.entries.len() as u32) as u64
+        HEAT_ENTRY_BYTES * self.capacity.min(self.entries.len() as u32) as u64
     }
 }

@@ -111,7 +111,7 @@ pub struct DeltaStatistics {
     pub hot_writes_stored_whole: u64,
     /// Number of host writes of hot pages stored as full pages because the delta was too large, its size was unknown,
     /// or the base (stored page) could not be read.
-    pub incompressible: u64,
+    pub incompressible_writes: u64,
     /// Number of host reads that had to read both base page and delta from flash.
     pub double_reads: u64,
 }
@@ -120,7 +120,7 @@ pub struct DeltaStatistics {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct DeltaLocation {
     /// Flash page that holds the delta; `None` while the delta is in the RAM buffer.
-    page: Option<Ppn>,
+    flash_page: Option<Ppn>,
     bytes: u16,
     fingerprint: Fingerprint,
     /// Whether the bytes of the delta exist; `false` if only its size is known. Both can occur, because a capture may
@@ -137,7 +137,7 @@ impl DeltaLocation {
         let described = placeholder_fingerprint(delta);
         let otherwise = if delta.is_empty() { of_base } else { Fingerprint::default() };
         let fingerprint = described.unwrap_or(otherwise);
-        Self { page: None, bytes: bytes as u16, fingerprint, has_bytes: described.is_none() }
+        Self { flash_page: None, bytes: bytes as u16, fingerprint, has_bytes: described.is_none() }
     }
 }
 
@@ -146,7 +146,7 @@ impl DeltaLocation {
 #[derive(Clone, Debug, Default)]
 struct DeltaPage {
     lpns: Vec<Lpn>,
-    live: u32,
+    live_deltas: u32,
     dead_bytes: u32,
 }
 
@@ -162,23 +162,23 @@ pub(crate) struct DeltaState {
     trial_buffer: DeltaTempBuffer,
     /// Whether delta encoding is on, so that host writes may become deltas.
     pub(crate) is_on: bool,
-    places: HashMap<Lpn, DeltaLocation, FxBuildHasher>,
-    pages: HashMap<Ppn, DeltaPage, FxBuildHasher>,
+    delta_locations: HashMap<Lpn, DeltaLocation, FxBuildHasher>,
+    live_delta_pages: HashMap<Ppn, DeltaPage, FxBuildHasher>,
     /// Table of the logical pages that have deltas on flash. `Some` only in designs in which such a page must not be
     /// bound (mapped to stored content).
-    written: Option<FlashDeltaTable>,
+    deltas_on_flash: Option<FlashDeltaTable>,
     /// Flash pages of deltas, oldest first. Includes pages that hold no current delta.
-    log: VecDeque<Ppn>,
+    page_log: VecDeque<Ppn>,
     /// Moving average of the number of deltas per flash page written for the host. Its inverse is the share of a page
     /// that a delta takes.
-    mean_deltas: f64,
+    mean_deltas_per_page: f64,
     averaged_pages: u64,
     /// Maximum number of flash pages of deltas before writes bypass delta encoding.
-    page_limit: u64,
+    max_delta_pages: u64,
     /// Maximum number of deltas that are packed into one flash page.
-    most_deltas: usize,
+    max_deltas_per_page: usize,
     page_bytes: u32,
-    writes_to_scan: u32,
+    writes_until_scan: u32,
     /// Number of eligible host writes that bypassed delta encoding since its deltas were last found to save too little.
     bypassed_since_verdict: u64,
     pub(crate) statistics: DeltaStatistics,
@@ -186,14 +186,14 @@ pub(crate) struct DeltaState {
 
 /// Bytes of the tag at the end of a delta, which names its base: the low half of the base page's generation (sequence
 /// number of its first write).
-const TAG_BYTES: usize = 4;
+const BASE_TAG_BYTES: usize = 4;
 /// Number of eligible host writes that bypass delta encoding, after it saved too little, before deltas are tried again
 /// for a while. Single probes between bypassed writes would not show what deltas save: the next full write of a hot
 /// page ends its delta before the page of deltas is full.
-const RETRY_WRITES: u64 = 4096;
+const WRITES_UNTIL_RETRY: u64 = 4096;
 /// Number of flash pages of deltas over which the mean of deltas per page is taken. A page holds one, two or three
 /// deltas, so the mean of few pages would cross the limit by chance.
-const AVERAGED_PAGES: u64 = 512;
+const MAX_AVERAGED_PAGES: u64 = 512;
 /// Number of flash pages of deltas that must be written before host writes may bypass delta encoding because it saves
 /// too little: the mean over fewer pages varies by chance.
 const MIN_PAGES_TO_JUDGE_DELTAS: u64 = 64;
@@ -201,14 +201,14 @@ const MIN_PAGES_TO_JUDGE_DELTAS: u64 = 64;
 /// Number of logical pages per entry of the table of access counts, for designs with the map in RAM.
 const PAGES_PER_HEAT_ENTRY: u32 = 16;
 /// Minimum number of entries of the table of access counts, for designs with the map in RAM.
-const LEAST_HEAT_ENTRIES: u32 = 64;
+const MIN_HEAT_ENTRIES: u32 = 64;
 
 /// Returns the number of entries of the table of access counts: the number that the design gives, or the default of
 /// [`DeltaDesign::heat_entries`].
 pub(crate) fn heat_entries(design: &DeltaDesign, mapping: MappingPart, logical_pages: u32) -> u32 {
     design.heat_entries.unwrap_or(match mapping {
         MappingPart::Cached(cache) | MappingPart::Journalled { cache, .. } => cache.cache_entries,
-        MappingPart::Flat => (logical_pages / PAGES_PER_HEAT_ENTRY).max(LEAST_HEAT_ENTRIES),
+        MappingPart::Flat => (logical_pages / PAGES_PER_HEAT_ENTRY).max(MIN_HEAT_ENTRIES),
     })
 }
 
@@ -222,16 +222,16 @@ impl DeltaState {
             buffer: DeltaTempBuffer::new(design.temp_buffer_pages, store.geometry().page_bytes),
             trial_buffer: DeltaTempBuffer::new(design.temp_buffer_pages, store.geometry().page_bytes),
             is_on: true,
-            places: HashMap::default(),
-            pages: HashMap::default(),
-            written: None,
-            log: VecDeque::new(),
-            mean_deltas: 0.0,
+            delta_locations: HashMap::default(),
+            live_delta_pages: HashMap::default(),
+            deltas_on_flash: None,
+            page_log: VecDeque::new(),
+            mean_deltas_per_page: 0.0,
             averaged_pages: 0,
-            page_limit: 0,
-            most_deltas: usize::MAX,
+            max_delta_pages: 0,
+            max_deltas_per_page: usize::MAX,
             page_bytes: store.geometry().page_bytes,
-            writes_to_scan: design.cold_scan_interval_writes,
+            writes_until_scan: design.cold_scan_interval_writes,
             bypassed_since_verdict: 0,
             statistics: DeltaStatistics::default(),
             design,
@@ -240,7 +240,7 @@ impl DeltaState {
 
     /// Limits the number of flash pages of deltas to [`DeltaDesign::delta_area_share`] of `spare_pages`.
     pub(crate) fn set_page_limit(&mut self, spare_pages: u64) {
-        self.page_limit = (spare_pages as f64 * self.design.delta_area_share) as u64;
+        self.max_delta_pages = (spare_pages as f64 * self.design.delta_area_share) as u64;
     }
 
     /// Limits the number of deltas in a flash page to the number of logical pages that its spare area can list, so that
@@ -248,51 +248,51 @@ impl DeltaState {
     /// there is no list and no limit.
     pub(crate) fn limit_deltas_to_spare_area(&mut self, spare_bytes: u32) {
         if max_deltas_in_spare(spare_bytes) > 0 {
-            self.set_most_deltas(max_deltas_in_spare(spare_bytes));
+            self.set_deltas_per_page_limit(max_deltas_in_spare(spare_bytes));
         }
     }
 
     /// Starts to record which logical pages have deltas on flash, and forbids to bind these pages (map them to stored
     /// content). With nothing but the map, recovery could not tell their current deltas from obsolete ones.
     pub(crate) fn forbid_binds_of_written_deltas(&mut self) {
-        self.written = Some(FlashDeltaTable::default());
+        self.deltas_on_flash = Some(FlashDeltaTable::default());
     }
 
     /// Whether `lpn` must not be bound (mapped to stored content), because recovery could take an obsolete delta on
     /// flash for current.
     pub(crate) fn forbids_bind(&self, lpn: Lpn) -> bool {
-        self.written.as_ref().is_some_and(|written| written.has_delta(lpn))
+        self.deltas_on_flash.as_ref().is_some_and(|written| written.has_delta(lpn))
     }
 
     /// Records that a flash page of `block` holds deltas of the logical pages `lpns`.
-    fn note_written(&mut self, block: BlockId, lpns: &[Lpn]) {
-        if let Some(written) = &mut self.written {
-            written.add(block, lpns);
+    fn record_deltas_on_flash(&mut self, block: BlockId, lpns: &[Lpn]) {
+        if let Some(written) = &mut self.deltas_on_flash {
+            written.record_deltas(block, lpns);
         }
     }
 
     /// Removes the records of deltas in `block`, which was erased and may have held pages of deltas.
     pub(crate) fn block_erased(&mut self, block: BlockId) {
-        if let Some(written) = &mut self.written {
+        if let Some(written) = &mut self.deltas_on_flash {
             written.block_erased(block);
         }
     }
 
-    fn set_most_deltas(&mut self, most_deltas: usize) {
-        self.most_deltas = most_deltas;
+    fn set_deltas_per_page_limit(&mut self, most_deltas: usize) {
+        self.max_deltas_per_page = most_deltas;
         self.buffer = DeltaTempBuffer::new(self.design.temp_buffer_pages, self.page_bytes)
             .with_delta_limit(most_deltas);
         self.trial_buffer = self.buffer.clone();
     }
 
-    fn lists_members(&self) -> bool {
-        self.most_deltas < usize::MAX
+    fn lists_delta_owners(&self) -> bool {
+        self.max_deltas_per_page < usize::MAX
     }
 
     /// Returns the logical pages whose delta is on flash, each with the flash page that holds the delta, in no
     /// particular order.
     pub(crate) fn stored_deltas(&self) -> impl Iterator<Item = (Lpn, Ppn)> + '_ {
-        self.places.iter().filter_map(|(&lpn, place)| Some((lpn, place.page?)))
+        self.delta_locations.iter().filter_map(|(&lpn, place)| Some((lpn, place.flash_page?)))
     }
 
     /// Reads the access counts that host writes of `lpns` will need to find hot pages, so that their cache misses
@@ -312,7 +312,7 @@ impl DeltaState {
     /// Whether the logical page `lpn` is in delta form and should be merged (base and delta rewritten as one page),
     /// because it became read-hot or write-cold.
     fn wants_merge(&self, lpn: Lpn) -> bool {
-        if !self.places.contains_key(&lpn) {
+        if !self.delta_locations.contains_key(&lpn) {
             return false;
         }
         let heat = self.heat.access_counts(lpn);
@@ -320,26 +320,26 @@ impl DeltaState {
     }
 
     /// Whether delta encoding saves enough at present and has space for another flash page of deltas. If it saves too
-    /// little, counts a bypassed write; after [`RETRY_WRITES`] of them, the average is reset and deltas are tried
+    /// little, counts a bypassed write; after [`WRITES_UNTIL_RETRY`] of them, the average is reset and deltas are tried
     /// again.
-    fn is_open(&mut self) -> bool {
+    fn accepts_deltas(&mut self) -> bool {
         if !self.are_deltas_small_enough() {
             self.bypassed_since_verdict += 1;
-            if self.bypassed_since_verdict < RETRY_WRITES {
+            if self.bypassed_since_verdict < WRITES_UNTIL_RETRY {
                 return false;
             }
             (self.bypassed_since_verdict, self.averaged_pages) = (0, 0);
         }
-        self.has_space()
+        self.has_space_for_delta_page()
     }
 
-    fn has_space(&self) -> bool {
-        (self.pages.len() as u64) < self.page_limit
+    fn has_space_for_delta_page(&self) -> bool {
+        (self.live_delta_pages.len() as u64) < self.max_delta_pages
     }
 
     /// Packs a delta into the trial buffer, which is never written to flash, to measure what delta encoding would save.
     /// Returns the number of flash pages (0 or 1) that delta encoding would have written because of it.
-    fn pack_on_trial(&mut self, delta: &BufferedDelta) -> u64 {
+    fn pack_into_trial_buffer(&mut self, delta: &BufferedDelta) -> u64 {
         self.trial_buffer.remove(delta.lpn);
         let free = self.trial_buffer.page_with_room(delta.bytes.into());
         let at = free.unwrap_or_else(|| self.trial_buffer.fullest_page());
@@ -355,12 +355,12 @@ impl DeltaState {
     /// larger, because a page with one delta would weigh as much as a page with two.
     fn are_deltas_small_enough(&self) -> bool {
         self.averaged_pages < MIN_PAGES_TO_JUDGE_DELTAS
-            || self.mean_deltas * self.design.max_delta_ratio >= 1.0
+            || self.mean_deltas_per_page * self.design.max_delta_ratio >= 1.0
     }
 
     /// Whether a delta of `bytes` bytes fits in a flash page and, by itself, takes a small enough share of the page
     /// (the paper's write-overhead test). A larger delta would keep its base (the stored page) valid and save nothing.
-    fn is_small_enough(&self, bytes: usize) -> bool {
+    fn is_delta_small_enough(&self, bytes: usize) -> bool {
         bytes < u16::MAX as usize
             && self.buffer.fits_in_page(bytes)
             && bytes as f64 <= self.design.max_delta_ratio * self.page_bytes as f64
@@ -368,11 +368,11 @@ impl DeltaState {
 
     /// Counts a flash page with `deltas` deltas that was written for the host, and updates the moving average of deltas
     /// per page.
-    fn count_committed(&mut self, deltas: usize) {
+    fn count_committed_page(&mut self, deltas: usize) {
         self.statistics.committed_pages += 1;
         self.statistics.committed_deltas += deltas as u64;
-        self.averaged_pages = (self.averaged_pages + 1).min(AVERAGED_PAGES);
-        self.mean_deltas += (deltas as f64 - self.mean_deltas) / self.averaged_pages as f64;
+        self.averaged_pages = (self.averaged_pages + 1).min(MAX_AVERAGED_PAGES);
+        self.mean_deltas_per_page += (deltas as f64 - self.mean_deltas_per_page) / self.averaged_pages as f64;
     }
 
     /// Resets all access counts of logical pages by which delta encoding finds hot pages.
@@ -385,15 +385,17 @@ impl DeltaState {
     /// these are the longest unwritten. The examined flash pages move to the end, too.
     fn oldest_deltas(&mut self) -> Vec<Lpn> {
         let mut oldest = Vec::new();
-        for _ in 0..self.log.len() {
+        for _ in 0..self.page_log.len() {
             if oldest.len() >= self.design.cold_scan_entries as usize {
                 break;
             }
-            let Some(ppn) = self.log.pop_front() else { break };
-            let Some(page) = self.pages.get(&ppn) else { continue };
-            let is_here = |lpn: &&Lpn| self.places.get(*lpn).is_some_and(|place| place.page == Some(ppn));
+            let Some(ppn) = self.page_log.pop_front() else { break };
+            let Some(page) = self.live_delta_pages.get(&ppn) else { continue };
+            let is_here = |lpn: &&Lpn| {
+                self.delta_locations.get(*lpn).is_some_and(|place| place.flash_page == Some(ppn))
+            };
             oldest.extend(page.lpns.iter().filter(is_here));
-            self.log.push_back(ppn);
+            self.page_log.push_back(ppn);
         }
         oldest
     }
@@ -408,11 +410,11 @@ impl DeltaState {
     /// Appends the flash page of deltas `ppn` to the log of such pages. First removes the pages without current deltas
     /// from the log if they are the larger part.
     fn log_page(&mut self, ppn: Ppn) {
-        if self.log.len() > 2 * self.pages.len() + 64 {
-            let (pages, mut seen) = (&self.pages, HashSet::<Ppn, FxBuildHasher>::default());
-            self.log.retain(|ppn| pages.contains_key(ppn) && seen.insert(*ppn));
+        if self.page_log.len() > 2 * self.live_delta_pages.len() + 64 {
+            let (pages, mut seen) = (&self.live_delta_pages, HashSet::<Ppn, FxBuildHasher>::default());
+            self.page_log.retain(|ppn| pages.contains_key(ppn) && seen.insert(*ppn));
         }
-        self.log.push_back(ppn);
+        self.page_log.push_back(ppn);
     }
 
     /// Returns the fingerprint of the current content of the logical page `lpn` if it has a delta; `None` if it has
@@ -420,77 +422,78 @@ impl DeltaState {
     ///
     /// Recovery finds no fingerprint beside a delta with bytes. Then the fingerprint is computed from `page`.
     pub(crate) fn fingerprint(&self, lpn: Lpn, page: &[u8]) -> Option<Fingerprint> {
-        let place = self.places.get(&lpn)?;
+        let place = self.delta_locations.get(&lpn)?;
         let is_unknown = place.has_bytes && place.fingerprint == Fingerprint::default() && !page.is_empty();
         Some(if is_unknown { fingerprint_of(page) } else { place.fingerprint })
     }
 
     /// Whether the current content of the logical page `lpn` is stored as a delta, on flash or in the RAM buffer.
     pub(crate) fn has_delta(&self, lpn: Lpn) -> bool {
-        self.places.contains_key(&lpn)
+        self.delta_locations.contains_key(&lpn)
     }
 
     /// Returns the flash page that holds the delta of `lpn`. `None` if `lpn` has no delta, or if its delta is still in
     /// the RAM buffer.
     pub(crate) fn delta_page_of(&self, lpn: Lpn) -> Option<Ppn> {
-        self.places.get(&lpn).and_then(|place| place.page)
+        self.delta_locations.get(&lpn).and_then(|place| place.flash_page)
     }
 
     /// Whether the logical page `lpn` has a delta whose bytes exist, so that a read must combine base page and delta.
     pub(crate) fn has_delta_bytes(&self, lpn: Lpn) -> bool {
-        self.places.get(&lpn).is_some_and(|place| place.has_bytes)
+        self.delta_locations.get(&lpn).is_some_and(|place| place.has_bytes)
     }
 
     /// Returns the number of flash pages that hold current deltas.
     pub(crate) fn delta_pages(&self) -> u64 {
-        self.pages.len() as u64
+        self.live_delta_pages.len() as u64
     }
 
     /// Whether the flash page `ppn` holds current deltas.
     pub(crate) fn has_live_deltas(&self, ppn: Ppn) -> bool {
-        self.pages.contains_key(&ppn)
+        self.live_delta_pages.contains_key(&ppn)
     }
 
     /// Returns the share (0 to 1) of the flash page `ppn` that obsolete deltas occupy; 0 if the page holds no current
     /// delta.
     pub(crate) fn dead_delta_share(&self, ppn: Ppn) -> f64 {
-        self.pages.get(&ppn).map_or(0.0, |page| page.dead_bytes as f64 / self.page_bytes as f64)
+        self.live_delta_pages.get(&ppn).map_or(0.0, |page| page.dead_bytes as f64 / self.page_bytes as f64)
     }
 
     /// Resets the state of delta encoding after a power loss in which its RAM was lost. Statistics and limits are kept.
     pub(crate) fn reset_after_power_loss<N: Nand>(&mut self, store: &Store<N>) {
-        let Self { page_limit, most_deltas, statistics, is_on, .. } = *self;
-        let written = self.written.as_ref().map(|_| FlashDeltaTable::default());
+        let Self { max_delta_pages: page_limit, max_deltas_per_page: most_deltas, statistics, is_on, .. } =
+            *self;
+        let written = self.deltas_on_flash.as_ref().map(|_| FlashDeltaTable::default());
         let new = Self::new(store, self.design, self.heat_entries);
-        *self = Self { is_on, written, page_limit, statistics, ..new };
-        self.set_most_deltas(most_deltas);
+        *self = Self { is_on, deltas_on_flash: written, max_delta_pages: page_limit, statistics, ..new };
+        self.set_deltas_per_page_limit(most_deltas);
     }
 
     pub(crate) fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
         // An entry of the delta table has a logical page and a delta page, 4 bytes each.
         let mut parts = vec![
-            ("delta table", 8 * self.places.len() as u64),
+            ("delta table", 8 * self.delta_locations.len() as u64),
             ("access counts", self.heat.ram_bytes()),
             ("delta temp buffer", self.buffer.ram_bytes()),
         ];
-        parts.extend(self.written.as_ref().map(|written| ("deltas on flash", written.ram_bytes())));
+        parts.extend(self.deltas_on_flash.as_ref().map(|written| ("deltas on flash", written.ram_bytes())));
         parts
     }
 
     /// Records in the delta table that the delta of `lpn` was written to flash page `ppn`.
     fn record_stored_delta(&mut self, lpn: Lpn, ppn: Ppn) {
-        let place = self.places.get_mut(&lpn).expect("a written delta is in the table");
-        place.page = Some(ppn);
-        if !self.pages.contains_key(&ppn) {
+        let place = self.delta_locations.get_mut(&lpn).expect("a written delta is in the table");
+        place.flash_page = Some(ppn);
+        if !self.live_delta_pages.contains_key(&ppn) {
             self.log_page(ppn);
         }
-        let page = self.pages.entry(ppn).or_default();
+        let page = self.live_delta_pages.entry(ppn).or_default();
         page.lpns.push(lpn);
-        page.live += 1;
+        page.live_deltas += 1;
     }
 
-    fn overfills(&self, ppn: Ppn, live_bytes: u32) -> bool {
-        let dead_bytes = self.pages.get(&ppn).map_or(0, |page| page.dead_bytes);
+    fn exceeds_page(&self, ppn: Ppn, live_bytes: u32) -> bool {
+        let dead_bytes = self.live_delta_pages.get(&ppn).map_or(0, |page| page.dead_bytes);
         (live_bytes + dead_bytes) as usize > self.page_bytes as usize
     }
 
@@ -499,16 +502,16 @@ impl DeltaState {
     pub(crate) fn check(&self, is_mapped: impl Fn(Lpn) -> bool) -> std::result::Result<(), String> {
         let mut live: HashMap<Ppn, u32, FxBuildHasher> = HashMap::default();
         let mut bytes: HashMap<Ppn, u32, FxBuildHasher> = HashMap::default();
-        for (&lpn, place) in &self.places {
+        for (&lpn, place) in &self.delta_locations {
             if !is_mapped(lpn) {
                 return Err(format!("logical page {lpn} has a delta and no base"));
             }
-            match place.page {
+            match place.flash_page {
                 Some(ppn) => {
                     *live.entry(ppn).or_default() += 1;
                     *bytes.entry(ppn).or_default() += place.bytes as u32;
                 }
-                None if self.buffer.get(lpn).is_none() => {
+                None if self.buffer.buffered_delta(lpn).is_none() => {
                     return Err(format!("the delta of {lpn} is neither staged nor stored"));
                 }
                 None => {}
@@ -517,19 +520,25 @@ impl DeltaState {
         let stray = self
             .buffer
             .buffered_deltas()
-            .find(|delta| self.places.get(&delta.lpn).is_none_or(|p| p.page.is_some()));
+            .find(|delta| self.delta_locations.get(&delta.lpn).is_none_or(|p| p.flash_page.is_some()));
         if let Some(stray) = stray {
             return Err(format!("a delta of {} is staged that is not current", stray.lpn));
         }
-        if let Some((ppn, bytes)) = bytes.iter().find(|&(ppn, bytes)| self.overfills(*ppn, *bytes)) {
+        if let Some((ppn, bytes)) = bytes.iter().find(|&(ppn, bytes)| self.exceeds_page(*ppn, *bytes)) {
             return Err(format!("page {ppn} of deltas has {bytes} live bytes, more than fit"));
         }
         let counted = |ppn: &Ppn| live.get(ppn).copied().unwrap_or(0);
-        match self.pages.iter().find(|(ppn, page)| page.live == 0 || page.live != counted(ppn)) {
+        match self
+            .live_delta_pages
+            .iter()
+            .find(|(ppn, page)| page.live_deltas == 0 || page.live_deltas != counted(ppn))
+        {
             Some((ppn, page)) => {
-                Err(format!("page {ppn} counts {} current deltas and has {}", page.live, counted(ppn)))
+                Err(format!("page {ppn} counts {} current deltas and has {}", page.live_deltas, counted(ppn)))
             }
-            None if live.len() != self.pages.len() => Err("a delta names a page that is not known".into()),
+            None if live.len() != self.live_delta_pages.len() => {
+                Err("a delta names a page that is not known".into())
+            }
             None => Ok(()),
         }
     }
@@ -549,7 +558,7 @@ impl<N: Nand> Ftl<N> {
         let heat = stage.heat.count_access(lpn, AccessKind::Write);
         let is_eligible = stage.is_write_hot(heat) && !stage.is_read_hot(heat);
         if !stage.is_on {
-            self.try_delta(lpn, is_eligible, content, fingerprint)?;
+            self.sample_delta(lpn, is_eligible, content, fingerprint)?;
             return Ok(false);
         }
         let base = if is_eligible { self.base_of_delta(lpn)? } else { None };
@@ -557,8 +566,8 @@ impl<N: Nand> Ftl<N> {
             self.count_scheme_outcome(SchemeKind::Delta, SchemeOutcome::NotTried);
             return Ok(false);
         };
-        let Some(delta) = self.encode(lpn, base, content, fingerprint)? else {
-            self.delta.as_mut().expect("asked above").statistics.incompressible += 1;
+        let Some(delta) = self.encode_delta(lpn, base, content, fingerprint)? else {
+            self.delta.as_mut().expect("asked above").statistics.incompressible_writes += 1;
             self.count_scheme_outcome(SchemeKind::Delta, SchemeOutcome::PassedOn);
             return Ok(false);
         };
@@ -566,7 +575,9 @@ impl<N: Nand> Ftl<N> {
         self.drop_delta(lpn);
         let stage = self.delta.as_mut().expect("asked above");
         let has_bytes = matches!(content, Content::Bytes(_));
-        stage.places.insert(lpn, DeltaLocation { page: None, bytes: delta.bytes, fingerprint, has_bytes });
+        stage
+            .delta_locations
+            .insert(lpn, DeltaLocation { flash_page: None, bytes: delta.bytes, fingerprint, has_bytes });
         stage.buffer.push(at, delta);
         self.count_scheme_outcome(SchemeKind::Delta, SchemeOutcome::Served);
         self.store.stats.host_page_writes += 1;
@@ -576,24 +587,24 @@ impl<N: Nand> Ftl<N> {
 
     /// Samples a host write while delta encoding is off: for about one write in 64, computes the space that its delta
     /// would take.
-    fn try_delta(
+    fn sample_delta(
         &mut self,
         lpn: Lpn,
         is_eligible: bool,
         content: &Content<'_>,
         fingerprint: Fingerprint,
     ) -> Result<()> {
-        if !self.scheme_counters.samples_write(SchemeKind::Delta) {
+        if !self.scheme_counters.count_and_sample_write(SchemeKind::Delta) {
             return Ok(());
         }
-        let has_space = self.delta.as_ref().is_some_and(|stage| stage.has_space());
+        let has_space = self.delta.as_ref().is_some_and(|stage| stage.has_space_for_delta_page());
         let base = if is_eligible && has_space { self.base_of_delta(lpn)? } else { None };
         let seen = match base {
             None => SchemeOutcome::NotTried,
-            Some(base) => match self.encode(lpn, base, content, fingerprint)? {
+            Some(base) => match self.encode_delta(lpn, base, content, fingerprint)? {
                 None => SchemeOutcome::PassedOn,
                 Some(delta) => {
-                    let pages = self.delta.as_mut().map_or(0, |stage| stage.pack_on_trial(&delta));
+                    let pages = self.delta.as_mut().map_or(0, |stage| stage.pack_into_trial_buffer(&delta));
                     self.charge_delta_pages(pages);
                     SchemeOutcome::Served
                 }
@@ -609,21 +620,21 @@ impl<N: Nand> Ftl<N> {
     fn base_of_delta(&mut self, lpn: Lpn) -> Result<Option<Unit>> {
         let base = self.mapping.lookup(&mut self.store, lpn)?;
         let pages = self.store.geometry().pages();
-        Ok(base.filter(|&base| self.tag_bytes() == 0 || is_flash_page(base, pages)))
+        Ok(base.filter(|&base| self.base_tag_bytes() == 0 || is_flash_page(base, pages)))
     }
 
     /// Whether delta encoding saves enough at present and has space on flash. If not, counts an eligible host write as
     /// stored whole.
     fn is_open_for_deltas(&mut self) -> bool {
         let stage = self.delta.as_mut().expect("only the delta stage asks");
-        let is_open = stage.is_open();
+        let is_open = stage.accepts_deltas();
         stage.statistics.hot_writes_stored_whole += u64::from(!is_open);
         is_open
     }
 
     /// Computes the delta between a host write of `lpn` and its base, the stored page, which is read from flash.
     /// Returns `None` if the delta is too large, its size is unknown, or the base cannot be read.
-    fn encode(
+    fn encode_delta(
         &mut self,
         lpn: Lpn,
         base: Unit,
@@ -641,20 +652,20 @@ impl<N: Nand> Ftl<N> {
                 let mut delta = Vec::new();
                 if self.store.nand().keeps_bytes_of(PageKind::Delta) {
                     delta = placeholder_delta(delta_bytes, fingerprint);
-                    delta.extend(&tag_of(generation)[..self.tag_bytes()]);
+                    delta.extend(&base_tag_of(generation)[..self.base_tag_bytes()]);
                 }
-                (delta_bytes + self.tag_bytes(), delta)
+                (delta_bytes + self.base_tag_bytes(), delta)
             }
             Content::Bytes(new) => {
                 let mut old = vec![0; new.len()];
                 let Some(generation) = self.read_base(base, &mut old)? else { return Ok(None) };
                 let mut delta = compute_delta(new, &old);
-                delta.extend(&tag_of(generation)[..self.tag_bytes()]);
+                delta.extend(&base_tag_of(generation)[..self.base_tag_bytes()]);
                 (delta.len(), delta)
             }
         };
         let stage = self.delta.as_ref().expect("only the delta stage encodes");
-        Ok(stage.is_small_enough(bytes).then_some(BufferedDelta {
+        Ok(stage.is_delta_small_enough(bytes).then_some(BufferedDelta {
             lpn,
             bytes: bytes as u16,
             fingerprint,
@@ -679,8 +690,8 @@ impl<N: Nand> Ftl<N> {
     /// Returns the size, in bytes, of the tag that ends each delta and names its base page; 0 if this design needs no
     /// tags. If the map may be older than the flash, a delta without a tag would not show whether the mapped page is
     /// its base.
-    fn tag_bytes(&self) -> usize {
-        if self.persistence == Persistence::NvramMap { TAG_BYTES } else { 0 }
+    fn base_tag_bytes(&self) -> usize {
+        if self.persistence == Persistence::NvramMap { BASE_TAG_BYTES } else { 0 }
     }
 
     /// Returns the index of a page of the RAM buffer with room for a delta of `bytes` bytes. If there is none, writes
@@ -700,7 +711,7 @@ impl<N: Nand> Ftl<N> {
         let pool = self.make_room_for_pages(Stream::Delta, 1)?;
         // Making room may have merged the logical pages whose deltas were staged here.
         let stage = self.delta.as_ref().expect("only the delta stage commits");
-        if stage.buffer.page(at).deltas().is_empty() {
+        if stage.buffer.open_page(at).deltas().is_empty() {
             return Ok(());
         }
         self.commit_deltas_in(at, pool, Cause::Content)
@@ -709,12 +720,12 @@ impl<N: Nand> Ftl<N> {
     /// Programs page `at` of the RAM buffer of deltas in `pool` (set of planes), which must have room for it.
     fn commit_deltas_in(&mut self, at: usize, pool: u32, cause: Cause) -> Result<()> {
         let stage = self.delta.as_ref().expect("only the delta stage commits");
-        let page = stage.buffer.page(at).encode(self.store.geometry().page_bytes as usize);
-        let lpns: Vec<Lpn> = stage.buffer.page(at).deltas().iter().map(|delta| delta.lpn).collect();
+        let page = stage.buffer.open_page(at).encode(self.store.geometry().page_bytes as usize);
+        let lpns: Vec<Lpn> = stage.buffer.open_page(at).deltas().iter().map(|delta| delta.lpn).collect();
         let ppn = self.append_deltas(pool, &lpns, page, cause)?;
         let stage = self.delta.as_mut().expect("only the delta stage commits");
         let deltas = stage.buffer.empty_page(at);
-        stage.count_committed(deltas.len());
+        stage.count_committed_page(deltas.len());
         for delta in deltas {
             stage.record_stored_delta(delta.lpn, ppn);
         }
@@ -726,7 +737,7 @@ impl<N: Nand> Ftl<N> {
         // A map in NVRAM must name the bases of these deltas before they are written: a member moved out of its chunk
         // is another base.
         self.mapping.store_moves_in_nvram(&mut self.store)?;
-        page.extend(self.members_for_spare(lpns));
+        page.extend(self.delta_owners_for_spare(lpns));
         let (content, count) = (Content::Bytes(&page), lpns.len() as u32);
         let ppn = self.store.append(Stream::Delta, pool, count, content, Fingerprint::default(), cause)?;
         self.note_written_deltas(ppn, lpns);
@@ -735,13 +746,13 @@ impl<N: Nand> Ftl<N> {
 
     fn note_written_deltas(&mut self, ppn: Ppn, lpns: &[Lpn]) {
         let block = self.store.block_of(ppn);
-        self.delta.as_mut().expect("only the delta stage has deltas").note_written(block, lpns);
+        self.delta.as_mut().expect("only the delta stage has deltas").record_deltas_on_flash(block, lpns);
     }
 
     /// Returns the list of logical pages for the spare area of a flash page with deltas of `lpns`; empty if this design
     /// writes no such lists.
-    fn members_for_spare(&self, lpns: &[Lpn]) -> Vec<u8> {
-        let lists = self.delta.as_ref().is_some_and(|stage| stage.lists_members());
+    fn delta_owners_for_spare(&self, lpns: &[Lpn]) -> Vec<u8> {
+        let lists = self.delta.as_ref().is_some_and(|stage| stage.lists_delta_owners());
         if lists { encode_delta_owners(lpns, self.store.geometry().spare_bytes) } else { Vec::new() }
     }
 
@@ -749,31 +760,35 @@ impl<N: Nand> Ftl<N> {
     pub(crate) fn drop_delta(&mut self, lpn: Lpn) {
         let Self { delta, store, .. } = self;
         let Some(stage) = delta else { return };
-        let Some(place) = stage.places.remove(&lpn) else { return };
-        let Some(ppn) = place.page else {
+        let Some(place) = stage.delta_locations.remove(&lpn) else { return };
+        let Some(ppn) = place.flash_page else {
             stage.buffer.remove(lpn);
             return;
         };
-        let page = stage.pages.get_mut(&ppn).expect("a stored delta has a page");
-        page.live -= 1;
+        let page = stage.live_delta_pages.get_mut(&ppn).expect("a stored delta has a page");
+        page.live_deltas -= 1;
         page.dead_bytes += place.bytes as u32;
-        if page.live == 0 {
-            stage.pages.remove(&ppn);
+        if page.live_deltas == 0 {
+            stage.live_delta_pages.remove(&ppn);
             store.discard(ppn);
         }
     }
 
     /// Applies the delta of `lpn`, if it has one, to `page`, which must contain the base (the stored page of `lpn`).
     pub(crate) fn read_delta(&mut self, lpn: Lpn, page: &mut [u8], cause: Cause) -> Result<()> {
-        let tag_bytes = self.tag_bytes();
+        let tag_bytes = self.base_tag_bytes();
         let Some(stage) = &mut self.delta else { return Ok(()) };
-        let Some(&place) = stage.places.get(&lpn) else { return Ok(()) };
+        let Some(&place) = stage.delta_locations.get(&lpn) else { return Ok(()) };
         let work = &mut self.store.stats.controller_work;
         *(if cause == Cause::Host { &mut work.decoded_deltas } else { &mut work.merged_deltas }) += 1;
-        let Some(ppn) = place.page else {
-            let staged = stage.buffer.get(lpn).expect("a delta without a page is staged");
+        let Some(ppn) = place.flash_page else {
+            let staged = stage.buffer.buffered_delta(lpn).expect("a delta without a page is staged");
             let payload = &staged.payload[..staged.payload.len().saturating_sub(tag_bytes)];
-            return if page.is_empty() || !place.has_bytes { Ok(()) } else { apply(page, payload, lpn) };
+            return if page.is_empty() || !place.has_bytes {
+                Ok(())
+            } else {
+                apply_delta_to_base(page, payload, lpn)
+            };
         };
         stage.statistics.double_reads += u64::from(cause == Cause::Host);
         if page.is_empty() || !place.has_bytes {
@@ -784,7 +799,11 @@ impl<N: Nand> Ftl<N> {
         let damaged = || Error::Damaged(format!("page {ppn} holds no delta of logical page {lpn}"));
         let found = decode_delta_page_header(&bytes).ok_or_else(damaged)?;
         let (_, range) = found.into_iter().rev().find(|&(owner, _)| owner == lpn).ok_or_else(damaged)?;
-        apply(page, &bytes[range.start..range.end.saturating_sub(tag_bytes).max(range.start)], lpn)
+        apply_delta_to_base(
+            page,
+            &bytes[range.start..range.end.saturating_sub(tag_bytes).max(range.start)],
+            lpn,
+        )
     }
 
     /// Counts a host read of `lpn`. If `lpn` has a delta and became read-hot, merges it (rewrites base and delta as one
@@ -792,15 +811,15 @@ impl<N: Nand> Ftl<N> {
     pub(crate) fn count_read_for_delta(&mut self, lpn: Lpn, page: &[u8]) -> Result<()> {
         let Some(stage) = &mut self.delta else { return Ok(()) };
         let heat = stage.heat.count_access(lpn, AccessKind::Read);
-        if !stage.is_read_hot(heat) || !stage.places.contains_key(&lpn) {
+        if !stage.is_read_hot(heat) || !stage.delta_locations.contains_key(&lpn) {
             return Ok(());
         }
-        self.in_background(|ftl| ftl.merge(lpn, Some(page)))
+        self.run_deferred(|ftl| ftl.merge_delta(lpn, Some(page)))
     }
 
     /// Runs work that no host request waits for: its flash operations, including those of map and GC, are marked as
     /// deferred.
-    fn in_background(&mut self, work: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+    fn run_deferred(&mut self, work: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
         let deferred = self.store.flash_ops.set_deferring(true);
         let outcome = work(self);
         self.store.flash_ops.set_deferring(deferred);
@@ -814,19 +833,19 @@ impl<N: Nand> Ftl<N> {
         if stage.design.cold_scan_interval_writes == 0 {
             return Ok(());
         }
-        stage.writes_to_scan -= 1;
-        if stage.writes_to_scan > 0 {
+        stage.writes_until_scan -= 1;
+        if stage.writes_until_scan > 0 {
             return Ok(());
         }
-        stage.writes_to_scan = stage.design.cold_scan_interval_writes;
+        stage.writes_until_scan = stage.design.cold_scan_interval_writes;
         let oldest = stage.oldest_deltas();
-        self.in_background(|ftl| ftl.merge_cold(&oldest))
+        self.run_deferred(|ftl| ftl.merge_cold_pages(&oldest))
     }
 
-    fn merge_cold(&mut self, lpns: &[Lpn]) -> Result<()> {
+    fn merge_cold_pages(&mut self, lpns: &[Lpn]) -> Result<()> {
         for &lpn in lpns {
             if self.delta.as_mut().is_some_and(|stage| stage.decay_heat(lpn)) {
-                self.merge(lpn, None)?;
+                self.merge_delta(lpn, None)?;
             }
         }
         Ok(())
@@ -836,9 +855,9 @@ impl<N: Nand> Ftl<N> {
     /// full page. Returns `false` if there is no room for the merge.
     pub(crate) fn merge_remap_source(&mut self, source: Lpn) -> Result<bool> {
         let has_delta =
-            |ftl: &Self| ftl.delta.as_ref().is_some_and(|stage| stage.places.contains_key(&source));
+            |ftl: &Self| ftl.delta.as_ref().is_some_and(|stage| stage.delta_locations.contains_key(&source));
         if has_delta(self) {
-            self.merge(source, None)?;
+            self.merge_delta(source, None)?;
         }
         Ok(!has_delta(self))
     }
@@ -846,13 +865,13 @@ impl<N: Nand> Ftl<N> {
     /// Merges `lpn`: rewrites its base and delta as one full page. `was_read` is the content of `lpn` if the host has
     /// just read it. On a full device nothing changes, because the host request that caused the merge is already
     /// served.
-    fn merge(&mut self, lpn: Lpn, was_read: Option<&[u8]>) -> Result<()> {
+    fn merge_delta(&mut self, lpn: Lpn, was_read: Option<&[u8]>) -> Result<()> {
         let pool = match self.make_room_for_write() {
             Err(Error::Full { .. }) => return Ok(()),
             pool => pool?,
         };
         // Making room may have merged `lpn`.
-        if !self.delta.as_ref().is_some_and(|stage| stage.places.contains_key(&lpn)) {
+        if !self.delta.as_ref().is_some_and(|stage| stage.delta_locations.contains_key(&lpn)) {
             return Ok(());
         }
         let base = self.mapping.lookup(&mut self.store, lpn)?.expect("a page in delta form has a base");
@@ -896,7 +915,7 @@ impl<N: Nand> Ftl<N> {
                 page.copy_from_slice(content);
                 Ok(())
             }
-            _ => self.read_both(lpn, base, &mut page, cause),
+            _ => self.read_base_and_delta(lpn, base, &mut page, cause),
         };
         let is_lost = matches!(&read, Err(error) if error.is_media_error());
         let of_bytes = if is_lost { &[][..] } else { &page };
@@ -926,7 +945,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Reads the base (stored page) of `lpn` into `page` and applies the delta to it.
-    fn read_both(&mut self, lpn: Lpn, base: Unit, page: &mut [u8], cause: Cause) -> Result<()> {
+    fn read_base_and_delta(&mut self, lpn: Lpn, base: Unit, page: &mut [u8], cause: Cause) -> Result<()> {
         self.read_unit(base, page, cause)?;
         self.read_delta(lpn, page, cause)
     }
@@ -951,22 +970,22 @@ impl<N: Nand> Ftl<N> {
         found.sort_unstable_by(|a, b| b.cmp(a));
         let mut page = vec![0; self.store.geometry().page_bytes as usize];
         for (sequence, ppn) in found {
-            let (lines, is_lost) = self.read_directory(ppn, &mut page)?;
+            let (lines, is_lost) = self.read_delta_directory(ppn, &mut page)?;
             self.note_written_deltas(ppn, &lines.iter().map(|&(lpn, _)| lpn).collect::<Vec<_>>());
             for (lpn, range) in lines {
                 let Some(&base) = places.get(&lpn) else { continue };
-                let known = self.delta.as_ref().is_some_and(|stage| stage.places.contains_key(&lpn));
+                let known = self.delta.as_ref().is_some_and(|stage| stage.delta_locations.contains_key(&lpn));
                 if known {
                     continue;
                 }
                 let base = self.store.read_spare(base, Cause::Recovery)?;
-                let tag = &tag_of(base.generation)[..self.tag_bytes()];
+                let tag = &base_tag_of(base.generation)[..self.base_tag_bytes()];
                 let delta = if is_lost { Some(&[][..]) } else { page[range.clone()].strip_suffix(tag) };
                 let Some(delta) = delta.filter(|_| base.generation <= sequence) else { continue };
                 let of_base = if is_lost { Fingerprint::default() } else { base.fingerprint };
                 let place = DeltaLocation::from_flash(range.len(), delta, of_base);
                 let stage = self.delta.as_mut().expect("only the delta stage recovers deltas");
-                stage.places.insert(lpn, place);
+                stage.delta_locations.insert(lpn, place);
                 stage.record_stored_delta(lpn, ppn);
             }
             if self.delta.as_ref().is_some_and(|stage| stage.has_live_deltas(ppn)) {
@@ -975,7 +994,7 @@ impl<N: Nand> Ftl<N> {
         }
         // Pages were found from the newest to the oldest.
         if let Some(stage) = &mut self.delta {
-            stage.log.make_contiguous().reverse();
+            stage.page_log.make_contiguous().reverse();
         }
         Ok(())
     }
@@ -986,7 +1005,7 @@ impl<N: Nand> Ftl<N> {
     /// ranges, and whether the page is unreadable. If it is, the list comes from its spare area, and the tags, which
     /// name the base of each delta, are lost. Each delta is then taken to belong to the base page that the map names,
     /// even if the map is older than the flash.
-    fn read_directory(&mut self, ppn: Ppn, page: &mut [u8]) -> Result<(DeltaPageDirectory, bool)> {
+    fn read_delta_directory(&mut self, ppn: Ppn, page: &mut [u8]) -> Result<(DeltaPageDirectory, bool)> {
         let error = match self.store.read(ppn, page, Cause::Recovery) {
             Err(error) if error.is_media_error() => error,
             read => {
@@ -1004,11 +1023,11 @@ impl<N: Nand> Ftl<N> {
 /// Directory of a flash page of deltas: logical page and byte range of each delta.
 type DeltaPageDirectory = Vec<(Lpn, std::ops::Range<usize>)>;
 
-fn tag_of(generation: u64) -> [u8; TAG_BYTES] {
+fn base_tag_of(generation: u64) -> [u8; BASE_TAG_BYTES] {
     (generation as u32).to_le_bytes()
 }
 
-fn apply(page: &mut [u8], delta: &[u8], lpn: Lpn) -> Result<()> {
+fn apply_delta_to_base(page: &mut [u8], delta: &[u8], lpn: Lpn) -> Result<()> {
     apply_delta(page, delta)
         .map_err(|error| Error::Damaged(format!("the delta of logical page {lpn}: {error}")))
 }

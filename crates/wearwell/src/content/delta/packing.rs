@@ -27,13 +27,13 @@ pub const DELTA_COUNT_BYTES: usize = 2;
 pub const DIRECTORY_LINE_BYTES: usize = 6;
 
 /// Bytes of the header of the list of logical pages in the spare area of a flash page of deltas.
-const MEMBERS_HEAD_BYTES: usize = 4;
+const OWNER_LIST_HEAD_BYTES: usize = 4;
 /// Bytes of one logical page number in the spare area of a flash page of deltas.
-const MEMBER_BYTES: usize = 4;
+const OWNER_BYTES: usize = 4;
 
 /// Returns the maximum number of logical pages that the spare area of a flash page of deltas can list.
 pub fn max_deltas_in_spare(spare_bytes: u32) -> usize {
-    (spare_bytes as usize).saturating_sub(MEMBERS_HEAD_BYTES) / MEMBER_BYTES
+    (spare_bytes as usize).saturating_sub(OWNER_LIST_HEAD_BYTES) / OWNER_BYTES
 }
 
 /// Encodes the list of logical pages in the spare area of a flash page of deltas: their number (2 bytes), zeros (2
@@ -42,7 +42,7 @@ pub fn encode_delta_owners(lpns: &[Lpn], spare_bytes: u32) -> Vec<u8> {
     if lpns.len() > max_deltas_in_spare(spare_bytes) {
         return Vec::new();
     }
-    let mut spare = vec![0; MEMBERS_HEAD_BYTES];
+    let mut spare = vec![0; OWNER_LIST_HEAD_BYTES];
     spare[..2].copy_from_slice(&(lpns.len() as u16).to_le_bytes());
     spare.extend(lpns.iter().flat_map(|lpn| lpn.0.to_le_bytes()));
     spare
@@ -51,9 +51,9 @@ pub fn encode_delta_owners(lpns: &[Lpn], spare_bytes: u32) -> Vec<u8> {
 /// Decodes the list of logical pages in the spare area of a flash page of deltas. `None` if the spare area holds no
 /// such list.
 pub fn decode_delta_owners(spare: &[u8]) -> Option<Vec<Lpn>> {
-    let head = spare.get(..MEMBERS_HEAD_BYTES)?;
+    let head = spare.get(..OWNER_LIST_HEAD_BYTES)?;
     let count = usize::from(u16::from_le_bytes([head[0], head[1]]));
-    let lpns = spare.get(MEMBERS_HEAD_BYTES..MEMBERS_HEAD_BYTES + count * MEMBER_BYTES)?;
+    let lpns = spare.get(OWNER_LIST_HEAD_BYTES..OWNER_LIST_HEAD_BYTES + count * OWNER_BYTES)?;
     let is_list = count > 0 && head[2..] == [0, 0];
     let lpns = lpns.as_chunks().0.iter().map(|&bytes| Lpn(u32::from_le_bytes(bytes)));
     is_list.then(|| lpns.collect())
@@ -61,13 +61,13 @@ pub fn decode_delta_owners(spare: &[u8]) -> Option<Vec<Lpn>> {
 
 /// Bytes in which a placeholder delta (one of which only the size is known) holds the fingerprint of the resulting
 /// content.
-const FINGERPRINT: Range<usize> = 1..9;
+const FINGERPRINT_RANGE: Range<usize> = 1..9;
 
 /// Returns the placeholder that is written for a delta of which only the size, `bytes` bytes, is known: zeros, and the
 /// `fingerprint` of the resulting content if there is room for it.
 pub fn placeholder_delta(bytes: usize, fingerprint: Fingerprint) -> Vec<u8> {
     let mut delta = vec![0; bytes];
-    if let Some(place) = delta.get_mut(FINGERPRINT) {
+    if let Some(place) = delta.get_mut(FINGERPRINT_RANGE) {
         place.copy_from_slice(&fingerprint.0.to_le_bytes());
     }
     delta
@@ -77,7 +77,7 @@ pub fn placeholder_delta(bytes: usize, fingerprint: Fingerprint) -> Vec<u8> {
 /// room for one. `None` for a delta with real bytes.
 pub fn placeholder_fingerprint(delta: &[u8]) -> Option<Fingerprint> {
     let is_described = *delta.first()? == 0;
-    let kept = delta.get(FINGERPRINT).and_then(|bytes| bytes.try_into().ok());
+    let kept = delta.get(FINGERPRINT_RANGE).and_then(|bytes| bytes.try_into().ok());
     is_described.then(|| kept.map_or(Fingerprint::default(), |bytes| Fingerprint(u64::from_le_bytes(bytes))))
 }
 
@@ -96,7 +96,7 @@ pub struct BufferedDelta {
 }
 
 impl BufferedDelta {
-    fn footprint(&self) -> usize {
+    fn packed_bytes(&self) -> usize {
         self.bytes as usize + DIRECTORY_LINE_BYTES
     }
 }
@@ -105,7 +105,7 @@ impl BufferedDelta {
 #[derive(Clone, Debug, Default)]
 pub struct OpenDeltaPage {
     deltas: Vec<BufferedDelta>,
-    used: usize,
+    used_bytes: usize,
 }
 
 impl OpenDeltaPage {
@@ -114,18 +114,18 @@ impl OpenDeltaPage {
         &self.deltas
     }
 
-    fn free(&self, page_bytes: usize) -> usize {
-        page_bytes - DELTA_COUNT_BYTES - self.used
+    fn free_bytes(&self, page_bytes: usize) -> usize {
+        page_bytes - DELTA_COUNT_BYTES - self.used_bytes
     }
 
     fn push(&mut self, delta: BufferedDelta) {
-        self.used += delta.footprint();
+        self.used_bytes += delta.packed_bytes();
         self.deltas.push(delta);
     }
 
     fn remove(&mut self, lpn: Lpn) -> bool {
         let Some(at) = self.deltas.iter().position(|delta| delta.lpn == lpn) else { return false };
-        self.used -= self.deltas.remove(at).footprint();
+        self.used_bytes -= self.deltas.remove(at).packed_bytes();
         true
     }
 
@@ -177,22 +177,26 @@ const FILLED_MAX_BYTES: u32 = u16::MAX as u32;
 #[derive(Clone, Debug)]
 pub struct DeltaTempBuffer {
     page_bytes: usize,
-    most_deltas: usize,
-    open: Vec<OpenDeltaPage>,
+    max_deltas_per_page: usize,
+    open_pages: Vec<OpenDeltaPage>,
 }
 
 impl DeltaTempBuffer {
     /// Creates a RAM buffer for deltas with `pages` open pages of `page_bytes` bytes; the paper has one. At most the
     /// first 65,535 bytes of a page are filled.
     pub fn new(pages: u32, page_bytes: u32) -> Self {
-        let open = vec![OpenDeltaPage::default(); pages.max(1) as usize];
-        Self { page_bytes: page_bytes.min(FILLED_MAX_BYTES) as usize, most_deltas: usize::MAX, open }
+        let open_pages = vec![OpenDeltaPage::default(); pages.max(1) as usize];
+        Self {
+            page_bytes: page_bytes.min(FILLED_MAX_BYTES) as usize,
+            max_deltas_per_page: usize::MAX,
+            open_pages,
+        }
     }
 
     /// Limits each page of the RAM buffer to at most `most_deltas` deltas.
     #[must_use]
     pub fn with_delta_limit(self, most_deltas: usize) -> Self {
-        Self { most_deltas, ..self }
+        Self { max_deltas_per_page: most_deltas, ..self }
     }
 
     /// Whether a delta of `bytes` bytes, with the page header, fits in an otherwise empty flash page.
@@ -206,57 +210,59 @@ impl DeltaTempBuffer {
     pub fn page_with_room(&self, bytes: usize) -> Option<usize> {
         let needed = bytes + DIRECTORY_LINE_BYTES;
         let fits = |page: &OpenDeltaPage| {
-            page.free(self.page_bytes) >= needed && page.deltas.len() < self.most_deltas
+            page.free_bytes(self.page_bytes) >= needed && page.deltas.len() < self.max_deltas_per_page
         };
-        let fitting = (0..self.open.len()).filter(|&at| fits(&self.open[at]));
-        fitting.max_by_key(|&at| (self.open[at].used, usize::MAX - at))
+        let fitting = (0..self.open_pages.len()).filter(|&at| fits(&self.open_pages[at]));
+        fitting.max_by_key(|&at| (self.open_pages[at].used_bytes, usize::MAX - at))
     }
 
     /// Returns the index of the page of the RAM buffer with the most bytes of deltas.
     pub fn fullest_page(&self) -> usize {
-        (0..self.open.len()).max_by_key(|&at| (self.open[at].used, usize::MAX - at)).expect("there is a page")
+        (0..self.open_pages.len())
+            .max_by_key(|&at| (self.open_pages[at].used_bytes, usize::MAX - at))
+            .expect("there is a page")
     }
 
     /// Returns the index of the first page of the RAM buffer that holds a delta; `None` if all are empty.
     pub fn first_nonempty_page(&self) -> Option<usize> {
-        self.open.iter().position(|page| !page.deltas.is_empty())
+        self.open_pages.iter().position(|page| !page.deltas.is_empty())
     }
 
     /// Adds `delta` to page `at` of the RAM buffer. It replaces an older buffered delta of the same logical page.
     pub fn push(&mut self, at: usize, delta: BufferedDelta) {
         self.remove(delta.lpn);
-        self.open[at].push(delta);
+        self.open_pages[at].push(delta);
     }
 
     /// Removes the delta of the logical page `lpn` from the RAM buffer. Returns `false` if the buffer has none.
     pub fn remove(&mut self, lpn: Lpn) -> bool {
-        self.open.iter_mut().any(|page| page.remove(lpn))
+        self.open_pages.iter_mut().any(|page| page.remove(lpn))
     }
 
     /// Returns the delta of a logical page in the RAM buffer; `None` if there is none.
-    pub fn get(&self, lpn: Lpn) -> Option<&BufferedDelta> {
-        self.open.iter().flat_map(OpenDeltaPage::deltas).find(|delta| delta.lpn == lpn)
+    pub fn buffered_delta(&self, lpn: Lpn) -> Option<&BufferedDelta> {
+        self.open_pages.iter().flat_map(OpenDeltaPage::deltas).find(|delta| delta.lpn == lpn)
     }
 
     /// Returns page `at` of the RAM buffer of deltas, so that it can be written to flash.
-    pub fn page(&self, at: usize) -> &OpenDeltaPage {
-        &self.open[at]
+    pub fn open_page(&self, at: usize) -> &OpenDeltaPage {
+        &self.open_pages[at]
     }
 
     /// Empties page `at` of the RAM buffer of deltas, after the page was programmed to flash. Returns the deltas that
     /// were in it.
     pub fn empty_page(&mut self, at: usize) -> Vec<BufferedDelta> {
-        std::mem::take(&mut self.open[at]).deltas
+        std::mem::take(&mut self.open_pages[at]).deltas
     }
 
     /// Returns the deltas in all pages of the RAM buffer.
     pub fn buffered_deltas(&self) -> impl Iterator<Item = &BufferedDelta> + '_ {
-        self.open.iter().flat_map(OpenDeltaPage::deltas)
+        self.open_pages.iter().flat_map(OpenDeltaPage::deltas)
     }
 
     /// Returns the bytes of RAM that the controller of a real drive needs for the RAM buffer of deltas.
     pub fn ram_bytes(&self) -> u64 {
-        (self.open.len() * self.page_bytes) as u64
+        (self.open_pages.len() * self.page_bytes) as u64
     }
 }
 
@@ -273,7 +279,7 @@ mod tests {
         let mut buffer = DeltaTempBuffer::new(1, page_bytes);
         let mut expected = Vec::new();
         for lpn in (0..).map(Lpn) {
-            let free = buffer.page(0).free(buffer.page_bytes).saturating_sub(DIRECTORY_LINE_BYTES);
+            let free = buffer.open_page(0).free_bytes(buffer.page_bytes).saturating_sub(DIRECTORY_LINE_BYTES);
             let bytes = free.min(30_000) as u16;
             if bytes == 0 {
                 break;
@@ -282,7 +288,7 @@ mod tests {
             expected.push((lpn, payload.clone()));
             buffer.push(0, BufferedDelta { lpn, bytes, fingerprint: Fingerprint::default(), payload });
         }
-        let page = buffer.page(0).encode(page_bytes as usize);
+        let page = buffer.open_page(0).encode(page_bytes as usize);
         let decoded = decode_delta_page_header(&page).expect("it was encoded here");
         let decoded: Vec<_> = decoded.into_iter().map(|(lpn, range)| (lpn, page[range].to_vec())).collect();
         assert!(decoded == expected, "{} deltas decoded of {}", decoded.len(), expected.len());
@@ -293,7 +299,7 @@ mod tests {
     fn a_placeholder_delta_is_distinguished_from_a_compressed_difference() {
         let fingerprint = Fingerprint(0x0123_4567_89ab_cdef);
         for bytes in 1..40 {
-            let kept = if bytes < FINGERPRINT.end { Fingerprint::default() } else { fingerprint };
+            let kept = if bytes < FINGERPRINT_RANGE.end { Fingerprint::default() } else { fingerprint };
             let delta = placeholder_delta(bytes, fingerprint);
             assert_eq!((delta.len(), placeholder_fingerprint(&delta)), (bytes, Some(kept)));
         }

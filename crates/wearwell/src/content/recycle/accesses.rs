@@ -20,7 +20,7 @@ use crate::tables::PageSet;
 pub const MAX_READ_COUNT: u8 = 15;
 
 /// Number of physical pages whose read counters share a cache line.
-const LINE_PAGES: u32 = 128;
+const PAGES_PER_COUNTER_LINE: u32 = 128;
 
 /// Read counters of physical pages, each from 0 to [`MAX_READ_COUNT`]: of all pages, or of the pages read last.
 #[derive(Clone, Debug)]
@@ -40,23 +40,25 @@ impl ReadCounts {
     /// Creates read counters for the pages read last, in a table of `places` counters. Memory: 8 bytes per counter; in
     /// a real drive, 5.
     pub(super) fn for_recent_pages(places: usize) -> Self {
-        Self::RecentPages(RecentReadCounters { places: vec![RecentReadCounters::NONE; places.max(1)] })
+        Self::RecentPages(RecentReadCounters {
+            counted_pages: vec![RecentReadCounters::NO_PAGE; places.max(1)],
+        })
     }
 
     /// Resets all read counts to 0.
     pub(super) fn clear(&mut self) {
         match self {
             Self::AllPages(counters) => *counters = DenseReadCounters::new(2 * counters.counter_pairs.len()),
-            Self::RecentPages(counters) => counters.places.fill(RecentReadCounters::NONE),
+            Self::RecentPages(counters) => counters.counted_pages.fill(RecentReadCounters::NO_PAGE),
         }
     }
 
     /// Returns the number of reads counted for the physical page `ppn`, 0 to [`MAX_READ_COUNT`].
     #[inline]
-    pub(super) fn get(&self, ppn: Ppn) -> u8 {
+    pub(super) fn read_count(&self, ppn: Ppn) -> u8 {
         match self {
-            Self::AllPages(counters) => counters.get(ppn),
-            Self::RecentPages(counters) => counters.get(ppn),
+            Self::AllPages(counters) => counters.read_count(ppn),
+            Self::RecentPages(counters) => counters.read_count(ppn),
         }
     }
 
@@ -64,8 +66,10 @@ impl ReadCounts {
     #[inline]
     pub(super) fn count_read(&mut self, ppn: Ppn) {
         match self {
-            Self::AllPages(counters) => counters.count(ppn),
-            Self::RecentPages(counters) => counters.set(ppn, (counters.get(ppn) + 1).min(MAX_READ_COUNT)),
+            Self::AllPages(counters) => counters.count_read(ppn),
+            Self::RecentPages(counters) => {
+                counters.set(ppn, (counters.read_count(ppn) + 1).min(MAX_READ_COUNT));
+            }
         }
     }
 
@@ -94,16 +98,18 @@ impl ReadCounts {
     pub(super) fn are_unread(&self, first: Ppn, count: u32) -> bool {
         match self {
             Self::AllPages(counters) => counters.are_zero(first, count),
-            Self::RecentPages(counters) => (first.0..first.0 + count).all(|ppn| counters.get(Ppn(ppn)) == 0),
+            Self::RecentPages(counters) => {
+                (first.0..first.0 + count).all(|ppn| counters.read_count(Ppn(ppn)) == 0)
+            }
         }
     }
 
     /// Moves the read count of the physical page `from` to its copy `to`, and resets that of `from`.
     pub(super) fn move_count(&mut self, from: Ppn, to: Ppn) {
         match self {
-            Self::AllPages(counters) => counters.transfer(from, to),
+            Self::AllPages(counters) => counters.move_count(from, to),
             Self::RecentPages(counters) => {
-                let count = counters.get(from);
+                let count = counters.read_count(from);
                 counters.reset(from);
                 counters.reset(to);
                 if count > 0 {
@@ -118,7 +124,7 @@ impl ReadCounts {
         match self {
             Self::AllPages(counters) => counters.counter_pairs.len() as u64,
             // A page number and a count.
-            Self::RecentPages(counters) => 5 * counters.places.len() as u64,
+            Self::RecentPages(counters) => 5 * counters.counted_pages.len() as u64,
         }
     }
 }
@@ -128,34 +134,34 @@ impl ReadCounts {
 /// places.
 #[derive(Clone, Debug)]
 pub(super) struct RecentReadCounters {
-    places: Vec<(Ppn, u8)>,
+    counted_pages: Vec<(Ppn, u8)>,
 }
 
 impl RecentReadCounters {
-    const NONE: (Ppn, u8) = (Ppn::NONE, 0);
+    const NO_PAGE: (Ppn, u8) = (Ppn::NONE, 0);
 
     #[inline]
-    fn place(&self, ppn: Ppn) -> usize {
-        ppn.index() % self.places.len()
+    fn index_of(&self, ppn: Ppn) -> usize {
+        ppn.index() % self.counted_pages.len()
     }
 
     #[inline]
-    fn get(&self, ppn: Ppn) -> u8 {
-        let (page, count) = self.places[self.place(ppn)];
+    fn read_count(&self, ppn: Ppn) -> u8 {
+        let (page, count) = self.counted_pages[self.index_of(ppn)];
         if page == ppn { count } else { 0 }
     }
 
     #[inline]
     fn set(&mut self, ppn: Ppn, count: u8) {
-        let place = self.place(ppn);
-        self.places[place] = (ppn, count);
+        let place = self.index_of(ppn);
+        self.counted_pages[place] = (ppn, count);
     }
 
     #[inline]
     fn reset(&mut self, ppn: Ppn) {
-        let place = self.place(ppn);
-        if self.places[place].0 == ppn {
-            self.places[place] = Self::NONE;
+        let place = self.index_of(ppn);
+        if self.counted_pages[place].0 == ppn {
+            self.counted_pages[place] = Self::NO_PAGE;
         }
     }
 }
@@ -165,41 +171,41 @@ impl RecentReadCounters {
 pub(super) struct DenseReadCounters {
     counter_pairs: Vec<u8>,
     /// Numbers of those cache lines of read counters in which a counter may not be 0.
-    pages_with_reads: PageSet,
+    lines_with_reads: PageSet,
 }
 
 impl DenseReadCounters {
     /// Creates the read counters of `physical_pages` pages, all 0. Memory: `physical_pages / 2` bytes.
     fn new(physical_pages: usize) -> Self {
-        let lines = physical_pages.div_ceil(LINE_PAGES as usize);
+        let lines = physical_pages.div_ceil(PAGES_PER_COUNTER_LINE as usize);
         Self {
             counter_pairs: vec![0; physical_pages.div_ceil(2)],
-            pages_with_reads: PageSet::new(lines as u64),
+            lines_with_reads: PageSet::new(lines as u64),
         }
     }
 
     /// Returns the number of reads counted for the physical page `ppn`, 0 to [`MAX_READ_COUNT`].
     #[inline]
-    fn get(&self, ppn: Ppn) -> u8 {
-        if !self.pages_with_reads.contains(line(ppn)) {
+    fn read_count(&self, ppn: Ppn) -> u8 {
+        if !self.lines_with_reads.contains(counter_line(ppn)) {
             return 0;
         }
-        self.counter_pairs[ppn.index() / 2] >> shift(ppn) & 0xf
+        self.counter_pairs[ppn.index() / 2] >> counter_shift_bits(ppn) & 0xf
     }
 
     /// Counts one more read of the physical page `ppn`, up to [`MAX_READ_COUNT`].
     #[inline]
-    fn count(&mut self, ppn: Ppn) {
-        if self.get(ppn) < MAX_READ_COUNT {
-            self.counter_pairs[ppn.index() / 2] += 1 << shift(ppn);
-            self.pages_with_reads.insert(line(ppn));
+    fn count_read(&mut self, ppn: Ppn) {
+        if self.read_count(ppn) < MAX_READ_COUNT {
+            self.counter_pairs[ppn.index() / 2] += 1 << counter_shift_bits(ppn);
+            self.lines_with_reads.insert(counter_line(ppn));
         }
     }
 
     /// Resets the read count of the physical page `ppn` to 0.
     #[inline]
     fn reset(&mut self, ppn: Ppn) {
-        self.counter_pairs[ppn.index() / 2] &= !(0xf << shift(ppn));
+        self.counter_pairs[ppn.index() / 2] &= !(0xf << counter_shift_bits(ppn));
     }
 
     /// Resets the read counts of the `count` physical pages from `first` on to 0. O(count / 2) if one of them may have
@@ -214,37 +220,37 @@ impl DenseReadCounters {
         if even < odd {
             self.counter_pairs[even as usize / 2..odd as usize / 2].fill(0);
         }
-        let (whole, end) = (first.0.div_ceil(LINE_PAGES), end / LINE_PAGES);
-        self.pages_with_reads.remove_range(Ppn(whole), end.saturating_sub(whole));
+        let (whole, end) = (first.0.div_ceil(PAGES_PER_COUNTER_LINE), end / PAGES_PER_COUNTER_LINE);
+        self.lines_with_reads.remove_range(Ppn(whole), end.saturating_sub(whole));
     }
 
     /// Whether no read of the `count` physical pages from `first` on is counted. May return `false` although none of
     /// them was read, if a page whose counter is in the same cache lines was. O(count / 8192).
     fn are_zero(&self, first: Ppn, count: u32) -> bool {
-        let lines = first.0 / LINE_PAGES..(first.0 + count).div_ceil(LINE_PAGES);
-        self.pages_with_reads.is_disjoint(Ppn(lines.start), lines.len() as u32)
+        let lines = first.0 / PAGES_PER_COUNTER_LINE..(first.0 + count).div_ceil(PAGES_PER_COUNTER_LINE);
+        self.lines_with_reads.is_disjoint(Ppn(lines.start), lines.len() as u32)
     }
 
     /// Moves the read count of the physical page `from` to its copy `to`, and resets that of `from`.
-    fn transfer(&mut self, from: Ppn, to: Ppn) {
-        let count = self.get(from);
+    fn move_count(&mut self, from: Ppn, to: Ppn) {
+        let count = self.read_count(from);
         self.reset(from);
         self.reset(to);
         if count > 0 {
-            self.counter_pairs[to.index() / 2] |= count << shift(to);
-            self.pages_with_reads.insert(line(to));
+            self.counter_pairs[to.index() / 2] |= count << counter_shift_bits(to);
+            self.lines_with_reads.insert(counter_line(to));
         }
     }
 }
 
 /// Returns the number of the cache line that holds the read counter of the physical page `ppn`.
 #[inline]
-fn line(ppn: Ppn) -> Ppn {
-    Ppn(ppn.0 / LINE_PAGES)
+fn counter_line(ppn: Ppn) -> Ppn {
+    Ppn(ppn.0 / PAGES_PER_COUNTER_LINE)
 }
 
 #[inline]
-fn shift(ppn: Ppn) -> u32 {
+fn counter_shift_bits(ppn: Ppn) -> u32 {
     ppn.0 % 2 * 4
 }
 
@@ -256,12 +262,12 @@ mod tests {
     fn packed_read_counters_saturate_without_changing_their_neighbours() {
         let mut accesses = DenseReadCounters::new(3);
         for _ in 0..20 {
-            accesses.count(Ppn(0));
+            accesses.count_read(Ppn(0));
         }
-        accesses.count(Ppn(1));
-        assert_eq!((0..3).map(|p| accesses.get(Ppn(p))).collect::<Vec<_>>(), [15, 1, 0]);
+        accesses.count_read(Ppn(1));
+        assert_eq!((0..3).map(|p| accesses.read_count(Ppn(p))).collect::<Vec<_>>(), [15, 1, 0]);
         accesses.reset(Ppn(0));
-        assert_eq!((0..3).map(|p| accesses.get(Ppn(p))).collect::<Vec<_>>(), [0, 1, 0]);
+        assert_eq!((0..3).map(|p| accesses.read_count(Ppn(p))).collect::<Vec<_>>(), [0, 1, 0]);
     }
 
     #[test]
@@ -270,16 +276,19 @@ mod tests {
         let many = [(0, 128), (127, 1), (127, 2), (100, 200), (128, 256), (129, 255), (0, 400)];
         for (first, count) in few.into_iter().chain(many) {
             let mut accesses = DenseReadCounters::new(400);
-            (0..400).for_each(|page| accesses.count(Ppn(page)));
+            (0..400).for_each(|page| accesses.count_read(Ppn(page)));
             accesses.reset_range(Ppn(first), count);
             let inside = first..first + count;
             assert!(
-                (0..400).all(|page| (accesses.get(Ppn(page)) == 0) == inside.contains(&page)),
+                (0..400).all(|page| (accesses.read_count(Ppn(page)) == 0) == inside.contains(&page)),
                 "{count} from {first}"
             );
             assert!(!accesses.are_zero(Ppn(0), 400) || count == 400);
-            inside.for_each(|page| accesses.count(Ppn(page)));
-            assert!((0..400).all(|page| accesses.get(Ppn(page)) == 1), "{count} from {first}, counted again");
+            inside.for_each(|page| accesses.count_read(Ppn(page)));
+            assert!(
+                (0..400).all(|page| accesses.read_count(Ppn(page)) == 1),
+                "{count} from {first}, counted again"
+            );
         }
         assert!(DenseReadCounters::new(400).are_zero(Ppn(1), 300));
     }
@@ -287,9 +296,9 @@ mod tests {
     #[test]
     fn moving_a_read_count_to_another_page_overwrites_the_count_there() {
         let mut accesses = DenseReadCounters::new(4);
-        (0..6).for_each(|_| accesses.count(Ppn(2)));
-        (0..9).for_each(|_| accesses.count(Ppn(3)));
-        accesses.transfer(Ppn(2), Ppn(3));
-        assert_eq!((accesses.get(Ppn(2)), accesses.get(Ppn(3))), (0, 6));
+        (0..6).for_each(|_| accesses.count_read(Ppn(2)));
+        (0..9).for_each(|_| accesses.count_read(Ppn(3)));
+        accesses.move_count(Ppn(2), Ppn(3));
+        assert_eq!((accesses.read_count(Ppn(2)), accesses.read_count(Ppn(3))), (0, 6));
     }
 }

@@ -13,49 +13,49 @@ pub(super) const NO_SLOT: u32 = u32::MAX;
 /// bucket, indexed by the upper bits of a content hash.
 #[derive(Clone, Debug)]
 pub(super) struct HashBuckets {
-    heads: DenseTable<u32>,
+    bucket_heads: DenseTable<u32>,
     /// Number of low-order bits of the content hash that are not used for the bucket index.
-    shift: u32,
+    unused_hash_bits: u32,
 }
 
 impl HashBuckets {
     /// Creates sixteen empty hash buckets for the fingerprint store (index of dead pages).
     pub(super) fn new() -> Self {
-        Self::with_bits(4)
+        Self::with_index_bits(4)
     }
 
     /// Returns a new table with twice as many hash buckets as this one, all empty.
     pub(super) fn with_twice_the_buckets(&self) -> Self {
-        Self::with_bits(u64::BITS - self.shift + 1)
+        Self::with_index_bits(u64::BITS - self.unused_hash_bits + 1)
     }
 
-    fn with_bits(bits: u32) -> Self {
-        Self { heads: DenseTable::filled(1 << bits, NO_SLOT), shift: u64::BITS - bits }
+    fn with_index_bits(bits: u32) -> Self {
+        Self { bucket_heads: DenseTable::filled(1 << bits, NO_SLOT), unused_hash_bits: u64::BITS - bits }
     }
 
     /// Whether there are too few hash buckets for `entries` entries of the fingerprint store (fewer than two buckets
     /// per entry).
     #[inline]
     pub(super) fn must_grow_for(&self, entries: u32) -> bool {
-        entries as usize > self.heads.len() / 2
+        entries as usize > self.bucket_heads.len() / 2
     }
 
     #[inline]
-    fn of(&self, fingerprint: Fingerprint) -> usize {
-        hash_key(fingerprint.0, self.shift)
+    fn bucket_of(&self, fingerprint: Fingerprint) -> usize {
+        hash_key(fingerprint.0, self.unused_hash_bits)
     }
 
     /// Returns the slot, in the fingerprint store (index of dead pages), of the first entry in the hash bucket of this
     /// content; [`NO_SLOT`] if the bucket is empty.
     #[inline]
     pub(super) fn first_slot(&self, fingerprint: Fingerprint) -> u32 {
-        self.heads.get(self.of(fingerprint))
+        self.bucket_heads.get(self.bucket_of(fingerprint))
     }
 
     /// Makes the entry in slot `head` of the fingerprint store (index of dead pages) the first one in the hash bucket
     /// of this content. Returns the slot of the former first one ([`NO_SLOT`] if there was none).
     #[inline]
     pub(super) fn replace_first_slot(&mut self, fingerprint: Fingerprint, head: u32) -> u32 {
-        self.heads.replace(self.of(fingerprint), head)
+        self.bucket_heads.replace(self.bucket_of(fingerprint), head)
     }
 }

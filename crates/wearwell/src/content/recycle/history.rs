@@ -40,11 +40,11 @@ use crate::address::{Lpn, Ppn};
 use crate::tables::prefetch::{PREFETCHED_WRITES, pull_into_cache};
 use crate::tables::{DenseTable, PageSet};
 
-const END: u32 = u32::MAX;
+const END_OF_LIST: u32 = u32::MAX;
 
 /// Maximum number of physical pages that the 4-byte links between dead pages can address: one value of 32 bits marks
 /// the end of a list.
-pub(super) const MAX_LINKED_PAGES: u64 = END as u64;
+pub(super) const MAX_LINKED_PAGES: u64 = END_OF_LIST as u64;
 
 /// Where the head (the newest dead page) of each logical page's list of dead pages is stored: in the link of its valid
 /// page, or in a hash map.
@@ -64,20 +64,20 @@ pub(super) struct DeadPageLists {
     heads: ListHeads,
     /// List link of each physical page. For a valid page: the newest dead page of its logical page. For a dead page:
     /// the next newer page of the list. If a dead page has a slot in the fingerprint store: the slot number instead
-    /// (`displaced` then holds the link).
+    /// (`displaced_links` then holds the link).
     links: DenseTable<u32>,
     /// For each dead page, the next older dead page of the same logical page, if there is one.
-    older: SparseTable<Ppn>,
+    older_links: SparseTable<Ppn>,
     /// Newest dead page of each logical page whose list of dead pages does not begin at a valid page: of a trimmed
     /// logical page, or of every one with [`ListHeads::InMap`].
-    orphaned: HashMap<Lpn, Ppn, FxBuildHasher>,
+    heads_in_map: HashMap<Lpn, Ppn, FxBuildHasher>,
     /// Set of the dead (invalid, not erased) pages. They are exactly the pages in lists.
-    dead: PageSet,
-    slotted: PageSet,
+    dead_page_set: PageSet,
+    pages_in_store: PageSet,
     /// List links of the dead pages that have a slot in the fingerprint store (index of dead pages), indexed by slot.
     /// In `links` the slot number takes the place of the link.
-    displaced: Vec<u32>,
-    dead_pages: u64,
+    displaced_links: Vec<u32>,
+    dead_page_count: u64,
     logical_pages: u32,
 }
 
@@ -88,13 +88,13 @@ impl DeadPageLists {
     pub(super) fn new(heads: ListHeads, physical_pages: usize, logical_pages: u32) -> Self {
         Self {
             heads,
-            links: DenseTable::filled(physical_pages, END),
-            older: SparseTable::new(physical_pages),
-            orphaned: HashMap::default(),
-            dead: PageSet::new(physical_pages as u64),
-            slotted: PageSet::new(physical_pages as u64),
-            displaced: Vec::new(),
-            dead_pages: 0,
+            links: DenseTable::filled(physical_pages, END_OF_LIST),
+            older_links: SparseTable::new(physical_pages),
+            heads_in_map: HashMap::default(),
+            dead_page_set: PageSet::new(physical_pages as u64),
+            pages_in_store: PageSet::new(physical_pages as u64),
+            displaced_links: Vec::new(),
+            dead_page_count: 0,
             logical_pages,
         }
     }
@@ -111,13 +111,13 @@ impl DeadPageLists {
 
     /// Returns the number of dead (invalid, not erased) pages in the lists.
     pub(super) fn dead_pages(&self) -> u64 {
-        self.dead_pages
+        self.dead_page_count
     }
 
     /// Whether the physical page `ppn` is dead (invalid and not erased), which means that it is in a list.
     #[inline]
     pub(super) fn is_dead(&self, ppn: Ppn) -> bool {
-        self.dead.contains(ppn)
+        self.dead_page_set.contains(ppn)
     }
 
     /// Returns where the head of each logical page's list of dead pages is stored: in the list link of its valid page,
@@ -130,7 +130,7 @@ impl DeadPageLists {
     /// if a hash map holds the heads of lists.
     #[inline]
     pub(super) fn newest_dead(&self, valid: Ppn) -> Option<Ppn> {
-        if self.heads == ListHeads::AtValidPages { page(self.links.get(valid.index())) } else { None }
+        if self.heads == ListHeads::AtValidPages { linked_page(self.links.get(valid.index())) } else { None }
     }
 
     /// Returns the newest dead page of `lpn`; `None` if it has none. `valid` is the valid page of `lpn` (`None` if it
@@ -138,7 +138,7 @@ impl DeadPageLists {
     pub(super) fn newest_dead_of(&self, lpn: Lpn, valid: Option<Ppn>) -> Option<Ppn> {
         match valid.filter(|_| self.heads == ListHeads::AtValidPages) {
             Some(valid) => self.newest_dead(valid),
-            None => self.orphaned.get(&lpn).copied(),
+            None => self.heads_in_map.get(&lpn).copied(),
         }
     }
 
@@ -146,7 +146,7 @@ impl DeadPageLists {
     /// invalidated just before `ppn`. `None` if `ppn` is the oldest.
     #[inline]
     pub(super) fn next_older(&self, ppn: Ppn) -> Option<Ppn> {
-        self.older.get(ppn)
+        self.older_links.get(ppn)
     }
 
     /// Returns the next newer page in the list of dead page `ppn`: the version of the logical page that was invalidated
@@ -154,21 +154,25 @@ impl DeadPageLists {
     #[inline]
     pub(super) fn next_newer(&self, ppn: Ppn) -> Option<Ppn> {
         let link = self.links.get(ppn.index());
-        page(if self.slotted.contains(ppn) { self.displaced[link as usize] } else { link })
+        linked_page(if self.pages_in_store.contains(ppn) {
+            self.displaced_links[link as usize]
+        } else {
+            link
+        })
     }
 
     /// Reads the list links of the physical pages `ppns`, and the bits that tell whether a page is dead and has a store
     /// slot, so that their cache misses overlap ([`crate::tables::prefetch`]).
-    pub(super) fn prefetch_listed(&self, ppns: impl Iterator<Item = Ppn> + Clone) {
-        let bits = |ppn| u64::from(self.is_dead(ppn)) + u64::from(self.slotted.contains(ppn));
+    pub(super) fn prefetch_links(&self, ppns: impl Iterator<Item = Ppn> + Clone) {
+        let bits = |ppn| u64::from(self.is_dead(ppn)) + u64::from(self.pages_in_store.contains(ppn));
         pull_into_cache(ppns.clone().map(bits));
         pull_into_cache(ppns.map(|ppn| self.links.get(ppn.index()).into()));
     }
 
     /// Reads the list links of the dead pages in these slots of the fingerprint store (index of dead pages), so that
     /// their cache misses overlap.
-    pub(super) fn prefetch_displaced(&self, slots: &[u32]) {
-        pull_into_cache(slots.iter().map(|&slot| self.displaced[slot as usize].into()));
+    pub(super) fn prefetch_displaced_links(&self, slots: &[u32]) {
+        pull_into_cache(slots.iter().map(|&slot| self.displaced_links[slot as usize].into()));
     }
 
     /// Returns the dead (invalid, not erased) pages of `lpn`, newest first; `valid` is its valid page.
@@ -179,24 +183,27 @@ impl DeadPageLists {
     /// Returns the slot of the dead page `ppn` in the fingerprint store; `None` if it has none.
     #[inline]
     pub(super) fn store_slot(&self, ppn: Ppn) -> Option<u32> {
-        self.slotted.contains(ppn).then(|| self.links.get(ppn.index()))
+        self.pages_in_store.contains(ppn).then(|| self.links.get(ppn.index()))
     }
 
     /// Assigns `slot` of the fingerprint store to the dead page `ppn`. In the table of links the slot number replaces
     /// the page's list link, which is kept elsewhere.
     #[inline]
     pub(super) fn assign_store_slot(&mut self, ppn: Ppn, slot: u32) {
-        debug_assert!(self.is_dead(ppn) && !self.slotted.contains(ppn), "page {ppn} cannot take slot {slot}");
-        if self.displaced.len() <= slot as usize {
-            self.make_place_for(slot);
+        debug_assert!(
+            self.is_dead(ppn) && !self.pages_in_store.contains(ppn),
+            "page {ppn} cannot take slot {slot}"
+        );
+        if self.displaced_links.len() <= slot as usize {
+            self.extend_displaced_links(slot);
         }
-        self.displaced[slot as usize] = self.links.replace(ppn.index(), slot);
-        self.slotted.insert(ppn);
+        self.displaced_links[slot as usize] = self.links.replace(ppn.index(), slot);
+        self.pages_in_store.insert(ppn);
     }
 
     #[cold]
-    fn make_place_for(&mut self, slot: u32) {
-        self.displaced.resize(slot as usize + 1, END);
+    fn extend_displaced_links(&mut self, slot: u32) {
+        self.displaced_links.resize(slot as usize + 1, END_OF_LIST);
     }
 
     /// Ends the assignment of a fingerprint-store slot to the dead page `ppn`, and restores the page's list link, which
@@ -204,32 +211,32 @@ impl DeadPageLists {
     #[inline]
     pub(super) fn unassign_store_slot(&mut self, ppn: Ppn) {
         let slot = self.links.get(ppn.index());
-        self.links.set(ppn.index(), self.displaced[slot as usize]);
-        self.slotted.remove(ppn);
+        self.links.set(ppn.index(), self.displaced_links[slot as usize]);
+        self.pages_in_store.remove(ppn);
     }
 
     /// Returns the number of dead pages that have a slot in the fingerprint store. Counts the bits of all pages.
     pub(super) fn pages_with_store_slot(&self) -> u64 {
-        self.slotted.len()
+        self.pages_in_store.len()
     }
 
     /// Returns the position of dead page `ppn`: the number of newer dead pages of its logical page, at most
     /// [`MAX_VERSION_POSITION`]. Takes at most 15 steps.
     #[inline]
     pub(super) fn version_position(&self, ppn: Ppn) -> u8 {
-        let newer = std::iter::successors(self.newer_dead(ppn), |&ppn| self.newer_dead(ppn));
+        let newer = std::iter::successors(self.next_newer_dead(ppn), |&ppn| self.next_newer_dead(ppn));
         newer.take(MAX_VERSION_POSITION.into()).count() as u8
     }
 
     #[inline]
-    fn newer_dead(&self, ppn: Ppn) -> Option<Ppn> {
+    fn next_newer_dead(&self, ppn: Ppn) -> Option<Ppn> {
         self.next_newer(ppn).filter(|&newer| self.is_dead(newer))
     }
 
     #[inline]
-    fn set_newer(&mut self, ppn: Ppn, newer: u32) {
-        if self.slotted.contains(ppn) {
-            self.displaced[self.links.get(ppn.index()) as usize] = newer;
+    fn set_newer_link(&mut self, ppn: Ppn, newer: u32) {
+        if self.pages_in_store.contains(ppn) {
+            self.displaced_links[self.links.get(ppn.index()) as usize] = newer;
         } else {
             self.links.set(ppn.index(), newer);
         }
@@ -242,48 +249,48 @@ impl DeadPageLists {
         if self.heads == ListHeads::InMap {
             return;
         }
-        self.links.set(ppn.index(), END);
-        if !self.orphaned.is_empty()
-            && let Some(newest) = self.orphaned.remove(&lpn)
+        self.links.set(ppn.index(), END_OF_LIST);
+        if !self.heads_in_map.is_empty()
+            && let Some(newest) = self.heads_in_map.remove(&lpn)
         {
-            self.lead(ppn, newest);
+            self.link_valid_to_newest(ppn, newest);
         }
     }
 
     /// Links the valid page `valid` with `newest`, the newest dead page of its logical page.
     #[inline]
-    fn lead(&mut self, valid: Ppn, newest: Ppn) {
+    fn link_valid_to_newest(&mut self, valid: Ppn, newest: Ppn) {
         self.links.set(valid.index(), newest.0);
-        self.set_newer(newest, valid.0);
+        self.set_newer_link(newest, valid.0);
     }
 
     /// Adds `ppn`, the former valid page of `lpn`, to the list of `lpn` as its newest dead page. `successor` is the new
     /// valid page of `lpn`, if there is one. Returns the next older dead page of `lpn`.
     #[inline]
     pub(super) fn push_dead(&mut self, lpn: Lpn, ppn: Ppn, successor: Option<Ppn>) -> Option<Ppn> {
-        assert!(self.dead.insert_new(ppn), "page {ppn} of logical page {lpn} dies twice");
-        self.dead_pages += 1;
+        assert!(self.dead_page_set.insert_new(ppn), "page {ppn} of logical page {lpn} dies twice");
+        self.dead_page_count += 1;
         if self.heads == ListHeads::InMap {
             return self.push_at_head(lpn, ppn);
         }
         let older = self.newest_dead(ppn);
         if let Some(older) = older {
-            self.older.insert(ppn, older);
+            self.older_links.insert(ppn, older);
         }
         if let Some(successor) = successor {
-            self.lead(successor, ppn);
+            self.link_valid_to_newest(successor, ppn);
         } else {
-            self.orphan(lpn, ppn);
+            self.set_head_in_map(lpn, ppn);
         }
         older
     }
 
     /// Detaches `ppn`, the former valid page of `lpn`, from the list of dead pages of `lpn` without adding it. The list
     /// then begins at `successor`, the new valid page, or in the hash map if there is none.
-    pub(super) fn drop_valid_page(&mut self, lpn: Lpn, ppn: Ppn, successor: Option<Ppn>) {
+    pub(super) fn detach_valid_page(&mut self, lpn: Lpn, ppn: Ppn, successor: Option<Ppn>) {
         match (self.newest_dead(ppn), successor) {
-            (Some(newest), Some(successor)) => self.lead(successor, newest),
-            (Some(newest), None) => self.orphan(lpn, newest),
+            (Some(newest), Some(successor)) => self.link_valid_to_newest(successor, newest),
+            (Some(newest), None) => self.set_head_in_map(lpn, newest),
             (None, _) => {}
         }
     }
@@ -292,59 +299,59 @@ impl DeadPageLists {
     /// the next older dead page of `lpn`.
     #[inline(never)]
     fn push_at_head(&mut self, lpn: Lpn, ppn: Ppn) -> Option<Ppn> {
-        let older = self.orphaned.get(&lpn).copied();
+        let older = self.heads_in_map.get(&lpn).copied();
         if let Some(older) = older {
-            self.older.insert(ppn, older);
-            self.set_newer(older, ppn.0);
+            self.older_links.insert(ppn, older);
+            self.set_newer_link(older, ppn.0);
         }
-        self.orphan(lpn, ppn);
+        self.set_head_in_map(lpn, ppn);
         older
     }
 
     /// Stores `newest` in the hash map as the head of the list of dead pages of `lpn`: the list has no valid page to
     /// begin at.
     #[cold]
-    fn orphan(&mut self, lpn: Lpn, newest: Ppn) {
-        self.set_newer(newest, END);
-        self.orphaned.insert(lpn, newest);
+    fn set_head_in_map(&mut self, lpn: Lpn, newest: Ppn) {
+        self.set_newer_link(newest, END_OF_LIST);
+        self.heads_in_map.insert(lpn, newest);
     }
 
     /// Removes the dead page `ppn` from the list of dead pages of `lpn`. The page must have no fingerprint-store slot.
     /// The position (number of newer dead versions) of each older page in the list decreases by one.
     #[inline]
     pub(super) fn remove_dead(&mut self, lpn: Lpn, ppn: Ppn) {
-        debug_assert!(!self.slotted.contains(ppn), "page {ppn} leaves its list and keeps its slot");
+        debug_assert!(!self.pages_in_store.contains(ppn), "page {ppn} leaves its list and keeps its slot");
         assert!(
-            self.dead.remove(ppn),
+            self.dead_page_set.remove(ppn),
             "page {ppn} is not dead and cannot leave the list of logical page {lpn}"
         );
-        let (newer, older) = (page(self.links.get(ppn.index())), self.older.remove(ppn));
+        let (newer, older) = (linked_page(self.links.get(ppn.index())), self.older_links.remove(ppn));
         match (newer, older) {
-            (None, _) => self.unlink_orphan(lpn, ppn, older),
-            (Some(newer), _) if self.is_dead(newer) => self.join(newer, older),
-            (Some(valid), Some(older)) => self.lead(valid, older),
-            (Some(valid), None) => self.links.set(valid.index(), END),
+            (None, _) => self.remove_head_in_map(lpn, ppn, older),
+            (Some(newer), _) if self.is_dead(newer) => self.link_dead_neighbours(newer, older),
+            (Some(valid), Some(older)) => self.link_valid_to_newest(valid, older),
+            (Some(valid), None) => self.links.set(valid.index(), END_OF_LIST),
         }
-        self.dead_pages -= 1;
+        self.dead_page_count -= 1;
     }
 
     /// Links the dead page `newer` with the dead page `older`, after the page between them was removed from the list.
     /// `None` means that `newer` is the oldest page.
-    fn join(&mut self, newer: Ppn, older: Option<Ppn>) {
+    fn link_dead_neighbours(&mut self, newer: Ppn, older: Option<Ppn>) {
         if let Some(older) = older {
-            self.older.insert(newer, older);
-            self.set_newer(older, newer.0);
+            self.older_links.insert(newer, older);
+            self.set_newer_link(older, newer.0);
         } else {
-            self.older.remove(newer);
+            self.older_links.remove(newer);
         }
     }
 
     #[cold]
-    fn unlink_orphan(&mut self, lpn: Lpn, ppn: Ppn, older: Option<Ppn>) {
-        let head = self.orphaned.remove(&lpn);
+    fn remove_head_in_map(&mut self, lpn: Lpn, ppn: Ppn, older: Option<Ppn>) {
+        let head = self.heads_in_map.remove(&lpn);
         assert!(head == Some(ppn), "page {ppn} is not a version of logical page {lpn}");
         if let Some(older) = older {
-            self.orphan(lpn, older);
+            self.set_head_in_map(lpn, older);
         }
     }
 
@@ -357,11 +364,11 @@ impl DeadPageLists {
         for (from, to) in from.chunks(PREFETCHED_WRITES).zip(to.chunks(PREFETCHED_WRITES)) {
             let newest: ArrayVec<Ppn, PREFETCHED_WRITES> =
                 from.iter().filter_map(|&ppn| self.newest_dead(ppn)).collect();
-            self.prefetch_listed(newest.iter().copied());
+            self.prefetch_links(newest.iter().copied());
             for (&from, &to) in from.iter().zip(to) {
                 match self.newest_dead(from) {
-                    Some(newest) => self.lead(to, newest),
-                    None => self.links.set(to.index(), END),
+                    Some(newest) => self.link_valid_to_newest(to, newest),
+                    None => self.links.set(to.index(), END_OF_LIST),
                 }
             }
         }
@@ -369,11 +376,11 @@ impl DeadPageLists {
 
     /// Appends to `out` the dead (invalid, not erased) pages among the `count` physical pages from `first` on.
     pub(super) fn collect_dead(&self, first: Ppn, count: u32, out: &mut Vec<Ppn>) {
-        self.dead.append_members(first, count, out);
+        self.dead_page_set.append_members(first, count, out);
     }
 
     /// Returns every dead (invalid, not erased) page of the device in page order. Scans all pages.
-    pub(super) fn all_dead(&self) -> impl Iterator<Item = Ppn> + '_ {
+    pub(super) fn all_dead_pages(&self) -> impl Iterator<Item = Ppn> + '_ {
         (0..self.physical_pages()).map(Ppn).filter(|&ppn| self.is_dead(ppn))
     }
 
@@ -389,16 +396,22 @@ impl DeadPageLists {
             lists += u64::from(length > 0);
             orphaned += usize::from(length > 0 && valid.is_none());
         }
-        if orphaned != self.orphaned.len() {
-            return Err(format!("{orphaned} lists have no valid page, {} have a head", self.orphaned.len()));
+        if orphaned != self.heads_in_map.len() {
+            return Err(format!(
+                "{orphaned} lists have no valid page, {} have a head",
+                self.heads_in_map.len()
+            ));
         }
-        let older = self.older.counts();
+        let older = self.older_links.mark_and_value_counts();
         if older.map(|older| lists + older) != [listed; 2] {
             return Err(format!("{lists} lists of {listed} pages; {older:?} have an older one"));
         }
-        let marked = self.all_dead().count() as u64;
-        if (listed, listed) != (self.dead_pages, marked) {
-            return Err(format!("{listed} pages in lists, {marked} marked, {} counted", self.dead_pages));
+        let marked = self.all_dead_pages().count() as u64;
+        if (listed, listed) != (self.dead_page_count, marked) {
+            return Err(format!(
+                "{listed} pages in lists, {marked} marked, {} counted",
+                self.dead_page_count
+            ));
         }
         Ok(owners)
     }
@@ -421,8 +434,8 @@ impl DeadPageLists {
 }
 
 #[inline]
-fn page(link: u32) -> Option<Ppn> {
-    (link != END).then_some(Ppn(link))
+fn linked_page(link: u32) -> Option<Ppn> {
+    (link != END_OF_LIST).then_some(Ppn(link))
 }
 
 #[cfg(test)]
@@ -430,20 +443,20 @@ mod tests {
     use super::*;
 
     /// Returns the dead pages of `lpn`, newest first; `valid` is its valid page.
-    fn versions(history: &DeadPageLists, lpn: u32, valid: Option<Ppn>) -> Vec<u32> {
+    fn dead_version_numbers(history: &DeadPageLists, lpn: u32, valid: Option<Ppn>) -> Vec<u32> {
         history.dead_versions(Lpn(lpn), valid).map(|ppn| ppn.0).collect()
     }
 
     /// Returns a history of dead pages after logical page `lpn` was written to the physical pages 0 to `pages - 1` in
     /// turn, so that all but the last are dead.
-    fn written(pages: u32, lpn: u32) -> DeadPageLists {
+    fn history_of_overwrites(pages: u32, lpn: u32) -> DeadPageLists {
         let mut history = DeadPageLists::new(ListHeads::AtValidPages, pages as usize, 2);
         history.set_valid_page(Lpn(lpn), Ppn(0));
-        (1..pages).for_each(|p| write_after(&mut history, lpn, p));
+        (1..pages).for_each(|p| overwrite_with_page(&mut history, lpn, p));
         history
     }
 
-    fn write_after(history: &mut DeadPageLists, lpn: u32, p: u32) {
+    fn overwrite_with_page(history: &mut DeadPageLists, lpn: u32, p: u32) {
         history.set_valid_page(Lpn(lpn), Ppn(p));
         let older = history.push_dead(Lpn(lpn), Ppn(p - 1), Some(Ppn(p)));
         assert_eq!(older, (p - 1).checked_sub(1).map(Ppn));
@@ -452,7 +465,7 @@ mod tests {
     #[test]
     fn a_dead_page_can_be_removed_from_any_position_of_its_history() {
         for (gone, is_trimmed) in [(0, false), (1, false), (2, false), (0, true), (1, true), (2, true)] {
-            let mut history = written(4, 1);
+            let mut history = history_of_overwrites(4, 1);
             let mut expected: Vec<u32> = [2, 1, 0].into_iter().filter(|&p| p != gone).collect();
             let valid = (!is_trimmed).then_some(Ppn(3));
             if is_trimmed {
@@ -460,7 +473,7 @@ mod tests {
                 expected.insert(0, 3);
             }
             history.remove_dead(Lpn(1), Ppn(gone));
-            assert_eq!(versions(&history, 1, valid), expected);
+            assert_eq!(dead_version_numbers(&history, 1, valid), expected);
             assert!(!history.is_dead(Ppn(gone)));
             history.check(|lpn| valid.filter(|_| lpn == Lpn(1))).unwrap();
         }
@@ -470,9 +483,9 @@ mod tests {
     fn store_slots_and_list_links_of_a_dead_page_share_memory_without_loss() {
         let mut history = DeadPageLists::new(ListHeads::AtValidPages, 5, 1);
         history.set_valid_page(Lpn(0), Ppn(0));
-        write_after(&mut history, 0, 1);
+        overwrite_with_page(&mut history, 0, 1);
         history.assign_store_slot(Ppn(0), 7);
-        (2..5).for_each(|p| write_after(&mut history, 0, p));
+        (2..5).for_each(|p| overwrite_with_page(&mut history, 0, p));
         history.assign_store_slot(Ppn(1), 0);
         let map = |lpn| (lpn == Lpn(0)).then_some(Ppn(4));
         history.check(map).unwrap();
@@ -481,7 +494,7 @@ mod tests {
         history.unassign_store_slot(Ppn(1));
         history.remove_dead(Lpn(0), Ppn(1));
         assert_eq!(
-            (history.version_position(Ppn(0)), versions(&history, 0, Some(Ppn(4)))),
+            (history.version_position(Ppn(0)), dead_version_numbers(&history, 0, Some(Ppn(4)))),
             (2, vec![3, 2, 0])
         );
         history.check(map).unwrap();
@@ -489,7 +502,7 @@ mod tests {
 
     #[test]
     fn version_positions_of_dead_pages_stop_at_15() {
-        let history = written(21, 0);
+        let history = history_of_overwrites(21, 0);
         assert_eq!([19, 18, 5, 4, 3, 0].map(|p| history.version_position(Ppn(p))), [0, 1, 14, 15, 15, 15]);
     }
 
@@ -501,7 +514,7 @@ mod tests {
         history.check(|_| None).unwrap();
         history.set_valid_page(Lpn(0), Ppn(1));
         history.relocate_heads(&[Ppn(1)], &[Ppn(2)]);
-        assert_eq!(versions(&history, 0, Some(Ppn(2))), [0]);
+        assert_eq!(dead_version_numbers(&history, 0, Some(Ppn(2))), [0]);
         history.check(|_| Some(Ppn(2))).unwrap();
     }
 
@@ -516,7 +529,10 @@ mod tests {
         assert_eq!(history.push_dead(Lpn(1), Ppn(1), Some(Ppn(3))), None);
         assert_eq!(history.push_dead(Lpn(0), Ppn(2), None), Some(Ppn(0)));
         history.check(|_| Some(Ppn(3))).unwrap();
-        assert_eq!((versions(&history, 0, Some(Ppn(3))), versions(&history, 1, None)), (vec![2, 0], vec![1]));
+        assert_eq!(
+            (dead_version_numbers(&history, 0, Some(Ppn(3))), dead_version_numbers(&history, 1, None)),
+            (vec![2, 0], vec![1])
+        );
         assert_eq!((history.version_position(Ppn(0)), history.version_position(Ppn(2))), (1, 0));
         history.relocate_heads(&[Ppn(3)], &[Ppn(3)]);
         history.remove_dead(Lpn(0), Ppn(2));

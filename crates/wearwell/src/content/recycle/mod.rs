@@ -15,13 +15,13 @@
 //!    [`Recycler::page_programmed`]. Then [`Recycler::page_invalidated`] for the previous page, if there was one, with
 //!    the new one as its successor.
 //! 2. After a hit, fast loading: [`Recycler::neighbours_to_load`] of the page's former owner, one spare-area read and
-//!    one [`Recycler::load_fast`] for each page returned. No page may die, be revived or be erased in between.
+//!    one [`Recycler::offer_fast_loaded_page`] for each page returned. No page may die, be revived or be erased in between.
 //! 3. Trim: [`Recycler::page_invalidated`] without a successor. The page stays in its list and can be recycled.
 //! 4. Host read: [`Recycler::count_read`] for the valid page that was read.
 //! 5. GC: [`Recycler::page_moved`] for each copied valid page; [`Recycler::block_erased`] (or [`Recycler::page_erased`]
 //!    for *every* page) before the block can be programmed again. If GC is interruptible, a dead page of the victim may
 //!    be revived between two copies and is then valid: validity must be queried per page, not once per block.
-//! 6. Power failure: [`Recycler::power_failed`], then [`Recycler::reload_candidates`] and one
+//! 6. Power failure: [`Recycler::clear_store_after_power_loss`], then [`Recycler::reload_candidates`] and one
 //!    [`Recycler::load_after_restart`] each, then [`Recycler::forget_unloaded`].
 //! 7. After 1, 2 and 6, and whenever entries may have been evicted: [`Recycler::forget_evicted`].
 //!
@@ -72,7 +72,7 @@ pub const DEFAULT_STORE_ENTRIES: u32 = 128 * 1024;
 
 /// Bytes of an entry of the fingerprint store (index of dead pages) in a drive: 16 of digest, 4 of page number, 4 of
 /// probability.
-const ENTRY_BYTES: u64 = 24;
+const STORE_ENTRY_BYTES: u64 = 24;
 
 /// Policy by which the fingerprint store (index of dead pages) orders its entries and chooses the entry to evict.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -188,25 +188,25 @@ pub struct RecycleStatistics {
     /// numbers of entries at the misses.
     pub comparisons_on_misses: u64,
     /// Number of dead pages that became entries of the fingerprint store.
-    pub inserted: u64,
+    pub inserted_pages: u64,
     /// Number of dead pages that were evicted from the fingerprint store because it was full.
-    pub evicted: u64,
+    pub evicted_pages: u64,
     /// Number of dead pages that were not inserted into the fingerprint store, because it was full and every entry was
     /// better.
-    pub refused: u64,
+    pub refused_pages: u64,
     /// Number of dead pages offered to the fingerprint store whose content already had an entry.
-    pub duplicates: u64,
+    pub duplicate_contents: u64,
     /// Number of entries of the fingerprint store (index of dead pages) that fast loading moved to the best rank. This
     /// needs no flash read.
     pub raised_by_fast_loading: u64,
     /// Number of dead pages that fast loading offered to the fingerprint store, at one spare-area read each.
-    pub fast_loaded: u64,
+    pub fast_loaded_pages: u64,
     /// Number of look-ups in the fingerprint store that found a dead page too old to be revived. They count neither as
     /// hits nor as misses.
     pub aged_hits: u64,
     /// Number of entries of the fingerprint store (index of dead pages) that were removed because their page was too
     /// old. Includes those of `aged_hits`.
-    pub expired: u64,
+    pub expired_entries: u64,
 }
 
 impl RecycleStatistics {
@@ -233,23 +233,23 @@ pub struct FingerprintStoreEntry {
 #[derive(Clone, Debug)]
 pub struct Recycler {
     history: DeadPageLists,
-    accesses: ReadCounts,
+    read_counts: ReadCounts,
     probability: ProbabilityTable,
     store: FingerprintStore,
     owners: OwnerTable,
     /// Set of the physical pages whose spare area has no fingerprint, because no content scheme (such as deduplication)
     /// hashed the content when it was written.
-    unhashed: PageSet,
+    unhashed_pages: PageSet,
     policy: StorePolicy,
-    scope: HistoryScope,
+    history_scope: HistoryScope,
     /// Dead pages that left the fingerprint store and must be removed from the history next (used with
     /// [`HistoryScope::Store`]).
-    evicted: Vec<Ppn>,
+    evicted_pages: Vec<Ppn>,
     count_comparisons: bool,
     statistics: RecycleStatistics,
     /// Buffer for the dead pages of the block that is being erased, kept between erases so that it is not allocated
     /// anew.
-    dead_of_block: Vec<Ppn>,
+    dead_pages_of_block: Vec<Ppn>,
 }
 
 impl Recycler {
@@ -267,7 +267,7 @@ impl Recycler {
         let pages = physical_pages as usize;
         Self {
             history: DeadPageLists::new(ListHeads::AtValidPages, pages, logical_pages),
-            accesses: match options.history {
+            read_counts: match options.history {
                 HistoryScope::AllPages => ReadCounts::for_all_pages(pages),
                 HistoryScope::Store => {
                     ReadCounts::for_recent_pages(options.capacity_entries.map_or(pages, |n| n as usize))
@@ -276,13 +276,13 @@ impl Recycler {
             probability: ProbabilityTable::new(options.alpha, options.beta),
             store: FingerprintStore::new(options.capacity_entries),
             owners: OwnerTable::new(pages),
-            unhashed: PageSet::new(physical_pages),
+            unhashed_pages: PageSet::new(physical_pages),
             policy: options.policy,
-            scope: options.history,
-            evicted: Vec::new(),
+            history_scope: options.history,
+            evicted_pages: Vec::new(),
             count_comparisons: options.count_comparisons,
             statistics: RecycleStatistics::default(),
-            dead_of_block: Vec::new(),
+            dead_pages_of_block: Vec::new(),
         }
     }
 
@@ -308,33 +308,33 @@ impl Recycler {
         if self.count_comparisons {
             self.statistics.comparisons_on_hits += self.store.eviction_rank(slot) as u64;
         }
-        Some(self.store.entry_at(slot).ppn)
+        Some(self.store.page_in_slot(slot).ppn)
     }
 
     /// Returns the dead page with this content that the fingerprint store has, as [`Recycler::find_dead`], but does not
     /// count the look-up in the statistics.
-    pub fn peek(&self, fingerprint: Fingerprint) -> Option<Ppn> {
-        self.store.find_slot(fingerprint).map(|slot| self.store.entry_at(slot).ppn)
+    pub fn peek_dead_page(&self, fingerprint: Fingerprint) -> Option<Ppn> {
+        self.store.find_slot(fingerprint).map(|slot| self.store.page_in_slot(slot).ppn)
     }
 
     /// Marks a physical page just programmed as not hashed. Until it is erased, it is never offered to the fingerprint
     /// store (index of dead pages).
-    pub fn set_unhashed(&mut self, ppn: Ppn) {
-        self.unhashed.insert(ppn);
+    pub fn mark_unhashed(&mut self, ppn: Ppn) {
+        self.unhashed_pages.insert(ppn);
     }
 
     /// Reads the recycling state that a batch of host writes will need, so that its cache misses overlap
     /// ([`crate::tables::prefetch`]). `ppns` are the physical pages that the writes invalidate, `contents` what they
     /// write.
     pub(crate) fn prefetch(&self, ppns: &[Ppn], contents: &[Fingerprint]) {
-        self.history.prefetch_listed(ppns.iter().copied());
-        pull_into_cache(ppns.iter().map(|&ppn| self.accesses.get(ppn).into()));
+        self.history.prefetch_links(ppns.iter().copied());
+        pull_into_cache(ppns.iter().map(|&ppn| self.read_counts.read_count(ppn).into()));
         let newest: ArrayVec<Ppn, PREFETCHED_WRITES> =
             ppns.iter().filter_map(|&ppn| self.history.newest_dead(ppn)).collect();
-        self.history.prefetch_listed(newest.iter().copied());
+        self.history.prefetch_links(newest.iter().copied());
         let slots = self.slots_of(&newest);
-        self.history.prefetch_displaced(&slots);
-        self.store.prefetch_places(&slots);
+        self.history.prefetch_displaced_links(&slots);
+        self.store.prefetch_order_positions(&slots);
         self.store.prefetch_find(contents);
         self.store.prefetch_evictions(&self.history, ppns.len());
     }
@@ -380,15 +380,15 @@ impl Recycler {
     #[inline]
     pub fn page_programmed(&mut self, lpn: Lpn, ppn: Ppn) {
         assert!(!self.history.is_dead(ppn), "page {ppn} is programmed for {lpn} and still listed as dead");
-        debug_assert!(self.is_blank(ppn), "page {ppn} was erased, which nobody was told");
+        debug_assert!(self.has_no_page_state(ppn), "page {ppn} was erased, which nobody was told");
         self.history.set_valid_page(lpn, ppn);
     }
 
     /// Whether the physical page `ppn` has no read count, no stored owner and no "not hashed" mark, as after an erase.
-    fn is_blank(&self, ppn: Ppn) -> bool {
-        self.accesses.get(ppn) == 0
+    fn has_no_page_state(&self, ppn: Ppn) -> bool {
+        self.read_counts.read_count(ppn) == 0
             && self.owners.all_match_spare_areas(ppn, 1)
-            && !self.unhashed.contains(ppn)
+            && !self.unhashed_pages.contains(ppn)
     }
 
     /// Makes the overwritten or trimmed physical page `ppn` the newest dead page of `lpn`, and offers it to the
@@ -397,44 +397,47 @@ impl Recycler {
     /// the store would refuse is not added to the history.
     #[inline]
     pub fn page_invalidated(&mut self, lpn: Lpn, ppn: Ppn, successor: Option<Ppn>, fingerprint: Fingerprint) {
-        if self.scope == HistoryScope::Store && self.will_refuse(ppn, fingerprint) {
-            return self.pass_on(lpn, ppn, successor);
+        if self.history_scope == HistoryScope::Store && self.store_will_refuse(ppn, fingerprint) {
+            return self.forget_valid_page(lpn, ppn, successor);
         }
         if let Some(older) = self.history.push_dead(lpn, ppn, successor) {
-            self.relevel_from(older, 1);
+            self.update_levels_from(older, 1);
         }
-        self.offer(DeadPageCandidate { ppn, fingerprint, accesses: self.accesses.get(ppn) }, 0);
+        self.offer_to_store(
+            DeadPageCandidate { ppn, fingerprint, accesses: self.read_counts.read_count(ppn) },
+            0,
+        );
     }
 
     /// Whether the fingerprint store surely refuses the page `ppn`, which has just become invalid. Counts the refusal
     /// in the statistics if the page's content was hashed.
     #[inline(never)]
-    fn will_refuse(&mut self, ppn: Ppn, fingerprint: Fingerprint) -> bool {
-        if self.unhashed.contains(ppn) {
+    fn store_will_refuse(&mut self, ppn: Ppn, fingerprint: Fingerprint) -> bool {
+        if self.unhashed_pages.contains(ppn) {
             return true;
         }
-        let candidate = DeadPageCandidate { ppn, fingerprint, accesses: self.accesses.get(ppn) };
+        let candidate = DeadPageCandidate { ppn, fingerprint, accesses: self.read_counts.read_count(ppn) };
         let refuses = self.store.find_slot(fingerprint).is_none()
-            && !self.store.has_room_at_level(self.level(candidate, 0));
-        self.statistics.refused += u64::from(refuses);
+            && !self.store.has_room_at_level(self.store_level(candidate, 0));
+        self.statistics.refused_pages += u64::from(refuses);
         refuses
     }
 
     /// Removes `ppn`, the former valid page of `lpn`, from the recycling state without adding it to the history.
     /// `successor` is the new valid page of `lpn`, if any.
-    fn pass_on(&mut self, lpn: Lpn, ppn: Ppn, successor: Option<Ppn>) {
-        self.history.drop_valid_page(lpn, ppn, successor);
+    fn forget_valid_page(&mut self, lpn: Lpn, ppn: Ppn, successor: Option<Ppn>) {
+        self.history.detach_valid_page(lpn, ppn, successor);
         self.owners.remove_owner(ppn);
     }
 
     /// Makes `ppn` the newest dead page of `lpn`, as [`Recycler::page_invalidated`], but does not offer it to the
     /// fingerprint store, because it is too old to be revived.
     pub fn aged_page_invalidated(&mut self, lpn: Lpn, ppn: Ppn, successor: Option<Ppn>) {
-        if self.scope == HistoryScope::Store {
-            return self.pass_on(lpn, ppn, successor);
+        if self.history_scope == HistoryScope::Store {
+            return self.forget_valid_page(lpn, ppn, successor);
         }
         if let Some(older) = self.history.push_dead(lpn, ppn, successor) {
-            self.relevel_from(older, 1);
+            self.update_levels_from(older, 1);
         }
     }
 
@@ -443,17 +446,17 @@ impl Recycler {
     pub fn remove_aged_hit(&mut self, ppn: Ppn) {
         self.statistics.hits -= 1;
         self.statistics.aged_hits += 1;
-        self.drop_entry(ppn);
+        self.drop_store_entry(ppn);
     }
 
     /// Checks the next entry of the fingerprint store in a cyclic scan, and removes it if its page is too old to be
     /// revived. The engine calls this once per page that is invalidated, so every entry of a full store is checked once
     /// in as many invalidations as the store has entries.
-    pub fn expire_next(&mut self, is_aged: impl Fn(Ppn) -> bool) {
+    pub fn expire_next_entry(&mut self, is_aged: impl Fn(Ppn) -> bool) {
         if let Some(ppn) = self.store.advance_expiry_scan()
             && is_aged(ppn)
         {
-            self.drop_entry(ppn);
+            self.drop_store_entry(ppn);
         }
     }
 
@@ -461,7 +464,7 @@ impl Recycler {
     /// last call. `spare_owner` returns the owner in the spare area of a page.
     #[inline]
     pub fn forget_evicted(&mut self, spare_owner: impl Fn(Ppn) -> Lpn) {
-        while let Some(ppn) = self.evicted.pop() {
+        while let Some(ppn) = self.evicted_pages.pop() {
             self.remove_dead_page(self.owner(ppn, spare_owner(ppn)), ppn);
             self.owners.remove_owner(ppn);
         }
@@ -477,29 +480,29 @@ impl Recycler {
     /// With [`HistoryScope::Store`], records that the dead page `ppn` must be removed from the history if it has no
     /// slot in the fingerprint store.
     #[inline]
-    fn note_evicted(&mut self, ppn: Ppn) {
-        if self.scope == HistoryScope::Store && self.history.store_slot(ppn).is_none() {
-            self.evicted.push(ppn);
+    fn note_if_evicted(&mut self, ppn: Ppn) {
+        if self.history_scope == HistoryScope::Store && self.history.store_slot(ppn).is_none() {
+            self.evicted_pages.push(ppn);
         }
     }
 
     /// With [`HistoryScope::Store`], records that all dead pages without a slot in the fingerprint store must be
-    /// removed from the history, as [`Recycler::note_evicted`] does for one.
+    /// removed from the history, as [`Recycler::note_if_evicted`] does for one.
     fn collect_evicted(&mut self) {
-        if self.scope == HistoryScope::Store {
-            self.evicted =
-                self.history.all_dead().filter(|&ppn| self.history.store_slot(ppn).is_none()).collect();
+        if self.history_scope == HistoryScope::Store {
+            self.evicted_pages =
+                self.history.all_dead_pages().filter(|&ppn| self.history.store_slot(ppn).is_none()).collect();
         }
     }
 
     /// Removes the fingerprint-store entry of the dead page `ppn`, which is too old. The page stays in the list of its
     /// logical page.
-    fn drop_entry(&mut self, ppn: Ppn) {
+    fn drop_store_entry(&mut self, ppn: Ppn) {
         let Some(slot) = self.history.store_slot(ppn) else { return };
-        self.statistics.expired += 1;
+        self.statistics.expired_entries += 1;
         let heir = self.store.remove(&mut self.history, slot);
         self.promote_twin(heir);
-        self.note_evicted(ppn);
+        self.note_if_evicted(ppn);
     }
 
     /// Counts a host read of the valid page `ppn`. Once the page is dead, its recycle probability is computed from this
@@ -507,7 +510,7 @@ impl Recycler {
     #[inline]
     pub fn count_read(&mut self, ppn: Ppn) {
         debug_assert!(!self.history.is_dead(ppn), "dead page {ppn} is read");
-        self.accesses.count_read(ppn);
+        self.read_counts.count_read(ppn);
     }
 
     /// Records that GC copied the valid page of `lpn` from `from` to `to`. Moves the read count to the copy. The source
@@ -515,17 +518,17 @@ impl Recycler {
     pub fn page_moved(&mut self, lpn: Lpn, from: Ppn, to: Ppn) {
         assert!(!self.history.is_dead(from), "page {from} of {lpn} is copied as valid and listed as dead");
         assert!(!self.history.is_dead(to), "page {to} is a copy for {lpn} and still listed as dead");
-        self.accesses.move_count(from, to);
+        self.read_counts.move_count(from, to);
         self.history.relocate_heads(&[from], &[to]);
         self.owners.remove_owner(from);
         self.owners.remove_owner(to);
-        self.copy_unhashed(from, to);
+        self.copy_unhashed_mark(from, to);
     }
 
     /// Marks the page `to`, the GC copy of `from`, as not hashed if `from` was not hashed.
-    fn copy_unhashed(&mut self, from: Ppn, to: Ppn) {
-        if self.unhashed.contains(from) {
-            self.unhashed.insert(to);
+    fn copy_unhashed_mark(&mut self, from: Ppn, to: Ppn) {
+        if self.unhashed_pages.contains(from) {
+            self.unhashed_pages.insert(to);
         }
     }
 
@@ -534,16 +537,19 @@ impl Recycler {
     /// skips tables in which the block has no entry (read counts, "not hashed" marks, owners).
     pub fn block_moved(&mut self, first: Ppn, pages: u32, from: &[Ppn], to: &[Ppn]) {
         let from = &from[..to.len()];
-        debug_assert!(to.iter().all(|&to| self.is_blank(to)), "an erased page was never read or recycled");
+        debug_assert!(
+            to.iter().all(|&to| self.has_no_page_state(to)),
+            "an erased page was never read or recycled"
+        );
         debug_assert!(
             !from.iter().chain(to).any(|&ppn| self.is_dead(ppn)),
             "a page is copied and listed as dead"
         );
-        if !self.accesses.are_unread(first, pages) {
-            from.iter().zip(to).for_each(|(&from, &to)| self.accesses.move_count(from, to));
+        if !self.read_counts.are_unread(first, pages) {
+            from.iter().zip(to).for_each(|(&from, &to)| self.read_counts.move_count(from, to));
         }
-        if !self.unhashed.is_disjoint(first, pages) {
-            from.iter().zip(to).for_each(|(&from, &to)| self.copy_unhashed(from, to));
+        if !self.unhashed_pages.is_disjoint(first, pages) {
+            from.iter().zip(to).for_each(|(&from, &to)| self.copy_unhashed_mark(from, to));
         }
         self.history.relocate_heads(from, to);
         self.owners.remove_moved_owners(first, pages, from);
@@ -556,16 +562,16 @@ impl Recycler {
         if self.history.is_dead(ppn) {
             self.remove_dead_page(owner, ppn);
         }
-        self.accesses.reset(ppn);
+        self.read_counts.reset(ppn);
         self.owners.remove_owner(ppn);
-        self.unhashed.remove(ppn);
+        self.unhashed_pages.remove(ppn);
     }
 
     /// Removes every page of an erased block (`pages` pages from `first` on) from all recycling state. Faster than
     /// [`Recycler::page_erased`] for each, because the cache misses of the pages overlap. `spare_owner` returns the
     /// owner in the spare area of a page.
     pub fn block_erased(&mut self, first: Ppn, pages: u32, spare_owner: impl Fn(Ppn) -> Lpn) {
-        let mut dead = std::mem::take(&mut self.dead_of_block);
+        let mut dead = std::mem::take(&mut self.dead_pages_of_block);
         dead.clear();
         self.history.collect_dead(first, pages, &mut dead);
         for dead in dead.chunks(PREFETCHED_WRITES) {
@@ -574,22 +580,22 @@ impl Recycler {
                 self.remove_dead_page(self.owner(ppn, spare_owner(ppn)), ppn);
             }
         }
-        self.dead_of_block = dead;
-        self.accesses.reset_range(first, pages);
+        self.dead_pages_of_block = dead;
+        self.read_counts.reset_range(first, pages);
         self.owners.remove_owners(first, pages);
-        self.unhashed.remove_range(first, pages);
+        self.unhashed_pages.remove_range(first, pages);
     }
 
     /// Reads the recycling state that the removal of these dead pages will need, so that its cache misses overlap
     /// ([`crate::tables::prefetch`]).
     fn prefetch_removals(&self, dead: &[Ppn]) {
-        self.history.prefetch_listed(dead.iter().copied());
+        self.history.prefetch_links(dead.iter().copied());
         let slots = self.slots_of(dead);
-        self.history.prefetch_displaced(&slots);
+        self.history.prefetch_displaced_links(&slots);
         let newer: ArrayVec<Ppn, PREFETCHED_WRITES> =
             dead.iter().filter_map(|&ppn| self.history.next_newer(ppn)).collect();
-        self.history.prefetch_listed(newer.iter().copied());
-        self.store.prefetch_places(&slots);
+        self.history.prefetch_links(newer.iter().copied());
+        self.store.prefetch_order_positions(&slots);
         self.store.prefetch_contents(&slots);
     }
 
@@ -603,7 +609,7 @@ impl Recycler {
     /// Executes the first step of fast loading after a hit on a dead page of `owner`. The newest dead page of each
     /// logical page within the window becomes the best entry of the fingerprint store. Pages that have no slot in the
     /// store are appended to `out`, at most `2 * window`: the engine reads their spare areas and calls
-    /// [`Recycler::load_fast`]. Does nothing under other policies. `map` returns the valid page of a logical page.
+    /// [`Recycler::offer_fast_loaded_page`]. Does nothing under other policies. `map` returns the valid page of a logical page.
     pub fn neighbours_to_load(&mut self, owner: Lpn, map: impl Fn(Lpn) -> Option<Ppn>, out: &mut Vec<Ppn>) {
         let StorePolicy::ProbabilityFastLoading { window } = self.policy else { return };
         if self.store.capacity() == Some(0) {
@@ -613,18 +619,18 @@ impl Recycler {
         for distance in (1..=window).rev() {
             let around = [owner.0.checked_sub(distance), owner.0.checked_add(distance)];
             for lpn in around.into_iter().flatten().filter(|&lpn| lpn < pages) {
-                self.load_newest(Lpn(lpn), map(Lpn(lpn)), out);
+                self.load_newest_dead_page(Lpn(lpn), map(Lpn(lpn)), out);
             }
         }
     }
 
     /// Offers a dead page returned by [`Recycler::neighbours_to_load`] to the fingerprint store, with the fingerprint
     /// from its spare area, as if it had been read 15 times.
-    pub fn load_fast(&mut self, ppn: Ppn, fingerprint: Fingerprint) {
+    pub fn offer_fast_loaded_page(&mut self, ppn: Ppn, fingerprint: Fingerprint) {
         assert!(self.history.is_dead(ppn), "page {ppn} is fast-loaded and not dead");
-        if !self.raise(ppn) {
-            self.statistics.fast_loaded += 1;
-            self.offer(
+        if !self.raise_to_best_rank(ppn) {
+            self.statistics.fast_loaded_pages += 1;
+            self.offer_to_store(
                 DeadPageCandidate { ppn, fingerprint, accesses: MAX_READ_COUNT },
                 self.history.version_position(ppn),
             );
@@ -636,13 +642,13 @@ impl Recycler {
     /// steps along the list of dead pages.
     pub fn recycle_probability(&self, ppn: Ppn) -> f64 {
         if let Some(level) = self.entry_level(ppn) {
-            return self.probability.of_level(level);
+            return self.probability.level_probability(level);
         }
-        let accesses = self.effective_accesses(ppn);
+        let accesses = self.effective_read_count(ppn);
         if accesses == 0 || !self.history.is_dead(ppn) {
             return 0.0;
         }
-        self.probability.of_page(accesses, self.history.version_position(ppn))
+        self.probability.page_probability(accesses, self.history.version_position(ppn))
     }
 
     /// Returns the probability level of the page `ppn` if it is an entry of the fingerprint store. `None` for other
@@ -664,7 +670,7 @@ impl Recycler {
 
     /// Clears the fingerprint store (index of dead pages), as a power failure does. History, read counts and owners are
     /// in battery-backed RAM and survive.
-    pub fn power_failed(&mut self) {
+    pub fn clear_store_after_power_loss(&mut self) {
         self.store.clear(&mut self.history);
     }
 
@@ -674,13 +680,13 @@ impl Recycler {
         self.store.clear(&mut self.history);
         let pages = self.history.physical_pages() as usize;
         self.history = DeadPageLists::new(self.history.head_storage(), pages, self.history.logical_pages());
-        self.accesses.clear();
+        self.read_counts.clear();
         self.owners = OwnerTable::new(pages);
     }
 
     /// Stores `lpn` as the owner of the valid page `ppn`, whose spare area names another logical page. Recovery calls
     /// this.
-    pub fn adopt_owner(&mut self, ppn: Ppn, lpn: Lpn) {
+    pub fn set_recovered_owner(&mut self, ppn: Ppn, lpn: Lpn) {
         self.owners.set_owner(ppn, lpn);
     }
 
@@ -690,8 +696,8 @@ impl Recycler {
     pub fn reload_candidates(&self) -> Vec<Ppn> {
         let mut dead: Vec<(u8, Ppn)> = self
             .history
-            .all_dead()
-            .map(|ppn| (self.natural_level(ppn, self.accesses.get(ppn)), ppn))
+            .all_dead_pages()
+            .map(|ppn| (self.level_by_probability(ppn, self.read_counts.read_count(ppn)), ppn))
             .collect();
         dead.sort_unstable();
         let surplus = dead.len().saturating_sub(self.store.capacity().map_or(usize::MAX, |c| c as usize));
@@ -702,8 +708,11 @@ impl Recycler {
     pub fn load_after_restart(&mut self, ppn: Ppn, fingerprint: Fingerprint) {
         assert!(self.history.is_dead(ppn), "page {ppn} is loaded and not dead");
         if self.history.store_slot(ppn).is_none() {
-            let accesses = self.accesses.get(ppn);
-            self.offer(DeadPageCandidate { ppn, fingerprint, accesses }, self.history.version_position(ppn));
+            let accesses = self.read_counts.read_count(ppn);
+            self.offer_to_store(
+                DeadPageCandidate { ppn, fingerprint, accesses },
+                self.history.version_position(ppn),
+            );
         }
     }
 
@@ -713,7 +722,7 @@ impl Recycler {
         self.policy = policy;
         let Self { store, history, probability, .. } = self;
         store.set_capacity_and_levels(history, capacity_entries, |history, page| {
-            level(policy, probability, page.accesses, history.version_position(page.ppn))
+            level_under_policy(policy, probability, page.accesses, history.version_position(page.ppn))
         });
         self.collect_evicted();
     }
@@ -752,7 +761,7 @@ impl Recycler {
 
     /// Returns the number of host reads counted for the physical page `ppn`, 0 to 15; 15 means 15 or more.
     pub fn read_count(&self, ppn: Ppn) -> u8 {
-        self.accesses.get(ppn)
+        self.read_counts.read_count(ppn)
     }
 
     /// Returns the dead pages of `lpn`, newest first. `valid` is the valid page of `lpn`, `None` if it is unmapped.
@@ -765,16 +774,15 @@ impl Recycler {
         self.store.entries().map(|DeadPageCandidate { ppn, fingerprint, accesses }| FingerprintStoreEntry {
             ppn,
             fingerprint,
-            probability: self.probability.of_page(accesses, self.history.version_position(ppn)),
+            probability: self.probability.page_probability(accesses, self.history.version_position(ppn)),
         })
     }
 
     /// Returns the RAM that the controller of a real drive needs for recycling, as one pair of name and bytes per
     /// structure. History, read counts and owners need a battery; the fingerprint store (index of dead pages) does not.
     pub fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
-        let entries: u64 =
-            self.store.capacity().unwrap_or(self.store.len() + self.store.duplicate_entries()).into();
-        let (listed, heads) = match self.scope {
+        let entries: u64 = self.store.capacity().unwrap_or(self.store.len() + self.store.twin_count()).into();
+        let (listed, heads) = match self.history_scope {
             HistoryScope::AllPages => {
                 let logical_pages: u64 = self.history.logical_pages().into();
                 (self.history.physical_pages().into(), 4 * logical_pages)
@@ -787,8 +795,8 @@ impl Recycler {
             ("history: previous", 4 * listed),
             ("history: owner", 4 * listed),
             ("history: heads", heads),
-            ("accesses", self.accesses.ram_bytes()),
-            ("fingerprint store", ENTRY_BYTES * entries),
+            ("accesses", self.read_counts.ram_bytes()),
+            ("fingerprint store", STORE_ENTRY_BYTES * entries),
         ]
     }
 
@@ -809,12 +817,12 @@ impl Recycler {
         }
         self.owners.check(&owners)?;
         let (dead, entries) = (self.history.dead_pages(), self.history.pages_with_store_slot());
-        if self.scope == HistoryScope::Store && dead != entries {
+        if self.history_scope == HistoryScope::Store && dead != entries {
             return Err(format!("the history has {dead} pages and the fingerprint store {entries}"));
         }
         self.store.check(&self.history, |candidate| {
             let dead = self.history.is_dead(candidate.ppn);
-            dead.then(|| self.level(candidate, self.history.version_position(candidate.ppn)))
+            dead.then(|| self.store_level(candidate, self.history.version_position(candidate.ppn)))
         })
     }
 
@@ -827,7 +835,7 @@ impl Recycler {
         if let Some(older) = self.history.next_older(ppn) {
             let position = self.history.version_position(ppn);
             self.history.remove_dead(owner, ppn);
-            self.relevel_from(older, position);
+            self.update_levels_from(older, position);
         } else {
             self.history.remove_dead(owner, ppn);
         }
@@ -839,15 +847,15 @@ impl Recycler {
     #[inline]
     fn promote_twin(&mut self, heir: Option<u32>) {
         if let Some(slot) = heir {
-            let candidate = self.store.entry_at(slot);
-            let level = self.level(candidate, self.history.version_position(candidate.ppn));
+            let candidate = self.store.page_in_slot(slot);
+            let level = self.store_level(candidate, self.history.version_position(candidate.ppn));
             self.store.add_to_eviction_order(slot, level);
         }
     }
 
     /// Updates the probability levels of the dead page `page` and of the older dead pages of its logical page, after
     /// their positions (numbers of newer dead versions) changed. The new position of `page` is `first`.
-    fn relevel_from(&mut self, page: Ppn, first: u8) {
+    fn update_levels_from(&mut self, page: Ppn, first: u8) {
         if self.policy == StorePolicy::Lru {
             return;
         }
@@ -865,32 +873,32 @@ impl Recycler {
     /// Returns the level at which the fingerprint store orders a dead page under its policy. `position` is the page's
     /// number of newer dead versions.
     #[inline]
-    fn level(&self, candidate: DeadPageCandidate, position: u8) -> u8 {
-        level(self.policy, &self.probability, candidate.accesses, position)
+    fn store_level(&self, candidate: DeadPageCandidate, position: u8) -> u8 {
+        level_under_policy(self.policy, &self.probability, candidate.accesses, position)
     }
 
     /// Offers a dead page to the fingerprint store, unless its content was not hashed. `position` is the page's number
     /// of newer dead versions.
     #[inline]
-    fn offer(&mut self, candidate: DeadPageCandidate, position: u8) {
-        if self.unhashed.contains(candidate.ppn) {
+    fn offer_to_store(&mut self, candidate: DeadPageCandidate, position: u8) {
+        if self.unhashed_pages.contains(candidate.ppn) {
             return;
         }
-        let level = self.level(candidate, position);
+        let level = self.store_level(candidate, position);
         if let Some(rival) = self.store.find_slot(candidate.fingerprint) {
             self.resolve_duplicate(rival, candidate, level);
             return;
         }
         match self.store.admit(&mut self.history, candidate, level) {
-            AdmissionOutcome::Inserted => self.statistics.inserted += 1,
+            AdmissionOutcome::Inserted => self.statistics.inserted_pages += 1,
             AdmissionOutcome::Refused => {
-                self.statistics.refused += 1;
-                self.note_evicted(candidate.ppn);
+                self.statistics.refused_pages += 1;
+                self.note_if_evicted(candidate.ppn);
             }
             AdmissionOutcome::Replaced(evicted) => {
-                self.statistics.inserted += 1;
-                self.statistics.evicted += 1;
-                self.note_evicted(evicted);
+                self.statistics.inserted_pages += 1;
+                self.statistics.evicted_pages += 1;
+                self.note_if_evicted(evicted);
             }
         }
     }
@@ -898,16 +906,16 @@ impl Recycler {
     /// Decides which of two dead pages with equal content is the fingerprint-store entry: the present one in slot
     /// `rival`, or `candidate`. The more probable page wins; if both are equal, `candidate`.
     fn resolve_duplicate(&mut self, rival: u32, candidate: DeadPageCandidate, level: u8) {
-        self.statistics.duplicates += 1;
-        let entry = self.store.entry_at(rival);
-        let newcomer_wins = self.natural_level(candidate.ppn, candidate.accesses)
-            >= self.natural_level(entry.ppn, entry.accesses);
+        self.statistics.duplicate_contents += 1;
+        let entry = self.store.page_in_slot(rival);
+        let newcomer_wins = self.level_by_probability(candidate.ppn, candidate.accesses)
+            >= self.level_by_probability(entry.ppn, entry.accesses);
         if newcomer_wins {
             self.store.replace_rival(&mut self.history, rival, candidate, level);
-            return self.note_evicted(entry.ppn);
+            return self.note_if_evicted(entry.ppn);
         }
         self.store.keep_rival(&mut self.history, rival, candidate);
-        self.note_evicted(candidate.ppn);
+        self.note_if_evicted(candidate.ppn);
         if self.policy == StorePolicy::Lru {
             self.store.make_most_recent(rival);
         }
@@ -915,9 +923,9 @@ impl Recycler {
 
     /// Moves the newest dead page of `lpn` to the best rank of the fingerprint store, or appends the page to `out` if
     /// the store does not have it. `valid` is the valid page of `lpn`.
-    fn load_newest(&mut self, lpn: Lpn, valid: Option<Ppn>, out: &mut Vec<Ppn>) {
+    fn load_newest_dead_page(&mut self, lpn: Lpn, valid: Option<Ppn>, out: &mut Vec<Ppn>) {
         if let Some(ppn) = self.history.newest_dead_of(lpn, valid)
-            && !self.raise(ppn)
+            && !self.raise_to_best_rank(ppn)
         {
             out.push(ppn);
         }
@@ -925,25 +933,26 @@ impl Recycler {
 
     /// Moves the entry of the dead page `ppn` to the best rank of the fingerprint store. Returns `false` if `ppn` is
     /// not in the store. A twin (page with the content of an entry) does not move: its entry has equal content.
-    fn raise(&mut self, ppn: Ppn) -> bool {
+    fn raise_to_best_rank(&mut self, ppn: Ppn) -> bool {
         let Some(slot) = self.history.store_slot(ppn) else { return false };
-        let raised = self.store.raise_to_best(slot, MAX_READ_COUNT, self.natural_level(ppn, MAX_READ_COUNT));
+        let raised =
+            self.store.raise_to_best(slot, MAX_READ_COUNT, self.level_by_probability(ppn, MAX_READ_COUNT));
         self.statistics.raised_by_fast_loading += u64::from(raised);
         true
     }
 
     /// Returns the level (rank from 0 to 255) that the recycle probability of the dead page `ppn` would give for the
     /// read count `accesses`, whatever the policy of the fingerprint store.
-    fn natural_level(&self, ppn: Ppn, accesses: u8) -> u8 {
+    fn level_by_probability(&self, ppn: Ppn, accesses: u8) -> u8 {
         self.probability.level_of_page(accesses, self.history.version_position(ppn))
     }
 
     /// Returns the read count from which the recycle probability of `ppn` is computed: the count in the fingerprint
     /// store (index of dead pages), which fast loading raises, or else the page's own.
-    fn effective_accesses(&self, ppn: Ppn) -> u8 {
+    fn effective_read_count(&self, ppn: Ppn) -> u8 {
         match self.history.store_slot(ppn) {
             Some(slot) => self.store.read_count(slot),
-            None => self.accesses.get(ppn),
+            None => self.read_counts.read_count(ppn),
         }
     }
 }
@@ -951,7 +960,7 @@ impl Recycler {
 /// Returns the level at which the fingerprint store orders a dead page under `policy`: the rank of its recycle
 /// probability, 0 to 255. LRU has a single level, in which recency alone decides.
 #[inline]
-fn level(policy: StorePolicy, probability: &ProbabilityTable, accesses: u8, position: u8) -> u8 {
+fn level_under_policy(policy: StorePolicy, probability: &ProbabilityTable, accesses: u8, position: u8) -> u8 {
     match policy {
         StorePolicy::Lru => 0,
         StorePolicy::Probability | StorePolicy::ProbabilityFastLoading { .. } => {

@@ -19,55 +19,55 @@
 /// likely to be recycled.
 pub(super) const PROBABILITY_LEVELS: usize = 256;
 
-const CHUNK: usize = 256;
-const BLANK: u32 = u32::MAX;
+const CHUNK_POSITIONS: usize = 256;
+const BLANK_SLOT: u32 = u32::MAX;
 
 /// The entries of the fingerprint store (index of dead pages) that have one probability level, as an append-only log of
 /// store slots, oldest first.
 #[derive(Clone, Debug, Default)]
 struct LevelQueue {
-    places: Vec<u32>,
-    chunk_blanks: Vec<u16>,
+    slot_log: Vec<u32>,
+    blanks_per_chunk: Vec<u16>,
     /// Index in the log `places` of the oldest fingerprint-store entry that was not removed; `places.len()` if there is
     /// none.
-    oldest: usize,
-    /// Ticket of `places[0]`, a multiple of `CHUNK`; wraps around. A ticket is the position of an entry in the log,
+    oldest_index: usize,
+    /// Ticket of `places[0]`, a multiple of `CHUNK_POSITIONS`; wraps around. A ticket is the position of an entry in the log,
     /// counted from the first entry ever appended.
     first_ticket: u32,
 }
 
 impl LevelQueue {
     #[inline]
-    fn push(&mut self, slot: u32) -> u32 {
-        let place = self.places.len();
-        if place.is_multiple_of(CHUNK) {
-            self.chunk_blanks.push(0);
+    fn append_slot(&mut self, slot: u32) -> u32 {
+        let place = self.slot_log.len();
+        if place.is_multiple_of(CHUNK_POSITIONS) {
+            self.blanks_per_chunk.push(0);
         }
-        self.places.push(slot);
+        self.slot_log.push(slot);
         self.first_ticket.wrapping_add(place as u32)
     }
 
     #[inline]
-    fn place(&self, ticket: u32) -> usize {
+    fn log_index(&self, ticket: u32) -> usize {
         ticket.wrapping_sub(self.first_ticket) as usize
     }
 
     #[inline]
     fn remove(&mut self, ticket: u32) {
-        let place = self.place(ticket);
-        self.places[place] = BLANK;
-        self.chunk_blanks[place / CHUNK] += 1;
-        if place == self.oldest {
+        let place = self.log_index(ticket);
+        self.slot_log[place] = BLANK_SLOT;
+        self.blanks_per_chunk[place / CHUNK_POSITIONS] += 1;
+        if place == self.oldest_index {
             self.skip_blanks();
         }
     }
 
     #[inline]
     fn skip_blanks(&mut self) {
-        while self.places.get(self.oldest) == Some(&BLANK) {
-            self.oldest += 1;
+        while self.slot_log.get(self.oldest_index) == Some(&BLANK_SLOT) {
+            self.oldest_index += 1;
         }
-        if self.oldest > self.places.len() / 2 + CHUNK {
+        if self.oldest_index > self.slot_log.len() / 2 + CHUNK_POSITIONS {
             self.drop_first_chunks();
         }
     }
@@ -76,53 +76,57 @@ impl LevelQueue {
     /// removed entries).
     #[cold]
     fn drop_first_chunks(&mut self) {
-        let chunks = self.oldest / CHUNK;
-        self.chunk_blanks.drain(..chunks);
-        self.places.drain(..chunks * CHUNK);
-        self.oldest -= chunks * CHUNK;
-        self.first_ticket = self.first_ticket.wrapping_add((chunks * CHUNK) as u32);
+        let chunks = self.oldest_index / CHUNK_POSITIONS;
+        self.blanks_per_chunk.drain(..chunks);
+        self.slot_log.drain(..chunks * CHUNK_POSITIONS);
+        self.oldest_index -= chunks * CHUNK_POSITIONS;
+        self.first_ticket = self.first_ticket.wrapping_add((chunks * CHUNK_POSITIONS) as u32);
     }
 
     /// Returns the log of a probability level (store slots) from the oldest entry on, blanks (positions of removed
     /// entries) included.
-    fn since_oldest(&self) -> &[u32] {
-        &self.places[self.oldest..]
+    fn log_since_oldest(&self) -> &[u32] {
+        &self.slot_log[self.oldest_index..]
     }
 
     /// Returns the number of entries of this probability level that are more recent than the entry with this ticket
     /// (log position).
-    fn newer_than(&self, ticket: u32) -> u32 {
-        let place = self.place(ticket);
-        let chunk_end = ((place / CHUNK + 1) * CHUNK).min(self.places.len());
-        let beside = self.places[place + 1..chunk_end].iter().filter(|&&slot| slot != BLANK).count();
-        let blanks: u32 = self.chunk_blanks[place / CHUNK + 1..].iter().map(|&count| count as u32).sum();
-        (beside + self.places.len() - chunk_end) as u32 - blanks
+    fn count_newer_than(&self, ticket: u32) -> u32 {
+        let place = self.log_index(ticket);
+        let chunk_end = ((place / CHUNK_POSITIONS + 1) * CHUNK_POSITIONS).min(self.slot_log.len());
+        let beside = self.slot_log[place + 1..chunk_end].iter().filter(|&&slot| slot != BLANK_SLOT).count();
+        let blanks: u32 =
+            self.blanks_per_chunk[place / CHUNK_POSITIONS + 1..].iter().map(|&count| count as u32).sum();
+        (beside + self.slot_log.len() - chunk_end) as u32 - blanks
     }
 
     #[inline]
     fn is_sparse(&self, live: u32) -> bool {
-        self.places.len() - self.oldest > 4 * (live as usize + CHUNK)
+        self.slot_log.len() - self.oldest_index > 4 * (live as usize + CHUNK_POSITIONS)
     }
 
-    fn entries(&self) -> impl DoubleEndedIterator<Item = u32> + '_ {
-        self.since_oldest().iter().copied().filter(|&slot| slot != BLANK)
+    fn live_slots(&self) -> impl DoubleEndedIterator<Item = u32> + '_ {
+        self.log_since_oldest().iter().copied().filter(|&slot| slot != BLANK_SLOT)
     }
 
     fn check(&self, live: u32) -> Result<(), String> {
-        let blanks = |places: &[u32]| places.iter().filter(|&&slot| slot == BLANK).count();
-        let counted = || self.places.chunks(CHUNK).map(|chunk| blanks(chunk) as u16);
+        let blanks = |places: &[u32]| places.iter().filter(|&&slot| slot == BLANK_SLOT).count();
+        let counted = || self.slot_log.chunks(CHUNK_POSITIONS).map(|chunk| blanks(chunk) as u16);
         // Most levels are empty, and a comparison of two empty vectors in memory is far from free.
-        if !self.chunk_blanks.iter().copied().eq(counted())
-            || self.places.len() - blanks(&self.places) != live as usize
+        if !self.blanks_per_chunk.iter().copied().eq(counted())
+            || self.slot_log.len() - blanks(&self.slot_log) != live as usize
         {
             let counted: Vec<u16> = counted().collect();
-            return Err(format!("blanks {:?} for {counted:?}, {live} entries expected", self.chunk_blanks));
+            return Err(format!(
+                "blanks {:?} for {counted:?}, {live} entries expected",
+                self.blanks_per_chunk
+            ));
         }
-        let oldest = self.places.iter().position(|&slot| slot != BLANK).unwrap_or(self.places.len());
-        if self.oldest == oldest {
+        let oldest = self.slot_log.iter().position(|&slot| slot != BLANK_SLOT).unwrap_or(self.slot_log.len());
+        if self.oldest_index == oldest {
             Ok(())
         } else {
-            Err(format!("the oldest entry stands at {oldest}, not at {}", self.oldest))
+            Err(format!("the oldest entry stands at {oldest}, not at {}", self.oldest_index))
         }
     }
 }
@@ -132,23 +136,27 @@ impl LevelQueue {
 #[derive(Clone, Debug)]
 pub(super) struct EvictionOrder {
     queues: Box<[LevelQueue; PROBABILITY_LEVELS]>,
-    live: [u32; PROBABILITY_LEVELS],
-    occupied: [u64; PROBABILITY_LEVELS / 64],
+    entries_per_level: [u32; PROBABILITY_LEVELS],
+    occupied_level_bits: [u64; PROBABILITY_LEVELS / 64],
 }
 
 impl EvictionOrder {
     pub(super) fn new() -> Self {
         let queues = Box::new(std::array::from_fn(|_| LevelQueue::default()));
-        Self { queues, live: [0; PROBABILITY_LEVELS], occupied: [0; PROBABILITY_LEVELS / 64] }
+        Self {
+            queues,
+            entries_per_level: [0; PROBABILITY_LEVELS],
+            occupied_level_bits: [0; PROBABILITY_LEVELS / 64],
+        }
     }
 
     /// Makes the entry in `slot` of the fingerprint store (index of dead pages) the most recent one of probability
     /// level `level`. Returns its ticket (position in the level's log).
     #[inline]
     pub(super) fn push(&mut self, level: u8, slot: u32) -> u32 {
-        self.live[level as usize] += 1;
-        self.occupied[level as usize / 64] |= 1 << (level % 64);
-        self.queues[level as usize].push(slot)
+        self.entries_per_level[level as usize] += 1;
+        self.occupied_level_bits[level as usize / 64] |= 1 << (level % 64);
+        self.queues[level as usize].append_slot(slot)
     }
 
     /// Removes the entry of the fingerprint store (index of dead pages) with `ticket` (log position) from probability
@@ -156,10 +164,10 @@ impl EvictionOrder {
     /// should be rewritten. Amortised O(1).
     #[inline]
     pub(super) fn remove(&mut self, level: u8, ticket: u32) -> bool {
-        let live = &mut self.live[level as usize];
+        let live = &mut self.entries_per_level[level as usize];
         *live -= 1;
         if *live == 0 {
-            self.occupied[level as usize / 64] &= !(1 << (level % 64));
+            self.occupied_level_bits[level as usize / 64] &= !(1 << (level % 64));
         }
         let queue = &mut self.queues[level as usize];
         queue.remove(ticket);
@@ -170,29 +178,30 @@ impl EvictionOrder {
     /// `renumber(slot, ticket)` with the new ticket (log position) of each entry.
     pub(super) fn compact_level(&mut self, level: u8, mut renumber: impl FnMut(u32, u32)) {
         let old = std::mem::take(&mut self.queues[level as usize]);
-        for slot in old.entries() {
-            renumber(slot, self.queues[level as usize].push(slot));
+        for slot in old.live_slots() {
+            renumber(slot, self.queues[level as usize].append_slot(slot));
         }
     }
 
     /// Returns the lowest probability level from `first` on that has an entry of the fingerprint store (index of dead
     /// pages); `None` if there is none.
     #[inline]
-    fn occupied_from(&self, first: usize) -> Option<usize> {
-        let of_first = self.occupied.get(first / 64)? >> (first % 64);
+    fn lowest_occupied_level_from(&self, first: usize) -> Option<usize> {
+        let of_first = self.occupied_level_bits.get(first / 64)? >> (first % 64);
         if of_first != 0 {
             return Some(first + of_first.trailing_zeros() as usize);
         }
-        let mut others = (first / 64 + 1..self.occupied.len()).filter(|&word| self.occupied[word] != 0);
-        others.next().map(|word| 64 * word + self.occupied[word].trailing_zeros() as usize)
+        let mut others = (first / 64 + 1..self.occupied_level_bits.len())
+            .filter(|&word| self.occupied_level_bits[word] != 0);
+        others.next().map(|word| 64 * word + self.occupied_level_bits[word].trailing_zeros() as usize)
     }
 
     /// Returns level and slot of the entry of the fingerprint store (index of dead pages) that is evicted first: the
     /// least recent entry of the lowest non-empty probability level. `None` if the store is empty.
     #[inline]
     pub(super) fn first_to_evict(&self) -> Option<(u8, u32)> {
-        let level = self.occupied_from(0)?;
-        Some((level as u8, self.queues[level].since_oldest()[0]))
+        let level = self.lowest_occupied_level_from(0)?;
+        Some((level as u8, self.queues[level].log_since_oldest()[0]))
     }
 
     /// Returns the slot of the fingerprint-store entry with `ticket` (log position) on probability level `level`. If
@@ -200,33 +209,35 @@ impl EvictionOrder {
     #[inline]
     pub(super) fn slot_of(&self, level: u8, ticket: u32) -> u32 {
         let queue = &self.queues[level as usize];
-        queue.places.get(queue.place(ticket)).copied().unwrap_or(BLANK)
+        queue.slot_log.get(queue.log_index(ticket)).copied().unwrap_or(BLANK_SLOT)
     }
 
     /// Returns the slots of all entries of the fingerprint store (index of dead pages); the entry to be evicted first
     /// comes first.
     pub(super) fn in_eviction_order(&self) -> impl Iterator<Item = u32> + '_ {
-        let levels = std::iter::successors(self.occupied_from(0), |&level| self.occupied_from(level + 1));
-        levels.flat_map(|level| self.queues[level].entries())
+        let levels = std::iter::successors(self.lowest_occupied_level_from(0), |&level| {
+            self.lowest_occupied_level_from(level + 1)
+        });
+        levels.flat_map(|level| self.queues[level].live_slots())
     }
 
     /// Returns the rank of an entry in the fingerprint store (index of dead pages), given its level and ticket (log
     /// position): 1 plus the number of entries that are evicted later. Costs a few hundred additions.
     pub(super) fn eviction_rank(&self, level: u8, ticket: u32) -> u32 {
-        let better: u32 = self.live[level as usize + 1..].iter().sum();
-        1 + better + self.queues[level as usize].newer_than(ticket)
+        let better: u32 = self.entries_per_level[level as usize + 1..].iter().sum();
+        1 + better + self.queues[level as usize].count_newer_than(ticket)
     }
 
     /// Returns the slots of all entries of the fingerprint store (index of dead pages); the entry to be evicted last
     /// comes first.
     pub(super) fn slots_best_first(&self) -> impl Iterator<Item = u32> + '_ {
-        self.queues.iter().rev().flat_map(|queue| queue.entries().rev())
+        self.queues.iter().rev().flat_map(|queue| queue.live_slots().rev())
     }
 
     pub(super) fn check(&self) -> Result<(), String> {
-        for (level, (queue, &live)) in self.queues.iter().zip(&self.live).enumerate() {
+        for (level, (queue, &live)) in self.queues.iter().zip(&self.entries_per_level).enumerate() {
             queue.check(live).map_err(|what| format!("level {level}: {what}"))?;
-            let marked = self.occupied[level / 64] >> (level % 64) & 1 == 1;
+            let marked = self.occupied_level_bits[level / 64] >> (level % 64) & 1 == 1;
             if marked != (live > 0) {
                 return Err(format!("level {level} has {live} entries and its mark is {marked}"));
             }
@@ -244,10 +255,10 @@ mod tests {
 
     /// Reference model of the eviction order for a test: entries as (level, time of insertion, slot). The largest entry
     /// is evicted last.
-    struct NaiveOrder(Vec<(u8, u64, u32)>);
+    struct ReferenceOrder(Vec<(u8, u64, u32)>);
 
-    impl NaiveOrder {
-        fn best_first(&self) -> Vec<u32> {
+    impl ReferenceOrder {
+        fn slots_best_first(&self) -> Vec<u32> {
             let mut sorted = self.0.clone();
             sorted.sort_unstable();
             sorted.into_iter().rev().map(|entry| entry.2).collect()
@@ -260,7 +271,7 @@ mod tests {
     fn eviction_ranks_equal_those_of_a_sorted_list() {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);
         let mut order = EvictionOrder::new();
-        let mut naive = NaiveOrder(Vec::new());
+        let mut naive = ReferenceOrder(Vec::new());
         let mut tickets = vec![0; 20_000];
         for time in 0..20_000u32 {
             let level = rng.random_range(0..3) * 100;
@@ -274,7 +285,7 @@ mod tests {
             }
             if time % 500 == 0 && !naive.0.is_empty() {
                 order.check().unwrap();
-                let sorted = naive.best_first();
+                let sorted = naive.slots_best_first();
                 assert_eq!(order.slots_best_first().collect::<Vec<_>>(), sorted);
                 assert_eq!(order.first_to_evict().map(|(_, slot)| slot), sorted.last().copied());
                 assert!(order.in_eviction_order().eq(sorted.iter().rev().copied()));
@@ -284,7 +295,7 @@ mod tests {
                 }
             }
         }
-        assert!(naive.0.len() > 3 * CHUNK, "the queues must span several chunks");
+        assert!(naive.0.len() > 3 * CHUNK_POSITIONS, "the queues must span several chunks");
     }
 
     #[test]
@@ -298,7 +309,7 @@ mod tests {
                 order.compact_level(5, |slot, ticket| tickets[slot as usize] = ticket);
             }
         }
-        assert!(order.queues[5].places.len() <= 4 * (CHUNK + 1));
+        assert!(order.queues[5].slot_log.len() <= 4 * (CHUNK_POSITIONS + 1));
         assert_eq!((order.first_to_evict(), order.eviction_rank(5, tickets[0])), (Some((5, 0)), 1));
     }
 }

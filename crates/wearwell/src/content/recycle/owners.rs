@@ -56,7 +56,7 @@ impl OwnerTable {
     }
 
     pub(super) fn check(&self, listed: &[Option<Lpn>]) -> Result<(), String> {
-        let [marks, owners] = self.0.counts();
+        let [marks, owners] = self.0.mark_and_value_counts();
         if marks != owners {
             return Err(format!("{marks} owner marks for {owners} owners"));
         }

@@ -23,17 +23,17 @@ use super::accesses::MAX_READ_COUNT;
 /// position 15. The recycle probability decreases with the position.
 pub const MAX_VERSION_POSITION: u8 = 15;
 
-const CASES: usize = 16;
+const VALUES_PER_OBSERVATION: usize = 16;
 
 /// Tables of recycle probability and level (rank of that probability, 0 to 255) for each pair of read count and
 /// position among the dead versions of a logical page.
 #[derive(Clone, Debug)]
 pub struct ProbabilityTable {
-    probabilities: [[f64; CASES]; CASES],
-    levels: [[u8; CASES]; CASES],
+    probabilities: [[f64; VALUES_PER_OBSERVATION]; VALUES_PER_OBSERVATION],
+    levels: [[u8; VALUES_PER_OBSERVATION]; VALUES_PER_OBSERVATION],
     /// Recycle probability of each level. The level is the rank of a pair of read count and position among all 256
     /// pairs; this table is the inverse of `levels`.
-    of_level: [f64; CASES * CASES],
+    probability_of_level: [f64; VALUES_PER_OBSERVATION * VALUES_PER_OBSERVATION],
 }
 
 impl ProbabilityTable {
@@ -46,34 +46,34 @@ impl ProbabilityTable {
             alpha > 0.0 && (0.0..1.0).contains(&beta),
             "alpha {alpha} or beta {beta} gives no order of pages"
         );
-        let mut probabilities = [[0.0; CASES]; CASES];
+        let mut probabilities = [[0.0; VALUES_PER_OBSERVATION]; VALUES_PER_OBSERVATION];
         for (accesses, row) in (0u8..).zip(&mut probabilities) {
             for (position, cell) in (0u8..).zip(row) {
-                *cell = initial(alpha, accesses) * (1.0 - beta).powi(i32::from(position));
+                *cell = initial_probability(alpha, accesses) * (1.0 - beta).powi(i32::from(position));
             }
         }
-        let levels = levels(&probabilities);
-        let mut of_level = [0.0; CASES * CASES];
+        let levels = rank_probabilities(&probabilities);
+        let mut probability_of_level = [0.0; VALUES_PER_OBSERVATION * VALUES_PER_OBSERVATION];
         for (levels, probabilities) in levels.iter().zip(&probabilities) {
             for (&level, &probability) in levels.iter().zip(probabilities) {
-                of_level[level as usize] = probability;
+                probability_of_level[level as usize] = probability;
             }
         }
-        Self { probabilities, levels, of_level }
+        Self { probabilities, levels, probability_of_level }
     }
 
     /// Returns the recycle probability of a dead page, 0 to 1, from `accesses`, its number of reads, and `position`,
     /// its number of newer dead versions. Numbers greater than 15 count as 15.
     #[inline]
-    pub fn of_page(&self, accesses: u8, position: u8) -> f64 {
+    pub fn page_probability(&self, accesses: u8, position: u8) -> f64 {
         self.probabilities[accesses.min(MAX_READ_COUNT) as usize][position.min(MAX_VERSION_POSITION) as usize]
     }
 
     /// Returns the recycle probability of a dead page whose probability level is `level` (0 to 255; 255 is the most
     /// probable).
     #[inline]
-    pub fn of_level(&self, level: u8) -> f64 {
-        self.of_level[level as usize]
+    pub fn level_probability(&self, level: u8) -> f64 {
+        self.probability_of_level[level as usize]
     }
 
     /// Returns the probability level of a dead page from `accesses`, its number of reads, and `position`, its number of
@@ -87,15 +87,19 @@ impl ProbabilityTable {
 
 /// Returns the recycle probability of a page that has just been invalidated, from its number of reads (equations 1 and
 /// 2).
-fn initial(alpha: f64, accesses: u8) -> f64 {
+fn initial_probability(alpha: f64, accesses: u8) -> f64 {
     let popularity = |count: u8| (1.0 + alpha).powi(i32::from(count));
     (popularity(accesses) - 1.0) / (popularity(MAX_READ_COUNT) - 1.0)
 }
 
-fn levels(probabilities: &[[f64; CASES]; CASES]) -> [[u8; CASES]; CASES] {
-    let mut cases: Vec<(usize, usize)> = (0..CASES * CASES).map(|i| (i / CASES, i % CASES)).collect();
+fn rank_probabilities(
+    probabilities: &[[f64; VALUES_PER_OBSERVATION]; VALUES_PER_OBSERVATION],
+) -> [[u8; VALUES_PER_OBSERVATION]; VALUES_PER_OBSERVATION] {
+    let mut cases: Vec<(usize, usize)> = (0..VALUES_PER_OBSERVATION * VALUES_PER_OBSERVATION)
+        .map(|i| (i / VALUES_PER_OBSERVATION, i % VALUES_PER_OBSERVATION))
+        .collect();
     cases.sort_by(|&(a, i), &(b, j)| probabilities[a][i].total_cmp(&probabilities[b][j]).then(j.cmp(&i)));
-    let mut levels = [[0; CASES]; CASES];
+    let mut levels = [[0; VALUES_PER_OBSERVATION]; VALUES_PER_OBSERVATION];
     for (level, (accesses, position)) in (0u8..=255).zip(cases) {
         levels[accesses][position] = level;
     }
@@ -106,7 +110,7 @@ fn levels(probabilities: &[[f64; CASES]; CASES]) -> [[u8; CASES]; CASES] {
 mod tests {
     use super::*;
 
-    fn assert_table(actual: impl Iterator<Item = f64>, expected: &[f64]) {
+    fn assert_equal_to_4_digits(actual: impl Iterator<Item = f64>, expected: &[f64]) {
         let actual: Vec<f64> = actual.collect();
         assert_eq!(actual.len(), expected.len());
         for (i, (a, e)) in actual.iter().zip(expected).enumerate() {
@@ -121,7 +125,7 @@ mod tests {
             0.6730, 0.7718, 0.8805, 1.0,
         ];
         let table = ProbabilityTable::new(0.10, 0.15);
-        assert_table((0..16).map(|accesses| table.of_page(accesses, 0)), &expected);
+        assert_equal_to_4_digits((0..16).map(|accesses| table.page_probability(accesses, 0)), &expected);
     }
 
     #[test]
@@ -131,25 +135,28 @@ mod tests {
             0.6095, 0.7220, 0.8513, 1.0,
         ];
         let table = ProbabilityTable::new(0.15, 0.15);
-        assert_table((0..16).map(|accesses| table.of_page(accesses, 0)), &expected);
+        assert_equal_to_4_digits((0..16).map(|accesses| table.page_probability(accesses, 0)), &expected);
     }
 
     #[test]
     fn recycle_probabilities_decay_by_beta_15_percent_per_version() {
         let table = ProbabilityTable::new(0.10, 0.15);
         let expected = [1.0, 0.85, 0.7225, 0.6141, 0.5220, 0.4437, 0.3771, 0.3206];
-        assert_table((0..8).map(|position| table.of_page(15, position)), &expected);
-        assert_table([15, 16, 200].into_iter().map(|position| table.of_page(15, position)), &[0.0874; 3]);
+        assert_equal_to_4_digits((0..8).map(|position| table.page_probability(15, position)), &expected);
+        assert_equal_to_4_digits(
+            [15, 16, 200].into_iter().map(|position| table.page_probability(15, position)),
+            &[0.0874; 3],
+        );
     }
 
     #[test]
-    fn recycle_probabilities_lose_one_factor_per_newer_version() {
+    fn the_recycle_probability_is_multiplied_by_1_minus_beta_for_each_newer_version() {
         let table = ProbabilityTable::new(0.12, 0.18);
         for accesses in 0..16 {
-            let mut stepwise = table.of_page(accesses, 0);
+            let mut stepwise = table.page_probability(accesses, 0);
             for position in 1..16 {
                 stepwise *= 1.0 - 0.18;
-                assert!((table.of_page(accesses, position) - stepwise).abs() < 1e-12);
+                assert!((table.page_probability(accesses, position) - stepwise).abs() < 1e-12);
             }
         }
     }
@@ -160,9 +167,9 @@ mod tests {
         let mut by_level = vec![None; 256];
         for accesses in 0..16u8 {
             for position in 0..16u8 {
-                let key = (table.of_page(accesses, position), 15 - position);
+                let key = (table.page_probability(accesses, position), 15 - position);
                 let level = table.level_of_page(accesses, position);
-                assert_eq!(table.of_level(level).to_bits(), key.0.to_bits());
+                assert_eq!(table.level_probability(level).to_bits(), key.0.to_bits());
                 assert!(by_level[level as usize].replace(key).is_none());
             }
         }

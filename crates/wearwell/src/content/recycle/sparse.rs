@@ -14,7 +14,7 @@ use crate::tables::PageSet;
 /// look-ups for pages without a value.
 #[derive(Clone, Debug)]
 pub(super) struct SparseTable<V> {
-    marked: PageSet,
+    pages_with_value: PageSet,
     values: HashMap<Ppn, V, FxBuildHasher>,
 }
 
@@ -22,37 +22,37 @@ impl<V: Copy> SparseTable<V> {
     /// Creates a table of per-page values without any value. Memory: one bit per physical page, 10 to 20 bytes per
     /// value.
     pub(super) fn new(physical_pages: usize) -> Self {
-        Self { marked: PageSet::new(physical_pages as u64), values: HashMap::default() }
+        Self { pages_with_value: PageSet::new(physical_pages as u64), values: HashMap::default() }
     }
 
     /// Returns the value that the table holds for the physical page `ppn`; `None` if it holds none.
     #[inline]
     pub(super) fn get(&self, ppn: Ppn) -> Option<V> {
-        if self.marked.contains(ppn) { Some(self.values[&ppn]) } else { None }
+        if self.pages_with_value.contains(ppn) { Some(self.values[&ppn]) } else { None }
     }
 
     /// Sets the value of the physical page `ppn` in the table, replacing an earlier one.
     pub(super) fn insert(&mut self, ppn: Ppn, value: V) {
-        self.marked.insert(ppn);
+        self.pages_with_value.insert(ppn);
         self.values.insert(ppn, value);
     }
 
     /// Removes the value of the physical page `ppn` from the table and returns it.
     #[inline]
     pub(super) fn remove(&mut self, ppn: Ppn) -> Option<V> {
-        if self.marked.remove(ppn) { self.values.remove(&ppn) } else { None }
+        if self.pages_with_value.remove(ppn) { self.values.remove(&ppn) } else { None }
     }
 
     /// Removes from the table the values of those physical pages, among the `count` from `first` on, for which
     /// `is_taken` returns `true`.
     pub(super) fn remove_if(&mut self, first: Ppn, count: u32, is_taken: impl Fn(Ppn) -> bool) {
-        let Self { marked, values } = self;
+        let Self { pages_with_value: marked, values } = self;
         marked.remove_if(first, count, |ppn| is_taken(ppn) && values.remove(&ppn).is_some());
     }
 
     /// Whether none of the `count` physical pages from `first` on has a value in the table.
     pub(super) fn has_none_of(&self, first: Ppn, count: u32) -> bool {
-        self.marked.is_disjoint(first, count)
+        self.pages_with_value.is_disjoint(first, count)
     }
 
     /// Returns all values in the table with their physical pages, in no particular order.
@@ -62,8 +62,8 @@ impl<V: Copy> SparseTable<V> {
 
     /// Returns the number of pages whose bit is set and the number of values. The two are equal unless the table is
     /// inconsistent.
-    pub(super) fn counts(&self) -> [u64; 2] {
-        [self.marked.len(), self.values.len() as u64]
+    pub(super) fn mark_and_value_counts(&self) -> [u64; 2] {
+        [self.pages_with_value.len(), self.values.len() as u64]
     }
 }
 
@@ -92,7 +92,7 @@ mod tests {
                     }
                     _ => assert_eq!(table.get(ppn), model.get(&ppn).copied()),
                 }
-                assert_eq!(table.counts(), [model.len() as u64; 2]);
+                assert_eq!(table.mark_and_value_counts(), [model.len() as u64; 2]);
             }
             assert!(model.iter().all(|(&ppn, &value)| table.get(ppn) == Some(value)));
         }

@@ -27,7 +27,7 @@ pub(crate) struct RecycleState {
     /// Whether recycling is switched on, so that host writes may revive dead (invalid) pages.
     pub(crate) is_on: bool,
     options: RecycleDesign,
-    neighbours: Vec<Ppn>,
+    neighbour_buffer: Vec<Ppn>,
 }
 
 /// Recycling: a write revives a dead page of equal content.
@@ -80,7 +80,7 @@ impl RecycleState {
             design.options.clone().checked().map_err(|error| Error::InvalidOptions(error.to_string()))?;
         let part = Recycler::new(store.geometry().pages(), logical_pages, &options);
         let part = if is_alone { part } else { part.with_heads_in_map() };
-        Ok(Self { recycler: part, is_on: true, options: design.clone(), neighbours: Vec::new() })
+        Ok(Self { recycler: part, is_on: true, options: design.clone(), neighbour_buffer: Vec::new() })
     }
 }
 
@@ -127,7 +127,7 @@ impl<N: Nand> Ftl<N> {
         let successor = valid_page(mapping, lpn);
         if stage.options.options.refresh_age_programs.is_some() {
             let RecycleState { recycler: part, options, .. } = &mut **stage;
-            part.expire_next(|ppn| is_aged(options, store, ppn));
+            part.expire_next_entry(|ppn| is_aged(options, store, ppn));
             if is_aged(options, store, dead) {
                 part.aged_page_invalidated(lpn, dead, successor);
                 return part.forget_evicted(|ppn| store.owner_in_oob(ppn));
@@ -142,19 +142,22 @@ impl<N: Nand> Ftl<N> {
     /// that was found from flash and compares its bytes.
     #[inline(always)]
     fn find_dead(&mut self, fingerprint: Fingerprint, content: &Content<'_>) -> Result<Option<Ppn>> {
-        if self.recycle.is_some() { self.look_for_dead(fingerprint, content) } else { Ok(None) }
+        if self.recycle.is_some() { self.look_up_dead_page(fingerprint, content) } else { Ok(None) }
     }
 
     #[inline(never)]
-    fn look_for_dead(&mut self, fingerprint: Fingerprint, content: &Content<'_>) -> Result<Option<Ppn>> {
+    fn look_up_dead_page(&mut self, fingerprint: Fingerprint, content: &Content<'_>) -> Result<Option<Ppn>> {
         let is_hashed = self.is_content_hashed(fingerprint);
         let Some(stage) = &mut self.recycle else { return Ok(None) };
         if !is_hashed {
             return Ok(None);
         }
         let is_on = stage.is_on;
-        let found =
-            if is_on { stage.recycler.find_dead(fingerprint) } else { stage.recycler.peek(fingerprint) };
+        let found = if is_on {
+            stage.recycler.find_dead(fingerprint)
+        } else {
+            stage.recycler.peek_dead_page(fingerprint)
+        };
         let fresh = found.filter(|&dead| !is_aged(&stage.options, &self.store, dead));
         if let Some(aged) = found.filter(|_| is_on && fresh.is_none()) {
             stage.recycler.remove_aged_hit(aged);
@@ -228,15 +231,15 @@ impl<N: Nand> Ftl<N> {
     /// are cached are considered.
     fn load_neighbours(&mut self, owner: Lpn) -> Result<()> {
         let Some(stage) = &mut self.recycle else { return Ok(()) };
-        let mut neighbours = std::mem::take(&mut stage.neighbours);
+        let mut neighbours = std::mem::take(&mut stage.neighbour_buffer);
         stage.recycler.neighbours_to_load(owner, |lpn| valid_page(&self.mapping, lpn), &mut neighbours);
         neighbours.retain(|&ppn| !is_aged(&stage.options, &self.store, ppn));
         for ppn in neighbours.drain(..) {
             let oob = self.store.read_spare(ppn, Cause::Content)?;
-            stage.recycler.load_fast(ppn, oob.fingerprint);
+            stage.recycler.offer_fast_loaded_page(ppn, oob.fingerprint);
             stage.recycler.forget_evicted(|ppn| self.store.owner_in_oob(ppn));
         }
-        stage.neighbours = neighbours;
+        stage.neighbour_buffer = neighbours;
         Ok(())
     }
 

@@ -67,16 +67,16 @@ struct StoreSlot {
     ppn: Ppn,
     ticket: u32,
     /// Value of the store's clock when the entry in the slot was inserted or last changed its level; wraps around.
-    stamp: u32,
+    level_change_stamp: u32,
     /// For an entry: slot of the next entry in its hash bucket. For a twin (dead page with the content of an entry):
     /// slot of the page before it in the chain of pages with equal content.
     link: u32,
     /// Next slot in the chain of dead pages with equal content: the chain begins with the fingerprint-store entry, and
     /// its twins (duplicates) follow.
-    below: u32,
+    next_twin: u32,
     level: u8,
     accesses: u8,
-    standing: SlotState,
+    state: SlotState,
 }
 
 const _: () = assert!(size_of::<StoreSlot>() == 32);
@@ -86,12 +86,12 @@ impl StoreSlot {
         fingerprint: Fingerprint::ZERO_PAGE,
         ppn: Ppn::NONE,
         ticket: 0,
-        stamp: 0,
+        level_change_stamp: 0,
         link: NO_SLOT,
-        below: NO_SLOT,
+        next_twin: NO_SLOT,
         level: 0,
         accesses: 0,
-        standing: SlotState::Free,
+        state: SlotState::Free,
     };
 }
 
@@ -100,15 +100,15 @@ impl StoreSlot {
 #[derive(Clone, Debug)]
 pub(super) struct FingerprintStore {
     slots: Vec<StoreSlot>,
-    free: Vec<u32>,
+    free_slots: Vec<u32>,
     buckets: HashBuckets,
-    entries: u32,
+    entry_count: u32,
     order: EvictionOrder,
     capacity: Option<u32>,
-    clock: u32,
+    level_change_clock: u32,
     /// Slot of the fingerprint store (index of dead pages) that the cyclic scan for pages that are too old visited last
     /// ([`FingerprintStore::advance_expiry_scan`]).
-    expiry_hand: u32,
+    expiry_scan_slot: u32,
 }
 
 impl FingerprintStore {
@@ -117,13 +117,13 @@ impl FingerprintStore {
     pub(super) fn new(capacity: Option<u32>) -> Self {
         Self {
             slots: Vec::new(),
-            free: Vec::new(),
+            free_slots: Vec::new(),
             buckets: HashBuckets::new(),
-            entries: 0,
+            entry_count: 0,
             order: EvictionOrder::new(),
             capacity,
-            clock: 0,
-            expiry_hand: 0,
+            level_change_clock: 0,
+            expiry_scan_slot: 0,
         }
     }
 
@@ -131,12 +131,12 @@ impl FingerprintStore {
     /// an entry) are not counted.
     #[inline]
     pub(super) fn len(&self) -> u32 {
-        self.entries
+        self.entry_count
     }
 
     /// Returns the number of twins in the fingerprint store: dead pages whose content equals that of an entry.
-    pub(super) fn duplicate_entries(&self) -> u32 {
-        (self.slots.len() - self.free.len()) as u32 - self.entries
+    pub(super) fn twin_count(&self) -> u32 {
+        (self.slots.len() - self.free_slots.len()) as u32 - self.entry_count
     }
 
     pub(super) fn capacity(&self) -> Option<u32> {
@@ -154,7 +154,7 @@ impl FingerprintStore {
     }
 
     #[inline]
-    pub(super) fn entry_at(&self, slot: u32) -> DeadPageCandidate {
+    pub(super) fn page_in_slot(&self, slot: u32) -> DeadPageCandidate {
         let StoreSlot { ppn, fingerprint, accesses, .. } = self.slots[slot as usize];
         DeadPageCandidate { ppn, fingerprint, accesses }
     }
@@ -169,7 +169,7 @@ impl FingerprintStore {
     /// a twin (page with the content of an entry), which has no level.
     #[inline]
     pub(super) fn probability_level(&self, slot: u32) -> Option<u8> {
-        let StoreSlot { standing, level, .. } = self.slots[slot as usize];
+        let StoreSlot { state: standing, level, .. } = self.slots[slot as usize];
         (standing == SlotState::Entry).then_some(level)
     }
 
@@ -183,15 +183,15 @@ impl FingerprintStore {
     /// Advances the cyclic scan for pages that are too old to the next slot of the fingerprint store. Returns the dead
     /// page in the slot; `None` if the slot is free.
     pub(super) fn advance_expiry_scan(&mut self) -> Option<Ppn> {
-        self.expiry_hand =
-            if self.expiry_hand + 1 < self.slots.len() as u32 { self.expiry_hand + 1 } else { 0 };
-        let slot = self.slots.get(self.expiry_hand as usize)?;
-        (slot.standing != SlotState::Free).then_some(slot.ppn)
+        self.expiry_scan_slot =
+            if self.expiry_scan_slot + 1 < self.slots.len() as u32 { self.expiry_scan_slot + 1 } else { 0 };
+        let slot = self.slots.get(self.expiry_scan_slot as usize)?;
+        (slot.state != SlotState::Free).then_some(slot.ppn)
     }
 
     /// Returns all entries of the fingerprint store (index of dead pages); the entry to be evicted last comes first.
     pub(super) fn entries(&self) -> impl Iterator<Item = DeadPageCandidate> + '_ {
-        self.order.slots_best_first().map(|slot| self.entry_at(slot))
+        self.order.slots_best_first().map(|slot| self.page_in_slot(slot))
     }
 
     /// Offers to the fingerprint store a dead page whose content has no entry yet. If the store has room, inserts the
@@ -210,9 +210,9 @@ impl FingerprintStore {
             self.evict(history, worst);
             (worst, AdmissionOutcome::Replaced(self.slots[worst as usize].ppn))
         } else {
-            (self.free_slot(), AdmissionOutcome::Inserted)
+            (self.take_free_slot(), AdmissionOutcome::Inserted)
         };
-        self.occupy(history, slot, candidate);
+        self.fill_slot(history, slot, candidate);
         self.index_content(slot);
         self.add_to_eviction_order(slot, level);
         admission
@@ -237,15 +237,15 @@ impl FingerprintStore {
         candidate: DeadPageCandidate,
         level: u8,
     ) {
-        self.leave_order(rival);
-        let slot = self.free_slot();
-        self.occupy(history, slot, candidate);
-        self.rename_entry(rival, slot);
+        self.remove_from_eviction_order(rival);
+        let slot = self.take_free_slot();
+        self.fill_slot(history, slot, candidate);
+        self.move_index_entry(rival, slot);
         if self.capacity.is_none() {
-            self.slots[rival as usize].standing = SlotState::Twin;
-            self.chain(slot, rival);
+            self.slots[rival as usize].state = SlotState::Twin;
+            self.link_twins(slot, rival);
         } else {
-            self.vacate(history, rival);
+            self.release_slot(history, rival);
         }
         self.add_to_eviction_order(slot, level);
     }
@@ -260,10 +260,10 @@ impl FingerprintStore {
         candidate: DeadPageCandidate,
     ) {
         if self.capacity.is_none() {
-            let slot = self.free_slot();
-            self.occupy(history, slot, candidate);
-            self.chain(slot, self.slots[rival as usize].below);
-            self.chain(rival, slot);
+            let slot = self.take_free_slot();
+            self.fill_slot(history, slot, candidate);
+            self.link_twins(slot, self.slots[rival as usize].next_twin);
+            self.link_twins(rival, slot);
         }
     }
 
@@ -271,9 +271,9 @@ impl FingerprintStore {
     /// is there already. A twin (page with the content of an entry) has no level and does not change.
     #[inline]
     pub(super) fn set_level(&mut self, slot: u32, level: u8) {
-        let StoreSlot { standing, level: current, .. } = self.slots[slot as usize];
+        let StoreSlot { state: standing, level: current, .. } = self.slots[slot as usize];
         if standing == SlotState::Entry && current != level {
-            self.leave_order(slot);
+            self.remove_from_eviction_order(slot);
             self.add_to_eviction_order(slot, level);
         }
     }
@@ -281,7 +281,7 @@ impl FingerprintStore {
     /// Makes the entry of the fingerprint store (index of dead pages) in `slot` the most recent one of its probability
     /// level, so that it is evicted later.
     pub(super) fn make_most_recent(&mut self, slot: u32) {
-        self.leave_order(slot);
+        self.remove_from_eviction_order(slot);
         self.add_to_eviction_order(slot, self.slots[slot as usize].level);
     }
 
@@ -289,10 +289,10 @@ impl FingerprintStore {
     /// makes it the most recent one of probability level `level`. Returns `false` for a twin (page with the content of
     /// an entry), which does not change.
     pub(super) fn raise_to_best(&mut self, slot: u32, accesses: u8, level: u8) -> bool {
-        let is_entry = self.slots[slot as usize].standing == SlotState::Entry;
+        let is_entry = self.slots[slot as usize].state == SlotState::Entry;
         if is_entry {
             self.slots[slot as usize].accesses = accesses;
-            self.leave_order(slot);
+            self.remove_from_eviction_order(slot);
             self.add_to_eviction_order(slot, level);
         }
         is_entry
@@ -303,19 +303,19 @@ impl FingerprintStore {
     /// [`FingerprintStore::add_to_eviction_order`] for that slot; until then it has no level.
     #[inline]
     pub(super) fn remove(&mut self, history: &mut DeadPageLists, slot: u32) -> Option<u32> {
-        let StoreSlot { standing, link, below, .. } = self.slots[slot as usize];
+        let StoreSlot { state: standing, link, next_twin: below, .. } = self.slots[slot as usize];
         let mut heir = None;
         if standing == SlotState::Twin {
-            self.chain(link, below);
+            self.link_twins(link, below);
         } else if below == NO_SLOT {
-            self.leave_order(slot);
-            self.forget_content(slot);
+            self.remove_from_eviction_order(slot);
+            self.remove_from_index(slot);
         } else {
-            self.leave_order(slot);
-            self.rename_entry(slot, below);
+            self.remove_from_eviction_order(slot);
+            self.move_index_entry(slot, below);
             heir = Some(below);
         }
-        self.vacate(history, slot);
+        self.release_slot(history, slot);
         heir
     }
 
@@ -325,14 +325,14 @@ impl FingerprintStore {
     pub(super) fn add_to_eviction_order(&mut self, slot: u32, level: u8) {
         let ticket = self.order.push(level, slot);
         let entry = &mut self.slots[slot as usize];
-        (entry.level, entry.ticket, entry.stamp) = (level, ticket, self.clock);
-        entry.standing = SlotState::Entry;
-        self.clock = self.clock.wrapping_add(1);
+        (entry.level, entry.ticket, entry.level_change_stamp) = (level, ticket, self.level_change_clock);
+        entry.state = SlotState::Entry;
+        self.level_change_clock = self.level_change_clock.wrapping_add(1);
     }
 
     /// Reads the slots `slots` of the fingerprint store and their positions in the eviction order, which a change of
     /// their probability levels will need, so that the cache misses overlap ([`crate::tables::prefetch`]).
-    pub(super) fn prefetch_places(&self, slots: &[u32]) {
+    pub(super) fn prefetch_order_positions(&self, slots: &[u32]) {
         pull_into_cache(slots.iter().map(|&slot| self.slots[slot as usize].ticket.into()));
         pull_into_cache(slots.iter().map(|&slot| {
             let StoreSlot { level, ticket, .. } = self.slots[slot as usize];
@@ -364,8 +364,8 @@ impl FingerprintStore {
         let worst: ArrayVec<u32, PREFETCHED_WRITES> =
             self.order.in_eviction_order().take(evictions.min(PREFETCHED_WRITES)).collect();
         self.prefetch_contents(&worst);
-        history.prefetch_displaced(&worst);
-        history.prefetch_listed(worst.iter().map(|&slot| self.slots[slot as usize].ppn));
+        history.prefetch_displaced_links(&worst);
+        history.prefetch_links(worst.iter().map(|&slot| self.slots[slot as usize].ppn));
     }
 
     /// Reads the parts of the fingerprint store (index of dead pages) that look-ups of these contents will need, so
@@ -387,11 +387,11 @@ impl FingerprintStore {
         }
         let mut entries: Vec<u32> = self.order.slots_best_first().collect();
         entries.sort_unstable_by_key(|&slot| {
-            u32::MAX - self.clock.wrapping_sub(self.slots[slot as usize].stamp)
+            u32::MAX - self.level_change_clock.wrapping_sub(self.slots[slot as usize].level_change_stamp)
         });
         self.order = EvictionOrder::new();
         for slot in entries {
-            let level = level_of(history, self.entry_at(slot));
+            let level = level_of(history, self.page_in_slot(slot));
             self.slots[slot as usize].level = level;
             self.slots[slot as usize].ticket = self.order.push(level, slot);
         }
@@ -399,18 +399,18 @@ impl FingerprintStore {
         while capacity.is_some_and(|capacity| self.len() > capacity) {
             let (_, worst) = self.order.first_to_evict().expect("a store that is too large has an entry");
             self.evict(history, worst);
-            self.set_free(worst);
+            self.mark_slot_free(worst);
         }
     }
 
     /// Removes every dead page from the fingerprint store (index of dead pages), as a power failure does.
     pub(super) fn clear(&mut self, history: &mut DeadPageLists) {
-        for slot in self.slots.iter().filter(|slot| slot.standing != SlotState::Free) {
+        for slot in self.slots.iter().filter(|slot| slot.state != SlotState::Free) {
             history.unassign_store_slot(slot.ppn);
         }
         self.slots.clear();
-        self.free.clear();
-        (self.buckets, self.entries) = (HashBuckets::new(), 0);
+        self.free_slots.clear();
+        (self.buckets, self.entry_count) = (HashBuckets::new(), 0);
         self.order = EvictionOrder::new();
     }
 
@@ -418,13 +418,13 @@ impl FingerprintStore {
     /// twins (dead pages of equal content). The slot is not freed: the caller reuses or frees it.
     #[inline]
     fn evict(&mut self, history: &mut DeadPageLists, slot: u32) {
-        self.leave_order(slot);
-        self.forget_content(slot);
+        self.remove_from_eviction_order(slot);
+        self.remove_from_index(slot);
         history.unassign_store_slot(self.slots[slot as usize].ppn);
     }
 
     #[inline]
-    fn leave_order(&mut self, slot: u32) {
+    fn remove_from_eviction_order(&mut self, slot: u32) {
         let StoreSlot { level, ticket, .. } = self.slots[slot as usize];
         if self.order.remove(level, ticket) {
             self.compact_order_level(level);
@@ -437,8 +437,8 @@ impl FingerprintStore {
     }
 
     #[inline]
-    fn free_slot(&mut self) -> u32 {
-        self.free.pop().unwrap_or_else(|| {
+    fn take_free_slot(&mut self) -> u32 {
+        self.free_slots.pop().unwrap_or_else(|| {
             self.slots.push(StoreSlot::FREE);
             self.slots.len() as u32 - 1
         })
@@ -447,31 +447,31 @@ impl FingerprintStore {
     /// Stores the dead page `candidate` in the unused slot `slot` of the fingerprint store. The page counts as a twin
     /// (without a level) until [`FingerprintStore::add_to_eviction_order`] makes it an entry.
     #[inline]
-    fn occupy(&mut self, history: &mut DeadPageLists, slot: u32, candidate: DeadPageCandidate) {
+    fn fill_slot(&mut self, history: &mut DeadPageLists, slot: u32, candidate: DeadPageCandidate) {
         let DeadPageCandidate { ppn, fingerprint, accesses } = candidate;
         self.slots[slot as usize] =
-            StoreSlot { fingerprint, ppn, accesses, standing: SlotState::Twin, ..StoreSlot::FREE };
+            StoreSlot { fingerprint, ppn, accesses, state: SlotState::Twin, ..StoreSlot::FREE };
         history.assign_store_slot(ppn, slot);
     }
 
     #[inline]
-    fn vacate(&mut self, history: &mut DeadPageLists, slot: u32) {
+    fn release_slot(&mut self, history: &mut DeadPageLists, slot: u32) {
         history.unassign_store_slot(self.slots[slot as usize].ppn);
-        self.set_free(slot);
+        self.mark_slot_free(slot);
     }
 
     #[inline]
-    fn set_free(&mut self, slot: u32) {
+    fn mark_slot_free(&mut self, slot: u32) {
         self.slots[slot as usize] = StoreSlot::FREE;
-        self.free.push(slot);
+        self.free_slots.push(slot);
     }
 
     /// Adds the content of the fingerprint-store slot `slot`, which no other entry has, to the hash index.
     #[inline]
     fn index_content(&mut self, slot: u32) {
-        self.entries += 1;
-        if self.buckets.must_grow_for(self.entries) {
-            self.spread();
+        self.entry_count += 1;
+        if self.buckets.must_grow_for(self.entry_count) {
+            self.grow_buckets();
         }
         let entry = &mut self.slots[slot as usize];
         entry.link = self.buckets.replace_first_slot(entry.fingerprint, slot);
@@ -480,27 +480,27 @@ impl FingerprintStore {
     /// Doubles the number of hash buckets of the fingerprint store (index of dead pages) and distributes the entries
     /// anew.
     #[cold]
-    fn spread(&mut self) {
+    fn grow_buckets(&mut self) {
         self.buckets = self.buckets.with_twice_the_buckets();
-        let entries = (0..).zip(&mut self.slots).filter(|(_, slot)| slot.standing == SlotState::Entry);
+        let entries = (0..).zip(&mut self.slots).filter(|(_, slot)| slot.state == SlotState::Entry);
         entries.for_each(|(at, slot)| slot.link = self.buckets.replace_first_slot(slot.fingerprint, at));
     }
 
     #[inline]
-    fn forget_content(&mut self, slot: u32) {
-        self.entries -= 1;
-        self.redirect(slot, self.slots[slot as usize].link);
+    fn remove_from_index(&mut self, slot: u32) {
+        self.entry_count -= 1;
+        self.redirect_bucket_link(slot, self.slots[slot as usize].link);
     }
 
-    fn rename_entry(&mut self, from: u32, to: u32) {
+    fn move_index_entry(&mut self, from: u32, to: u32) {
         self.slots[to as usize].link = self.slots[from as usize].link;
-        self.redirect(from, to);
+        self.redirect_bucket_link(from, to);
     }
 
     /// Changes the link of the hash bucket that leads to the slot `slot` of the fingerprint store (index of dead
     /// pages), so that it leads to the slot `to`.
     #[inline]
-    fn redirect(&mut self, slot: u32, to: u32) {
+    fn redirect_bucket_link(&mut self, slot: u32, to: u32) {
         let fingerprint = self.slots[slot as usize].fingerprint;
         let mut at = self.buckets.first_slot(fingerprint);
         if at == slot {
@@ -513,8 +513,8 @@ impl FingerprintStore {
         self.slots[at as usize].link = to;
     }
 
-    fn chain(&mut self, above: u32, below: u32) {
-        self.slots[above as usize].below = below;
+    fn link_twins(&mut self, above: u32, below: u32) {
+        self.slots[above as usize].next_twin = below;
         if below != NO_SLOT {
             self.slots[below as usize].link = above;
         }
@@ -522,9 +522,9 @@ impl FingerprintStore {
 
     fn drop_twins(&mut self, history: &mut DeadPageLists) {
         for slot in 0..self.slots.len() as u32 {
-            self.slots[slot as usize].below = NO_SLOT;
-            if self.slots[slot as usize].standing == SlotState::Twin {
-                self.vacate(history, slot);
+            self.slots[slot as usize].next_twin = NO_SLOT;
+            if self.slots[slot as usize].state == SlotState::Twin {
+                self.release_slot(history, slot);
             }
         }
     }
@@ -537,8 +537,8 @@ impl FingerprintStore {
         level_of: impl Fn(DeadPageCandidate) -> Option<u8>,
     ) -> Result<(), String> {
         self.order.check()?;
-        let in_use = self.slots.iter().filter(|slot| slot.standing != SlotState::Free).count();
-        let counts = [history.pages_with_store_slot() as usize, self.slots.len() - self.free.len()];
+        let in_use = self.slots.iter().filter(|slot| slot.state != SlotState::Free).count();
+        let counts = [history.pages_with_store_slot() as usize, self.slots.len() - self.free_slots.len()];
         if counts != [in_use; 2] {
             return Err(format!("{in_use} slots in use; pages with slots, slots not free: {counts:?}"));
         }
@@ -546,10 +546,10 @@ impl FingerprintStore {
         if entries.len() != self.len() as usize || self.capacity.is_some_and(|c| self.len() > c) {
             return Err(format!("{} entries in order, {} by content", entries.len(), self.len()));
         }
-        if self.capacity.is_some() && self.duplicate_entries() > 0 {
+        if self.capacity.is_some() && self.twin_count() > 0 {
             return Err(format!(
                 "the fingerprint store is bounded, but holds {} duplicate contents",
-                self.duplicate_entries()
+                self.twin_count()
             ));
         }
         let mut chained = 0;
@@ -565,11 +565,11 @@ impl FingerprintStore {
         entry: u32,
         level_of: impl Fn(DeadPageCandidate) -> Option<u8>,
     ) -> Result<(), String> {
-        let StoreSlot { ppn, fingerprint, level, standing, .. } = self.slots[entry as usize];
+        let StoreSlot { ppn, fingerprint, level, state: standing, .. } = self.slots[entry as usize];
         if standing != SlotState::Entry || self.find_slot(fingerprint) != Some(entry) {
             return Err(format!("the entry of page {ppn} is {standing:?} or not found by content"));
         }
-        let expected = level_of(self.entry_at(entry));
+        let expected = level_of(self.page_in_slot(entry));
         if expected != Some(level) {
             return Err(format!("page {ppn} is on level {level} and belongs on {expected:?}"));
         }
@@ -588,7 +588,7 @@ impl FingerprintStore {
         let mut length = 0;
         let mut at = entry;
         while at != NO_SLOT {
-            let page = self.entry_at(at);
+            let page = self.page_in_slot(at);
             if history.store_slot(page.ppn) != Some(at)
                 || page.fingerprint != fingerprint
                 || level_of(page).is_none()
@@ -599,7 +599,7 @@ impl FingerprintStore {
                 ));
             }
             length += 1;
-            at = self.slots[at as usize].below;
+            at = self.slots[at as usize].next_twin;
         }
         Ok(length)
     }

@@ -37,10 +37,10 @@ impl ContentStage for SilentWrites {
             return Ok(false);
         }
         let is_on = Self::is_on(ftl);
-        if !is_on && !ftl.scheme_counters.samples_write(Self::KIND) {
+        if !is_on && !ftl.scheme_counters.count_and_sample_write(Self::KIND) {
             return Ok(false);
         }
-        let is_silent = ftl.holds_already(write)?;
+        let is_silent = ftl.is_write_silent(write)?;
         ftl.count_scheme_outcome(
             Self::KIND,
             if is_silent { SchemeOutcome::Served } else { SchemeOutcome::PassedOn },
@@ -57,7 +57,7 @@ impl ContentStage for SilentWrites {
 impl<N: Nand> Ftl<N> {
     /// Whether the logical page of `write` already has the content of `write`. Reads the stored page from flash, or
     /// from the chunk buffer. Returns `false` for a page that is unmapped, stored as a delta, or cannot be read.
-    fn holds_already(&mut self, write: &HostWrite<'_>) -> Result<bool> {
+    fn is_write_silent(&mut self, write: &HostWrite<'_>) -> Result<bool> {
         let mut stored = self.blank_page();
         let pending = self.chunks.as_ref().and_then(|stage| stage.pending_fingerprint(write.lpn));
         let fingerprint = if let Some(fingerprint) = pending {

@@ -26,7 +26,7 @@
 //! # Room for GC
 //!
 //! As in the NVRAM log, the entries of the largest block must fit once more. Entries recorded by GC may program one
-//! page per [`FlashLog::page_entries`] of them. There must be room for these pages without the block that GC keeps for
+//! page per [`FlashLog::entries_per_page`] of them. There must be room for these pages without the block that GC keeps for
 //! its copies.
 
 use std::collections::VecDeque;
@@ -36,8 +36,8 @@ use hashbrown::{HashMap, HashSet};
 use rustc_hash::FxBuildHasher;
 
 use super::{
-    BlockId, EntryLayout, EntryLiveness, LivenessOf, Lpn, Ppn, RemapCommand, ReverseMap, ReverseMapEntry,
-    Sizes, WATERMARK_PERCENT, require_log_pages, still_needed, torn_commands,
+    BlockId, EntryLayout, EntryLiveness, GroupSizeHistogram, LivenessOf, Lpn, MAX_FILL_PERCENT_FOR_BINDS,
+    Ppn, RemapCommand, ReverseMap, ReverseMapEntry, require_device_fits_log, still_needed, torn_commands,
 };
 use crate::data::{Content, Fingerprint};
 use crate::error::{Error, Result};
@@ -51,14 +51,14 @@ use crate::store::{Store, Stream};
 const MIN_PAGES: u64 = 2;
 /// Divisor of the number of entries: before a host entry is recorded, the oldest page of the flash log is cleaned only
 /// if that may free more than one entry in this many.
-const CLEANING_SHARE: u64 = 20;
+const MIN_CLEANING_GAIN_DIVISOR: u64 = 20;
 
 /// The reverse-map entries of one block, in the order of recording, each with the number of its log page. Only the
 /// simulation has this index: a controller reads the log, and the reads are charged.
 #[derive(Clone, Debug, Default)]
-struct Group {
+struct BlockEntries {
     entries: VecDeque<(u32, ReverseMapEntry)>,
-    superseded: u32,
+    superseded_entries: u32,
 }
 
 /// A reverse map (record of the logical pages mapped to each physical page) whose entries are in one log on flash, with
@@ -66,28 +66,28 @@ struct Group {
 #[derive(Clone, Debug)]
 pub struct FlashLog {
     form: EntryLayout,
-    page_entries: u32,
+    entries_per_page: u32,
     log_pages: u32,
     /// Number of the oldest live page of the flash log. Log pages are numbered in the order of writing.
-    oldest: u32,
+    oldest_page_number: u32,
     /// Flash pages (PPNs) that hold the live pages of the log, oldest first.
-    directory: VecDeque<Ppn>,
+    live_page_ppns: VecDeque<Ppn>,
     /// Number of reverse-map entries in the NVRAM buffer, which are not yet on flash.
-    buffered: u32,
+    buffered_entries: u32,
     /// Reverse-map entries grouped by block; the last group holds the tombstones (records of trims).
-    groups: Vec<Group>,
-    sizes: Sizes,
-    live: u32,
+    groups: Vec<BlockEntries>,
+    sizes: GroupSizeHistogram,
+    indexed_entries: u32,
     /// Number of superseded entries that are still in the log, for each bind (pair of logical and physical page); if a
     /// bind has several entries, its oldest ones are superseded.
-    superseded: HashMap<(Lpn, Ppn), u32, FxBuildHasher>,
+    superseded_by_bind: HashMap<(Lpn, Ppn), u32, FxBuildHasher>,
     superseded_entries: u32,
     /// Number of tombstones (records of trims) that may have become unnecessary since they were last examined.
     doubtful_tombstones: u32,
     /// Log pages that the survey of the flash found in a recovery, as `(page number, PPN)`; kept until the log is
     /// recovered.
-    found: Vec<(u32, Ppn)>,
-    page: Vec<u8>,
+    surveyed_pages: Vec<(u32, Ppn)>,
+    page_buffer: Vec<u8>,
 }
 
 impl FlashLog {
@@ -97,14 +97,14 @@ impl FlashLog {
     /// [`Error::InvalidOptions`] if the medium has no NVRAM for a page and a word, the log has fewer than two pages or
     /// more than the device, or the device has more than [`MAX_LOG_PAGES`](super::MAX_LOG_PAGES) pages.
     pub fn new<N: Nand>(io: &Store<N>, log_bytes: u64) -> Result<Self> {
-        Self::with_entries(io, log_bytes, EntryLayout::Single)
+        Self::with_entry_layout(io, log_bytes, EntryLayout::Single)
     }
 
     /// Creates an empty reverse-map log on flash, as [`FlashLog::new`], with entries of layout `form`.
     ///
     /// # Errors
     /// Those of [`FlashLog::new`].
-    pub fn with_entries<N: Nand>(io: &Store<N>, log_bytes: u64, form: EntryLayout) -> Result<Self> {
+    pub fn with_entry_layout<N: Nand>(io: &Store<N>, log_bytes: u64, form: EntryLayout) -> Result<Self> {
         let (page_bytes, pages) = (io.geometry().page_bytes, io.geometry().pages());
         let (present, wanted) = (io.nvram().len() as u64 * 8, page_bytes as u64 + 8);
         let log_pages = log_bytes / page_bytes as u64;
@@ -113,7 +113,7 @@ impl FlashLog {
                 "the flash log needs {wanted} bytes of NVRAM for a page and its state, the medium has {present}"
             )));
         }
-        require_log_pages(pages)?;
+        require_device_fits_log(pages)?;
         if !(MIN_PAGES..pages).contains(&log_pages) {
             return Err(Error::InvalidOptions(format!(
                 "a flash log of {log_pages} pages on a device of {pages} pages: it must have at least {MIN_PAGES} pages and fewer than the device"
@@ -121,72 +121,73 @@ impl FlashLog {
         }
         Ok(Self {
             form,
-            page_entries: page_bytes / form.bytes() as u32,
+            entries_per_page: page_bytes / form.entry_bytes() as u32,
             log_pages: log_pages as u32,
-            oldest: 0,
-            directory: VecDeque::new(),
-            buffered: 0,
-            groups: vec![Group::default(); io.geometry().blocks() as usize + 1],
-            sizes: Sizes::default(),
-            live: 0,
-            superseded: HashMap::default(),
+            oldest_page_number: 0,
+            live_page_ppns: VecDeque::new(),
+            buffered_entries: 0,
+            groups: vec![BlockEntries::default(); io.geometry().blocks() as usize + 1],
+            sizes: GroupSizeHistogram::default(),
+            indexed_entries: 0,
+            superseded_by_bind: HashMap::default(),
             superseded_entries: 0,
             doubtful_tombstones: 0,
-            found: Vec::new(),
-            page: vec![0; page_bytes as usize],
+            surveyed_pages: Vec::new(),
+            page_buffer: vec![0; page_bytes as usize],
         })
     }
 
-    fn forget(&mut self) {
-        self.directory.clear();
-        self.groups.iter_mut().for_each(|group| *group = Group::default());
-        self.sizes = Sizes::default();
-        self.superseded.clear();
-        (self.buffered, self.live, self.superseded_entries, self.doubtful_tombstones) = (0, 0, 0, 0);
+    fn clear_index(&mut self) {
+        self.live_page_ppns.clear();
+        self.groups.iter_mut().for_each(|group| *group = BlockEntries::default());
+        self.sizes = GroupSizeHistogram::default();
+        self.superseded_by_bind.clear();
+        (self.buffered_entries, self.indexed_entries, self.superseded_entries, self.doubtful_tombstones) =
+            (0, 0, 0, 0);
     }
 
     /// Returns the number of reverse-map entries that fit in a page of the flash log.
-    pub fn page_entries(&self) -> u32 {
-        self.page_entries
+    pub fn entries_per_page(&self) -> u32 {
+        self.entries_per_page
     }
 
     /// Returns the maximum number of reverse-map entries that the flash log and its buffer can hold; one page is kept
     /// free for cleaning.
     pub fn capacity_entries(&self) -> u64 {
-        self.log_pages as u64 * self.page_entries as u64
+        self.log_pages as u64 * self.entries_per_page as u64
     }
 
     /// Returns the number of live pages (programmed and not yet cleaned) of the flash log of reverse-map entries.
     pub fn live_pages(&self) -> u32 {
-        self.directory.len() as u32
+        self.live_page_ppns.len() as u32
     }
 
-    fn used(&self) -> u64 {
-        self.live_pages() as u64 * self.page_entries as u64 + self.buffered as u64
+    fn used_entries(&self) -> u64 {
+        self.live_pages() as u64 * self.entries_per_page as u64 + self.buffered_entries as u64
     }
 
     /// Returns the number of reverse-map entries that still fit in the flash log; 0 if an interrupted cleaning left it
     /// overfull.
-    fn free(&self) -> u64 {
-        self.capacity_entries().saturating_sub(self.used())
+    fn free_entries(&self) -> u64 {
+        self.capacity_entries().saturating_sub(self.used_entries())
     }
 
-    fn tombstones(&self) -> usize {
+    fn tombstone_group_index(&self) -> usize {
         self.groups.len() - 1
     }
 
     fn group_of<N: Nand>(&self, io: &Store<N>, entry: &ReverseMapEntry) -> usize {
-        entry.place.map_or(self.tombstones(), |place| io.block_of(place).index())
+        entry.place.map_or(self.tombstone_group_index(), |place| io.block_of(place).index())
     }
 
     /// Returns the number of the next page of the flash log, which will be programmed from the NVRAM buffer.
-    fn next_page(&self) -> u32 {
-        self.oldest.wrapping_add(self.live_pages())
+    fn next_page_number(&self) -> u32 {
+        self.oldest_page_number.wrapping_add(self.live_pages())
     }
 
     /// Returns the index of the NVRAM word (8 bytes) that holds the number of the oldest live log page.
-    fn oldest_word(&self) -> usize {
-        self.page.len() / 8
+    fn word_of_oldest_page_number(&self) -> usize {
+        self.page_buffer.len() / 8
     }
 
     /// Decodes the reverse-map entry in `slot` of the NVRAM buffer, with the atomic remap command to which it belongs,
@@ -196,92 +197,98 @@ impl FlashLog {
         io: &Store<N>,
         slot: u32,
     ) -> Option<(ReverseMapEntry, Option<RemapCommand>)> {
-        let (words, command) = self.form.decode(&io.nvram()[self.word(slot)..])?;
+        let (words, command) = self.form.split_words(&io.nvram()[self.first_word_of_slot(slot)..])?;
         Some((ReverseMapEntry::decode_in_log(words)?, command))
     }
 
     /// Returns the index of the first NVRAM word (8 bytes) of a slot of the entry buffer.
-    fn word(&self, slot: u32) -> usize {
-        slot as usize * self.form.words()
+    fn first_word_of_slot(&self, slot: u32) -> usize {
+        slot as usize * self.form.entry_words()
     }
 
-    fn push<N: Nand>(
+    fn buffer_entry<N: Nand>(
         &mut self,
         io: &mut Store<N>,
         entry: ReverseMapEntry,
         command: Option<RemapCommand>,
     ) -> Result<()> {
-        if self.buffered == self.page_entries {
+        if self.buffered_entries == self.entries_per_page {
             self.flush(io)?;
         }
-        self.form.store(io, self.word(self.buffered), entry.encode_in_log(), command)?;
-        self.buffered += 1;
-        self.adopt(io, self.next_page(), entry);
+        self.form.store_entry(
+            io,
+            self.first_word_of_slot(self.buffered_entries),
+            entry.encode_in_log(),
+            command,
+        )?;
+        self.buffered_entries += 1;
+        self.index_entry(io, self.next_page_number(), entry);
         Ok(())
     }
 
     /// Adds a reverse-map entry of log page `id` to the index by block, under the block whose page the entry names.
-    fn adopt<N: Nand>(&mut self, io: &Store<N>, id: u32, entry: ReverseMapEntry) {
+    fn index_entry<N: Nand>(&mut self, io: &Store<N>, id: u32, entry: ReverseMapEntry) {
         let index = self.group_of(io, &entry);
         let group = &mut self.groups[index].entries;
         group.push_back((id, entry));
-        self.sizes.change(group.len() as u32 - 1, group.len() as u32);
-        self.live += 1;
+        self.sizes.update_size(group.len() as u32 - 1, group.len() as u32);
+        self.indexed_entries += 1;
     }
 
     /// Returns the number of flash pages that the reverse-map log can append without using the free block that GC keeps
     /// for its copies.
-    fn room_pages<N: Nand>(io: &Store<N>) -> u64 {
+    fn appendable_pages<N: Nand>(io: &Store<N>) -> u64 {
         io.free_pages_in(Stream::RemapLog, io.pool_with_most_free_blocks(Stream::RemapLog)) as u64
     }
 
-    fn fill_page<N: Nand>(&mut self, io: &Store<N>) {
-        for (bytes, word) in self.page.chunks_exact_mut(8).zip(io.nvram()) {
+    fn copy_nvram_to_page_buffer<N: Nand>(&mut self, io: &Store<N>) {
+        for (bytes, word) in self.page_buffer.chunks_exact_mut(8).zip(io.nvram()) {
             bytes.copy_from_slice(&word.to_le_bytes());
         }
     }
 
     /// Programs the NVRAM buffer of reverse-map entries as the next page of the flash log, then zeroes the buffer.
     fn flush<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
-        self.fill_page(io);
+        self.copy_nvram_to_page_buffer(io);
         io.flash_ops.record_metadata_reason(MetadataReason::LogBufferFull);
         let pool = io.pool_with_most_free_blocks(Stream::RemapLog);
-        let (id, content) = (self.next_page(), Content::Bytes(&self.page));
+        let (id, content) = (self.next_page_number(), Content::Bytes(&self.page_buffer));
         let place =
             io.append(Stream::RemapLog, pool, id, content, Fingerprint::default(), Cause::RemapLog)?;
-        self.directory.push_back(place);
+        self.live_page_ppns.push_back(place);
         self.zero_buffer(io)
     }
 
     fn zero_buffer<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
-        for at in 0..self.oldest_word() {
+        for at in 0..self.word_of_oldest_page_number() {
             if io.nvram()[at] != 0 {
                 io.store_nvram_word(at, 0)?;
             }
         }
-        self.buffered = 0;
+        self.buffered_entries = 0;
         Ok(())
     }
 
     /// Decodes the reverse-map entries of the log page that was read last, from the read buffer.
-    fn page_content(&self) -> impl Iterator<Item = ReverseMapEntry> + '_ {
+    fn entries_in_page_buffer(&self) -> impl Iterator<Item = ReverseMapEntry> + '_ {
         let word = |bytes: &[u8; 8]| u64::from_le_bytes(*bytes);
-        let slots = self.page.chunks_exact(self.form.bytes() as usize);
+        let slots = self.page_buffer.chunks_exact(self.form.entry_bytes() as usize);
         slots.map_while(move |slot| {
             let words: ArrayVec<u64, 3> = slot.as_chunks().0.iter().map(word).collect();
-            ReverseMapEntry::decode_in_log(self.form.decode(&words)?.0)
+            ReverseMapEntry::decode_in_log(self.form.split_words(&words)?.0)
         })
     }
 
     /// Cleans the oldest page of the flash log: records those of its entries that are still needed again, at the young
     /// end, and discards the page. Costs one page read and at most one program.
     fn clean_oldest<N: Nand>(&mut self, io: &mut Store<N>, needed: LivenessOf<'_>) -> Result<()> {
-        let Some(&place) = self.directory.front() else { return Ok(()) };
-        io.read(place, &mut self.page, Cause::RemapLog)?;
-        let mut groups: Vec<usize> = self.page_content().map(|entry| self.group_of(io, &entry)).collect();
+        let Some(&place) = self.live_page_ppns.front() else { return Ok(()) };
+        io.read(place, &mut self.page_buffer, Cause::RemapLog)?;
+        let mut groups: Vec<usize> =
+            self.entries_in_page_buffer().map(|entry| self.group_of(io, &entry)).collect();
         groups.sort_unstable();
         groups.dedup();
-        let id = self.oldest;
+        let id = self.oldest_page_number;
         let in_page = |&&(page, _): &&(u32, ReverseMapEntry)| page == id;
         let of_group =
             |&index: &usize| self.groups[index].entries.iter().take_while(in_page).map(|&(_, entry)| entry);
@@ -296,14 +303,14 @@ impl FlashLog {
             }
         };
         for rest in still_needed(&entries, &need).into_iter().flatten() {
-            self.push(io, rest, None)?;
+            self.buffer_entry(io, rest, None)?;
         }
-        io.store_nvram_word(self.oldest_word(), id.wrapping_add(1) as u64)?;
-        self.oldest = id.wrapping_add(1);
-        self.directory.pop_front();
+        io.store_nvram_word(self.word_of_oldest_page_number(), id.wrapping_add(1) as u64)?;
+        self.oldest_page_number = id.wrapping_add(1);
+        self.live_page_ppns.pop_front();
         io.discard(place);
         for index in groups {
-            self.drop_page_of(index, id);
+            self.remove_page_from_group(index, id);
         }
         Ok(())
     }
@@ -318,13 +325,13 @@ impl FlashLog {
         let mut taken = HashSet::default();
         for entry in entries {
             let Some(place) = entry.place else { continue };
-            let Some(count) = self.superseded.get_mut(&(entry.lpn, place)) else { continue };
+            let Some(count) = self.superseded_by_bind.get_mut(&(entry.lpn, place)) else { continue };
             *count -= 1;
             if *count == 0 {
-                self.superseded.remove(&(entry.lpn, place));
+                self.superseded_by_bind.remove(&(entry.lpn, place));
             }
             let index = self.group_of(io, entry);
-            self.groups[index].superseded -= 1;
+            self.groups[index].superseded_entries -= 1;
             self.superseded_entries -= 1;
             taken.insert((entry.lpn, entry.place, entry.sequence));
         }
@@ -333,52 +340,53 @@ impl FlashLog {
 
     /// Removes the reverse-map entries of log page `id`, the oldest page, from the entries of block number `index` (or
     /// from the tombstones, records of trims) in the index by block.
-    fn drop_page_of(&mut self, index: usize, id: u32) {
+    fn remove_page_from_group(&mut self, index: usize, id: u32) {
         let group = &mut self.groups[index].entries;
         let before = group.len() as u32;
         while group.front().is_some_and(|&(page, _)| page == id) {
             group.pop_front();
         }
         let after = group.len() as u32;
-        self.sizes.change(before, after);
-        self.live -= before - after;
-        if index == self.tombstones() {
+        self.sizes.update_size(before, after);
+        self.indexed_entries -= before - after;
+        if index == self.tombstone_group_index() {
             self.doubtful_tombstones = self.doubtful_tombstones.saturating_sub(before - after);
         }
     }
 
     /// Returns the number of entries that cleaning the flash log can free: superseded and dropped ones, and tombstones
     /// (records of trims) that may be unnecessary.
-    fn reclaimable(&self) -> u64 {
-        self.used() - self.valid_entries() + self.doubtful_tombstones as u64
+    fn reclaimable_entries(&self) -> u64 {
+        self.used_entries() - self.valid_entries() + self.doubtful_tombstones as u64
     }
 
-    fn watermark(&self) -> u64 {
-        self.capacity_entries() * WATERMARK_PERCENT / 100
+    fn max_entries_for_binds(&self) -> u64 {
+        self.capacity_entries() * MAX_FILL_PERCENT_FOR_BINDS / 100
     }
 
     /// Returns the number of free entries of the flash log without which the host may not bind (map without a program):
     /// one for the new entry, and enough for GC to record once more all entries of the block that has the most, the new
     /// entry included.
-    fn reserve(&self) -> u64 {
-        1 + (self.sizes.largest() as u64 + 1)
+    fn free_entries_needed_for_bind(&self) -> u64 {
+        1 + (self.sizes.largest_size() as u64 + 1)
     }
 
-    fn admits(&self) -> bool {
-        self.valid_entries() < self.watermark() && self.free() >= self.reserve()
+    fn has_room_for_bind(&self) -> bool {
+        self.valid_entries() < self.max_entries_for_binds()
+            && self.free_entries() >= self.free_entries_needed_for_bind()
     }
 
     /// Recovers the NVRAM buffer of reverse-map entries after a power loss: zeroes the buffer if its entries were
     /// already programmed as a log page, otherwise continues with them. The youngest log page must be the page that was
     /// read last.
     fn recover_buffer<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
-        io.charge_nvram_scan(self.page.len() as u64);
+        io.charge_nvram_scan(self.page_buffer.len() as u64);
         let buffered: Vec<_> =
-            (0..self.page_entries).map_while(|slot| self.buffered_entry(io, slot)).collect();
+            (0..self.entries_per_page).map_while(|slot| self.buffered_entry(io, slot)).collect();
         let entries = buffered.iter().map(|&(entry, _)| entry);
-        let flushed = !self.directory.is_empty() && entries.eq(self.page_content());
-        self.buffered = buffered.len() as u32;
-        if flushed || self.buffered == 0 {
+        let flushed = !self.live_page_ppns.is_empty() && entries.eq(self.entries_in_page_buffer());
+        self.buffered_entries = buffered.len() as u32;
+        if flushed || self.buffered_entries == 0 {
             return self.zero_buffer(io);
         }
         if self.form == EntryLayout::WithCommand { self.discard_torn_command(io, &buffered) } else { Ok(()) }
@@ -391,16 +399,16 @@ impl FlashLog {
         io: &mut Store<N>,
         buffered: &[(ReverseMapEntry, Option<RemapCommand>)],
     ) -> Result<()> {
-        if self.buffered < self.page_entries {
-            self.form.zero(io, self.word(self.buffered))?;
+        if self.buffered_entries < self.entries_per_page {
+            self.form.zero_entry(io, self.first_word_of_slot(self.buffered_entries))?;
         }
         let torn = torn_commands(buffered);
         let is_torn = |&(entry, command): &(ReverseMapEntry, Option<RemapCommand>)| {
-            command.is_some_and(|command| torn.contains(&command.number(&entry)))
+            command.is_some_and(|command| torn.contains(&command.first_sequence(&entry)))
         };
-        while self.buffered > 0 && is_torn(&buffered[self.buffered as usize - 1]) {
-            self.form.zero(io, self.word(self.buffered - 1))?;
-            self.buffered -= 1;
+        while self.buffered_entries > 0 && is_torn(&buffered[self.buffered_entries as usize - 1]) {
+            self.form.zero_entry(io, self.first_word_of_slot(self.buffered_entries - 1))?;
+            self.buffered_entries -= 1;
         }
         Ok(())
     }
@@ -408,7 +416,7 @@ impl FlashLog {
 
 /// Removes the older copy of each reverse-map entry that is in the flash log twice. A tombstone (record of a trim) also
 /// counts as a copy of the relocation entry from which cleaning derived it.
-fn without_copies(entries: &mut Vec<(u32, ReverseMapEntry)>) {
+fn remove_older_copies(entries: &mut Vec<(u32, ReverseMapEntry)>) {
     let mut seen: HashSet<(Lpn, Option<Ppn>, u64), FxBuildHasher> = HashSet::default();
     entries.reverse();
     entries.retain(|(_, entry)| {
@@ -421,10 +429,12 @@ fn without_copies(entries: &mut Vec<(u32, ReverseMapEntry)>) {
 
 impl ReverseMap for FlashLog {
     fn admit_entry<N: Nand>(&mut self, io: &mut Store<N>, needed: LivenessOf<'_>) -> Result<bool> {
-        if !self.admits() && self.reclaimable() > self.capacity_entries() / CLEANING_SHARE {
+        if !self.has_room_for_bind()
+            && self.reclaimable_entries() > self.capacity_entries() / MIN_CLEANING_GAIN_DIVISOR
+        {
             self.clean_oldest(io, needed)?;
         }
-        Ok(self.admits())
+        Ok(self.has_room_for_bind())
     }
 
     fn make_room_for_victim<N: Nand>(
@@ -434,11 +444,12 @@ impl ReverseMap for FlashLog {
         needed: LivenessOf<'_>,
     ) -> Result<bool> {
         let entries = self.groups[block.index()].entries.len() as u64;
-        if self.free() < entries && self.reclaimable() > 0 && Self::room_pages(io) > 0 {
+        if self.free_entries() < entries && self.reclaimable_entries() > 0 && Self::appendable_pages(io) > 0 {
             self.clean_oldest(io, needed)?;
         }
-        let filled_pages = (self.buffered as u64 + entries).saturating_sub(1) / self.page_entries as u64;
-        Ok(self.free() >= entries && Self::room_pages(io) >= filled_pages)
+        let filled_pages =
+            (self.buffered_entries as u64 + entries).saturating_sub(1) / self.entries_per_page as u64;
+        Ok(self.free_entries() >= entries && Self::appendable_pages(io) >= filled_pages)
     }
 
     /// Records a reverse-map entry in the NVRAM buffer of the flash log. O(1): two or three 8-byte words are stored. If
@@ -449,8 +460,8 @@ impl ReverseMap for FlashLog {
         entry: ReverseMapEntry,
         _: LivenessOf<'_>,
     ) -> Result<()> {
-        assert!(self.free() > 0, "the flash log is full: admit the host, make room for GC's victim");
-        self.push(io, entry, None)
+        assert!(self.free_entries() > 0, "the flash log is full: admit the host, make room for GC's victim");
+        self.buffer_entry(io, entry, None)
     }
 
     fn admit_command<N: Nand>(
@@ -461,19 +472,19 @@ impl ReverseMap for FlashLog {
     ) -> Result<bool> {
         let count = places.len() as u64;
         let admits = |log: &Self| {
-            log.valid_entries() + count <= log.watermark()
-                && log.free() >= count + u64::from(log.sizes.largest()) + count
+            log.valid_entries() + count <= log.max_entries_for_binds()
+                && log.free_entries() >= count + u64::from(log.sizes.largest_size()) + count
         };
-        if self.form == EntryLayout::Single || count > u64::from(self.page_entries) {
+        if self.form == EntryLayout::Single || count > u64::from(self.entries_per_page) {
             return Ok(false);
         }
-        if !admits(self) && self.reclaimable() > 0 {
+        if !admits(self) && self.reclaimable_entries() > 0 {
             self.clean_oldest(io, needed)?;
         }
         if !admits(self) {
             return Ok(false);
         }
-        if u64::from(self.buffered) + count > u64::from(self.page_entries) {
+        if u64::from(self.buffered_entries) + count > u64::from(self.entries_per_page) {
             self.flush(io)?;
         }
         // The page that was flushed early counts as a full page of the log.
@@ -486,16 +497,19 @@ impl ReverseMap for FlashLog {
         command: RemapCommand,
         entries: &[ReverseMapEntry],
     ) -> Result<()> {
-        assert!(self.buffered + command.pages <= self.page_entries, "{command:?} was not admitted");
-        entries.iter().try_for_each(|&entry| self.push(io, entry, Some(command)))
+        assert!(
+            self.buffered_entries + command.target_pages <= self.entries_per_page,
+            "{command:?} was not admitted"
+        );
+        entries.iter().try_for_each(|&entry| self.buffer_entry(io, entry, Some(command)))
     }
 
     fn mark_superseded<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, place: Ppn) {
         let group = &mut self.groups[io.block_of(place).index()];
-        group.superseded += 1;
+        group.superseded_entries += 1;
         let recorded = group.entries.len() as u32;
-        assert!(group.superseded <= recorded, "the bind of page {lpn} to {place} was never recorded");
-        *self.superseded.entry((lpn, place)).or_default() += 1;
+        assert!(group.superseded_entries <= recorded, "the bind of page {lpn} to {place} was never recorded");
+        *self.superseded_by_bind.entry((lpn, place)).or_default() += 1;
         self.superseded_entries += 1;
     }
 
@@ -505,52 +519,53 @@ impl ReverseMap for FlashLog {
         block: BlockId,
         out: &mut Vec<ReverseMapEntry>,
     ) -> Result<()> {
-        for &place in &self.directory {
+        for &place in &self.live_page_ppns {
             io.read(place, &mut [], Cause::RemapLog)?;
         }
-        if self.used() > 0 {
-            io.charge_referrer_scan(block, self.buffered as u64 * self.form.bytes());
+        if self.used_entries() > 0 {
+            io.charge_referrer_scan(block, self.buffered_entries as u64 * self.form.entry_bytes());
         }
         out.extend(self.groups[block.index()].entries.iter().map(|&(_, entry)| entry));
         Ok(())
     }
 
     fn block_erased<N: Nand>(&mut self, _: &mut Store<N>, block: BlockId) -> Result<()> {
-        let Group { entries, superseded } = std::mem::take(&mut self.groups[block.index()]);
-        self.sizes.change(entries.len() as u32, 0);
-        self.live -= entries.len() as u32;
+        let BlockEntries { entries, superseded_entries: superseded } =
+            std::mem::take(&mut self.groups[block.index()]);
+        self.sizes.update_size(entries.len() as u32, 0);
+        self.indexed_entries -= entries.len() as u32;
         self.superseded_entries -= superseded;
         for (_, entry) in entries {
             let place = entry.place.expect("an entry of a block names a page");
-            self.superseded.remove(&(entry.lpn, place));
+            self.superseded_by_bind.remove(&(entry.lpn, place));
         }
-        self.doubtful_tombstones = self.groups[self.tombstones()].entries.len() as u32;
+        self.doubtful_tombstones = self.groups[self.tombstone_group_index()].entries.len() as u32;
         Ok(())
     }
 
     fn adopt_pages(&mut self, pages: &[(u32, Ppn)]) {
-        self.found = pages.to_vec();
+        self.surveyed_pages = pages.to_vec();
     }
 
     fn recover<N: Nand>(&mut self, io: &mut Store<N>) -> Result<Vec<ReverseMapEntry>> {
-        self.forget();
-        let found: HashMap<u32, Ppn, FxBuildHasher> = self.found.drain(..).collect();
-        self.oldest = io.nvram()[self.oldest_word()] as u32;
+        self.clear_index();
+        let found: HashMap<u32, Ppn, FxBuildHasher> = self.surveyed_pages.drain(..).collect();
+        self.oldest_page_number = io.nvram()[self.word_of_oldest_page_number()] as u32;
         let mut entries = Vec::new();
-        while let Some(&place) = found.get(&self.next_page()) {
-            io.read(place, &mut self.page, Cause::Recovery)?;
-            let id = self.next_page();
-            entries.extend(self.page_content().map(|entry| (id, entry)));
-            self.directory.push_back(place);
+        while let Some(&place) = found.get(&self.next_page_number()) {
+            io.read(place, &mut self.page_buffer, Cause::Recovery)?;
+            let id = self.next_page_number();
+            entries.extend(self.entries_in_page_buffer().map(|entry| (id, entry)));
+            self.live_page_ppns.push_back(place);
         }
         self.recover_buffer(io)?;
-        let buffered = (0..self.buffered).filter_map(|slot| self.buffered_entry(io, slot));
-        entries.extend(buffered.map(|(entry, _)| (self.next_page(), entry)));
-        without_copies(&mut entries);
+        let buffered = (0..self.buffered_entries).filter_map(|slot| self.buffered_entry(io, slot));
+        entries.extend(buffered.map(|(entry, _)| (self.next_page_number(), entry)));
+        remove_older_copies(&mut entries);
         for &(id, entry) in &entries {
-            self.adopt(io, id, entry);
+            self.index_entry(io, id, entry);
         }
-        self.doubtful_tombstones = self.groups[self.tombstones()].entries.len() as u32;
+        self.doubtful_tombstones = self.groups[self.tombstone_group_index()].entries.len() as u32;
         Ok(entries.into_iter().map(|(_, entry)| entry).collect())
     }
 
@@ -559,7 +574,7 @@ impl ReverseMap for FlashLog {
     }
 
     fn valid_entries(&self) -> u64 {
-        (self.live - self.superseded_entries) as u64
+        (self.indexed_entries - self.superseded_entries) as u64
     }
 
     /// Returns 2: an admission may append one flash page by cleaning the log, and the record after it another.
@@ -572,11 +587,11 @@ impl ReverseMap for FlashLog {
     }
 
     fn owns_metadata_page(&self, id: u32, ppn: Ppn) -> bool {
-        self.directory.get(id.wrapping_sub(self.oldest) as usize) == Some(&ppn)
+        self.live_page_ppns.get(id.wrapping_sub(self.oldest_page_number) as usize) == Some(&ppn)
     }
 
     fn relocate_metadata_page(&mut self, id: u32, new: Ppn) {
-        self.directory[id.wrapping_sub(self.oldest) as usize] = new;
+        self.live_page_ppns[id.wrapping_sub(self.oldest_page_number) as usize] = new;
     }
 
     /// Returns the bytes of controller memory: directory of the flash log, and its NVRAM buffer. The index by block is
@@ -584,30 +599,30 @@ impl ReverseMap for FlashLog {
     fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
         vec![
             ("reverse map log directory", self.log_pages as u64 * 4),
-            ("reverse map log buffer (NVRAM)", self.page.len() as u64 + 8),
+            ("reverse map log buffer (NVRAM)", self.page_buffer.len() as u64 + 8),
         ]
     }
 
     fn check(&self) -> std::result::Result<(), String> {
         let live: usize = self.groups.iter().map(|group| group.entries.len()).sum();
-        let superseded: u32 = self.groups.iter().map(|group| group.superseded).sum();
-        let named: u32 = self.superseded.values().sum();
-        let counted = (self.live as usize, self.superseded_entries, self.superseded_entries);
-        if (live, superseded, named) != counted || live as u64 > self.used() {
+        let superseded: u32 = self.groups.iter().map(|group| group.superseded_entries).sum();
+        let named: u32 = self.superseded_by_bind.values().sum();
+        let counted = (self.indexed_entries as usize, self.superseded_entries, self.superseded_entries);
+        if (live, superseded, named) != counted || live as u64 > self.used_entries() {
             return Err(format!(
                 "{live} entries in groups, {superseded} superseded, {named} by name; counted otherwise"
             ));
         }
-        if self.live_pages() > self.log_pages || self.buffered > self.page_entries {
+        if self.live_pages() > self.log_pages || self.buffered_entries > self.entries_per_page {
             return Err(format!(
                 "{} live pages of {}, {} buffered",
                 self.live_pages(),
                 self.log_pages,
-                self.buffered
+                self.buffered_entries
             ));
         }
         let largest = self.groups.iter().map(|group| group.entries.len()).max();
-        let known = self.sizes.largest() as usize;
+        let known = self.sizes.largest_size() as usize;
         if largest == Some(known) {
             Ok(())
         } else {

@@ -26,28 +26,28 @@ use crate::tables::PageSet;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Binder {
     lpn: Lpn,
-    sequence: [u32; 2],
+    sequence_halves: [u32; 2],
 }
 
 impl Binder {
-    fn of(entry: &ReverseMapEntry) -> Self {
-        Self { lpn: entry.lpn, sequence: [entry.sequence as u32, (entry.sequence >> 32) as u32] }
+    fn from_entry(entry: &ReverseMapEntry) -> Self {
+        Self { lpn: entry.lpn, sequence_halves: [entry.sequence as u32, (entry.sequence >> 32) as u32] }
     }
 
     /// Creates a placeholder for several binders (logical pages mapped without a program) of one physical page; they
     /// are in the list with index `list`.
-    fn several(list: usize) -> Self {
-        Self { lpn: Lpn::NONE, sequence: [list as u32, 0] }
+    fn placeholder_for_list(list: usize) -> Self {
+        Self { lpn: Lpn::NONE, sequence_halves: [list as u32, 0] }
     }
 
     /// Returns the index of the list of binders (logical pages mapped without a program) for which this placeholder
     /// stands; `None` if this is a single binder.
-    fn list(self) -> Option<usize> {
-        (self.lpn == Lpn::NONE).then_some(self.sequence[0] as usize)
+    fn list_index(self) -> Option<usize> {
+        (self.lpn == Lpn::NONE).then_some(self.sequence_halves[0] as usize)
     }
 
-    fn entry(self, place: Ppn) -> ReverseMapEntry {
-        let [low, high] = self.sequence.map(u64::from);
+    fn to_entry(self, place: Ppn) -> ReverseMapEntry {
+        let [low, high] = self.sequence_halves.map(u64::from);
         ReverseMapEntry { lpn: self.lpn, place: Some(place), source: None, sequence: low | high << 32 }
     }
 }
@@ -61,77 +61,77 @@ pub struct IdealReverseMap {
     binders: HashMap<Ppn, Binder, FxBuildHasher>,
     /// Lists of two or more binders (logical pages bound to one physical page), oldest first. Lists that are not in use
     /// are empty.
-    lists: Vec<Vec<Binder>>,
+    binder_lists: Vec<Vec<Binder>>,
     free_lists: Vec<usize>,
     /// Physical pages to which logical pages are bound, so that a query for a whole block reads only a few words of
     /// this bitmap. Members of compressed chunks are not included.
-    bound: PageSet,
-    pages: u64,
-    entries: u64,
+    bound_pages: PageSet,
+    physical_pages: u64,
+    entry_count: u64,
 }
 
 impl IdealReverseMap {
     /// Creates an empty ideal reverse map for a device of `pages` physical pages.
-    pub fn new(pages: u64) -> Self {
+    pub fn new(physical_pages: u64) -> Self {
         Self {
             binders: HashMap::default(),
-            lists: Vec::new(),
+            binder_lists: Vec::new(),
             free_lists: Vec::new(),
-            bound: PageSet::new(pages),
-            pages,
-            entries: 0,
+            bound_pages: PageSet::new(physical_pages),
+            physical_pages,
+            entry_count: 0,
         }
     }
 
     fn is_page(&self, place: Ppn) -> bool {
-        u64::from(place.0) < self.pages
+        u64::from(place.0) < self.physical_pages
     }
 
     /// Returns the binders (logical pages mapped without a program) for which `binder` stands, oldest first: only
     /// itself, or those of its list if it is a placeholder.
-    fn all<'a>(&'a self, binder: &'a Binder) -> &'a [Binder] {
-        binder.list().map_or(slice::from_ref(binder), |list| &self.lists[list])
+    fn binders_for<'a>(&'a self, binder: &'a Binder) -> &'a [Binder] {
+        binder.list_index().map_or(slice::from_ref(binder), |list| &self.binder_lists[list])
     }
 
     /// Returns the reverse-map entries of all logical pages bound (mapped without a program) to the physical page
     /// `place`.
     pub fn entries_at(&self, place: Ppn) -> Vec<ReverseMapEntry> {
-        let binders = self.binders.get(&place).map_or(&[][..], |binder| self.all(binder));
-        binders.iter().map(|binder| binder.entry(place)).collect()
+        let binders = self.binders.get(&place).map_or(&[][..], |binder| self.binders_for(binder));
+        binders.iter().map(|binder| binder.to_entry(place)).collect()
     }
 
     /// Removes the record of the physical page `place`, to which no logical page is bound any more.
-    fn unbind(&mut self, place: Ppn) {
+    fn remove_unbound_page(&mut self, place: Ppn) {
         self.binders.remove(&place);
         if self.is_page(place) {
-            self.bound.remove(place);
+            self.bound_pages.remove(place);
         }
     }
 
     /// Adds `binder` to the bound logical pages of one physical page, for which `first` stands so far. Creates a list
     /// if `first` is a single binder. Returns the placeholder for the list.
-    fn add(&mut self, first: Binder, binder: Binder) -> Binder {
-        if let Some(list) = first.list() {
-            self.lists[list].push(binder);
+    fn add_binder(&mut self, first: Binder, binder: Binder) -> Binder {
+        if let Some(list) = first.list_index() {
+            self.binder_lists[list].push(binder);
             return first;
         }
-        let list = self.free_lists.pop().unwrap_or(self.lists.len());
-        if list == self.lists.len() {
-            self.lists.push(Vec::new());
+        let list = self.free_lists.pop().unwrap_or(self.binder_lists.len());
+        if list == self.binder_lists.len() {
+            self.binder_lists.push(Vec::new());
         }
-        self.lists[list].extend([first, binder]);
-        Binder::several(list)
+        self.binder_lists[list].extend([first, binder]);
+        Binder::placeholder_for_list(list)
     }
 
     /// Removes `lpn` from the bound logical pages of one physical page, for which `binder` stands. Returns the single
     /// binder that remains, or the placeholder for several; `None` if none remains.
-    fn without(&mut self, binder: Binder, lpn: Lpn) -> Option<Binder> {
-        let at = self.all(&binder).iter().position(|binder| binder.lpn == lpn);
+    fn remove_binder(&mut self, binder: Binder, lpn: Lpn) -> Option<Binder> {
+        let at = self.binders_for(&binder).iter().position(|binder| binder.lpn == lpn);
         let at = at.expect("the binder was recorded");
-        let list = binder.list()?;
-        self.lists[list].remove(at);
-        let [one] = self.lists[list][..] else { return Some(binder) };
-        self.lists[list].clear();
+        let list = binder.list_index()?;
+        self.binder_lists[list].remove(at);
+        let [one] = self.binder_lists[list][..] else { return Some(binder) };
+        self.binder_lists[list].clear();
         self.free_lists.push(list);
         Some(one)
     }
@@ -149,14 +149,14 @@ impl ReverseMap for IdealReverseMap {
         _: LivenessOf<'_>,
     ) -> Result<()> {
         if let Some(place) = entry.place {
-            let binder = Binder::of(&entry);
+            let binder = Binder::from_entry(&entry);
             if let Some(first) = self.binders.insert(place, binder) {
-                let several = self.add(first, binder);
+                let several = self.add_binder(first, binder);
                 self.binders.insert(place, several);
             }
-            self.entries += 1;
+            self.entry_count += 1;
             if self.is_page(place) {
-                self.bound.insert(place);
+                self.bound_pages.insert(place);
             }
         }
         Ok(())
@@ -164,11 +164,11 @@ impl ReverseMap for IdealReverseMap {
 
     fn mark_superseded<N: Nand>(&mut self, _: &mut Store<N>, lpn: Lpn, place: Ppn) {
         let binder = self.binders[&place];
-        match self.without(binder, lpn) {
+        match self.remove_binder(binder, lpn) {
             Some(binder) => _ = self.binders.insert(place, binder),
-            None => self.unbind(place),
+            None => self.remove_unbound_page(place),
         }
-        self.entries -= 1;
+        self.entry_count -= 1;
     }
 
     fn entries_of_block<N: Nand>(
@@ -178,13 +178,18 @@ impl ReverseMap for IdealReverseMap {
         out: &mut Vec<ReverseMapEntry>,
     ) -> Result<()> {
         let mut places = Vec::new();
-        self.bound.append_members(io.geometry().first_page(block), io.geometry().block_pages(), &mut places);
+        self.bound_pages.append_members(
+            io.geometry().first_page(block),
+            io.geometry().block_pages(),
+            &mut places,
+        );
         out.extend(places.into_iter().flat_map(|place| self.entries_at(place)));
         Ok(())
     }
 
     fn block_erased<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId) -> Result<()> {
-        let is_free = self.bound.is_disjoint(io.geometry().first_page(block), io.geometry().block_pages());
+        let is_free =
+            self.bound_pages.is_disjoint(io.geometry().first_page(block), io.geometry().block_pages());
         assert!(is_free, "a page of erased block {block} is still bound");
         Ok(())
     }
@@ -198,26 +203,26 @@ impl ReverseMap for IdealReverseMap {
     }
 
     fn valid_entries(&self) -> u64 {
-        self.entries
+        self.entry_count
     }
 
     fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
-        vec![("reverse map (battery-backed)", self.entries * ENTRY_BYTES)]
+        vec![("reverse map (battery-backed)", self.entry_count * ENTRY_BYTES)]
     }
 
     fn check(&self) -> std::result::Result<(), String> {
-        let counted: usize = self.binders.values().map(|binder| self.all(binder).len()).sum();
-        if counted as u64 != self.entries {
-            return Err(format!("{counted} binders, {} counted", self.entries));
+        let counted: usize = self.binders.values().map(|binder| self.binders_for(binder).len()).sum();
+        if counted as u64 != self.entry_count {
+            return Err(format!("{counted} binders, {} counted", self.entry_count));
         }
         let of_pages = self.binders.keys().filter(|&&place| self.is_page(place));
-        let marked = of_pages.clone().filter(|&&place| self.bound.contains(place)).count();
-        if (marked, marked as u64) == (of_pages.count(), self.bound.len()) {
+        let marked = of_pages.clone().filter(|&&place| self.bound_pages.contains(place)).count();
+        if (marked, marked as u64) == (of_pages.count(), self.bound_pages.len()) {
             Ok(())
         } else {
             Err(format!(
                 "{} pages are marked as bound, but {marked} of the pages with binders have the mark",
-                self.bound.len()
+                self.bound_pages.len()
             ))
         }
     }

@@ -82,7 +82,7 @@ pub const COMMAND_ENTRY_BYTES: u64 = 24;
 
 /// Percentage of the reverse map's capacity from which on it admits no bind: the host must write instead (Remap-SSD,
 /// section 4.4).
-const WATERMARK_PERCENT: u64 = 95;
+const MAX_FILL_PERCENT_FOR_BINDS: u64 = 95;
 
 const TORN_BIT: u64 = 1;
 const OFFSET_BITS: u32 = 21;
@@ -152,7 +152,7 @@ pub struct RemapCommand {
     /// First logical page of the target range that the command remaps.
     pub first_target: Lpn,
     /// Number of logical pages that the command remaps, with one reverse-map entry for each.
-    pub pages: u32,
+    pub target_pages: u32,
 }
 
 const COMMAND_FLAG: u64 = 1 << 63;
@@ -161,7 +161,7 @@ impl RemapCommand {
     /// Encodes an atomic remap command as the third word of a reverse-map entry; `None` marks an entry that belongs to
     /// no command.
     pub fn encode(command: Option<Self>) -> u64 {
-        let Some(Self { first_target: start, pages }) = command else { return TORN_BIT };
+        let Some(Self { first_target: start, target_pages: pages }) = command else { return TORN_BIT };
         assert!((start.0 as u64) < NO_LPN && (pages as u64) < NO_LPN, "{command:?} does not fit 31 bits");
         TORN_BIT | (start.0 as u64) << 1 | (pages as u64) << (1 + LPN_BITS) | COMMAND_FLAG
     }
@@ -170,12 +170,13 @@ impl RemapCommand {
     /// to no command.
     pub fn decode(word: u64) -> Option<Self> {
         let field = |shift: u32| (word >> shift & NO_LPN) as u32;
-        (word & COMMAND_FLAG != 0).then(|| Self { first_target: Lpn(field(1)), pages: field(1 + LPN_BITS) })
+        (word & COMMAND_FLAG != 0)
+            .then(|| Self { first_target: Lpn(field(1)), target_pages: field(1 + LPN_BITS) })
     }
 
     /// Returns the sequence number of the first reverse-map entry of this atomic command, which identifies the command.
     /// It follows from any `entry` of the command.
-    fn number(self, entry: &ReverseMapEntry) -> u64 {
+    fn first_sequence(self, entry: &ReverseMapEntry) -> u64 {
         entry.sequence - (entry.lpn.0 - self.first_target.0) as u64
     }
 }
@@ -192,20 +193,20 @@ pub enum EntryLayout {
 
 impl EntryLayout {
     /// Returns the size of one reverse-map entry in this layout, bytes.
-    pub fn bytes(self) -> u64 {
+    pub fn entry_bytes(self) -> u64 {
         match self {
             Self::Single => ENTRY_BYTES,
             Self::WithCommand => COMMAND_ENTRY_BYTES,
         }
     }
 
-    fn words(self) -> usize {
-        self.bytes() as usize / 8
+    fn entry_words(self) -> usize {
+        self.entry_bytes() as usize / 8
     }
 
     /// Returns the bytes of NVRAM that the reverse map needs in addition to its entries: 8 with atomic commands, for
     /// the number of the vouched (complete) commands, otherwise 0.
-    fn extra_bytes(self) -> u64 {
+    fn vouched_number_bytes(self) -> u64 {
         match self {
             Self::Single => 0,
             Self::WithCommand => 8,
@@ -214,7 +215,7 @@ impl EntryLayout {
 
     /// Stores a reverse-map entry in NVRAM from word `at` on: the two words `encoded` and, in the three-word layout,
     /// the atomic command.
-    fn store<N: Nand>(
+    fn store_entry<N: Nand>(
         self,
         io: &mut Store<N>,
         at: usize,
@@ -232,16 +233,16 @@ impl EntryLayout {
 
     /// Splits the words of a reverse-map entry into the first two, still encoded, and the atomic command in the third.
     /// Returns `None` if a word lacks its torn bit (an interrupted store).
-    fn decode(self, words: &[u64]) -> Option<([u64; 2], Option<RemapCommand>)> {
-        let words = &words[..self.words()];
+    fn split_words(self, words: &[u64]) -> Option<([u64; 2], Option<RemapCommand>)> {
+        let words = &words[..self.entry_words()];
         let is_intact = words.iter().all(|word| word & TORN_BIT != 0);
         is_intact.then(|| ([words[0], words[1]], words.get(2).and_then(|&word| RemapCommand::decode(word))))
     }
 
     /// Zeroes a reverse-map entry in NVRAM, its last word first, so that an interrupted zeroing never leaves an intact
     /// entry.
-    fn zero<N: Nand>(self, io: &mut Store<N>, at: usize) -> Result<()> {
-        for at in (at..at + self.words()).rev() {
+    fn zero_entry<N: Nand>(self, io: &mut Store<N>, at: usize) -> Result<()> {
+        for at in (at..at + self.entry_words()).rev() {
             if io.nvram()[at] != 0 {
                 io.store_nvram_word(at, 0)?;
             }
@@ -252,28 +253,28 @@ impl EntryLayout {
 
 /// State of atomic remap commands in a reverse map: up to which one they count as complete.
 #[derive(Clone, Copy, Debug, Default)]
-struct Commands {
+struct CommandState {
     form: EntryLayout,
     /// Index of the NVRAM word with the vouched number, up to which all atomic commands count as complete.
-    word: usize,
+    vouched_word_index: usize,
     vouched_sequence: u64,
     /// Sequence number of the first entry of the newest recorded atomic command; it identifies the command.
-    newest: u64,
+    newest_command_sequence: u64,
 }
 
-impl Commands {
-    fn new(form: EntryLayout, word: usize) -> Self {
-        Self { form, word, ..Self::default() }
+impl CommandState {
+    fn new(form: EntryLayout, vouched_word_index: usize) -> Self {
+        Self { form, vouched_word_index, ..Self::default() }
     }
 
     /// Stores the current sequence number in NVRAM as the vouched number: all atomic commands recorded so far then
     /// count as complete. Must be called before reverse-map entries are dropped.
-    fn vouch<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
-        if self.newest <= self.vouched_sequence {
+    fn vouch_for_commands<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+        if self.newest_command_sequence <= self.vouched_sequence {
             return Ok(());
         }
         let number = io.last_sequence();
-        io.store_nvram_word(self.word, number)?;
+        io.store_nvram_word(self.vouched_word_index, number)?;
         self.vouched_sequence = number;
         Ok(())
     }
@@ -285,19 +286,20 @@ impl Commands {
         io: &mut Store<N>,
         recorded: &[(ReverseMapEntry, Option<RemapCommand>)],
     ) -> HashSet<u64, FxBuildHasher> {
-        self.newest = 0;
+        self.newest_command_sequence = 0;
         if self.form == EntryLayout::Single {
             return HashSet::default();
         }
-        self.vouched_sequence = io.nvram()[self.word];
+        self.vouched_sequence = io.nvram()[self.vouched_word_index];
         io.continue_sequence_after(self.vouched_sequence);
         let unsure = |&&(entry, command): &&(ReverseMapEntry, Option<RemapCommand>)| {
-            command.is_some_and(|command| command.number(&entry) > self.vouched_sequence)
+            command.is_some_and(|command| command.first_sequence(&entry) > self.vouched_sequence)
         };
         let unsure: Vec<_> = recorded.iter().filter(unsure).copied().collect();
         let torn = torn_commands(&unsure);
-        let numbers = unsure.iter().filter_map(|(entry, command)| Some(command.as_ref()?.number(entry)));
-        self.newest = numbers.filter(|number| !torn.contains(number)).max().unwrap_or(0);
+        let numbers =
+            unsure.iter().filter_map(|(entry, command)| Some(command.as_ref()?.first_sequence(entry)));
+        self.newest_command_sequence = numbers.filter(|number| !torn.contains(number)).max().unwrap_or(0);
         torn
     }
 }
@@ -309,31 +311,31 @@ fn torn_commands(recorded: &[(ReverseMapEntry, Option<RemapCommand>)]) -> HashSe
         HashMap::default();
     for &(entry, command) in recorded {
         let Some(command) = command else { continue };
-        let (_, lpns) = found.entry(command.number(&entry)).or_insert((command, HashSet::default()));
+        let (_, lpns) = found.entry(command.first_sequence(&entry)).or_insert((command, HashSet::default()));
         lpns.insert(entry.lpn);
     }
     let is_torn = |(number, (command, lpns)): (u64, (RemapCommand, HashSet<Lpn, _>))| {
-        (lpns.len() < command.pages as usize).then_some(number)
+        (lpns.len() < command.target_pages as usize).then_some(number)
     };
     found.into_iter().filter_map(is_torn).collect()
 }
 
-const PAGE_BITS: u32 = 28;
+const LOG_PAGE_NUMBER_BITS: u32 = 28;
 /// Page number with all bits one in an entry of a reverse-map log: the entry names no page.
-const NO_PAGE: u64 = (1 << PAGE_BITS) - 1;
+const NO_LOG_PAGE_NUMBER: u64 = (1 << LOG_PAGE_NUMBER_BITS) - 1;
 /// Number of low bits of the physical page number that are in the first word of an entry of a reverse-map log.
-const LOW_PLACE_BITS: u32 = 21;
+const LOG_PPN_LOW_BITS: u32 = 21;
 /// Bit at which the LPN begins in the second word of an entry of a reverse-map log: after the torn bit and the rest of
 /// the page number.
-const LOG_LPN_AT: u32 = 1 + PAGE_BITS - LOW_PLACE_BITS;
+const LOG_LPN_SHIFT: u32 = 1 + LOG_PAGE_NUMBER_BITS - LOG_PPN_LOW_BITS;
 
 /// Maximum number of pages of a device whose reverse-map entries are all in one log: 1 TiB of 4-KiB pages. A log entry
 /// names its page by a number for the whole device, where the layout of Remap-SSD has an offset in a superblock. Within
 /// 16 bytes that leaves 28 bits for each of three page numbers. The Remap-SSD paper compares logs on 36 and 288 GiB.
-pub const MAX_LOG_PAGES: u64 = NO_PAGE;
+pub const MAX_LOG_PAGES: u64 = NO_LOG_PAGE_NUMBER;
 
 /// Returns an error if the device has more than [`MAX_LOG_PAGES`] pages, too many for a reverse map in one log.
-fn require_log_pages(pages: u64) -> Result<()> {
+fn require_device_fits_log(pages: u64) -> Result<()> {
     if pages <= MAX_LOG_PAGES {
         return Ok(());
     }
@@ -349,15 +351,15 @@ fn require_log_pages(pages: u64) -> Result<()> {
 impl ReverseMapEntry {
     fn encode_in_log(&self) -> [u64; 2] {
         assert!(self.sequence <= MAX_SEQUENCE, "sequence {} does not fit 42 bits", self.sequence);
-        let place = self.place.map_or(NO_PAGE, |place| place.0 as u64);
-        let source = self.source.map_or(NO_PAGE, |lpn| lpn.0 as u64);
+        let place = self.place.map_or(NO_LOG_PAGE_NUMBER, |place| place.0 as u64);
+        let source = self.source.map_or(NO_LOG_PAGE_NUMBER, |lpn| lpn.0 as u64);
         let lpn = self.lpn.0 as u64;
-        let fits = lpn < NO_PAGE && place <= NO_PAGE && source <= NO_PAGE;
+        let fits = lpn < NO_LOG_PAGE_NUMBER && place <= NO_LOG_PAGE_NUMBER && source <= NO_LOG_PAGE_NUMBER;
         assert!(fits, "{self:?} has a page number that does not fit 28 bits");
-        let (low, high) = (place & ((1 << LOW_PLACE_BITS) - 1), place >> LOW_PLACE_BITS);
+        let (low, high) = (place & ((1 << LOG_PPN_LOW_BITS) - 1), place >> LOG_PPN_LOW_BITS);
         [
-            TORN_BIT | low << 1 | self.sequence << (1 + LOW_PLACE_BITS),
-            TORN_BIT | high << 1 | lpn << LOG_LPN_AT | source << (LOG_LPN_AT + PAGE_BITS),
+            TORN_BIT | low << 1 | self.sequence << (1 + LOG_PPN_LOW_BITS),
+            TORN_BIT | high << 1 | lpn << LOG_LPN_SHIFT | source << (LOG_LPN_SHIFT + LOG_PAGE_NUMBER_BITS),
         ]
     }
 
@@ -365,15 +367,15 @@ impl ReverseMapEntry {
         if words[0] & words[1] & TORN_BIT == 0 {
             return None;
         }
-        let low = words[0] >> 1 & ((1 << LOW_PLACE_BITS) - 1);
-        let high = words[1] >> 1 & ((1 << (PAGE_BITS - LOW_PLACE_BITS)) - 1);
-        let place = low | high << LOW_PLACE_BITS;
-        let source = words[1] >> (LOG_LPN_AT + PAGE_BITS);
+        let low = words[0] >> 1 & ((1 << LOG_PPN_LOW_BITS) - 1);
+        let high = words[1] >> 1 & ((1 << (LOG_PAGE_NUMBER_BITS - LOG_PPN_LOW_BITS)) - 1);
+        let place = low | high << LOG_PPN_LOW_BITS;
+        let source = words[1] >> (LOG_LPN_SHIFT + LOG_PAGE_NUMBER_BITS);
         Some(Self {
-            lpn: Lpn((words[1] >> LOG_LPN_AT & NO_PAGE) as u32),
-            place: (place != NO_PAGE).then_some(Ppn(place as u32)),
-            source: (source != NO_PAGE).then_some(Lpn(source as u32)),
-            sequence: words[0] >> (1 + LOW_PLACE_BITS),
+            lpn: Lpn((words[1] >> LOG_LPN_SHIFT & NO_LOG_PAGE_NUMBER) as u32),
+            place: (place != NO_LOG_PAGE_NUMBER).then_some(Ppn(place as u32)),
+            source: (source != NO_LOG_PAGE_NUMBER).then_some(Lpn(source as u32)),
+            sequence: words[0] >> (1 + LOG_PPN_LOW_BITS),
         })
     }
 }
@@ -452,31 +454,31 @@ fn still_needed(entries: &[ReverseMapEntry], needed: LivenessOf<'_>) -> Vec<Opti
 /// Histogram of the number of reverse-map entries (or NVRAM segments) per block, from which the largest number is
 /// known. A change costs amortised O(1).
 #[derive(Clone, Debug, Default)]
-struct Sizes {
+struct GroupSizeHistogram {
     /// Number of blocks that have `k + 1` reverse-map entries (or NVRAM segments), at index `k`; the last number is
     /// never 0.
-    counts: Vec<u32>,
+    blocks_by_size: Vec<u32>,
 }
 
-impl Sizes {
-    fn largest(&self) -> u32 {
-        self.counts.len() as u32
+impl GroupSizeHistogram {
+    fn largest_size(&self) -> u32 {
+        self.blocks_by_size.len() as u32
     }
 
     /// Updates the histogram for one block whose number of entries (or segments) changed from `before` to `after`.
-    fn change(&mut self, before: u32, after: u32) {
+    fn update_size(&mut self, before: u32, after: u32) {
         if before == after {
             return;
         }
         if after > 0 {
-            self.counts.resize(self.counts.len().max(after as usize), 0);
-            self.counts[after as usize - 1] += 1;
+            self.blocks_by_size.resize(self.blocks_by_size.len().max(after as usize), 0);
+            self.blocks_by_size[after as usize - 1] += 1;
         }
         if before > 0 {
-            self.counts[before as usize - 1] -= 1;
+            self.blocks_by_size[before as usize - 1] -= 1;
         }
-        while self.counts.last() == Some(&0) {
-            self.counts.pop();
+        while self.blocks_by_size.last() == Some(&0) {
+            self.blocks_by_size.pop();
         }
     }
 }
@@ -685,7 +687,7 @@ impl AnyReverseMap {
     /// # Errors
     /// [`Error::InvalidOptions`] if the size is not usable for this kind, or the medium has too little NVRAM.
     pub fn new<N: Nand>(part: ReverseMapPart, io: &Store<N>) -> Result<Self> {
-        Self::with_entries(part, EntryLayout::Single, io)
+        Self::with_entry_layout(part, EntryLayout::Single, io)
     }
 
     /// Creates an empty reverse map, as [`AnyReverseMap::new`], with entries of layout `form`.
@@ -693,7 +695,11 @@ impl AnyReverseMap {
     /// # Errors
     /// Those of [`AnyReverseMap::new`]; [`Error::InvalidOptions`] if `form` supports commands but entries are neither
     /// in NVRAM nor on flash.
-    pub fn with_entries<N: Nand>(part: ReverseMapPart, form: EntryLayout, io: &Store<N>) -> Result<Self> {
+    pub fn with_entry_layout<N: Nand>(
+        part: ReverseMapPart,
+        form: EntryLayout,
+        io: &Store<N>,
+    ) -> Result<Self> {
         if form == EntryLayout::WithCommand && matches!(part, ReverseMapPart::OobOnly | ReverseMapPart::Ideal)
         {
             return Err(Error::InvalidOptions(
@@ -704,14 +710,14 @@ impl AnyReverseMap {
         Ok(match part {
             ReverseMapPart::OobOnly => Self::OobOnly,
             ReverseMapPart::Segments { nvram_bytes, segment_bytes } => {
-                Self::Segments(NvramSegments::with_entries(io, nvram_bytes, segment_bytes, form)?)
+                Self::Segments(NvramSegments::with_entry_layout(io, nvram_bytes, segment_bytes, form)?)
             }
             ReverseMapPart::NvramLog { nvram_bytes } => {
-                Self::NvramLog(NvramLog::with_entries(io, nvram_bytes, form)?)
+                Self::NvramLog(NvramLog::with_entry_layout(io, nvram_bytes, form)?)
             }
             ReverseMapPart::FlashLog { log_pages } => {
                 let log_bytes = log_pages as u64 * io.geometry().page_bytes as u64;
-                Self::FlashLog(FlashLog::with_entries(io, log_bytes, form)?)
+                Self::FlashLog(FlashLog::with_entry_layout(io, log_bytes, form)?)
             }
             ReverseMapPart::Ideal => Self::Ideal(IdealReverseMap::new(io.geometry().pages())),
         })
@@ -836,7 +842,7 @@ mod tests {
 
     #[test]
     fn reverse_map_log_entries_with_extreme_values_are_decoded_as_encoded() {
-        let page = NO_PAGE as u32 - 1;
+        let page = NO_LOG_PAGE_NUMBER as u32 - 1;
         for place in [None, Some(Ppn(0)), Some(Ppn((1 << 21) - 1)), Some(Ppn(1 << 21)), Some(Ppn(page))] {
             for source in [None, Some(Lpn(0)), Some(Lpn(page))] {
                 for (lpn, sequence) in [(0, 0), (page, MAX_SEQUENCE), (0, MAX_SEQUENCE), (page, 0)] {
@@ -851,7 +857,7 @@ mod tests {
     }
 
     #[test]
-    fn of_equal_reverse_map_entries_the_newest_is_kept_and_an_older_one_as_tombstone() {
+    fn compaction_keeps_the_newest_of_equal_entries_and_an_older_relocation_as_tombstone() {
         let entry = |sequence, source: Option<u32>| ReverseMapEntry {
             lpn: Lpn(1),
             place: Some(Ppn(2)),
@@ -870,8 +876,8 @@ mod tests {
 
     #[test]
     fn reverse_map_logs_refuse_devices_above_one_tebibyte_with_a_sentence() {
-        assert!(require_log_pages(MAX_LOG_PAGES).is_ok());
-        let Err(Error::InvalidOptions(sentence)) = require_log_pages(1 << 28) else {
+        assert!(require_device_fits_log(MAX_LOG_PAGES).is_ok());
+        let Err(Error::InvalidOptions(sentence)) = require_device_fits_log(1 << 28) else {
             panic!("28 bits do not do")
         };
         assert!(sentence.contains("1 TiB") && sentence.contains("segments"), "{sentence}");
@@ -879,11 +885,11 @@ mod tests {
 
     #[test]
     fn the_largest_reverse_map_group_is_tracked_as_groups_change() {
-        let mut sizes = Sizes::default();
+        let mut sizes = GroupSizeHistogram::default();
         let steps = [(0, 3, 3), (0, 1, 3), (3, 4, 4), (4, 2, 2), (2, 0, 1), (1, 0, 0)];
         for (before, after, largest) in steps {
-            sizes.change(before, after);
-            assert_eq!(sizes.largest(), largest);
+            sizes.update_size(before, after);
+            assert_eq!(sizes.largest_size(), largest);
         }
     }
 }

@@ -24,8 +24,8 @@
 //! of the reused block. They are older than its pages, so the engine ignores them.
 
 use super::{
-    BlockId, Commands, EntryLayout, LivenessOf, Lpn, Ppn, RemapCommand, ReverseMap, ReverseMapEntry, Sizes,
-    WATERMARK_PERCENT, require_log_pages, still_needed,
+    BlockId, CommandState, EntryLayout, GroupSizeHistogram, LivenessOf, Lpn, MAX_FILL_PERCENT_FOR_BINDS, Ppn,
+    RemapCommand, ReverseMap, ReverseMapEntry, require_device_fits_log, still_needed,
 };
 use crate::error::{Error, Result};
 use crate::nand::Nand;
@@ -38,33 +38,33 @@ const GAP_SLOTS: u32 = 2;
 const MIN_SLOTS: u64 = 2 + GAP_SLOTS as u64;
 /// Divisor of the number of slots: before a host entry is recorded, the NVRAM log is cleaned (compacted) only if that
 /// may free more than one slot in this many.
-const CLEANING_SHARE: u32 = 20;
+const MIN_CLEANING_GAIN_DIVISOR: u32 = 20;
 
 /// Slots of the NVRAM log that hold the reverse-map entries of one block. Only the simulation has this index: a
 /// controller scans the log, and the scan is charged.
 #[derive(Clone, Debug, Default)]
-struct Group {
-    slots: Vec<u32>,
-    superseded: u32,
+struct BlockEntrySlots {
+    entry_slots: Vec<u32>,
+    superseded_entries: u32,
 }
 
 /// A reverse map (record of the logical pages mapped to each physical page) whose entries are in one log in NVRAM. See
 /// the module's head.
 #[derive(Clone, Debug)]
 pub struct NvramLog {
-    commands: Commands,
-    slots: u32,
+    commands: CommandState,
+    slot_count: u32,
     /// Slot of the oldest reverse-map entry in the NVRAM log, which is a ring.
-    oldest: u32,
-    used: u32,
+    oldest_slot: u32,
+    used_slots: u32,
     /// Reverse-map entries grouped by block; the last group holds the tombstones (records of trims).
-    groups: Vec<Group>,
-    sizes: Sizes,
+    groups: Vec<BlockEntrySlots>,
+    sizes: GroupSizeHistogram,
     /// For each slot of the NVRAM log, whether the index by block has its reverse-map entry; `false` if the slot is
     /// empty or the block that the entry names was erased.
-    is_live: Vec<bool>,
-    live: u32,
-    superseded: u32,
+    is_slot_indexed: Vec<bool>,
+    indexed_entries: u32,
+    superseded_entries: u32,
     /// Number of tombstones (records of trims) that may have become unnecessary since the log was last cleaned.
     doubtful_tombstones: u32,
 }
@@ -76,100 +76,111 @@ impl NvramLog {
     /// [`Error::InvalidOptions`] if the medium has less NVRAM, the log is too small, or the device has more than
     /// [`MAX_LOG_PAGES`](super::MAX_LOG_PAGES) pages.
     pub fn new<N: Nand>(io: &Store<N>, nvram_bytes: u64) -> Result<Self> {
-        Self::with_entries(io, nvram_bytes, EntryLayout::Single)
+        Self::with_entry_layout(io, nvram_bytes, EntryLayout::Single)
     }
 
     /// Creates an empty reverse-map log in NVRAM, as [`NvramLog::new`], with entries of layout `form`.
     ///
     /// # Errors
     /// Those of [`NvramLog::new`].
-    pub fn with_entries<N: Nand>(io: &Store<N>, nvram_bytes: u64, form: EntryLayout) -> Result<Self> {
+    pub fn with_entry_layout<N: Nand>(io: &Store<N>, nvram_bytes: u64, form: EntryLayout) -> Result<Self> {
         let (present, pages) = (io.nvram().len() as u64 * 8, io.geometry().pages());
-        let slots = nvram_bytes.saturating_sub(form.extra_bytes()) / form.bytes();
+        let slots = nvram_bytes.saturating_sub(form.vouched_number_bytes()) / form.entry_bytes();
         if present < nvram_bytes {
             let sentence =
                 format!("the reverse map needs {nvram_bytes} bytes of NVRAM, the medium has {present}");
             return Err(Error::InvalidOptions(sentence));
         }
-        require_log_pages(pages)?;
+        require_device_fits_log(pages)?;
         if !(MIN_SLOTS..=u32::MAX as u64).contains(&slots) {
             return Err(Error::InvalidOptions(format!(
                 "an NVRAM log of {nvram_bytes} bytes is not possible: its size must be {} bytes to 64 GiB",
-                MIN_SLOTS * form.bytes() + form.extra_bytes()
+                MIN_SLOTS * form.entry_bytes() + form.vouched_number_bytes()
             )));
         }
         let mut log = Self {
-            commands: Commands::new(form, slots as usize * form.words()),
-            slots: slots as u32,
-            oldest: 0,
-            used: 0,
-            groups: vec![Group::default(); io.geometry().blocks() as usize + 1],
-            sizes: Sizes::default(),
-            is_live: vec![false; slots as usize],
-            live: 0,
-            superseded: 0,
+            commands: CommandState::new(form, slots as usize * form.entry_words()),
+            slot_count: slots as u32,
+            oldest_slot: 0,
+            used_slots: 0,
+            groups: vec![BlockEntrySlots::default(); io.geometry().blocks() as usize + 1],
+            sizes: GroupSizeHistogram::default(),
+            is_slot_indexed: vec![false; slots as usize],
+            indexed_entries: 0,
+            superseded_entries: 0,
             doubtful_tombstones: 0,
         };
-        log.forget();
+        log.clear_index();
         Ok(log)
     }
 
-    fn forget(&mut self) {
-        self.groups.iter_mut().for_each(|group| *group = Group::default());
-        self.sizes = Sizes::default();
-        self.is_live.fill(false);
-        (self.oldest, self.used, self.live, self.superseded, self.doubtful_tombstones) = (0, 0, 0, 0, 0);
+    fn clear_index(&mut self) {
+        self.groups.iter_mut().for_each(|group| *group = BlockEntrySlots::default());
+        self.sizes = GroupSizeHistogram::default();
+        self.is_slot_indexed.fill(false);
+        (
+            self.oldest_slot,
+            self.used_slots,
+            self.indexed_entries,
+            self.superseded_entries,
+            self.doubtful_tombstones,
+        ) = (0, 0, 0, 0, 0);
     }
 
     /// Returns the maximum number of reverse-map entries that the NVRAM log can hold.
     pub fn capacity_entries(&self) -> u32 {
-        self.slots - GAP_SLOTS
+        self.slot_count - GAP_SLOTS
     }
 
-    fn valid(&self) -> u32 {
-        self.live - self.superseded
+    fn current_entries(&self) -> u32 {
+        self.indexed_entries - self.superseded_entries
     }
 
     /// Returns the number of entry slots of the NVRAM log from the oldest entry to the youngest.
     pub fn used_slots(&self) -> u32 {
-        self.used
+        self.used_slots
     }
 
-    fn free(&self) -> u32 {
-        self.capacity_entries() - self.used
+    fn free_slots(&self) -> u32 {
+        self.capacity_entries() - self.used_slots
     }
 
-    fn tombstones(&self) -> usize {
+    fn tombstone_group_index(&self) -> usize {
         self.groups.len() - 1
     }
 
     fn group_of<N: Nand>(&self, io: &Store<N>, entry: &ReverseMapEntry) -> usize {
-        entry.place.map_or(self.tombstones(), |place| io.block_of(place).index())
+        entry.place.map_or(self.tombstone_group_index(), |place| io.block_of(place).index())
     }
 
     /// Returns the slot of the `k`th entry in the NVRAM log, counted from the oldest.
-    fn slot(&self, k: u32) -> u32 {
-        ((self.oldest as u64 + k as u64) % self.slots as u64) as u32
+    fn slot_of_kth_entry(&self, k: u32) -> u32 {
+        ((self.oldest_slot as u64 + k as u64) % self.slot_count as u64) as u32
     }
 
     /// Returns the index of the first NVRAM word (8 bytes) of an entry slot.
-    fn word(&self, slot: u32) -> usize {
-        slot as usize * self.commands.form.words()
+    fn first_word_of_slot(&self, slot: u32) -> usize {
+        slot as usize * self.commands.form.entry_words()
     }
 
     /// Decodes the reverse-map entry in `slot` of the NVRAM log, with the atomic remap command to which it belongs, if
     /// any; `None` if the slot is empty or torn.
-    fn recorded<N: Nand>(&self, io: &Store<N>, slot: u32) -> Option<(ReverseMapEntry, Option<RemapCommand>)> {
-        let (words, command) = self.commands.form.decode(&io.nvram()[self.word(slot)..])?;
+    fn decode_slot<N: Nand>(
+        &self,
+        io: &Store<N>,
+        slot: u32,
+    ) -> Option<(ReverseMapEntry, Option<RemapCommand>)> {
+        let (words, command) =
+            self.commands.form.split_words(&io.nvram()[self.first_word_of_slot(slot)..])?;
         Some((ReverseMapEntry::decode_in_log(words)?, command))
     }
 
-    fn entry<N: Nand>(&self, io: &Store<N>, slot: u32) -> ReverseMapEntry {
-        self.recorded(io, slot).expect("a slot in use holds an entry").0
+    fn entry_in_slot<N: Nand>(&self, io: &Store<N>, slot: u32) -> ReverseMapEntry {
+        self.decode_slot(io, slot).expect("a slot in use holds an entry").0
     }
 
     fn used_bytes(&self) -> u64 {
-        self.used as u64 * self.commands.form.bytes()
+        self.used_slots as u64 * self.commands.form.entry_bytes()
     }
 
     fn append<N: Nand>(
@@ -178,26 +189,27 @@ impl NvramLog {
         entry: ReverseMapEntry,
         command: Option<RemapCommand>,
     ) -> Result<()> {
-        let slot = self.slot(self.used);
-        self.commands.form.store(io, self.word(slot), entry.encode_in_log(), command)?;
-        self.used += 1;
-        self.adopt(io, slot, &entry);
+        let slot = self.slot_of_kth_entry(self.used_slots);
+        self.commands.form.store_entry(io, self.first_word_of_slot(slot), entry.encode_in_log(), command)?;
+        self.used_slots += 1;
+        self.index_entry(io, slot, &entry);
         Ok(())
     }
 
     /// Adds the reverse-map entry in `slot` of the NVRAM log to the index by block, under the block whose page the
     /// entry names.
-    fn adopt<N: Nand>(&mut self, io: &Store<N>, slot: u32, entry: &ReverseMapEntry) {
+    fn index_entry<N: Nand>(&mut self, io: &Store<N>, slot: u32, entry: &ReverseMapEntry) {
         let index = self.group_of(io, entry);
-        self.groups[index].slots.push(slot);
-        let size = self.groups[index].slots.len() as u32;
-        self.sizes.change(size - 1, size);
-        self.is_live[slot as usize] = true;
-        self.live += 1;
+        self.groups[index].entry_slots.push(slot);
+        let size = self.groups[index].entry_slots.len() as u32;
+        self.sizes.update_size(size - 1, size);
+        self.is_slot_indexed[slot as usize] = true;
+        self.indexed_entries += 1;
     }
 
-    fn zero<N: Nand>(&self, io: &mut Store<N>, slot: u32) -> Result<()> {
-        let words = self.word(slot)..self.word(slot) + self.commands.form.words();
+    fn zero_slot<N: Nand>(&self, io: &mut Store<N>, slot: u32) -> Result<()> {
+        let words =
+            self.first_word_of_slot(slot)..self.first_word_of_slot(slot) + self.commands.form.entry_words();
         for at in words {
             if io.nvram()[at] != 0 {
                 io.store_nvram_word(at, 0)?;
@@ -209,14 +221,17 @@ impl NvramLog {
     /// Zeroes, after a power loss, the entries of atomic remap commands that were not recorded completely, the youngest
     /// entry first.
     fn discard_torn_commands<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
-        let recorded: Vec<_> = (0..self.used).filter_map(|k| self.recorded(io, self.slot(k))).collect();
+        let recorded: Vec<_> =
+            (0..self.used_slots).filter_map(|k| self.decode_slot(io, self.slot_of_kth_entry(k))).collect();
         let torn = self.commands.recover(io, &recorded);
         let is_torn = |(entry, command): (ReverseMapEntry, Option<RemapCommand>)| {
-            command.is_some_and(|command| torn.contains(&command.number(&entry)))
+            command.is_some_and(|command| torn.contains(&command.first_sequence(&entry)))
         };
-        while self.used > 0 && self.recorded(io, self.slot(self.used - 1)).is_some_and(is_torn) {
-            self.zero(io, self.slot(self.used - 1))?;
-            self.used -= 1;
+        while self.used_slots > 0
+            && self.decode_slot(io, self.slot_of_kth_entry(self.used_slots - 1)).is_some_and(is_torn)
+        {
+            self.zero_slot(io, self.slot_of_kth_entry(self.used_slots - 1))?;
+            self.used_slots -= 1;
         }
         Ok(())
     }
@@ -224,12 +239,13 @@ impl NvramLog {
     /// Removes the reverse-map entries of block number `index` (or the tombstones, records of trims) from index and
     /// counts. Their slots in the NVRAM log stay in use until the next cleaning.
     fn drop_group(&mut self, index: usize) {
-        let Group { slots, superseded } = std::mem::take(&mut self.groups[index]);
-        self.sizes.change(slots.len() as u32, 0);
-        self.live -= slots.len() as u32;
-        self.superseded -= superseded;
+        let BlockEntrySlots { entry_slots: slots, superseded_entries: superseded } =
+            std::mem::take(&mut self.groups[index]);
+        self.sizes.update_size(slots.len() as u32, 0);
+        self.indexed_entries -= slots.len() as u32;
+        self.superseded_entries -= superseded;
         for slot in slots {
-            self.is_live[slot as usize] = false;
+            self.is_slot_indexed[slot as usize] = false;
         }
     }
 
@@ -237,10 +253,11 @@ impl NvramLog {
     /// the youngest one, and zeroes the old slot.
     fn clean<N: Nand>(&mut self, io: &mut Store<N>, needed: LivenessOf<'_>) -> Result<()> {
         io.charge_nvram_scan(self.used_bytes());
-        self.commands.vouch(io)?;
-        let run: Vec<u32> = (0..self.used).map(|k| self.slot(k)).collect();
-        let live: Vec<u32> = run.iter().copied().filter(|&slot| self.is_live[slot as usize]).collect();
-        let entries: Vec<ReverseMapEntry> = live.iter().map(|&slot| self.entry(io, slot)).collect();
+        self.commands.vouch_for_commands(io)?;
+        let run: Vec<u32> = (0..self.used_slots).map(|k| self.slot_of_kth_entry(k)).collect();
+        let live: Vec<u32> =
+            run.iter().copied().filter(|&slot| self.is_slot_indexed[slot as usize]).collect();
+        let entries: Vec<ReverseMapEntry> = live.iter().map(|&slot| self.entry_in_slot(io, slot)).collect();
         let mut rests = live.into_iter().zip(still_needed(&entries, needed)).peekable();
         (0..self.groups.len()).for_each(|index| self.drop_group(index));
         for slot in run {
@@ -257,10 +274,13 @@ impl NvramLog {
     /// the oldest (or its tombstone, all that was kept of it), zeroes the oldest. Otherwise each such power loss would
     /// cost a slot of the gap.
     fn finish_cleaning<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
-        if self.used < 2 {
+        if self.used_slots < 2 {
             return Ok(());
         }
-        let (old, young) = (self.entry(io, self.oldest), self.entry(io, self.slot(self.used - 1)));
+        let (old, young) = (
+            self.entry_in_slot(io, self.oldest_slot),
+            self.entry_in_slot(io, self.slot_of_kth_entry(self.used_slots - 1)),
+        );
         let buried = young.place.is_none() && old.source == Some(young.lpn);
         if old == young || (buried && old.sequence == young.sequence) {
             self.zero_oldest(io)?;
@@ -269,40 +289,42 @@ impl NvramLog {
     }
 
     fn zero_oldest<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
-        self.zero(io, self.oldest)?;
-        self.oldest = self.slot(1);
-        self.used -= 1;
+        self.zero_slot(io, self.oldest_slot)?;
+        self.oldest_slot = self.slot_of_kth_entry(1);
+        self.used_slots -= 1;
         Ok(())
     }
 
     /// Returns the number of slots that cleaning the NVRAM log can free: those of superseded and dropped entries, and
     /// those of tombstones (records of trims) that may be unnecessary.
-    fn reclaimable(&self) -> u32 {
-        self.used - self.valid() + self.doubtful_tombstones
+    fn reclaimable_slots(&self) -> u32 {
+        self.used_slots - self.current_entries() + self.doubtful_tombstones
     }
 
     /// Returns the number of free slots of the NVRAM log without which the host may not bind (map without a program):
     /// one for the new entry, and enough for GC to record once more all entries of the block that has the most, the new
     /// entry included.
-    fn reserve(&self) -> u32 {
-        1 + self.sizes.largest() + 1
+    fn free_slots_needed_for_bind(&self) -> u32 {
+        1 + self.sizes.largest_size() + 1
     }
 
-    fn watermark(&self) -> u32 {
-        (self.capacity_entries() as u64 * WATERMARK_PERCENT / 100) as u32
+    fn max_entries_for_binds(&self) -> u32 {
+        (self.capacity_entries() as u64 * MAX_FILL_PERCENT_FOR_BINDS / 100) as u32
     }
 
-    fn admits(&self) -> bool {
-        self.valid() < self.watermark() && self.free() >= self.reserve()
+    fn has_room_for_bind(&self) -> bool {
+        self.current_entries() < self.max_entries_for_binds()
+            && self.free_slots() >= self.free_slots_needed_for_bind()
     }
 }
 
 impl ReverseMap for NvramLog {
     fn admit_entry<N: Nand>(&mut self, io: &mut Store<N>, needed: LivenessOf<'_>) -> Result<bool> {
-        if !self.admits() && self.reclaimable() > self.slots / CLEANING_SHARE {
+        if !self.has_room_for_bind() && self.reclaimable_slots() > self.slot_count / MIN_CLEANING_GAIN_DIVISOR
+        {
             self.clean(io, needed)?;
         }
-        Ok(self.admits())
+        Ok(self.has_room_for_bind())
     }
 
     fn make_room_for_victim<N: Nand>(
@@ -311,8 +333,8 @@ impl ReverseMap for NvramLog {
         block: BlockId,
         needed: LivenessOf<'_>,
     ) -> Result<bool> {
-        let fits = |log: &Self| log.free() as usize >= log.groups[block.index()].slots.len();
-        if !fits(self) && self.reclaimable() > 0 {
+        let fits = |log: &Self| log.free_slots() as usize >= log.groups[block.index()].entry_slots.len();
+        if !fits(self) && self.reclaimable_slots() > 0 {
             self.clean(io, needed)?;
         }
         Ok(fits(self))
@@ -326,7 +348,7 @@ impl ReverseMap for NvramLog {
         entry: ReverseMapEntry,
         _: LivenessOf<'_>,
     ) -> Result<()> {
-        assert!(self.free() > 0, "the NVRAM log is full: admit the host, make room for GC's victim");
+        assert!(self.free_slots() > 0, "the NVRAM log is full: admit the host, make room for GC's victim");
         self.append(io, entry, None)
     }
 
@@ -338,13 +360,13 @@ impl ReverseMap for NvramLog {
     ) -> Result<bool> {
         let count = places.len() as u64;
         let admits = |log: &Self| {
-            u64::from(log.valid()) + count <= u64::from(log.watermark())
-                && u64::from(log.free()) >= count + u64::from(log.sizes.largest()) + count
+            u64::from(log.current_entries()) + count <= u64::from(log.max_entries_for_binds())
+                && u64::from(log.free_slots()) >= count + u64::from(log.sizes.largest_size()) + count
         };
         if self.commands.form == EntryLayout::Single {
             return Ok(false);
         }
-        if !admits(self) && self.reclaimable() > 0 {
+        if !admits(self) && self.reclaimable_slots() > 0 {
             self.clean(io, needed)?;
         }
         Ok(admits(self))
@@ -357,16 +379,16 @@ impl ReverseMap for NvramLog {
         entries: &[ReverseMapEntry],
     ) -> Result<()> {
         entries.iter().try_for_each(|&entry| self.append(io, entry, Some(command)))?;
-        self.commands.newest = entries.first().map_or(0, |entry| entry.sequence);
+        self.commands.newest_command_sequence = entries.first().map_or(0, |entry| entry.sequence);
         Ok(())
     }
 
     fn mark_superseded<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, place: Ppn) {
         let group = &mut self.groups[io.block_of(place).index()];
-        group.superseded += 1;
-        let recorded = group.slots.len() as u32;
-        assert!(group.superseded <= recorded, "the bind of page {lpn} to {place} was never recorded");
-        self.superseded += 1;
+        group.superseded_entries += 1;
+        let recorded = group.entry_slots.len() as u32;
+        assert!(group.superseded_entries <= recorded, "the bind of page {lpn} to {place} was never recorded");
+        self.superseded_entries += 1;
     }
 
     fn entries_of_block<N: Nand>(
@@ -375,76 +397,76 @@ impl ReverseMap for NvramLog {
         block: BlockId,
         out: &mut Vec<ReverseMapEntry>,
     ) -> Result<()> {
-        if self.used > 0 {
+        if self.used_slots > 0 {
             io.charge_referrer_scan(block, self.used_bytes());
         }
-        out.extend(self.groups[block.index()].slots.iter().map(|&slot| self.entry(io, slot)));
+        out.extend(self.groups[block.index()].entry_slots.iter().map(|&slot| self.entry_in_slot(io, slot)));
         Ok(())
     }
 
     fn block_erased<N: Nand>(&mut self, _: &mut Store<N>, block: BlockId) -> Result<()> {
         self.drop_group(block.index());
-        self.doubtful_tombstones = self.groups[self.tombstones()].slots.len() as u32;
+        self.doubtful_tombstones = self.groups[self.tombstone_group_index()].entry_slots.len() as u32;
         Ok(())
     }
 
     fn recover<N: Nand>(&mut self, io: &mut Store<N>) -> Result<Vec<ReverseMapEntry>> {
-        self.forget();
-        io.charge_nvram_scan(self.slots as u64 * self.commands.form.bytes());
-        for slot in 0..self.slots {
-            if self.recorded(io, slot).is_none() {
-                self.zero(io, slot)?;
+        self.clear_index();
+        io.charge_nvram_scan(self.slot_count as u64 * self.commands.form.entry_bytes());
+        for slot in 0..self.slot_count {
+            if self.decode_slot(io, slot).is_none() {
+                self.zero_slot(io, slot)?;
             }
         }
-        let in_use = |slot: u32| io.nvram()[self.word(slot)] != 0;
-        let begins = |&slot: &u32| in_use(slot) && !in_use((slot + self.slots - 1) % self.slots);
-        let starts: Vec<u32> = (0..self.slots).filter(begins).collect();
+        let in_use = |slot: u32| io.nvram()[self.first_word_of_slot(slot)] != 0;
+        let begins = |&slot: &u32| in_use(slot) && !in_use((slot + self.slot_count - 1) % self.slot_count);
+        let starts: Vec<u32> = (0..self.slot_count).filter(begins).collect();
         assert!(starts.len() <= 1, "entries of the log lie in one run, not at {starts:?}");
         let oldest = starts.first().copied().unwrap_or(0);
-        let later = (oldest..self.slots).chain(0..oldest);
-        (self.oldest, self.used) = (oldest, later.take_while(|&slot| in_use(slot)).count() as u32);
+        let later = (oldest..self.slot_count).chain(0..oldest);
+        (self.oldest_slot, self.used_slots) = (oldest, later.take_while(|&slot| in_use(slot)).count() as u32);
         self.discard_torn_commands(io)?;
         self.finish_cleaning(io)?;
         let mut entries = Vec::new();
-        for k in 0..self.used {
-            let slot = self.slot(k);
-            let entry = self.entry(io, slot);
-            self.adopt(io, slot, &entry);
+        for k in 0..self.used_slots {
+            let slot = self.slot_of_kth_entry(k);
+            let entry = self.entry_in_slot(io, slot);
+            self.index_entry(io, slot, &entry);
             entries.push(entry);
         }
-        self.doubtful_tombstones = self.groups[self.tombstones()].slots.len() as u32;
+        self.doubtful_tombstones = self.groups[self.tombstone_group_index()].entry_slots.len() as u32;
         Ok(entries)
     }
 
     fn all_entries<N: Nand>(&self, io: &Store<N>) -> Vec<ReverseMapEntry> {
-        (0..self.used).map(|k| self.entry(io, self.slot(k))).collect()
+        (0..self.used_slots).map(|k| self.entry_in_slot(io, self.slot_of_kth_entry(k))).collect()
     }
 
     fn valid_entries(&self) -> u64 {
-        self.valid() as u64
+        self.current_entries() as u64
     }
 
     /// Returns the bytes of NVRAM of the reverse-map log. The index by block is not counted: only the simulation has
     /// it.
     fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
-        vec![("reverse map log (NVRAM)", self.slots as u64 * self.commands.form.bytes())]
+        vec![("reverse map log (NVRAM)", self.slot_count as u64 * self.commands.form.entry_bytes())]
     }
 
     fn check(&self) -> std::result::Result<(), String> {
-        let live: usize = self.groups.iter().map(|group| group.slots.len()).sum();
-        let superseded: u32 = self.groups.iter().map(|group| group.superseded).sum();
-        let bits = self.is_live.iter().filter(|&&live| live).count();
-        if (live, superseded) != (self.live as usize, self.superseded)
+        let live: usize = self.groups.iter().map(|group| group.entry_slots.len()).sum();
+        let superseded: u32 = self.groups.iter().map(|group| group.superseded_entries).sum();
+        let bits = self.is_slot_indexed.iter().filter(|&&live| live).count();
+        if (live, superseded) != (self.indexed_entries as usize, self.superseded_entries)
             || bits != live
-            || live > self.used as usize
+            || live > self.used_slots as usize
         {
             return Err(format!("{live} entries in groups, {superseded} superseded; counted otherwise"));
         }
-        if self.used > self.capacity_entries() {
-            return Err(format!("{} slots of {} used, the gap is gone", self.used, self.slots));
+        if self.used_slots > self.capacity_entries() {
+            return Err(format!("{} slots of {} used, the gap is gone", self.used_slots, self.slot_count));
         }
-        let largest = self.groups.iter().map(|group| group.slots.len()).max();
-        let known = self.sizes.largest() as usize;
+        let largest = self.groups.iter().map(|group| group.entry_slots.len()).max();
+        let known = self.sizes.largest_size() as usize;
         if largest == Some(known) {
             Ok(())
         } else {

@@ -52,8 +52,8 @@ use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
 use super::{
-    BlockId, Commands, EntryLayout, LivenessOf, Lpn, Ppn, RemapCommand, ReverseMap, ReverseMapEntry, Sizes,
-    WATERMARK_PERCENT, still_needed,
+    BlockId, CommandState, EntryLayout, GroupSizeHistogram, LivenessOf, Lpn, MAX_FILL_PERCENT_FOR_BINDS, Ppn,
+    RemapCommand, ReverseMap, ReverseMapEntry, still_needed,
 };
 use crate::address::Address;
 use crate::error::{Error, Result};
@@ -65,19 +65,19 @@ pub const SEGMENT_BYTES: u32 = 1024;
 
 /// Maximum number of blocks, in addition to the first, for which recording a GC victim's entries once more may begin a
 /// new NVRAM segment.
-const EXTRA_GROUPS: u32 = 2;
+const EXTRA_DESTINATION_GROUPS: u32 = 2;
 /// Minimum number of NVRAM segments with which any entry can be recorded: one for the entry, one to record it once
-/// more, and one for each of [`EXTRA_GROUPS`].
-const MIN_SEGMENTS: u64 = 2 + EXTRA_GROUPS as u64;
+/// more, and one for each of [`EXTRA_DESTINATION_GROUPS`].
+const MIN_SEGMENTS: u64 = 2 + EXTRA_DESTINATION_GROUPS as u64;
 
 const TORN_BIT: u64 = 1;
-const NUMBER_BITS: u32 = 21;
-const NEXT_BITS: u32 = 31;
+const CHAIN_POSITION_BITS: u32 = 21;
+const NEXT_SEGMENT_BITS: u32 = 31;
 /// Value of the next-segment field in the last NVRAM segment of a block's chain: all bits one.
-const NO_NEXT: u64 = (1 << NEXT_BITS) - 1;
+const NO_NEXT_SEGMENT: u64 = (1 << NEXT_SEGMENT_BITS) - 1;
 /// Bytes of controller RAM per block for its chain of NVRAM segments: first and open segment, number of entries, number
 /// of superseded entries.
-const GROUP_BYTES: u64 = 16;
+const CHAIN_RAM_BYTES: u64 = 16;
 
 /// Head of an NVRAM segment, stored in its first slot: the block whose entries it holds, its position in the block's
 /// chain, and the next segment.
@@ -86,18 +86,18 @@ struct SegmentHead {
     /// Block whose entries the segment holds; [`BlockId::NONE`] for the tombstones (records of trims).
     owner: BlockId,
     /// Position of the segment in the chain of its block, from 0.
-    number: u32,
+    position_in_chain: u32,
     /// Last sequence number of the device when the segment was allocated.
     sequence: u64,
-    next: Option<u32>,
+    next_segment: Option<u32>,
 }
 
 impl SegmentHead {
     fn encode(self) -> [u64; 2] {
-        let next = self.next.map_or(NO_NEXT, u64::from);
+        let next = self.next_segment.map_or(NO_NEXT_SEGMENT, u64::from);
         [
-            TORN_BIT | (self.number as u64) << 1 | self.sequence << (1 + NUMBER_BITS),
-            TORN_BIT | next << 1 | (self.owner.0 as u64) << (1 + NEXT_BITS),
+            TORN_BIT | (self.position_in_chain as u64) << 1 | self.sequence << (1 + CHAIN_POSITION_BITS),
+            TORN_BIT | next << 1 | (self.owner.0 as u64) << (1 + NEXT_SEGMENT_BITS),
         ]
     }
 
@@ -105,12 +105,12 @@ impl SegmentHead {
         if words[0] & words[1] & TORN_BIT == 0 {
             return None;
         }
-        let next = words[1] >> 1 & NO_NEXT;
+        let next = words[1] >> 1 & NO_NEXT_SEGMENT;
         Some(Self {
-            owner: BlockId((words[1] >> (1 + NEXT_BITS)) as u32),
-            number: (words[0] >> 1) as u32 & ((1 << NUMBER_BITS) - 1),
-            sequence: words[0] >> (1 + NUMBER_BITS),
-            next: (next != NO_NEXT).then_some(next as u32),
+            owner: BlockId((words[1] >> (1 + NEXT_SEGMENT_BITS)) as u32),
+            position_in_chain: (words[0] >> 1) as u32 & ((1 << CHAIN_POSITION_BITS) - 1),
+            sequence: words[0] >> (1 + CHAIN_POSITION_BITS),
+            next_segment: (next != NO_NEXT_SEGMENT).then_some(next as u32),
         })
     }
 }
@@ -119,10 +119,10 @@ impl SegmentHead {
 /// number of entries determines the number of segments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct SegmentChain {
-    first: u32,
-    open: u32,
-    entries: u32,
-    superseded: u32,
+    first_segment: u32,
+    last_segment: u32,
+    entry_count: u32,
+    superseded_entries: u32,
     /// Number of superseded entries at the last attempt to compact this block's segments that would have freed none.
     /// The next attempt waits until there are more.
     superseded_at_futile_compaction: u32,
@@ -133,24 +133,24 @@ struct SegmentChain {
 #[derive(Clone, Debug)]
 pub struct NvramSegments {
     segment_bytes: u32,
-    commands: Commands,
+    commands: CommandState,
     /// Number of NVRAM segments of the device, free ones included.
-    count: u32,
+    segment_count: u32,
     /// Bitmap of the NVRAM segments in use (Remap-SSD's SV-bitmap).
-    used: Vec<u64>,
-    free: u32,
+    used_segments_bitmap: Vec<u64>,
+    free_segments: u32,
     /// Index of the word, in the bitmap of NVRAM segments in use, where the search for a free segment continues.
-    cursor: usize,
+    free_search_word: usize,
     /// Chain of NVRAM segments of each block; the last one holds the tombstones (records of trims).
     groups: Vec<SegmentChain>,
     /// Histogram of the lengths of the blocks' chains of NVRAM segments, in segments.
-    sizes: Sizes,
-    entries: u64,
-    superseded: u64,
+    sizes: GroupSizeHistogram,
+    entry_count: u64,
+    superseded_entries: u64,
     /// Whether a tombstone (record of a trim) may have become unnecessary since tombstones were last compacted.
     tombstones_may_expire: bool,
     /// Whether compacting the entries of any block may free an NVRAM segment.
-    may_free_space: bool,
+    may_compaction_free_segment: bool,
 }
 
 impl NvramSegments {
@@ -161,49 +161,49 @@ impl NvramSegments {
     /// [`Error::InvalidOptions`] if the medium has less NVRAM, the segment size is not a usable multiple, or there are
     /// too few or too many segments.
     pub fn new<N: Nand>(io: &Store<N>, nvram_bytes: u64, segment_bytes: u32) -> Result<Self> {
-        Self::with_entries(io, nvram_bytes, segment_bytes, EntryLayout::Single)
+        Self::with_entry_layout(io, nvram_bytes, segment_bytes, EntryLayout::Single)
     }
 
     /// Creates an empty reverse map in NVRAM segments, as [`NvramSegments::new`], for entries of layout `form`.
     ///
     /// # Errors
     /// Those of [`NvramSegments::new`].
-    pub fn with_entries<N: Nand>(
+    pub fn with_entry_layout<N: Nand>(
         io: &Store<N>,
         nvram_bytes: u64,
         segment_bytes: u32,
         form: EntryLayout,
     ) -> Result<Self> {
-        let segments = nvram_bytes.saturating_sub(form.extra_bytes()) / segment_bytes.max(1) as u64;
-        if let Some(sentence) = Self::refuse(io, nvram_bytes, (segment_bytes, form), segments) {
+        let segments = nvram_bytes.saturating_sub(form.vouched_number_bytes()) / segment_bytes.max(1) as u64;
+        if let Some(sentence) = Self::size_problem(io, nvram_bytes, (segment_bytes, form), segments) {
             return Err(Error::InvalidOptions(sentence));
         }
         let blocks = io.geometry().blocks() as usize;
         let mut map = Self {
             segment_bytes,
-            commands: Commands::new(form, (segments * segment_bytes as u64 / 8) as usize),
-            count: segments as u32,
-            used: Vec::new(),
-            free: 0,
-            cursor: 0,
+            commands: CommandState::new(form, (segments * segment_bytes as u64 / 8) as usize),
+            segment_count: segments as u32,
+            used_segments_bitmap: Vec::new(),
+            free_segments: 0,
+            free_search_word: 0,
             groups: vec![SegmentChain::default(); blocks + 1],
-            sizes: Sizes::default(),
-            entries: 0,
-            superseded: 0,
+            sizes: GroupSizeHistogram::default(),
+            entry_count: 0,
+            superseded_entries: 0,
             tombstones_may_expire: false,
-            may_free_space: false,
+            may_compaction_free_segment: false,
         };
-        map.forget();
+        map.clear_ram_state();
         Ok(map)
     }
 
-    fn refuse<N: Nand>(
+    fn size_problem<N: Nand>(
         io: &Store<N>,
         nvram_bytes: u64,
         (segment_bytes, form): (u32, EntryLayout),
         segments: u64,
     ) -> Option<String> {
-        let (least, unit) = (2 * form.bytes() as u32, if form == EntryLayout::Single { 16 } else { 8 });
+        let (least, unit) = (2 * form.entry_bytes() as u32, if form == EntryLayout::Single { 16 } else { 8 });
         let present = io.nvram().len() as u64 * 8;
         if present < nvram_bytes {
             return Some(format!(
@@ -215,7 +215,7 @@ impl NvramSegments {
                 "NVRAM segments of {segment_bytes} bytes; they must be a multiple of {unit}, at least {least}"
             ));
         }
-        let most = 1 << NUMBER_BITS;
+        let most = 1 << CHAIN_POSITION_BITS;
         (!(MIN_SEGMENTS..=most).contains(&segments)).then(|| {
             format!(
                 "{nvram_bytes} bytes of NVRAM are {segments} segments of {segment_bytes} bytes; there must be \
@@ -225,44 +225,44 @@ impl NvramSegments {
     }
 
     /// Resets the RAM state of the reverse map, so that all NVRAM segments count as free.
-    fn forget(&mut self) {
-        self.used = vec![0; (self.count as usize).div_ceil(64)];
-        let beyond = self.used.len() as u32 * 64 - self.count;
+    fn clear_ram_state(&mut self) {
+        self.used_segments_bitmap = vec![0; (self.segment_count as usize).div_ceil(64)];
+        let beyond = self.used_segments_bitmap.len() as u32 * 64 - self.segment_count;
         if beyond > 0 {
-            *self.used.last_mut().expect("there are segments") = u64::MAX << (64 - beyond);
+            *self.used_segments_bitmap.last_mut().expect("there are segments") = u64::MAX << (64 - beyond);
         }
-        (self.free, self.cursor) = (self.count, 0);
+        (self.free_segments, self.free_search_word) = (self.segment_count, 0);
         self.groups.fill(SegmentChain::default());
-        self.sizes = Sizes::default();
-        (self.entries, self.superseded) = (0, 0);
-        (self.tombstones_may_expire, self.may_free_space) = (true, true);
+        self.sizes = GroupSizeHistogram::default();
+        (self.entry_count, self.superseded_entries) = (0, 0);
+        (self.tombstones_may_expire, self.may_compaction_free_segment) = (true, true);
     }
 
     /// Returns the number of reverse-map entries that fit in one NVRAM segment.
     pub fn segment_entries(&self) -> u32 {
-        self.segment_bytes / self.commands.form.bytes() as u32 - 1
+        self.segment_bytes / self.commands.form.entry_bytes() as u32 - 1
     }
 
     /// Returns the number of reverse-map entries that fit in all NVRAM segments together.
     pub fn capacity_entries(&self) -> u64 {
-        self.count as u64 * self.segment_entries() as u64
+        self.segment_count as u64 * self.segment_entries() as u64
     }
 
     /// Returns the number of NVRAM segments that hold no entries.
     pub fn free_segments(&self) -> u32 {
-        self.free
+        self.free_segments
     }
 
-    fn tombstones(&self) -> usize {
+    fn tombstone_chain_index(&self) -> usize {
         self.groups.len() - 1
     }
 
     fn group_of(&self, block: Option<BlockId>) -> usize {
-        block.map_or(self.tombstones(), BlockId::index)
+        block.map_or(self.tombstone_chain_index(), BlockId::index)
     }
 
     fn owner(&self, group: usize) -> BlockId {
-        if group == self.tombstones() { BlockId::NONE } else { BlockId(group as u32) }
+        if group == self.tombstone_chain_index() { BlockId::NONE } else { BlockId(group as u32) }
     }
 
     /// Returns the number of NVRAM segments that `entries` entries of one block need.
@@ -270,131 +270,146 @@ impl NvramSegments {
         entries.div_ceil(self.segment_entries())
     }
 
-    fn size(&self, group: usize) -> u32 {
-        self.segments_for(self.groups[group].entries)
+    fn chain_segments(&self, group: usize) -> u32 {
+        self.segments_for(self.groups[group].entry_count)
     }
 
     /// Returns the number of free NVRAM segments without which the host may not bind (map without a program): one for
     /// the new entry, enough to copy the longest chain (entries of one block), which this entry may have lengthened,
-    /// and one for each of [`EXTRA_GROUPS`].
-    fn reserve(&self) -> u32 {
-        1 + (self.sizes.largest() + 1) + EXTRA_GROUPS
+    /// and one for each of [`EXTRA_DESTINATION_GROUPS`].
+    fn free_segments_needed_for_bind(&self) -> u32 {
+        1 + (self.sizes.largest_size() + 1) + EXTRA_DESTINATION_GROUPS
     }
 
-    fn watermark(&self) -> u64 {
-        self.capacity_entries() * WATERMARK_PERCENT / 100
+    fn max_entries_for_binds(&self) -> u64 {
+        self.capacity_entries() * MAX_FILL_PERCENT_FOR_BINDS / 100
     }
 
     fn replace(&mut self, group: usize, new: SegmentChain) {
         let old = std::mem::replace(&mut self.groups[group], new);
-        self.sizes.change(self.segments_for(old.entries), self.segments_for(new.entries));
-        self.entries = self.entries + new.entries as u64 - old.entries as u64;
-        self.superseded = self.superseded + new.superseded as u64 - old.superseded as u64;
+        self.sizes.update_size(self.segments_for(old.entry_count), self.segments_for(new.entry_count));
+        self.entry_count = self.entry_count + new.entry_count as u64 - old.entry_count as u64;
+        self.superseded_entries =
+            self.superseded_entries + new.superseded_entries as u64 - old.superseded_entries as u64;
     }
 
-    fn word(&self, segment: u32, slot: u32) -> usize {
-        segment as usize * (self.segment_bytes as usize / 8) + slot as usize * self.commands.form.words()
+    fn first_word_of_slot(&self, segment: u32, slot: u32) -> usize {
+        segment as usize * (self.segment_bytes as usize / 8)
+            + slot as usize * self.commands.form.entry_words()
     }
 
-    fn head<N: Nand>(&self, io: &Store<N>, segment: u32) -> Option<SegmentHead> {
-        let at = self.word(segment, 0);
+    fn read_segment_head<N: Nand>(&self, io: &Store<N>, segment: u32) -> Option<SegmentHead> {
+        let at = self.first_word_of_slot(segment, 0);
         SegmentHead::decode([io.nvram()[at], io.nvram()[at + 1]])
     }
 
     /// Decodes the reverse-map entry in a slot of an NVRAM segment, with the atomic remap command to which it belongs,
     /// if any; `None` if the slot is empty or torn. `first` is the first page of the block to which the entry's page
     /// offset is relative.
-    fn slot<N: Nand>(
+    fn decode_slot<N: Nand>(
         &self,
         io: &Store<N>,
         (segment, slot): (u32, u32),
         first: Ppn,
     ) -> Option<(ReverseMapEntry, Option<RemapCommand>)> {
-        let (words, command) = self.commands.form.decode(&io.nvram()[self.word(segment, slot)..])?;
+        let (words, command) =
+            self.commands.form.split_words(&io.nvram()[self.first_word_of_slot(segment, slot)..])?;
         Some((ReverseMapEntry::decode(words, first)?, command))
     }
 
     /// Returns the first page of the block `owner`, to which page offsets in its reverse-map entries are relative; page
     /// 0 for the tombstones (records of trims).
-    fn first_page<N: Nand>(io: &Store<N>, owner: BlockId) -> Ppn {
+    fn first_page_of_owner<N: Nand>(io: &Store<N>, owner: BlockId) -> Ppn {
         if owner == BlockId::NONE { Ppn(0) } else { io.geometry().first_page(owner) }
     }
 
     /// Returns the NVRAM segment that follows `segment` in the chain of its block; `None` for the last.
-    fn next<N: Nand>(&self, io: &Store<N>, segment: u32) -> Option<u32> {
-        self.head(io, segment).expect("a segment in use has a head").next
+    fn following_segment<N: Nand>(&self, io: &Store<N>, segment: u32) -> Option<u32> {
+        self.read_segment_head(io, segment).expect("a segment in use has a head").next_segment
     }
 
     fn link<N: Nand>(&self, io: &mut Store<N>, segment: u32, next: Option<u32>) -> Result<()> {
-        let head = self.head(io, segment).expect("a segment in use has a head");
-        io.store_nvram_word(self.word(segment, 0) + 1, SegmentHead { next, ..head }.encode()[1])
+        let head = self.read_segment_head(io, segment).expect("a segment in use has a head");
+        io.store_nvram_word(
+            self.first_word_of_slot(segment, 0) + 1,
+            SegmentHead { next_segment: next, ..head }.encode()[1],
+        )
     }
 
-    fn take_free(&mut self) -> u32 {
-        assert!(self.free > 0, "no NVRAM segment is free: admit the host, make room for GC's victim");
-        while self.used[self.cursor] == u64::MAX {
-            self.cursor = (self.cursor + 1) % self.used.len();
+    fn take_free_segment(&mut self) -> u32 {
+        assert!(
+            self.free_segments > 0,
+            "no NVRAM segment is free: admit the host, make room for GC's victim"
+        );
+        while self.used_segments_bitmap[self.free_search_word] == u64::MAX {
+            self.free_search_word = (self.free_search_word + 1) % self.used_segments_bitmap.len();
         }
-        let segment = self.cursor as u32 * 64 + self.used[self.cursor].trailing_ones();
+        let segment = self.free_search_word as u32 * 64
+            + self.used_segments_bitmap[self.free_search_word].trailing_ones();
         self.mark_used(segment);
         segment
     }
 
     fn mark_used(&mut self, segment: u32) {
-        self.used[segment as usize / 64] |= 1 << (segment % 64);
-        self.free -= 1;
+        self.used_segments_bitmap[segment as usize / 64] |= 1 << (segment % 64);
+        self.free_segments -= 1;
     }
 
     fn is_used(&self, segment: u32) -> bool {
-        self.used[segment as usize / 64] >> (segment % 64) & 1 == 1
+        self.used_segments_bitmap[segment as usize / 64] >> (segment % 64) & 1 == 1
     }
 
     fn release(&mut self, segment: u32) {
-        self.used[segment as usize / 64] &= !(1 << (segment % 64));
-        self.free += 1;
+        self.used_segments_bitmap[segment as usize / 64] &= !(1 << (segment % 64));
+        self.free_segments += 1;
     }
 
     /// Appends a reverse-map entry to the chain of NVRAM segments of block `owner`, which `group` describes: the
     /// present chain of the block, or the one that compaction is building.
-    fn append<N: Nand>(
+    fn append_entry<N: Nand>(
         &mut self,
         io: &mut Store<N>,
         (owner, group): (BlockId, &mut SegmentChain),
         (entry, command): (ReverseMapEntry, Option<RemapCommand>),
         sequence: u64,
     ) -> Result<()> {
-        let slot = group.entries % self.segment_entries();
+        let slot = group.entry_count % self.segment_entries();
         if slot == 0 {
-            self.extend(io, (owner, group), sequence)?;
+            self.append_segment(io, (owner, group), sequence)?;
         }
-        let words = entry.encode(Self::first_page(io, owner));
-        self.commands.form.store(io, self.word(group.open, 1 + slot), words, command)?;
-        group.entries += 1;
+        let words = entry.encode(Self::first_page_of_owner(io, owner));
+        self.commands.form.store_entry(
+            io,
+            self.first_word_of_slot(group.last_segment, 1 + slot),
+            words,
+            command,
+        )?;
+        group.entry_count += 1;
         Ok(())
     }
 
-    fn extend<N: Nand>(
+    fn append_segment<N: Nand>(
         &mut self,
         io: &mut Store<N>,
         (owner, group): (BlockId, &mut SegmentChain),
         sequence: u64,
     ) -> Result<()> {
-        let segment = self.take_free();
-        let number = group.entries / self.segment_entries();
-        let head = SegmentHead { owner, number, sequence, next: None }.encode();
-        let at = self.word(segment, 0);
+        let segment = self.take_free_segment();
+        let number = group.entry_count / self.segment_entries();
+        let head = SegmentHead { owner, position_in_chain: number, sequence, next_segment: None }.encode();
+        let at = self.first_word_of_slot(segment, 0);
         io.store_nvram_word(at + 1, head[1])?;
         io.store_nvram_word(at, head[0])?;
         if number > 0 {
-            self.link(io, group.open, Some(segment))?;
+            self.link(io, group.last_segment, Some(segment))?;
         } else {
-            group.first = segment;
+            group.first_segment = segment;
         }
-        group.open = segment;
+        group.last_segment = segment;
         Ok(())
     }
 
-    fn append_to<N: Nand>(
+    fn append_entry_to_chain<N: Nand>(
         &mut self,
         io: &mut Store<N>,
         index: usize,
@@ -402,32 +417,35 @@ impl NvramSegments {
         command: Option<RemapCommand>,
     ) -> Result<()> {
         let mut group = self.groups[index];
-        let opens = group.entries.is_multiple_of(self.segment_entries());
-        self.append(io, (self.owner(index), &mut group), (entry, command), entry.sequence)?;
+        let opens = group.entry_count.is_multiple_of(self.segment_entries());
+        self.append_entry(io, (self.owner(index), &mut group), (entry, command), entry.sequence)?;
         self.replace(index, group);
-        if opens && index == self.tombstones() {
-            (self.tombstones_may_expire, self.may_free_space) = (true, true);
+        if opens && index == self.tombstone_chain_index() {
+            (self.tombstones_may_expire, self.may_compaction_free_segment) = (true, true);
         }
         Ok(())
     }
 
     /// Returns the bytes of NVRAM that a scan of the segments of block number `index` reads.
     fn group_bytes(&self, index: usize) -> u64 {
-        self.size(index) as u64 * self.segment_bytes as u64
+        self.chain_segments(index) as u64 * self.segment_bytes as u64
     }
 
-    fn read<N: Nand>(&self, io: &Store<N>, index: usize, out: &mut Vec<ReverseMapEntry>) {
+    fn read_chain_entries<N: Nand>(&self, io: &Store<N>, index: usize, out: &mut Vec<ReverseMapEntry>) {
         let group = self.groups[index];
         let owner = self.owner(index);
-        let first = Self::first_page(io, owner);
-        let (mut segment, mut left) = (group.first, group.entries);
+        let first = Self::first_page_of_owner(io, owner);
+        let (mut segment, mut left) = (group.first_segment, group.entry_count);
         while left > 0 {
             let count = left.min(self.segment_entries());
-            let entry = |slot| self.slot(io, (segment, slot), first).expect("a counted entry is intact").0;
+            let entry =
+                |slot| self.decode_slot(io, (segment, slot), first).expect("a counted entry is intact").0;
             out.extend((1..=count).map(entry));
             left -= count;
             if left > 0 {
-                segment = self.next(io, segment).expect("a full segment with more entries has a successor");
+                segment = self
+                    .following_segment(io, segment)
+                    .expect("a full segment with more entries has a successor");
             }
         }
     }
@@ -435,19 +453,19 @@ impl NvramSegments {
     /// Frees the chain of `segments` NVRAM segments that begins with `first`. Zeroing its first head makes the whole
     /// chain garbage for recovery.
     fn free_chain<N: Nand>(&mut self, io: &mut Store<N>, first: u32, segments: u32) -> Result<()> {
-        self.commands.vouch(io)?;
+        self.commands.vouch_for_commands(io)?;
         let mut at = Some(first).filter(|_| segments > 0);
         while let Some(segment) = at {
-            at = self.next(io, segment);
-            self.zero(io, segment)?;
+            at = self.following_segment(io, segment);
+            self.zero_segment(io, segment)?;
             self.release(segment);
         }
         Ok(())
     }
 
     /// Zeroes an NVRAM segment of reverse-map entries, its head first.
-    fn zero<N: Nand>(&self, io: &mut Store<N>, segment: u32) -> Result<()> {
-        for at in self.word(segment, 0)..self.word(segment + 1, 0) {
+    fn zero_segment<N: Nand>(&self, io: &mut Store<N>, segment: u32) -> Result<()> {
+        for at in self.first_word_of_slot(segment, 0)..self.first_word_of_slot(segment + 1, 0) {
             if io.nvram()[at] != 0 {
                 io.store_nvram_word(at, 0)?;
             }
@@ -458,25 +476,27 @@ impl NvramSegments {
     /// Whether compacting the NVRAM segments of one block is expected to free a segment, and enough segments are free
     /// for the entries that are kept.
     fn is_worth_compacting(&self, group: &SegmentChain) -> bool {
-        let kept = group.entries - group.superseded;
+        let kept = group.entry_count - group.superseded_entries;
         let after = self.segments_for(kept);
-        group.superseded > group.superseded_at_futile_compaction
-            && after < self.segments_for(group.entries)
-            && (kept == 0 || after < self.free)
+        group.superseded_entries > group.superseded_at_futile_compaction
+            && after < self.segments_for(group.entry_count)
+            && (kept == 0 || after < self.free_segments)
     }
 
     /// Chooses the block whose NVRAM segments active GC (compaction) empties next: the one with the most superseded
     /// entries among those worth compacting (as in Remap-SSD), otherwise the tombstones (records of trims). Returns its
     /// number, or `None` if compaction would free nothing. O(blocks), but O(1) if nothing changed since the last search
     /// found none.
-    fn choose(&mut self) -> Option<usize> {
-        if !self.may_free_space {
+    fn choose_chain_to_compact(&mut self) -> Option<usize> {
+        if !self.may_compaction_free_segment {
             return None;
         }
         let worth = |&index: &usize| self.is_worth_compacting(&self.groups[index]);
-        let best = (0..self.tombstones()).filter(worth).max_by_key(|&index| self.groups[index].superseded);
-        let chosen = best.or(self.tombstones_may_expire.then_some(self.tombstones()));
-        self.may_free_space = chosen.is_some();
+        let best = (0..self.tombstone_chain_index())
+            .filter(worth)
+            .max_by_key(|&index| self.groups[index].superseded_entries);
+        let chosen = best.or(self.tombstones_may_expire.then_some(self.tombstone_chain_index()));
+        self.may_compaction_free_segment = chosen.is_some();
         chosen
     }
 
@@ -489,7 +509,7 @@ impl NvramSegments {
         enough: impl Fn(&Self) -> bool,
     ) -> Result<bool> {
         while !enough(self) {
-            let Some(index) = self.choose() else { return Ok(false) };
+            let Some(index) = self.choose_chain_to_compact() else { return Ok(false) };
             self.compact(io, index, needed)?;
         }
         Ok(true)
@@ -499,50 +519,58 @@ impl NvramSegments {
     /// chain, records tombstones for the sources of superseded relocations, and frees the old chain. If that would free
     /// no segment, only updates the count of superseded entries.
     fn compact<N: Nand>(&mut self, io: &mut Store<N>, index: usize, needed: LivenessOf<'_>) -> Result<()> {
-        let tombstones = self.tombstones();
+        let tombstones = self.tombstone_chain_index();
         self.tombstones_may_expire &= index != tombstones;
         let old = self.groups[index];
         let mut entries = Vec::new();
         io.charge_nvram_scan(self.group_bytes(index));
-        self.read(io, index, &mut entries);
+        self.read_chain_entries(io, index, &mut entries);
         let needed_entries: Vec<ReverseMapEntry> =
             still_needed(&entries, needed).into_iter().flatten().collect();
-        let superseded = old.entries - needed_entries.len() as u32;
+        let superseded = old.entry_count - needed_entries.len() as u32;
         let (kept, buried): (Vec<_>, Vec<_>) =
             needed_entries.into_iter().partition(|entry| entry.place.is_some() || index == tombstones);
-        let before = self.segments_for(old.entries);
-        let opened = self.segments_for(kept.len() as u32) + self.growth(tombstones, buried.len() as u32);
-        if opened >= before || opened > self.free {
+        let before = self.segments_for(old.entry_count);
+        let opened =
+            self.segments_for(kept.len() as u32) + self.segments_opened_by(tombstones, buried.len() as u32);
+        if opened >= before || opened > self.free_segments {
             let superseded_at_futile_compaction =
                 if opened >= before { superseded } else { old.superseded_at_futile_compaction };
-            self.replace(index, SegmentChain { superseded, superseded_at_futile_compaction, ..old });
+            self.replace(
+                index,
+                SegmentChain { superseded_entries: superseded, superseded_at_futile_compaction, ..old },
+            );
             return Ok(());
         }
         for entry in buried {
-            self.append_to(io, tombstones, entry, None)?;
+            self.append_entry_to_chain(io, tombstones, entry, None)?;
         }
-        let old_head = self.head(io, old.first).expect("a group with entries has a first head");
+        let old_head =
+            self.read_segment_head(io, old.first_segment).expect("a group with entries has a first head");
         let sequence = io.last_sequence().max(old_head.sequence + 1);
         let mut new = SegmentChain::default();
         for entry in kept {
-            self.append(io, (self.owner(index), &mut new), (entry, None), sequence)?;
+            self.append_entry(io, (self.owner(index), &mut new), (entry, None), sequence)?;
         }
-        self.free_chain(io, old.first, before)?;
+        self.free_chain(io, old.first_segment, before)?;
         self.replace(index, new);
         Ok(())
     }
 
     /// Returns the number of NVRAM segments that `more` further entries open in a block's chain.
-    fn growth(&self, group: usize, more: u32) -> u32 {
-        self.segments_for(self.groups[group].entries + more) - self.size(group)
+    fn segments_opened_by(&self, group: usize, more: u32) -> u32 {
+        self.segments_for(self.groups[group].entry_count + more) - self.chain_segments(group)
     }
 
     /// Finds, during recovery, the first segment of each block's chain in NVRAM, as `(sequence number, segment)`. Of
     /// two first segments of one block the older is taken, because the younger one begins an unfinished copy.
     fn first_heads<N: Nand>(&self, io: &Store<N>) -> Vec<Option<(u64, u32)>> {
         let mut firsts: Vec<Option<(u64, u32)>> = vec![None; self.groups.len()];
-        for segment in 0..self.count {
-            let Some(head) = self.head(io, segment).filter(|head| head.number == 0) else { continue };
+        for segment in 0..self.segment_count {
+            let Some(head) = self.read_segment_head(io, segment).filter(|head| head.position_in_chain == 0)
+            else {
+                continue;
+            };
             let first = &mut firsts[self.group_of(head.owner.to_option())];
             let found = (head.sequence, segment);
             *first = Some(first.map_or(found, |known| known.min(found)));
@@ -558,7 +586,7 @@ impl NvramSegments {
         if form == EntryLayout::Single || count == self.segment_entries() {
             return Ok(());
         }
-        form.zero(io, self.word(segment, 1 + count))
+        form.zero_entry(io, self.first_word_of_slot(segment, 1 + count))
     }
 
     /// Zeroes, after a power loss, the reverse-map entries of atomic commands that were not recorded completely, newest
@@ -577,11 +605,11 @@ impl NvramSegments {
         let recorded: Vec<_> = slots.iter().map(|&(_, recorded)| recorded).collect();
         let torn = self.commands.recover(io, &recorded);
         let is_torn = |(entry, command): &(ReverseMapEntry, Option<RemapCommand>)| {
-            command.is_some_and(|command| torn.contains(&command.number(entry)))
+            command.is_some_and(|command| torn.contains(&command.first_sequence(entry)))
         };
         slots.retain(|(_, recorded)| is_torn(recorded));
         slots.sort_unstable_by_key(|(_, (entry, _))| u64::MAX - entry.sequence);
-        slots.iter().try_for_each(|&(at, _)| self.commands.form.zero(io, at))
+        slots.iter().try_for_each(|&(at, _)| self.commands.form.zero_entry(io, at))
     }
 
     /// Appends to `slots` each intact reverse-map entry of the chain of NVRAM segments that begins with `first`, with
@@ -593,40 +621,45 @@ impl NvramSegments {
         first: u32,
         slots: &mut Vec<(usize, (ReverseMapEntry, Option<RemapCommand>))>,
     ) {
-        let first_page = Self::first_page(io, owner);
+        let first_page = Self::first_page_of_owner(io, owner);
         let mut next = Some(first);
         while let Some(segment) = next {
             let before = slots.len();
-            let intact = |slot| Some((self.word(segment, slot), self.slot(io, (segment, slot), first_page)?));
+            let intact = |slot| {
+                Some((
+                    self.first_word_of_slot(segment, slot),
+                    self.decode_slot(io, (segment, slot), first_page)?,
+                ))
+            };
             slots.extend((1..=self.segment_entries()).map_while(intact));
             if slots.len() == before {
                 return;
             }
-            next = self.next(io, segment);
+            next = self.following_segment(io, segment);
         }
     }
 
     /// Registers during recovery the chain of NVRAM segments that begins with `first`: marks its segments as used and
     /// counts its intact reverse-map entries. A torn entry after the last one is overwritten by the next entry.
-    fn adopt<N: Nand>(&mut self, io: &mut Store<N>, index: usize, first: u32) -> Result<()> {
-        let mut group = SegmentChain { first, open: first, ..SegmentChain::default() };
+    fn adopt_chain<N: Nand>(&mut self, io: &mut Store<N>, index: usize, first: u32) -> Result<()> {
+        let mut group = SegmentChain { first_segment: first, last_segment: first, ..SegmentChain::default() };
         let mut at = first;
         loop {
-            let intact = |&slot: &u32| self.slot(io, (at, slot), Ppn(0)).is_some();
+            let intact = |&slot: &u32| self.decode_slot(io, (at, slot), Ppn(0)).is_some();
             let count = (1..=self.segment_entries()).take_while(intact).count() as u32;
             self.zero_torn(io, at, count)?;
             if count == 0 {
                 break;
             }
             self.mark_used(at);
-            (group.open, group.entries) = (at, group.entries + count);
-            let Some(next) = self.next(io, at) else { break };
-            let head = self.head(io, next).expect("links lead to heads");
+            (group.last_segment, group.entry_count) = (at, group.entry_count + count);
+            let Some(next) = self.following_segment(io, at) else { break };
+            let head = self.read_segment_head(io, next).expect("links lead to heads");
             assert_eq!(head.owner, self.owner(index), "segment {next} is linked to a foreign group");
             at = next;
         }
-        if group.entries > 0 && group.open != at {
-            self.link(io, group.open, None)?;
+        if group.entry_count > 0 && group.last_segment != at {
+            self.link(io, group.last_segment, None)?;
         }
         self.replace(index, group);
         Ok(())
@@ -635,11 +668,12 @@ impl NvramSegments {
 
 impl ReverseMap for NvramSegments {
     fn admit_entry<N: Nand>(&mut self, io: &mut Store<N>, needed: LivenessOf<'_>) -> Result<bool> {
-        if self.valid_entries() >= self.watermark() && self.tombstones_may_expire {
-            self.compact(io, self.tombstones(), needed)?;
+        if self.valid_entries() >= self.max_entries_for_binds() && self.tombstones_may_expire {
+            self.compact(io, self.tombstone_chain_index(), needed)?;
         }
-        Ok(self.valid_entries() < self.watermark()
-            && self.compact_until(io, needed, |map| map.free >= map.reserve())?)
+        Ok(self.valid_entries() < self.max_entries_for_binds()
+            && self
+                .compact_until(io, needed, |map| map.free_segments >= map.free_segments_needed_for_bind())?)
     }
 
     fn make_room_for_victim<N: Nand>(
@@ -650,7 +684,8 @@ impl ReverseMap for NvramSegments {
     ) -> Result<bool> {
         let index = block.index();
         self.compact_until(io, needed, |map| {
-            map.groups[index].entries == 0 || map.free >= map.size(index) + EXTRA_GROUPS
+            map.groups[index].entry_count == 0
+                || map.free_segments >= map.chain_segments(index) + EXTRA_DESTINATION_GROUPS
         })
     }
 
@@ -663,7 +698,7 @@ impl ReverseMap for NvramSegments {
         _: LivenessOf<'_>,
     ) -> Result<()> {
         let index = self.group_of(entry.place.map(|place| io.block_of(place)));
-        self.append_to(io, index, entry, None)
+        self.append_entry_to_chain(io, index, entry, None)
     }
 
     fn admit_command<N: Nand>(
@@ -673,11 +708,11 @@ impl ReverseMap for NvramSegments {
         needed: LivenessOf<'_>,
     ) -> Result<bool> {
         let after = self.valid_entries() + places.len() as u64;
-        if after > self.watermark() && self.tombstones_may_expire {
-            self.compact(io, self.tombstones(), needed)?;
+        if after > self.max_entries_for_binds() && self.tombstones_may_expire {
+            self.compact(io, self.tombstone_chain_index(), needed)?;
         }
         if self.commands.form == EntryLayout::Single
-            || self.valid_entries() + places.len() as u64 > self.watermark()
+            || self.valid_entries() + places.len() as u64 > self.max_entries_for_binds()
         {
             return Ok(false);
         }
@@ -686,10 +721,13 @@ impl ReverseMap for NvramSegments {
             *counts.entry(self.group_of(place.map(|place| io.block_of(place)))).or_default() += 1;
         }
         self.compact_until(io, needed, |map| {
-            let grown = |(&group, &count): (&usize, &u32)| map.size(group) + map.growth(group, count);
-            let opened: u32 = counts.iter().map(|(&group, &count)| map.growth(group, count)).sum();
-            let largest = counts.iter().map(grown).max().unwrap_or(0).max(map.sizes.largest());
-            map.free >= opened + largest + EXTRA_GROUPS
+            let grown = |(&group, &count): (&usize, &u32)| {
+                map.chain_segments(group) + map.segments_opened_by(group, count)
+            };
+            let opened: u32 =
+                counts.iter().map(|(&group, &count)| map.segments_opened_by(group, count)).sum();
+            let largest = counts.iter().map(grown).max().unwrap_or(0).max(map.sizes.largest_size());
+            map.free_segments >= opened + largest + EXTRA_DESTINATION_GROUPS
         })
     }
 
@@ -701,18 +739,24 @@ impl ReverseMap for NvramSegments {
     ) -> Result<()> {
         for &entry in entries {
             let index = self.group_of(entry.place.map(|place| io.block_of(place)));
-            self.append_to(io, index, entry, Some(command))?;
+            self.append_entry_to_chain(io, index, entry, Some(command))?;
         }
-        self.commands.newest = entries.first().map_or(0, |entry| entry.sequence);
+        self.commands.newest_command_sequence = entries.first().map_or(0, |entry| entry.sequence);
         Ok(())
     }
 
     fn mark_superseded<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, place: Ppn) {
         let index = io.block_of(place).index();
-        let group = SegmentChain { superseded: self.groups[index].superseded + 1, ..self.groups[index] };
-        assert!(group.superseded <= group.entries, "the bind of page {lpn} to {place} was never recorded");
+        let group = SegmentChain {
+            superseded_entries: self.groups[index].superseded_entries + 1,
+            ..self.groups[index]
+        };
+        assert!(
+            group.superseded_entries <= group.entry_count,
+            "the bind of page {lpn} to {place} was never recorded"
+        );
         self.replace(index, group);
-        self.may_free_space |= self.is_worth_compacting(&group);
+        self.may_compaction_free_segment |= self.is_worth_compacting(&group);
     }
 
     fn entries_of_block<N: Nand>(
@@ -725,74 +769,75 @@ impl ReverseMap for NvramSegments {
         if bytes > 0 {
             io.charge_referrer_scan(block, bytes);
         }
-        self.read(io, block.index(), out);
+        self.read_chain_entries(io, block.index(), out);
         Ok(())
     }
 
     fn block_erased<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId) -> Result<()> {
         let index = block.index();
-        self.free_chain(io, self.groups[index].first, self.size(index))?;
+        self.free_chain(io, self.groups[index].first_segment, self.chain_segments(index))?;
         self.replace(index, SegmentChain::default());
-        (self.tombstones_may_expire, self.may_free_space) = (true, true);
+        (self.tombstones_may_expire, self.may_compaction_free_segment) = (true, true);
         Ok(())
     }
 
     fn recover<N: Nand>(&mut self, io: &mut Store<N>) -> Result<Vec<ReverseMapEntry>> {
-        self.forget();
-        io.charge_nvram_scan(self.count as u64 * self.segment_bytes as u64);
+        self.clear_ram_state();
+        io.charge_nvram_scan(self.segment_count as u64 * self.segment_bytes as u64);
         let firsts = self.first_heads(io);
         if self.commands.form == EntryLayout::WithCommand {
             self.discard_torn_commands(io, &firsts)?;
         }
         for (index, first) in firsts.into_iter().enumerate() {
             if let Some((_, first)) = first {
-                self.adopt(io, index, first)?;
+                self.adopt_chain(io, index, first)?;
             }
         }
-        for segment in (0..self.count).filter(|&segment| !self.is_used(segment)) {
-            self.zero(io, segment)?;
+        for segment in (0..self.segment_count).filter(|&segment| !self.is_used(segment)) {
+            self.zero_segment(io, segment)?;
         }
         Ok(self.all_entries(io))
     }
 
     fn all_entries<N: Nand>(&self, io: &Store<N>) -> Vec<ReverseMapEntry> {
         let mut entries = Vec::new();
-        (0..self.groups.len()).for_each(|index| self.read(io, index, &mut entries));
+        (0..self.groups.len()).for_each(|index| self.read_chain_entries(io, index, &mut entries));
         entries
     }
 
     fn valid_entries(&self) -> u64 {
-        self.entries - self.superseded
+        self.entry_count - self.superseded_entries
     }
 
     fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
         vec![
-            ("segment bitmap", self.used.len() as u64 * 8),
-            ("segment groups", self.groups.len() as u64 * GROUP_BYTES),
-            ("reverse map segments (NVRAM)", self.count as u64 * self.segment_bytes as u64),
+            ("segment bitmap", self.used_segments_bitmap.len() as u64 * 8),
+            ("segment groups", self.groups.len() as u64 * CHAIN_RAM_BYTES),
+            ("reverse map segments (NVRAM)", self.segment_count as u64 * self.segment_bytes as u64),
         ]
     }
 
     fn check(&self) -> std::result::Result<(), String> {
-        let bits: u32 = self.used.iter().map(|word| word.count_zeros()).sum();
-        let sizes: u32 = (0..self.groups.len()).map(|group| self.size(group)).sum();
-        if bits != self.free || sizes + self.free != self.count {
-            let (free, segments) = (self.free, self.count);
+        let bits: u32 = self.used_segments_bitmap.iter().map(|word| word.count_zeros()).sum();
+        let sizes: u32 = (0..self.groups.len()).map(|group| self.chain_segments(group)).sum();
+        if bits != self.free_segments || sizes + self.free_segments != self.segment_count {
+            let (free, segments) = (self.free_segments, self.segment_count);
             return Err(format!(
                 "{segments} segments: {sizes} in groups, {free} counted free, {bits} free bits"
             ));
         }
-        if let Some(group) = self.groups.iter().position(|group| group.superseded > group.entries) {
+        if let Some(group) = self.groups.iter().position(|group| group.superseded_entries > group.entry_count)
+        {
             return Err(format!("group {group} has more superseded entries than entries"));
         }
         let sum =
             |of: fn(&SegmentChain) -> u32| self.groups.iter().map(|group| of(group) as u64).sum::<u64>();
-        let (entries, superseded) = (sum(|group| group.entries), sum(|group| group.superseded));
-        if (entries, superseded) != (self.entries, self.superseded) {
+        let (entries, superseded) = (sum(|group| group.entry_count), sum(|group| group.superseded_entries));
+        if (entries, superseded) != (self.entry_count, self.superseded_entries) {
             return Err(format!("groups hold {entries} entries, {superseded} superseded; counted otherwise"));
         }
-        let largest = (0..self.groups.len()).map(|group| self.size(group)).max();
-        if largest == Some(self.sizes.largest()) {
+        let largest = (0..self.groups.len()).map(|group| self.chain_segments(group)).max();
+        if largest == Some(self.sizes.largest_size()) {
             Ok(())
         } else {
             Err(format!("largest group: {largest:?} segments"))
@@ -808,12 +853,13 @@ mod tests {
     fn nvram_segment_heads_with_extreme_values_are_decoded_as_encoded() {
         let most = SegmentHead {
             owner: BlockId::NONE,
-            number: (1 << 21) - 1,
+            position_in_chain: (1 << 21) - 1,
             sequence: super::super::MAX_SEQUENCE,
-            next: None,
+            next_segment: None,
         };
-        let least = SegmentHead { owner: BlockId(0), number: 0, sequence: 0, next: Some(0) };
-        for head in [most, least, SegmentHead { next: Some((1 << 21) - 1), ..most }] {
+        let least =
+            SegmentHead { owner: BlockId(0), position_in_chain: 0, sequence: 0, next_segment: Some(0) };
+        for head in [most, least, SegmentHead { next_segment: Some((1 << 21) - 1), ..most }] {
             assert_eq!(SegmentHead::decode(head.encode()), Some(head));
             assert_eq!(SegmentHead::decode([0, head.encode()[1]]), None);
             assert_eq!(SegmentHead::decode([head.encode()[0], 0]), None);

@@ -14,11 +14,11 @@ pub(super) struct GeckoBuffer {
     /// Bitmaps of invalid pages of the buffered Gecko entries (each covers a part of a block), all of one size, in the
     /// order of `keys`, followed by zeros.
     bitmaps: Vec<u8>,
-    part_bytes: usize,
+    part_bitmap_bytes: usize,
     /// Hash index from the key of a buffered Gecko entry to its position in `keys`.
-    index: SlotIndex,
+    slot_by_key: SlotIndex,
     /// Number of reports (invalid pages and opened blocks) that were added since the Gecko buffer was empty.
-    pub(super) insertions: u64,
+    pub(super) report_count: u64,
 }
 
 impl GeckoBuffer {
@@ -26,30 +26,30 @@ impl GeckoBuffer {
         let capacity = layout.buffer_entries as usize;
         Self {
             keys: Vec::with_capacity(capacity),
-            bitmaps: vec![0; capacity * layout.part_bytes()],
-            part_bytes: layout.part_bytes(),
-            index: SlotIndex::with_capacity(capacity),
-            insertions: 0,
+            bitmaps: vec![0; capacity * layout.part_bitmap_bytes()],
+            part_bitmap_bytes: layout.part_bitmap_bytes(),
+            slot_by_key: SlotIndex::with_capacity(capacity),
+            report_count: 0,
         }
     }
 
     #[inline]
-    fn find(&self, key: u32) -> Option<u32> {
-        self.index.find(key)
+    fn find_slot(&self, key: u32) -> Option<u32> {
+        self.slot_by_key.find(key)
     }
 
     #[inline]
-    fn find_or_add(&mut self, key: u32) -> u32 {
-        if let Some(slot) = self.find(key) {
+    fn find_or_add_slot(&mut self, key: u32) -> u32 {
+        if let Some(slot) = self.find_slot(key) {
             return slot;
         }
         let slot = self.keys.len() as u32;
         self.keys.push(key);
-        let bytes = self.keys.len() * self.part_bytes;
+        let bytes = self.keys.len() * self.part_bitmap_bytes;
         if self.bitmaps.len() < bytes {
             self.bitmaps.resize(2 * bytes, 0);
         }
-        self.index.insert(key, slot);
+        self.slot_by_key.insert(key, slot);
         slot
     }
 
@@ -57,9 +57,9 @@ impl GeckoBuffer {
     /// `key`, which covers a part of a block.
     #[inline]
     pub(super) fn set_invalid(&mut self, key: u32, bit: u32) {
-        let slot = self.find_or_add(key);
-        self.bitmaps[slot as usize * self.part_bytes + bit as usize / 8] |= 1 << (bit % 8);
-        self.insertions += 1;
+        let slot = self.find_or_add_slot(key);
+        self.bitmaps[slot as usize * self.part_bitmap_bytes + bit as usize / 8] |= 1 << (bit % 8);
+        self.report_count += 1;
     }
 
     /// Adds the block's erase marker to the buffer of the Gecko LSM tree in RAM and removes all buffered entries of the
@@ -67,21 +67,21 @@ impl GeckoBuffer {
     pub(super) fn add_erase_marker(&mut self, block: BlockId, layout: &GeckoLayout) {
         let marker = layout.erase_marker_key(block);
         for key in marker + 1..marker + layout.keys_per_block {
-            self.remove(key);
+            self.remove_entry(key);
         }
-        self.find_or_add(marker);
-        self.insertions += 1;
+        self.find_or_add_slot(marker);
+        self.report_count += 1;
     }
 
-    fn remove(&mut self, key: u32) {
-        let Some(slot) = self.index.remove(key) else { return };
+    fn remove_entry(&mut self, key: u32) {
+        let Some(slot) = self.slot_by_key.remove(key) else { return };
         let last = self.keys.len() as u32 - 1;
-        let of_last = self.place(last as usize);
+        let of_last = self.bitmap_byte_range(last as usize);
         if slot != last {
             let moved = self.keys[last as usize];
-            self.index.remove(moved);
-            self.index.insert(moved, slot);
-            self.bitmaps.copy_within(of_last.clone(), slot as usize * self.part_bytes);
+            self.slot_by_key.remove(moved);
+            self.slot_by_key.insert(moved, slot);
+            self.bitmaps.copy_within(of_last.clone(), slot as usize * self.part_bitmap_bytes);
         }
         self.keys.swap_remove(slot as usize);
         self.bitmaps[of_last].fill(0);
@@ -97,19 +97,19 @@ impl GeckoBuffer {
     ) -> bool {
         let marker = layout.erase_marker_key(block);
         for part in 1..layout.keys_per_block {
-            if let Some(slot) = self.find(marker + part) {
+            if let Some(slot) = self.find_slot(marker + part) {
                 layout.mark_invalid_part(part, self.bitmap(slot as usize), invalid);
             }
         }
-        self.find(marker).is_some()
+        self.find_slot(marker).is_some()
     }
 
-    fn place(&self, slot: usize) -> Range<usize> {
-        slot * self.part_bytes..(slot + 1) * self.part_bytes
+    fn bitmap_byte_range(&self, slot: usize) -> Range<usize> {
+        slot * self.part_bitmap_bytes..(slot + 1) * self.part_bitmap_bytes
     }
 
     fn bitmap(&self, slot: usize) -> &[u8] {
-        &self.bitmaps[self.place(slot)]
+        &self.bitmaps[self.bitmap_byte_range(slot)]
     }
 
     /// Copies the buffered Gecko entries (key and bitmap of a part of a block), sorted by key, to be written to flash
@@ -119,14 +119,14 @@ impl GeckoBuffer {
         let keyed = self.keys.iter().zip(0u64..).map(|(&key, slot)| u64::from(key) << 32 | slot);
         let mut order: Vec<u64> = keyed.collect();
         order.sort_unstable();
-        let stride = self.part_bytes + super::layout::GECKO_KEY_BYTES;
+        let stride = self.part_bitmap_bytes + super::layout::GECKO_KEY_BYTES;
         let mut bytes = Vec::with_capacity(order.len() * stride);
         for keyed in order {
             let (key, slot) = ((keyed >> 32) as u32, keyed as u32);
             bytes.extend_from_slice(&key.to_le_bytes());
             bytes.extend_from_slice(self.bitmap(slot as usize));
         }
-        FrozenBuffer { bytes, stride, insertions: self.insertions }
+        FrozenBuffer { sorted_entries: bytes, entry_bytes: stride, report_count: self.report_count }
     }
 
     /// Empties the buffer of the Gecko LSM tree in RAM. A buffer that grew far beyond its usual size (while a device
@@ -136,11 +136,11 @@ impl GeckoBuffer {
         if self.keys.capacity() > 16 * layout.buffer_entries as usize {
             *self = Self::new(layout);
         }
-        let used = self.keys.len() * self.part_bytes;
+        let used = self.keys.len() * self.part_bitmap_bytes;
         self.bitmaps[..used].fill(0);
         self.keys.clear();
-        self.index.clear();
-        self.insertions = 0;
+        self.slot_by_key.clear();
+        self.report_count = 0;
     }
 }
 
@@ -148,17 +148,17 @@ impl GeckoBuffer {
 /// as a sorted run.
 #[derive(Clone, Debug)]
 pub(super) struct FrozenBuffer {
-    pub(super) bytes: Vec<u8>,
-    stride: usize,
-    pub(super) insertions: u64,
+    pub(super) sorted_entries: Vec<u8>,
+    entry_bytes: usize,
+    pub(super) report_count: u64,
 }
 
 impl FrozenBuffer {
     pub(super) fn entries(&self) -> GeckoEntries<'_> {
-        GeckoEntries::new(&self.bytes, self.stride)
+        GeckoEntries::new(&self.sorted_entries, self.entry_bytes)
     }
 
     pub(super) fn len(&self) -> u32 {
-        (self.bytes.len() / self.stride) as u32
+        (self.sorted_entries.len() / self.entry_bytes) as u32
     }
 }

@@ -23,8 +23,8 @@ use crate::nand::{Geometry, PageWord};
 
 /// Bytes of the key of a Gecko LSM entry; the key names a part of a block, the entry has a bitmap of its invalid pages.
 pub(super) const GECKO_KEY_BYTES: usize = 4;
-const HEADER_BYTES: usize = 8;
-const POSTAMBLE_BYTES: usize = 32;
+const PAGE_HEADER_BYTES: usize = 8;
+const RUN_POSTAMBLE_BYTES: usize = 32;
 const CACHE_LINE_BYTES: usize = 64;
 
 /// Sizes of the entries, pages and sorted runs of Logarithmic Gecko (LSM tree of invalid pages), which follow from the
@@ -43,13 +43,13 @@ pub(super) struct GeckoLayout {
     /// Bytes of a Gecko LSM entry: key, and bitmap of the invalid pages of a part of a block.
     pub(super) entry_bytes: usize,
     /// Maximum number of Gecko LSM entries (key and bitmap of a part of a block) on a flash page.
-    pub(super) page_entries: u32,
+    pub(super) entries_per_page: u32,
     /// Number of Gecko LSM entries (key and bitmap of a part of a block) for which the buffer in RAM is meant (V). The
     /// buffer is flushed after as many reports.
     pub(super) buffer_entries: u32,
-    by_block: Divider,
-    by_part: Divider,
-    by_slot: Divider,
+    block_divider: Divider,
+    part_divider: Divider,
+    key_divider: Divider,
 }
 
 impl GeckoLayout {
@@ -74,10 +74,10 @@ impl GeckoLayout {
         }
         let page_bytes = geometry.page_bytes as usize;
         let stride = GECKO_KEY_BYTES + part_pages.div_ceil(8) as usize;
-        let room = page_bytes - HEADER_BYTES;
+        let room = page_bytes - PAGE_HEADER_BYTES;
         let page_entries = room / stride;
         let buffer_entries =
-            ((room - POSTAMBLE_BYTES - GECKO_KEY_BYTES) / stride).min(page_entries.saturating_sub(1));
+            ((room - RUN_POSTAMBLE_BYTES - GECKO_KEY_BYTES) / stride).min(page_entries.saturating_sub(1));
         if buffer_entries < 2 {
             return Err(Error::InvalidOptions(format!(
                 "Logarithmic Gecko: a page of {page_bytes} bytes does not hold two entries of {stride} bytes; use more parts"
@@ -90,11 +90,11 @@ impl GeckoLayout {
             keys_per_block: slots,
             part_pages,
             entry_bytes: stride,
-            page_entries: page_entries as u32,
+            entries_per_page: page_entries as u32,
             buffer_entries: buffer_entries as u32,
-            by_block: Divider::new(block_pages),
-            by_part: Divider::new(part_pages),
-            by_slot: Divider::new(slots),
+            block_divider: Divider::new(block_pages),
+            part_divider: Divider::new(part_pages),
+            key_divider: Divider::new(slots),
         })
     }
 
@@ -103,7 +103,7 @@ impl GeckoLayout {
     }
 
     /// Returns the bytes of the bitmap of invalid pages of one part of a block.
-    pub(super) fn part_bytes(&self) -> usize {
+    pub(super) fn part_bitmap_bytes(&self) -> usize {
         self.entry_bytes - GECKO_KEY_BYTES
     }
 
@@ -116,9 +116,9 @@ impl GeckoLayout {
     /// index of the bit in the entry's bitmap.
     #[inline]
     pub(super) fn key_and_bit_of(&self, ppn: Ppn) -> (u32, u32) {
-        let block = self.by_block.quotient(ppn.0);
+        let block = self.block_divider.quotient(ppn.0);
         let offset = ppn.0 - block * self.block_pages;
-        let part = self.by_part.quotient(offset);
+        let part = self.part_divider.quotient(offset);
         (block * self.keys_per_block + 1 + part, offset - part * self.part_pages)
     }
 
@@ -133,7 +133,7 @@ impl GeckoLayout {
     /// obsolete").
     #[inline]
     pub(super) fn is_erase_marker(&self, key: u32) -> bool {
-        self.by_slot.quotient(key) * self.keys_per_block == key
+        self.key_divider.quotient(key) * self.keys_per_block == key
     }
 
     /// Returns the PPN and the offset of each page of a block.
@@ -144,8 +144,8 @@ impl GeckoLayout {
 
     /// Returns the 4-byte words that a search for a key reads on a page of a sorted run of the Gecko LSM tree: the page
     /// header, the last entry, and the cache lines around entry `rank`, where the key is expected.
-    pub(super) fn words_of_search(&self, rank: usize, last: usize) -> impl Iterator<Item = PageWord> {
-        let at = |rank: usize| HEADER_BYTES + rank * self.entry_bytes;
+    pub(super) fn words_read_by_search(&self, rank: usize, last: usize) -> impl Iterator<Item = PageWord> {
+        let at = |rank: usize| PAGE_HEADER_BYTES + rank * self.entry_bytes;
         let found = at(rank);
         let bytes = [0, at(last), found.saturating_sub(CACHE_LINE_BYTES), found, found + CACHE_LINE_BYTES];
         let end = self.page_bytes - GECKO_KEY_BYTES;
@@ -170,39 +170,40 @@ impl GeckoLayout {
 
     /// Returns the size of a sorted run of the Gecko LSM tree with `entries` entries, as a multiple of the buffer's
     /// size, rounded up. The level of the run in the tree depends on it.
-    pub(super) fn size_in_buffers(&self, entries: u32) -> u32 {
+    pub(super) fn run_size_in_buffers(&self, entries: u32) -> u32 {
         entries.div_ceil(self.buffer_entries).max(1)
     }
 
     /// Returns the number of pages with entries of a sorted run of the Gecko LSM tree that has `entries` entries. Pages
     /// that hold only the directory of the run are not counted.
     pub(super) fn entry_pages(&self, entries: u32) -> u32 {
-        entries.div_ceil(self.page_entries)
+        entries.div_ceil(self.entries_per_page)
     }
 
     /// Returns the number of pages of a sorted run of the Gecko LSM tree that has `entries` entries, including pages
     /// that hold only the directory of the run.
     pub(super) fn run_pages(&self, entries: u32) -> u32 {
         let full = self.entry_pages(entries);
-        let in_last = entries - full.saturating_sub(1) * self.page_entries;
-        let room = self.page_room(in_last);
+        let in_last = entries - full.saturating_sub(1) * self.entries_per_page;
+        let room = self.free_page_bytes(in_last);
         let directory = full as usize * GECKO_KEY_BYTES;
-        if directory + POSTAMBLE_BYTES <= room {
+        if directory + RUN_POSTAMBLE_BYTES <= room {
             return full.max(1);
         }
-        let beyond = directory - directory.min(room / GECKO_KEY_BYTES * GECKO_KEY_BYTES) + POSTAMBLE_BYTES;
-        full + beyond.div_ceil(self.page_room(0)) as u32
+        let beyond =
+            directory - directory.min(room / GECKO_KEY_BYTES * GECKO_KEY_BYTES) + RUN_POSTAMBLE_BYTES;
+        full + beyond.div_ceil(self.free_page_bytes(0)) as u32
     }
 
     /// Returns the number of free bytes on a page of a Gecko LSM run, after its header and `entries` entries.
-    fn page_room(&self, entries: u32) -> usize {
-        self.page_bytes - HEADER_BYTES - entries as usize * self.entry_bytes
+    fn free_page_bytes(&self, entries: u32) -> usize {
+        self.page_bytes - PAGE_HEADER_BYTES - entries as usize * self.entry_bytes
     }
 
     /// Returns the size, as a multiple of the buffer's size, of the largest possible sorted run of the Gecko LSM tree:
     /// with an entry for every part of every block.
-    pub(super) fn max_size_in_buffers(&self) -> u32 {
-        self.size_in_buffers(self.blocks * self.keys_per_block)
+    pub(super) fn max_run_size_in_buffers(&self) -> u32 {
+        self.run_size_in_buffers(self.blocks * self.keys_per_block)
     }
 }
 
@@ -211,12 +212,12 @@ impl GeckoLayout {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct GeckoEntries<'a> {
     bytes: &'a [u8],
-    stride: usize,
+    entry_bytes: usize,
 }
 
 impl<'a> GeckoEntries<'a> {
-    pub(super) fn new(bytes: &'a [u8], stride: usize) -> Self {
-        Self { bytes, stride }
+    pub(super) fn new(bytes: &'a [u8], entry_bytes: usize) -> Self {
+        Self { bytes, entry_bytes }
     }
 
     /// Returns the Gecko LSM entries (key and bitmap of a part of a block) on a page of a run.
@@ -227,15 +228,18 @@ impl<'a> GeckoEntries<'a> {
 
     /// Returns the byte offsets at which the entries on a page of a sorted run of the Gecko LSM tree begin and end.
     pub(super) fn entry_byte_range(page: &[u8], layout: &GeckoLayout) -> (usize, usize) {
-        (HEADER_BYTES, HEADER_BYTES + page_header(page).entry_count as usize * layout.entry_bytes)
+        (
+            PAGE_HEADER_BYTES,
+            PAGE_HEADER_BYTES + read_page_header(page).entry_count as usize * layout.entry_bytes,
+        )
     }
 
     fn len(&self) -> usize {
-        self.bytes.len() / self.stride
+        self.bytes.len() / self.entry_bytes
     }
 
-    fn key(&self, k: usize) -> u32 {
-        key_at(self.bytes, k * self.stride)
+    fn key_of_entry(&self, k: usize) -> u32 {
+        key_at(self.bytes, k * self.entry_bytes)
     }
 
     /// Returns the number of Gecko LSM entries with keys less than `key`. Keys are roughly evenly spread. So the search
@@ -243,26 +247,26 @@ impl<'a> GeckoEntries<'a> {
     /// lines of a page. O(log n) at worst.
     pub(super) fn count_keys_below(&self, key: u32) -> usize {
         let Some(last) = self.len().checked_sub(1) else { return 0 };
-        let guess = expected_rank(key, self.key(0), self.key(last), last);
-        let (mut low, mut high) = self.surrounding(key, guess);
+        let guess = expected_rank(key, self.key_of_entry(0), self.key_of_entry(last), last);
+        let (mut low, mut high) = self.rank_bounds(key, guess);
         while low < high {
             let middle = usize::midpoint(low, high);
-            if self.key(middle) < key { low = middle + 1 } else { high = middle }
+            if self.key_of_entry(middle) < key { low = middle + 1 } else { high = middle }
         }
         low
     }
 
     /// Returns a lower and an upper bound of the number of Gecko LSM entries with keys less than `key`. The bounds are
     /// the closer, the closer `guess` is to that number.
-    fn surrounding(&self, key: u32, guess: usize) -> (usize, usize) {
+    fn rank_bounds(&self, key: u32, guess: usize) -> (usize, usize) {
         let (mut low, mut high, mut step) = (guess, guess, 4);
-        if self.key(guess) < key {
-            while high < self.len() && self.key(high) < key {
+        if self.key_of_entry(guess) < key {
+            while high < self.len() && self.key_of_entry(high) < key {
                 (low, high, step) = (high + 1, high + step, 2 * step);
             }
             return (low, high.min(self.len()));
         }
-        while low > 0 && self.key(low - 1) >= key {
+        while low > 0 && self.key_of_entry(low - 1) >= key {
             (high, low, step) = (low - 1, low.saturating_sub(step), 2 * step);
         }
         (low, high)
@@ -278,8 +282,8 @@ impl<'a> GeckoEntries<'a> {
     ) -> bool {
         let marker = layout.erase_marker_key(block);
         let mut erased = false;
-        let first = self.count_keys_below(marker) * self.stride;
-        for entry in self.bytes[first..].chunks_exact(self.stride) {
+        let first = self.count_keys_below(marker) * self.entry_bytes;
+        for entry in self.bytes[first..].chunks_exact(self.entry_bytes) {
             match key_at(entry, 0) - marker {
                 0 => erased = true,
                 slot if slot < layout.keys_per_block => {
@@ -315,7 +319,7 @@ pub(super) struct RunPageHeader {
     pub(super) is_last_page: bool,
 }
 
-pub(super) fn page_header(page: &[u8]) -> RunPageHeader {
+pub(super) fn read_page_header(page: &[u8]) -> RunPageHeader {
     let half = |at: usize| u16::from_le_bytes(page[at..at + 2].try_into().expect("two bytes"));
     RunPageHeader { page_index: key_at(page, 0), entry_count: half(4), is_last_page: half(6) == 1 }
 }
@@ -324,7 +328,7 @@ pub(super) fn page_header(page: &[u8]) -> RunPageHeader {
 /// flushes of the buffer the run covers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct RunPostamble {
-    pub(super) entries: u32,
+    pub(super) entry_count: u32,
     pub(super) last_key: u32,
     pub(super) coverage: FlushCoverage,
 }
@@ -337,7 +341,7 @@ pub(super) struct FlushCoverage {
     pub(super) last_flush: u64,
     /// Sequence number at which the buffer of flush `last_flush` was frozen. Every page invalidated before is recorded
     /// in this sorted run of the Gecko LSM tree or in older runs.
-    pub(super) flush_time: u64,
+    pub(super) frozen_at_sequence: u64,
 }
 
 impl FlushCoverage {
@@ -350,19 +354,21 @@ impl FlushCoverage {
 
 impl RunPostamble {
     pub(super) fn of_page(page: &[u8]) -> Self {
-        let at = page.len() - POSTAMBLE_BYTES;
+        let at = page.len() - RUN_POSTAMBLE_BYTES;
         let long = |k: usize| u64::from_le_bytes(page[at + k..at + k + 8].try_into().expect("eight bytes"));
-        let coverage = FlushCoverage { first_flush: long(8), last_flush: long(16), flush_time: long(24) };
-        Self { entries: key_at(page, at), last_key: key_at(page, at + 4), coverage }
+        let coverage =
+            FlushCoverage { first_flush: long(8), last_flush: long(16), frozen_at_sequence: long(24) };
+        Self { entry_count: key_at(page, at), last_key: key_at(page, at + 4), coverage }
     }
 
-    fn put(&self, page: &mut [u8]) {
-        let at = page.len() - POSTAMBLE_BYTES;
-        put(page, at, &self.entries.to_le_bytes());
-        put(page, at + 4, &self.last_key.to_le_bytes());
-        let FlushCoverage { first_flush: first, last_flush: last, flush_time } = self.coverage;
+    fn write_to(&self, page: &mut [u8]) {
+        let at = page.len() - RUN_POSTAMBLE_BYTES;
+        write_bytes_at(page, at, &self.entry_count.to_le_bytes());
+        write_bytes_at(page, at + 4, &self.last_key.to_le_bytes());
+        let FlushCoverage { first_flush: first, last_flush: last, frozen_at_sequence: flush_time } =
+            self.coverage;
         for (long, k) in [first, last, flush_time].into_iter().zip([8, 16, 24]) {
-            put(page, at + k, &long.to_le_bytes());
+            write_bytes_at(page, at + k, &long.to_le_bytes());
         }
     }
 }
@@ -371,28 +377,33 @@ impl RunPostamble {
 #[derive(Clone, Debug)]
 pub(super) struct RunPageDraft {
     pub(super) bytes: Vec<u8>,
-    pub(super) entries: u32,
+    pub(super) entry_count: u32,
 }
 
 impl RunPageDraft {
     pub(super) fn new(layout: &GeckoLayout) -> Self {
-        Self { bytes: layout.blank_page(), entries: 0 }
+        Self { bytes: layout.blank_page(), entry_count: 0 }
     }
 
     /// Appends as many of these Gecko LSM entries as fit to the page. Returns the number of entries appended, and their
     /// bytes.
     pub(super) fn push(&mut self, entries: &[u8], layout: &GeckoLayout) -> (u32, usize) {
-        let count = ((entries.len() / layout.entry_bytes) as u32).min(layout.page_entries - self.entries);
+        let count =
+            ((entries.len() / layout.entry_bytes) as u32).min(layout.entries_per_page - self.entry_count);
         let bytes = count as usize * layout.entry_bytes;
-        put(&mut self.bytes, HEADER_BYTES + self.entries as usize * layout.entry_bytes, &entries[..bytes]);
-        self.entries += count;
+        write_bytes_at(
+            &mut self.bytes,
+            PAGE_HEADER_BYTES + self.entry_count as usize * layout.entry_bytes,
+            &entries[..bytes],
+        );
+        self.entry_count += count;
         (count, bytes)
     }
 
     pub(super) fn put_header(&mut self, index: u32, last: bool) {
-        put(&mut self.bytes, 0, &index.to_le_bytes());
-        put(&mut self.bytes, 4, &(self.entries as u16).to_le_bytes());
-        put(&mut self.bytes, 6, &u16::from(last).to_le_bytes());
+        write_bytes_at(&mut self.bytes, 0, &index.to_le_bytes());
+        write_bytes_at(&mut self.bytes, 4, &(self.entry_count as u16).to_le_bytes());
+        write_bytes_at(&mut self.bytes, 6, &u16::from(last).to_le_bytes());
     }
 
     /// Writes to the page, after its entries, as many `keys` of the run's directory as fit. Also writes the summary
@@ -404,36 +415,36 @@ impl RunPageDraft {
         end: &RunPostamble,
         layout: &GeckoLayout,
     ) -> (usize, bool) {
-        let room = layout.page_room(self.entries);
+        let room = layout.free_page_bytes(self.entry_count);
         let start = self.bytes.len() - room;
         let count = keys.len().min(room / GECKO_KEY_BYTES);
         for (key, at) in keys[..count].iter().zip((start..).step_by(GECKO_KEY_BYTES)) {
-            put(&mut self.bytes, at, &key.to_le_bytes());
+            write_bytes_at(&mut self.bytes, at, &key.to_le_bytes());
         }
-        let last = keys.len() * GECKO_KEY_BYTES + POSTAMBLE_BYTES <= room;
+        let last = keys.len() * GECKO_KEY_BYTES + RUN_POSTAMBLE_BYTES <= room;
         if last {
-            end.put(&mut self.bytes);
+            end.write_to(&mut self.bytes);
         }
         (count, last)
     }
 
     /// Zeroes the page buffer after its Gecko LSM entries, so that nothing of the previous page is left there.
-    pub(super) fn blank_rest(&mut self, layout: &GeckoLayout) {
-        let used = self.bytes.len() - layout.page_room(self.entries);
+    pub(super) fn zero_unused_bytes(&mut self, layout: &GeckoLayout) {
+        let used = self.bytes.len() - layout.free_page_bytes(self.entry_count);
         self.bytes[used..].fill(0);
     }
 }
 
 /// Appends to `keys` the part of a run's directory (first key of each page) that a page of the Gecko LSM run holds.
 /// `missing` is the number of directory keys that earlier pages did not hold.
-pub(super) fn directory_part(page: &[u8], missing: usize, layout: &GeckoLayout, keys: &mut Vec<u32>) {
-    let room = layout.page_room(page_header(page).entry_count as u32);
+pub(super) fn append_directory_keys(page: &[u8], missing: usize, layout: &GeckoLayout, keys: &mut Vec<u32>) {
+    let room = layout.free_page_bytes(read_page_header(page).entry_count as u32);
     let start = page.len() - room;
     let count = missing.min(room / GECKO_KEY_BYTES);
     keys.extend((start..).step_by(GECKO_KEY_BYTES).take(count).map(|at| key_at(page, at)));
 }
 
-fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
+fn write_bytes_at(bytes: &mut [u8], at: usize, value: &[u8]) {
     bytes[at..at + value.len()].copy_from_slice(value);
 }
 
@@ -454,7 +465,7 @@ mod tests {
         }
     }
 
-    fn layouts() -> impl Iterator<Item = GeckoLayout> {
+    fn valid_layouts() -> impl Iterator<Item = GeckoLayout> {
         [(512, 4), (512, 128), (1024, 640), (4096, 128), (16384, 1024)].into_iter().flat_map(
             |(page, block)| {
                 [1, 2, 4, 16, 128]
@@ -472,7 +483,7 @@ mod tests {
 
     #[test]
     fn a_gecko_run_of_u_buffers_has_at_most_u_pages() {
-        for layout in layouts() {
+        for layout in valid_layouts() {
             for units in (1..3000).chain([10_000, 40_000]) {
                 let pages = layout.run_pages(units * layout.buffer_entries);
                 assert!(pages <= units, "{units} buffers make {pages} pages: {layout:?}");

@@ -20,48 +20,52 @@ use crate::operation::Cause;
 use crate::store::Store;
 
 /// Key that is greater than those of all Gecko LSM entries.
-const NO_KEY: u32 = u32::MAX;
+const ABOVE_ALL_KEYS: u32 = u32::MAX;
 
 /// One sorted input of a merge in the Gecko LSM tree: a buffer, or a run with its current page in RAM.
 #[derive(Clone, Debug)]
 struct MergeInput {
     /// Bytes of the current page of the run that is merged, or of all entries if the input is a buffer.
-    bytes: Vec<u8>,
-    at: usize,
-    end: usize,
+    loaded_bytes: Vec<u8>,
+    next_byte: usize,
+    end_byte: usize,
     /// Index of the run of the Gecko LSM tree that is the input, and the index of its next page to read; `None` for a
     /// buffer.
-    source: Option<(usize, usize)>,
+    run_and_next_page: Option<(usize, usize)>,
     /// Key below which entries of this merge input are obsolete, because a newer input holds the erase marker of their
     /// block.
-    obsolete_below: u32,
+    obsolete_below_key: u32,
 }
 
 impl MergeInput {
-    fn new(bytes: Vec<u8>, end: usize, source: Option<(usize, usize)>) -> Self {
-        Self { bytes, at: 0, end, source, obsolete_below: 0 }
+    fn new(loaded_bytes: Vec<u8>, end_byte: usize, run_and_next_page: Option<(usize, usize)>) -> Self {
+        Self { loaded_bytes, next_byte: 0, end_byte, run_and_next_page, obsolete_below_key: 0 }
     }
 
     fn is_exhausted(&self) -> bool {
-        self.at == self.end
+        self.next_byte == self.end_byte
     }
 
-    fn continues(&self, runs: &[GeckoRun]) -> bool {
-        self.source.is_some_and(|(run, page)| page < runs[run].first_keys.len())
+    fn has_unread_pages(&self, runs: &[GeckoRun]) -> bool {
+        self.run_and_next_page.is_some_and(|(run, page)| page < runs[run].first_keys.len())
     }
 
     /// Returns the key below which all entries of this merge input are in RAM, so that the pages still to be read have
     /// none.
-    fn known_below(&self, runs: &[GeckoRun], layout: &GeckoLayout) -> u32 {
-        if self.continues(runs) { key_at(&self.bytes, self.end - layout.entry_bytes) + 1 } else { NO_KEY }
+    fn loaded_below_key(&self, runs: &[GeckoRun], layout: &GeckoLayout) -> u32 {
+        if self.has_unread_pages(runs) {
+            key_at(&self.loaded_bytes, self.end_byte - layout.entry_bytes) + 1
+        } else {
+            ABOVE_ALL_KEYS
+        }
     }
 
     /// Consumes the entries of this merge input with keys less than `key`. Returns the range of their bytes.
-    fn take_below(&mut self, key: u32, layout: &GeckoLayout) -> Range<usize> {
-        let from = self.at;
-        let entries = GeckoEntries::new(&self.bytes[from..self.end], layout.entry_bytes);
-        self.at += entries.count_keys_below(key) * layout.entry_bytes;
-        from..self.at
+    fn take_entries_below(&mut self, key: u32, layout: &GeckoLayout) -> Range<usize> {
+        let from = self.next_byte;
+        let entries = GeckoEntries::new(&self.loaded_bytes[from..self.end_byte], layout.entry_bytes);
+        self.next_byte += entries.count_keys_below(key) * layout.entry_bytes;
+        from..self.next_byte
     }
 }
 
@@ -71,10 +75,10 @@ pub(super) struct MergedEntries {
     inputs: Vec<MergeInput>,
     /// Current batch of merged Gecko LSM entries: all entries with keys that no page still to be read can contain.
     merged_batch: Vec<u8>,
-    taken: usize,
+    consumed_bytes: usize,
     /// Buffer in which the next batch of merged Gecko LSM entries is built.
     next_batch: Vec<u8>,
-    drops_markers: bool,
+    drops_erase_markers: bool,
     cause: Cause,
 }
 
@@ -85,18 +89,26 @@ impl MergedEntries {
     pub(super) fn new<'a>(
         buffers: impl Iterator<Item = &'a FrozenBuffer>,
         runs: Range<usize>,
-        drops_markers: bool,
+        drops_erase_markers: bool,
         cause: Cause,
         layout: &GeckoLayout,
     ) -> Self {
-        let buffers = buffers.map(|b| MergeInput::new(b.bytes.clone(), b.bytes.len(), None));
+        let buffers =
+            buffers.map(|b| MergeInput::new(b.sorted_entries.clone(), b.sorted_entries.len(), None));
         let runs = runs.map(|run| MergeInput::new(layout.blank_page(), 0, Some((run, 0))));
         let mut inputs: Vec<MergeInput> = buffers.chain(runs).collect();
         if inputs.len() == 1 {
             // An empty older input, because markers are dropped only where entries are joined with older ones.
             inputs.push(MergeInput::new(Vec::new(), 0, None));
         }
-        Self { inputs, merged_batch: Vec::new(), taken: 0, next_batch: Vec::new(), drops_markers, cause }
+        Self {
+            inputs,
+            merged_batch: Vec::new(),
+            consumed_bytes: 0,
+            next_batch: Vec::new(),
+            drops_erase_markers,
+            cause,
+        }
     }
 
     /// Returns the bytes of the next merged Gecko LSM entries, adjacent in memory; an empty slice if the inputs are
@@ -107,58 +119,63 @@ impl MergedEntries {
         runs: &[GeckoRun],
         layout: &GeckoLayout,
     ) -> Result<&[u8]> {
-        while self.taken == self.merged_batch.len() {
-            self.load(io, runs, layout)?;
+        while self.consumed_bytes == self.merged_batch.len() {
+            self.read_next_pages(io, runs, layout)?;
             if self.inputs.iter().all(MergeInput::is_exhausted) {
                 return Ok(&[]);
             }
-            self.merge(runs, layout);
+            self.merge_next_batch(runs, layout);
         }
-        Ok(&self.merged_batch[self.taken..])
+        Ok(&self.merged_batch[self.consumed_bytes..])
     }
 
     /// Marks the first `bytes` bytes of the merged entries returned by [`MergedEntries::next_entries`] as consumed.
     pub(super) fn consume(&mut self, bytes: usize) {
-        self.taken += bytes;
+        self.consumed_bytes += bytes;
     }
 
     /// Reads the next page of every input run of the merge whose current page is used up.
-    fn load<N: Nand>(&mut self, io: &mut Store<N>, runs: &[GeckoRun], layout: &GeckoLayout) -> Result<()> {
+    fn read_next_pages<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        runs: &[GeckoRun],
+        layout: &GeckoLayout,
+    ) -> Result<()> {
         for input in &mut self.inputs {
-            if !input.is_exhausted() || !input.continues(runs) {
+            if !input.is_exhausted() || !input.has_unread_pages(runs) {
                 continue;
             }
-            let (run, page) = input.source.as_mut().expect("only a run continues");
-            io.read(runs[*run].page_ppns[*page], &mut input.bytes, self.cause)?;
+            let (run, page) = input.run_and_next_page.as_mut().expect("only a run continues");
+            io.read(runs[*run].page_ppns[*page], &mut input.loaded_bytes, self.cause)?;
             *page += 1;
-            (input.at, input.end) = GeckoEntries::entry_byte_range(&input.bytes, layout);
+            (input.next_byte, input.end_byte) = GeckoEntries::entry_byte_range(&input.loaded_bytes, layout);
         }
         Ok(())
     }
 
     /// Merges the next batch of Gecko LSM entries: all entries in RAM with keys that no page still to be read can
     /// contain.
-    fn merge(&mut self, runs: &[GeckoRun], layout: &GeckoLayout) {
-        let known_below = self.inputs.iter().map(|input| input.known_below(runs, layout));
+    fn merge_next_batch(&mut self, runs: &[GeckoRun], layout: &GeckoLayout) {
+        let known_below = self.inputs.iter().map(|input| input.loaded_below_key(runs, layout));
         let end = known_below.min().expect("a merge has an input");
         self.merged_batch.clear();
-        self.taken = 0;
+        self.consumed_bytes = 0;
         let oldest = self.inputs.len() - 1;
         for (age, input) in self.inputs.iter_mut().enumerate() {
-            let taken = input.take_below(end, layout);
-            let older = &input.bytes[taken];
+            let taken = input.take_entries_below(end, layout);
+            let older = &input.loaded_bytes[taken];
             if age == 0 {
                 self.merged_batch.extend_from_slice(older);
                 continue;
             }
-            let drops_markers = self.drops_markers && age == oldest;
+            let drops_markers = self.drops_erase_markers && age == oldest;
             let pair = MergePair {
                 newer: &self.merged_batch,
                 older,
-                obsolete_below: input.obsolete_below,
-                drops_markers,
+                obsolete_below_key: input.obsolete_below_key,
+                drops_erase_markers: drops_markers,
             };
-            input.obsolete_below = pair.join(layout, &mut self.next_batch);
+            input.obsolete_below_key = pair.merge_into(layout, &mut self.next_batch);
             std::mem::swap(&mut self.merged_batch, &mut self.next_batch);
         }
     }
@@ -170,8 +187,8 @@ struct MergePair<'a> {
     older: &'a [u8],
     /// Key below which entries of the older list are obsolete, because a list merged earlier, which is newer, holds the
     /// erase marker of their block.
-    obsolete_below: u32,
-    drops_markers: bool,
+    obsolete_below_key: u32,
+    drops_erase_markers: bool,
 }
 
 /// A Gecko LSM entry of eight bytes as one number, with the key in the lower half and the bitmap of invalid pages in
@@ -181,11 +198,11 @@ type EntryWord = [u8; 8];
 impl MergePair<'_> {
     /// Merges the two lists of Gecko LSM entries into `into`. Returns the key below which later entries of the older
     /// input are obsolete, because of an erase marker.
-    fn join(self, layout: &GeckoLayout, into: &mut Vec<u8>) -> u32 {
+    fn merge_into(self, layout: &GeckoLayout, into: &mut Vec<u8>) -> u32 {
         if layout.entry_bytes == size_of::<EntryWord>() {
-            self.join_balanced(layout, into)
+            self.merge_8_byte_entries(layout, into)
         } else {
-            self.join_strided(layout, into)
+            self.merge_entries_of_any_size(layout, into)
         }
     }
 
@@ -193,22 +210,24 @@ impl MergePair<'_> {
     /// unpredictable, so a branch would be mispredicted at every second entry. So the entry not taken is masked out,
     /// and both candidates for the next entry are loaded before it is known which one is needed. An erase marker is
     /// rare enough for a branch.
-    fn join_balanced(self, layout: &GeckoLayout, into: &mut Vec<u8>) -> u32 {
-        let Self { newer, older, mut obsolete_below, drops_markers } = self;
+    fn merge_8_byte_entries(self, layout: &GeckoLayout, into: &mut Vec<u8>) -> u32 {
+        let Self { newer, older, obsolete_below_key: mut obsolete_below, drops_erase_markers: drops_markers } =
+            self;
         into.resize(newer.len() + older.len(), 0);
         let (newer, older): (&[EntryWord], &[EntryWord]) = (newer.as_chunks().0, older.as_chunks().0);
         let joined: &mut [EntryWord] = into.as_chunks_mut().0;
-        let (mut from_newer, mut from_older, mut end) = (0, not_void(older, 0, obsolete_below), 0);
+        let (mut from_newer, mut from_older, mut end) =
+            (0, skip_obsolete_entries(older, 0, obsolete_below), 0);
         let (mut new, mut old) = (entry_at(newer, 0), entry_at(older, from_older));
         while from_newer < newer.len() && from_older < older.len() {
             let (next_new, next_old) = (entry_at(newer, from_newer + 1), entry_at(older, from_older + 1));
             let (new_key, old_key) = (new as u32, old as u32);
             let (takes_new, takes_old) = (new_key <= old_key, old_key <= new_key);
-            if takes_new & is_marker(new) {
+            if takes_new & is_erase_marker_word(new) {
                 obsolete_below = new_key + layout.keys_per_block;
                 joined[end] = new.to_le_bytes();
                 end += usize::from(!drops_markers);
-                from_older = not_void(older, from_older, obsolete_below);
+                from_older = skip_obsolete_entries(older, from_older, obsolete_below);
                 from_newer += 1;
                 (new, old) = (next_new, entry_at(older, from_older));
                 continue;
@@ -223,7 +242,7 @@ impl MergePair<'_> {
             old = select_unpredictable(takes_old, next_old, old);
         }
         for &entry in &newer[from_newer..] {
-            let is_marker = is_marker(u64::from_le_bytes(entry));
+            let is_marker = is_erase_marker_word(u64::from_le_bytes(entry));
             obsolete_below =
                 if is_marker { key_at(&entry, 0) + layout.keys_per_block } else { obsolete_below };
             joined[end] = entry;
@@ -235,8 +254,13 @@ impl MergePair<'_> {
         obsolete_below
     }
 
-    fn join_strided(self, layout: &GeckoLayout, into: &mut Vec<u8>) -> u32 {
-        let Self { newer, mut older, mut obsolete_below, drops_markers } = self;
+    fn merge_entries_of_any_size(self, layout: &GeckoLayout, into: &mut Vec<u8>) -> u32 {
+        let Self {
+            newer,
+            mut older,
+            obsolete_below_key: mut obsolete_below,
+            drops_erase_markers: drops_markers,
+        } = self;
         let stride = layout.entry_bytes;
         into.clear();
         into.reserve(newer.len() + older.len());
@@ -280,13 +304,13 @@ fn entry_at(entries: &[EntryWord], k: usize) -> u64 {
 /// Whether a Gecko LSM entry is the erase marker of a block ("all older entries of the block are obsolete"): its bitmap
 /// is empty, and that of any other entry never is.
 #[inline]
-fn is_marker(entry: u64) -> bool {
+fn is_erase_marker_word(entry: u64) -> bool {
     entry >> u32::BITS == 0
 }
 
 /// Returns the index of the first Gecko LSM entry, from `at` on, whose key is at least `obsolete_below`. The entries
 /// skipped are obsolete, and few, because they belong to one block.
-fn not_void(entries: &[EntryWord], at: usize, obsolete_below: u32) -> usize {
+fn skip_obsolete_entries(entries: &[EntryWord], at: usize, obsolete_below: u32) -> usize {
     let void = entries[at..].iter().take_while(|entry| key_at(*entry, 0) < obsolete_below);
     at + void.count()
 }
@@ -305,13 +329,18 @@ pub(super) struct RunMerge {
     pub(super) input_runs: Range<usize>,
     /// Whether the frozen buffer of the Gecko LSM tree is the newest input of the merge.
     pub(super) includes_buffer: bool,
-    merged: MergedEntries,
+    merged_entries: MergedEntries,
     pub(super) writer: RunWriter,
 }
 
 impl RunMerge {
-    pub(super) fn new(inputs: Range<usize>, flushes: bool, merged: MergedEntries, writer: RunWriter) -> Self {
-        Self { input_runs: inputs, includes_buffer: flushes, merged, writer }
+    pub(super) fn new(
+        inputs: Range<usize>,
+        flushes: bool,
+        merged_entries: MergedEntries,
+        writer: RunWriter,
+    ) -> Self {
+        Self { input_runs: inputs, includes_buffer: flushes, merged_entries, writer }
     }
 
     /// Fills one page of the sorted run that a merge of the Gecko LSM tree writes, and appends it to flash; returns
@@ -335,7 +364,7 @@ impl RunMerge {
         layout: &GeckoLayout,
     ) -> Result<bool> {
         loop {
-            let next = self.merged.next_entries(io, runs, layout)?;
+            let next = self.merged_entries.next_entries(io, runs, layout)?;
             if next.is_empty() {
                 return Ok(true);
             }
@@ -343,7 +372,7 @@ impl RunMerge {
             if taken == 0 {
                 return Ok(false);
             }
-            self.merged.consume(taken);
+            self.merged_entries.consume(taken);
         }
     }
 }

@@ -107,7 +107,7 @@ pub struct GeckoCounts {
 /// flush.
 #[derive(Clone, Debug)]
 struct BufferFlush {
-    frozen: FrozenBuffer,
+    frozen_buffer: FrozenBuffer,
     coverage: FlushCoverage,
 }
 
@@ -120,18 +120,18 @@ pub struct Gecko {
     flush_requested: bool,
     /// The buffer of the Gecko LSM tree that is being flushed; queries read it until its sorted run is complete on
     /// flash.
-    flush: Option<BufferFlush>,
+    flush_in_progress: Option<BufferFlush>,
     /// Complete runs (sorted entries on flash) of the merge tree, newest first.
     runs: Vec<GeckoRun>,
     /// Index of the newer of two adjacent sorted runs of the Gecko LSM tree that must be merged, because the newer is
     /// not at a lower level than the older; `None` if no merge is due. Stored because every host write needs the value,
     /// and it changes only with the runs ([`Gecko::set_runs`]).
     next_pair_to_merge: Option<usize>,
-    merge: Option<RunMerge>,
-    next_run: u32,
-    next_flush: u64,
-    page: Vec<u8>,
-    invalid: Vec<u64>,
+    merge_in_progress: Option<RunMerge>,
+    next_run_number: u32,
+    next_flush_number: u64,
+    page_buffer: Vec<u8>,
+    invalid_bitmap: Vec<u64>,
     counts: GeckoCounts,
 }
 
@@ -153,14 +153,14 @@ impl Gecko {
             options,
             buffer: GeckoBuffer::new(&layout),
             flush_requested: false,
-            flush: None,
+            flush_in_progress: None,
             runs: Vec::new(),
             next_pair_to_merge: None,
-            merge: None,
-            next_run: 0,
-            next_flush: 1,
-            page: layout.blank_page(),
-            invalid: vec![0; layout.block_words()],
+            merge_in_progress: None,
+            next_run_number: 0,
+            next_flush_number: 1,
+            page_buffer: layout.blank_page(),
+            invalid_bitmap: vec![0; layout.block_words()],
             counts: GeckoCounts::default(),
             layout,
         })
@@ -195,18 +195,18 @@ impl Gecko {
     /// Returns the maximum number of levels of the merge tree that can hold a run (the paper's L, section 3.2): one for
     /// each power of T up to the size of a run with an entry for every part of every block.
     pub fn max_levels(&self) -> u32 {
-        self.level(self.layout.max_size_in_buffers()) + 1
+        self.level_of_size(self.layout.max_run_size_in_buffers()) + 1
     }
 
     /// Returns the maximum number of pages of a sorted run of the Gecko LSM tree: that of a run with an entry for every
     /// part of every block.
     pub fn largest_run_pages(&self) -> u32 {
-        self.layout.max_size_in_buffers()
+        self.layout.max_run_size_in_buffers()
     }
 
     /// Returns level, entries and pages of each complete sorted run of the Gecko LSM tree on flash, newest first.
     pub fn run_sizes(&self) -> impl Iterator<Item = (u32, u32, u32)> + '_ {
-        self.runs.iter().map(|run| (self.level_of(run), run.entries, run.page_ppns.len() as u32))
+        self.runs.iter().map(|run| (self.level_of(run), run.entry_count, run.page_ppns.len() as u32))
     }
 
     /// Requests a flush of the buffer of the Gecko LSM tree whatever it holds; [`Validity::write_deferred`] executes
@@ -219,14 +219,15 @@ impl Gecko {
     /// recorded on flash. 0 if no buffer was flushed.
     #[inline]
     pub fn durable_until_sequence(&self) -> u64 {
-        self.runs.first().map_or(0, |run| run.coverage.flush_time)
+        self.runs.first().map_or(0, |run| run.coverage.frozen_at_sequence)
     }
 
     /// Returns the number of reports (invalid pages and opened blocks) that are only in RAM and would be lost in a
     /// power cut.
     #[inline]
-    pub fn insertions_since_flush(&self) -> u64 {
-        self.buffer.insertions + self.flush.as_ref().map_or(0, |flush| flush.frozen.insertions)
+    pub fn unflushed_report_count(&self) -> u64 {
+        self.buffer.report_count
+            + self.flush_in_progress.as_ref().map_or(0, |flush| flush.frozen_buffer.report_count)
     }
 
     /// Returns the pages of `block`, in ascending order, that were reported as invalid since the block was opened. For
@@ -237,13 +238,13 @@ impl Gecko {
     pub fn invalid_pages_for_audit<N: Nand>(&self, io: &mut Store<N>, block: BlockId) -> Result<Vec<Ppn>> {
         let mut invalid = vec![0; self.layout.block_words()];
         let mut page = self.layout.blank_page();
-        self.mark_block(block, &mut invalid, |place, look| {
+        self.mark_invalid_pages_of(block, &mut invalid, |place, look| {
             Ok(io.nand_mut().inspect_page(place, &mut page, look)?)
         })?;
         Ok(self
             .layout
             .pages_of_block(block)
-            .filter(|&(_, k)| is_set(&invalid, k))
+            .filter(|&(_, k)| is_bit_set(&invalid, k))
             .map(|(ppn, _)| ppn)
             .collect())
     }
@@ -252,7 +253,7 @@ impl Gecko {
     /// flash, newest first, up to the first that holds the block's erase marker. Reads one page per run, or two
     /// adjacent ones if the entries of the block straddle them (more only if a block has more parts than a page has
     /// entries). Reads no page of a run whose keys cannot include the block.
-    fn mark_block(
+    fn mark_invalid_pages_of(
         &self,
         block: BlockId,
         invalid: &mut [u64],
@@ -263,9 +264,9 @@ impl Gecko {
             return Ok(());
         }
         if self
-            .flush
+            .flush_in_progress
             .as_ref()
-            .is_some_and(|flush| flush.frozen.entries().mark_invalid_pages(layout, block, invalid))
+            .is_some_and(|flush| flush.frozen_buffer.entries().mark_invalid_pages(layout, block, invalid))
         {
             return Ok(());
         }
@@ -303,12 +304,12 @@ impl Gecko {
         io.nand().peek_words(&pages, &mut words);
     }
 
-    fn level(&self, units: u32) -> u32 {
+    fn level_of_size(&self, units: u32) -> u32 {
         units.ilog(self.options.size_ratio)
     }
 
     fn level_of(&self, run: &GeckoRun) -> u32 {
-        self.level(self.layout.size_in_buffers(run.entries))
+        self.level_of_size(self.layout.run_size_in_buffers(run.entry_count))
     }
 
     fn set_runs(&mut self, runs: Vec<GeckoRun>) {
@@ -319,19 +320,19 @@ impl Gecko {
 
     #[inline]
     fn is_flush_due(&self) -> bool {
-        self.flush_requested || self.buffer.insertions >= self.layout.buffer_entries as u64
+        self.flush_requested || self.buffer.report_count >= self.layout.buffer_entries as u64
     }
 
     /// Writes one page of the merge or flush of the Gecko LSM tree that is in progress; if none is, starts the next one
     /// that is due and writes its first page. Marked cold, because most calls of `write_deferred` have nothing to
     /// write.
     #[cold]
-    fn step<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+    fn write_due_page<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         let is_early = self.flush_requested;
-        if self.merge.is_none() {
-            self.start(io.last_sequence());
+        if self.merge_in_progress.is_none() {
+            self.start_next_merge_or_flush(io.last_sequence());
         }
-        let mut merge = self.merge.take().expect("a merge is in progress");
+        let mut merge = self.merge_in_progress.take().expect("a merge is in progress");
         io.flash_ops.record_metadata_reason(match (merge.includes_buffer, is_early) {
             (false, _) => MetadataReason::ValidityMerge,
             (true, true) => MetadataReason::ValidityDue,
@@ -339,20 +340,20 @@ impl Gecko {
         });
         let outcome = merge.write_next_page(io, &self.runs, &self.layout);
         if let Ok(true) = outcome {
-            self.install(io, merge);
+            self.finish_merge(io, merge);
         } else {
-            self.merge = Some(merge);
+            self.merge_in_progress = Some(merge);
         }
         outcome.map(drop)
     }
 
     /// Starts the next merge of sorted runs of the Gecko LSM tree that is due, or else a flush of the buffer to flash.
-    fn start(&mut self, sequence: u64) {
+    fn start_next_merge_or_flush(&mut self, sequence: u64) {
         if let Some(newer) = self.next_pair_to_merge {
             self.start_merge(newer..newer + 2, false);
             return;
         }
-        self.freeze(sequence);
+        self.freeze_buffer(sequence);
         let joining = match self.options.merge_mode {
             MergeMode::Pairwise => 0,
             MergeMode::MultiWay => self.count_runs_to_merge(),
@@ -361,46 +362,50 @@ impl Gecko {
     }
 
     /// Freezes the buffer of the Gecko LSM tree for a flush; later reports enter a new buffer.
-    fn freeze(&mut self, sequence: u64) {
-        let coverage =
-            FlushCoverage { first_flush: self.next_flush, last_flush: self.next_flush, flush_time: sequence };
-        self.flush = Some(BufferFlush { frozen: self.buffer.to_frozen(), coverage });
+    fn freeze_buffer(&mut self, sequence: u64) {
+        let coverage = FlushCoverage {
+            first_flush: self.next_flush_number,
+            last_flush: self.next_flush_number,
+            frozen_at_sequence: sequence,
+        };
+        self.flush_in_progress = Some(BufferFlush { frozen_buffer: self.buffer.to_frozen(), coverage });
         self.buffer.clear(&self.layout);
         self.flush_requested = false;
-        self.next_flush += 1;
+        self.next_flush_number += 1;
     }
 
     /// Returns the number of runs of the Gecko LSM tree with which a flush of the buffer is merged: the newest ones, as
     /// long as the result grows to the level of the next run.
     fn count_runs_to_merge(&self) -> usize {
-        let flush = self.flush.as_ref().expect("a buffer was frozen");
-        let mut units = self.layout.size_in_buffers(flush.frozen.len());
+        let flush = self.flush_in_progress.as_ref().expect("a buffer was frozen");
+        let mut units = self.layout.run_size_in_buffers(flush.frozen_buffer.len());
         let joins = |run: &&GeckoRun| {
-            let reached = self.level_of(run) <= self.level(units);
-            units += self.layout.size_in_buffers(run.entries);
+            let reached = self.level_of(run) <= self.level_of_size(units);
+            units += self.layout.run_size_in_buffers(run.entry_count);
             reached
         };
         self.runs.iter().take_while(joins).count()
     }
 
     fn start_merge(&mut self, inputs: Range<usize>, flushes: bool) {
-        let flush = self.flush.as_ref().filter(|_| flushes);
+        let flush = self.flush_in_progress.as_ref().filter(|_| flushes);
         // Newest first: each older input's coverage is joined with that of the newer ones.
         let coverages =
             flush.map(|f| f.coverage).into_iter().chain(self.runs[inputs.clone()].iter().map(|r| r.coverage));
         let coverage =
             coverages.reduce(|newer, older| older.joined_with(newer)).expect("a merge has an input");
         let is_oldest = inputs.end == self.runs.len();
-        let buffer = flush.iter().map(|f| &f.frozen);
+        let buffer = flush.iter().map(|f| &f.frozen_buffer);
         let merged = MergedEntries::new(buffer, inputs.clone(), is_oldest, Cause::Validity, &self.layout);
-        let writer = RunWriter::new(self.next_run, coverage, &self.layout);
-        self.next_run = self.next_run.checked_add(1).expect("a device does not live for 2^32 flushes");
-        self.merge = Some(RunMerge::new(inputs, flushes, merged, writer));
+        let writer = RunWriter::new(self.next_run_number, coverage, &self.layout);
+        self.next_run_number =
+            self.next_run_number.checked_add(1).expect("a device does not live for 2^32 flushes");
+        self.merge_in_progress = Some(RunMerge::new(inputs, flushes, merged, writer));
     }
 
     /// Replaces the input runs of a finished merge of the Gecko LSM tree by its output run and discards the flash pages
     /// of the inputs.
-    fn install<N: Nand>(&mut self, io: &mut Store<N>, merge: RunMerge) {
+    fn finish_merge<N: Nand>(&mut self, io: &mut Store<N>, merge: RunMerge) {
         let RunMerge { input_runs: inputs, includes_buffer: flushes, writer, .. } = merge;
         let at = inputs.start;
         let output = writer.finish(&self.layout);
@@ -410,7 +415,7 @@ impl Gecko {
         }
         self.set_runs(runs);
         if flushes {
-            self.flush = None;
+            self.flush_in_progress = None;
         }
         let covered = |k: usize| self.runs.get(k).map(|run| run.coverage);
         if let (Some(older), Some(output)) = (covered(at + 1), covered(at)) {
@@ -422,7 +427,7 @@ impl Gecko {
         );
     }
 
-    fn has_run(&self, id: u32, ppn: Ppn) -> bool {
+    fn has_run_page(&self, id: u32, ppn: Ppn) -> bool {
         let run = self.runs.iter().find(|run| run.number == id);
         run.is_some_and(|run| run.page_ppns.contains(&ppn))
     }
@@ -442,21 +447,22 @@ impl Validity for Gecko {
     }
 
     fn live_pages<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId, out: &mut Vec<Ppn>) -> Result<()> {
-        let (mut page, mut invalid) = (std::mem::take(&mut self.page), std::mem::take(&mut self.invalid));
+        let (mut page, mut invalid) =
+            (std::mem::take(&mut self.page_buffer), std::mem::take(&mut self.invalid_bitmap));
         invalid.fill(0);
         self.prefetch_query(io, block);
         let mut reads = 0;
-        let outcome = self.mark_block(block, &mut invalid, |place, look| {
+        let outcome = self.mark_invalid_pages_of(block, &mut invalid, |place, look| {
             reads += 1;
             io.inspect_page(place, &mut page, look, Cause::Validity)
         });
         self.counts.queries += 1;
         self.counts.query_reads += reads;
         if outcome.is_ok() {
-            let live = self.layout.pages_of_block(block).filter(|&(_, k)| !is_set(&invalid, k));
+            let live = self.layout.pages_of_block(block).filter(|&(_, k)| !is_bit_set(&invalid, k));
             out.extend(live.map(|(ppn, _)| ppn));
         }
-        (self.page, self.invalid) = (page, invalid);
+        (self.page_buffer, self.invalid_bitmap) = (page, invalid);
         outcome
     }
 
@@ -464,20 +470,21 @@ impl Validity for Gecko {
     /// returns `false` if none is due.
     #[inline]
     fn write_deferred<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
-        let is_settled = self.merge.is_none() && self.next_pair_to_merge.is_none() && !self.is_flush_due();
-        if is_settled { Ok(false) } else { self.step(io).map(|()| true) }
+        let is_settled =
+            self.merge_in_progress.is_none() && self.next_pair_to_merge.is_none() && !self.is_flush_due();
+        if is_settled { Ok(false) } else { self.write_due_page(io).map(|()| true) }
     }
 
     fn owns_metadata_page(&self, id: u32, ppn: Ppn) -> bool {
-        let unfinished = self.merge.as_ref().map(|merge| &merge.writer);
-        self.has_run(id, ppn)
+        let unfinished = self.merge_in_progress.as_ref().map(|merge| &merge.writer);
+        self.has_run_page(id, ppn)
             || unfinished.is_some_and(|writer| writer.number() == id && writer.page_ppns().contains(&ppn))
     }
 
     fn relocate_metadata_page(&mut self, id: u32, from: Ppn, to: Ppn) {
         let of_run = self.runs.iter_mut().find(|run| run.number == id).map(|run| run.relocate_page(from, to));
         let moved = of_run.unwrap_or_else(|| {
-            let unfinished = self.merge.as_mut().map(|merge| &mut merge.writer);
+            let unfinished = self.merge_in_progress.as_mut().map(|merge| &mut merge.writer);
             unfinished.is_some_and(|writer| writer.number() == id && writer.relocate_page(from, to))
         });
         assert!(moved, "page {from} of run {id} was moved, and there is no such page");
@@ -492,8 +499,8 @@ impl Validity for Gecko {
     /// merge is due there is at most one run per level, at level i of at most T^(i+1) - 1 times the buffer's size and
     /// not more than U. The output of a merge in progress has at most U more. In pairwise mode the newest run of a
     /// chain of merges may be at the level of an older one: U more again.
-    fn metadata_pages(&self) -> u64 {
-        let largest = self.layout.max_size_in_buffers() as u64;
+    fn max_metadata_pages(&self) -> u64 {
+        let largest = self.layout.max_run_size_in_buffers() as u64;
         let ratio = self.options.size_ratio as u64;
         let at_level = |level: u32| (ratio.pow(level + 1) - 1).min(largest);
         let at_rest: u64 = (0..self.max_levels()).map(at_level).sum();
@@ -507,9 +514,9 @@ impl Validity for Gecko {
     /// Returns the bytes of RAM of Logarithmic Gecko (LSM tree of invalid pages), by data structure: the buffer; one
     /// page per input of a merge (the frozen buffer is one) and one for its output; directories with 8 bytes for every
     /// page that the runs can have. Appendix B of the `GeckoFTL` paper assumes twice the largest run instead, which is
-    /// the average and not the maximum (see [`Validity::metadata_pages`]).
+    /// the average and not the maximum (see [`Validity::max_metadata_pages`]).
     fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
-        let page = self.page.len() as u64;
+        let page = self.page_buffer.len() as u64;
         let inputs = match self.options.merge_mode {
             MergeMode::Pairwise => 2,
             MergeMode::MultiWay => 1 + self.max_levels() as u64,
@@ -517,11 +524,11 @@ impl Validity for Gecko {
         vec![
             ("Gecko buffer", page),
             ("Gecko merge buffers", page * (inputs + 1)),
-            ("Gecko run directories", 8 * self.metadata_pages()),
+            ("Gecko run directories", 8 * self.max_metadata_pages()),
         ]
     }
 }
 
-fn is_set(words: &[u64], k: u32) -> bool {
+fn is_bit_set(words: &[u64], k: u32) -> bool {
     words[k as usize / 64] >> (k % 64) & 1 == 1
 }

@@ -9,7 +9,9 @@ use std::collections::BTreeMap;
 
 use super::Gecko;
 use super::buffer::FrozenBuffer;
-use super::layout::{GECKO_KEY_BYTES, GeckoLayout, RunPostamble, directory_part, key_at, page_header};
+use super::layout::{
+    GECKO_KEY_BYTES, GeckoLayout, RunPostamble, append_directory_keys, key_at, read_page_header,
+};
 use super::merge::MergedEntries;
 use super::run::GeckoRun;
 use crate::address::{BlockId, Ppn};
@@ -28,21 +30,21 @@ impl Gecko {
     pub fn recover<N: Nand>(&mut self, io: &mut Store<N>, pages: &[(Ppn, Oob)]) -> Result<()> {
         let mut complete = Vec::new();
         for (number, places) in pages_by_run(pages) {
-            self.next_run = self.next_run.max(number + 1);
+            self.next_run_number = self.next_run_number.max(number + 1);
             complete.extend(read_run(io, &self.layout, number, places)?);
         }
-        let runs = newest_first(drop_obsolete(complete)?);
-        self.forget_ram();
-        self.next_flush = runs.first().map_or(1, |run| run.coverage.last_flush + 1);
+        let runs = sort_runs_newest_first(drop_obsolete_runs(complete)?);
+        self.forget_ram_state();
+        self.next_flush_number = runs.first().map_or(1, |run| run.coverage.last_flush + 1);
         self.set_runs(runs);
         Ok(())
     }
 
-    fn forget_ram(&mut self) {
+    fn forget_ram_state(&mut self) {
         self.buffer.clear(&self.layout);
         self.flush_requested = false;
-        self.flush = None;
-        self.merge = None;
+        self.flush_in_progress = None;
+        self.merge_in_progress = None;
     }
 
     /// Returns the run number and PPN of every flash page of the complete sorted runs of the Gecko LSM tree. After a
@@ -64,7 +66,7 @@ impl Gecko {
         let layout = &self.layout;
         let buffer = self.buffer.to_frozen();
         let buffers: Vec<&FrozenBuffer> =
-            [&buffer].into_iter().chain(self.flush.iter().map(|f| &f.frozen)).collect();
+            [&buffer].into_iter().chain(self.flush_in_progress.iter().map(|f| &f.frozen_buffer)).collect();
         let mut merged =
             MergedEntries::new(buffers.into_iter(), 0..self.runs.len(), true, Cause::Recovery, layout);
         let mut invalid = vec![0; layout.block_words()];
@@ -118,8 +120,8 @@ fn read_run<N: Nand>(
     let mut page = layout.blank_page();
     let last = places.len() as u32 - 1;
     io.read(places[last as usize], &mut page, Cause::Recovery)?;
-    let header = page_header(&page);
-    let RunPostamble { entries, last_key, coverage } = RunPostamble::of_page(&page);
+    let header = read_page_header(&page);
+    let RunPostamble { entry_count: entries, last_key, coverage } = RunPostamble::of_page(&page);
     if !header.is_last_page || layout.run_pages(entries) != places.len() as u32 {
         return Ok(None);
     }
@@ -134,15 +136,15 @@ fn read_run<N: Nand>(
     let mut before = layout.blank_page();
     for &place in &places[with_entries.saturating_sub(1)..last as usize] {
         io.read(place, &mut before, Cause::Recovery)?;
-        directory_part(&before, with_entries - first_keys.len(), layout, &mut first_keys);
+        append_directory_keys(&before, with_entries - first_keys.len(), layout, &mut first_keys);
     }
-    directory_part(&page, with_entries - first_keys.len(), layout, &mut first_keys);
-    Ok(Some(GeckoRun { number, entries, coverage, page_ppns: places, first_keys, last_key }))
+    append_directory_keys(&page, with_entries - first_keys.len(), layout, &mut first_keys);
+    Ok(Some(GeckoRun { number, entry_count: entries, coverage, page_ppns: places, first_keys, last_key }))
 }
 
 /// Drops every run of the Gecko LSM tree that is obsolete, because another run covers the same flushes of the buffer.
 /// Fails unless the remaining runs cover every flush exactly once.
-fn drop_obsolete(mut complete: Vec<GeckoRun>) -> Result<Vec<GeckoRun>> {
+fn drop_obsolete_runs(mut complete: Vec<GeckoRun>) -> Result<Vec<GeckoRun>> {
     complete.sort_by_key(|run| (run.coverage.first_flush, std::cmp::Reverse(run.coverage.last_flush)));
     let mut kept: Vec<GeckoRun> = Vec::new();
     for run in complete {
@@ -161,7 +163,7 @@ fn drop_obsolete(mut complete: Vec<GeckoRun>) -> Result<Vec<GeckoRun>> {
     Ok(kept)
 }
 
-fn newest_first(mut runs: Vec<GeckoRun>) -> Vec<GeckoRun> {
+fn sort_runs_newest_first(mut runs: Vec<GeckoRun>) -> Vec<GeckoRun> {
     runs.reverse();
     runs
 }

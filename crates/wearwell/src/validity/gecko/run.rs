@@ -14,7 +14,7 @@ use crate::store::{Store, Stream};
 pub(super) struct GeckoRun {
     /// Number of the run of the Gecko LSM tree: the owner in the OOB of the run's pages.
     pub(super) number: u32,
-    pub(super) entries: u32,
+    pub(super) entry_count: u32,
     pub(super) coverage: FlushCoverage,
     /// PPN of each page of the sorted run of the Gecko LSM tree.
     pub(super) page_ppns: Vec<Ppn>,
@@ -45,18 +45,18 @@ impl GeckoRun {
         let page = self.first_keys.partition_point(|&first| first <= key).saturating_sub(1);
         let first = *self.first_keys.get(page)?;
         let before_next = self.first_keys.get(page + 1).map_or(self.last_key, |next| next - 1);
-        let before = page as u32 * layout.page_entries;
-        let last = (self.entries - before).min(layout.page_entries) as usize - 1;
+        let before = page as u32 * layout.entries_per_page;
+        let last = (self.entry_count - before).min(layout.entries_per_page) as usize - 1;
         let rank = expected_rank(key, first, before_next, last);
-        Some((self.page_ppns[page], layout.words_of_search(rank, last)))
+        Some((self.page_ppns[page], layout.words_read_by_search(rank, last)))
     }
 
     pub(super) fn relocate_page(&mut self, from: Ppn, to: Ppn) -> bool {
-        relocate(&mut self.page_ppns, from, to)
+        replace_ppn(&mut self.page_ppns, from, to)
     }
 }
 
-fn relocate(places: &mut [Ppn], from: Ppn, to: Ppn) -> bool {
+fn replace_ppn(places: &mut [Ppn], from: Ppn, to: Ppn) -> bool {
     let found = places.iter_mut().find(|place| **place == from);
     found.map(|place| *place = to).is_some()
 }
@@ -64,36 +64,36 @@ fn relocate(places: &mut [Ppn], from: Ppn, to: Ppn) -> bool {
 /// A sorted run of the Gecko LSM tree that is being written to flash. It takes effect when its last page is on flash.
 #[derive(Clone, Debug)]
 pub(super) struct RunWriter {
-    run: GeckoRun,
-    page: RunPageDraft,
+    unfinished_run: GeckoRun,
+    page_draft: RunPageDraft,
     /// Number of keys of the sorted run's directory (first key of each page) that are on flash.
-    keys_written: usize,
+    directory_keys_written: usize,
 }
 
 impl RunWriter {
     pub(super) fn new(number: u32, coverage: FlushCoverage, layout: &GeckoLayout) -> Self {
-        let run = GeckoRun {
+        let unfinished_run = GeckoRun {
             number,
-            entries: 0,
+            entry_count: 0,
             coverage,
             page_ppns: Vec::new(),
             first_keys: Vec::new(),
             last_key: 0,
         };
-        Self { run, page: RunPageDraft::new(layout), keys_written: 0 }
+        Self { unfinished_run, page_draft: RunPageDraft::new(layout), directory_keys_written: 0 }
     }
 
     /// Adds as many of these Gecko LSM entries as fit to the current page of the run. Returns the number of bytes
     /// added.
     pub(super) fn push(&mut self, entries: &[u8], layout: &GeckoLayout) -> usize {
-        let is_first = self.page.entries == 0;
-        let (count, bytes) = self.page.push(entries, layout);
+        let is_first = self.page_draft.entry_count == 0;
+        let (count, bytes) = self.page_draft.push(entries, layout);
         if count > 0 {
             if is_first {
-                self.run.first_keys.push(key_at(entries, 0));
+                self.unfinished_run.first_keys.push(key_at(entries, 0));
             }
-            self.run.last_key = key_at(entries, bytes - layout.entry_bytes);
-            self.run.entries += count;
+            self.unfinished_run.last_key = key_at(entries, bytes - layout.entry_bytes);
+            self.unfinished_run.entry_count += count;
         }
         bytes
     }
@@ -106,41 +106,50 @@ impl RunWriter {
         exhausted: bool,
         layout: &GeckoLayout,
     ) -> Result<bool> {
-        self.page.blank_rest(layout);
+        self.page_draft.zero_unused_bytes(layout);
         let (keys, last) = if exhausted { self.put_directory(layout) } else { (0, false) };
-        self.page.put_header(self.run.page_ppns.len() as u32, last);
+        self.page_draft.put_header(self.unfinished_run.page_ppns.len() as u32, last);
         let pool = io.pool_with_most_free_blocks(Stream::Validity);
-        let content = Content::Bytes(&self.page.bytes);
-        let number = self.run.number;
+        let content = Content::Bytes(&self.page_draft.bytes);
+        let number = self.unfinished_run.number;
         let place =
             io.append(Stream::Validity, pool, number, content, Fingerprint::default(), Cause::Validity)?;
-        self.run.page_ppns.push(place);
-        self.keys_written += keys;
-        self.page.entries = 0;
+        self.unfinished_run.page_ppns.push(place);
+        self.directory_keys_written += keys;
+        self.page_draft.entry_count = 0;
         Ok(last)
     }
 
     fn put_directory(&mut self, layout: &GeckoLayout) -> (usize, bool) {
-        let GeckoRun { entries, last_key, coverage, .. } = self.run;
-        let keys = &self.run.first_keys[self.keys_written..];
-        self.page.put_directory(keys, &RunPostamble { entries, last_key, coverage }, layout)
+        let GeckoRun { entry_count: entries, last_key, coverage, .. } = self.unfinished_run;
+        let keys = &self.unfinished_run.first_keys[self.directory_keys_written..];
+        self.page_draft.put_directory(
+            keys,
+            &RunPostamble { entry_count: entries, last_key, coverage },
+            layout,
+        )
     }
 
     pub(super) fn finish(self, layout: &GeckoLayout) -> GeckoRun {
-        let run = self.run;
-        assert_eq!(run.page_ppns.len() as u32, layout.run_pages(run.entries), "pages of run {}", run.number);
+        let run = self.unfinished_run;
+        assert_eq!(
+            run.page_ppns.len() as u32,
+            layout.run_pages(run.entry_count),
+            "pages of run {}",
+            run.number
+        );
         run
     }
 
     pub(super) fn number(&self) -> u32 {
-        self.run.number
+        self.unfinished_run.number
     }
 
     pub(super) fn page_ppns(&self) -> &[Ppn] {
-        &self.run.page_ppns
+        &self.unfinished_run.page_ppns
     }
 
     pub(super) fn relocate_page(&mut self, from: Ppn, to: Ppn) -> bool {
-        relocate(&mut self.run.page_ppns, from, to)
+        replace_ppn(&mut self.unfinished_run.page_ppns, from, to)
     }
 }

@@ -84,11 +84,11 @@ class DeltaConfig(Section):
     hot_accesses: int
     """Number of accesses from which a logical page counts as hot, for reads and for writes."""
     journal_pages: int | None
-    """Pages of a journal of map updates on flash; when it has that many it is merged into the L2P table.
-    Absent: no journal."""
+    """Pages of a journal of L2P map updates on flash. When the journal has that many pages, it is merged into
+    the L2P table. Absent: no journal."""
     max_ratio: float | None
-    """Largest share of a page that a delta may take; a larger delta is not worth its time and the page is
-    written whole. Absent: 1 - max(tR, transfer, encode) / tPROG."""
+    """Largest share of a page that a delta may take. If a delta would be larger, the page is written whole,
+    because the delta is not worth its time. Absent: 1 - max(tR, transfer, encode) / tPROG."""
     open_pages: int
     """Pages of deltas that are filled at the same time in RAM before they are programmed (the paper's temp
     buffer)."""
@@ -279,8 +279,7 @@ class MappingConfig(Section):
     cache_entries: int | None
     """Entries of the L2P map's cache in RAM. Absent: 1/32 of the logical pages."""
     cached_nodes: int | None
-    """Number of inner nodes of the tree that locates translation pages which are cached in RAM. Absent:
-    all."""
+    """Number of inner nodes, cached in RAM, of the tree that locates translation pages. Absent: all."""
     checkpoints: bool | None
     """Checkpoints: write dirty L2P map entries that have not changed for long to flash, which bounds what
     recovery reads."""
@@ -316,8 +315,9 @@ class PartsConfig(Section):
     """Reverse map: how the logical pages that share a flash page are recorded. Absent: the design's own, or
     `ideal` if the design shares no pages."""
     survives: str | None
-    """What preserves acknowledged data over a loss of power. Absent: the design's own way; if content, map or
-    reverse map are exchanged, the way that the papers use for such parts, else `battery`."""
+    """What preserves acknowledged data over a loss of power. Absent: the design's own way. If content, map or
+    reverse map are exchanged and this is absent: the way that the papers use for such parts, else
+    `battery`."""
     validity: str | None
     """Where page validity is stored; all stores but `ram` need a map on flash."""
 
@@ -492,8 +492,8 @@ class TimingConfig(Section):
     """Time to decompress a page, microseconds. An assumption of ours, because the paper on integrated
     lifetime management leaves reads out."""
     delta_codec_units: int
-    """Number of hardware units that encode and apply deltas (Delta-FTL, section 3.3.2: one processor); 0 = as
-    many as there are requests."""
+    """Number of hardware units that encode and apply deltas (Delta-FTL, section 3.3.2: one processor). 0: as
+    many units as there are requests."""
     delta_decode_us: float
     """Time to apply a delta to a page, microseconds (Delta-FTL, table 1, at 619 MHz)."""
     delta_encode_us: float
@@ -1221,7 +1221,7 @@ class CurvePoint(Section):
     }
 
     ended: int
-    """Number of drives that have ended."""
+    """Number of simulated drives that had worn out when the host had written this many bytes."""
     host_bytes: int
     """Bytes that the host has written to each drive that has not ended before."""
     max_erases: Estimate
@@ -1527,7 +1527,7 @@ class SavingRuns(Section):
     config: Config
     """Configuration of the run without content mechanisms, with every effective value."""
     device: DeviceRecord
-    """The drive of all runs."""
+    """The drive on which all these runs, with and without content mechanisms, were executed."""
     erases: int
     """Block erases of all causes in the run without content mechanisms."""
     host_page_writes: int
@@ -1571,7 +1571,7 @@ class Saving(Section):
     at_most_error: float
     """Standard error of `at_most`, from sampling; 0 if all pages and contents were examined."""
     mechanism: str
-    """The content mechanism."""
+    """Content mechanism (such as deduplication) whose saving this is."""
     when_run: MeasuredSaving | None
     """What the mechanism saves on a drive; null if it was not run."""
 

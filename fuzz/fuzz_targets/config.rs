@@ -16,12 +16,13 @@ fuzz_target!(|input: &[u8]| {
     let mut parts = input.split('\0');
     let text = parts.next().unwrap_or_default();
     let settings: Vec<String> = parts.map(str::to_owned).collect();
-    let config = match Config::from_parts(Some(("input.toml", text)), &settings) {
+    let config = match Config::from_text_and_settings(Some(("input.toml", text)), &settings) {
         Ok(config) => config,
         Err(refusal) => return assert!(!refusal.to_string().is_empty()),
     };
     let written = config.to_toml();
-    let again = Config::from_parts(Some(("written.toml", &written)), &[]).expect("it was accepted before");
+    let again = Config::from_text_and_settings(Some(("written.toml", &written)), &[])
+        .expect("it was accepted before");
     assert_eq!(again.to_toml(), written);
     for footprint_pages in FOOTPRINTS {
         let Ok(resolved) = config.resolve_device(footprint_pages) else { continue };

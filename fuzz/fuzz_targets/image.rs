@@ -183,10 +183,12 @@ fn worked_on(design: &str, durability: Durability) -> Memory {
         "device.spare_bytes=64",
         "device.logical_pages=64",
     ];
-    let config = Config::from_parts(None, &settings.map(str::to_owned)).expect("the settings exist");
+    let config =
+        Config::from_text_and_settings(None, &settings.map(str::to_owned)).expect("the settings exist");
     let specification = Specification { design: design.to_owned(), config, size_bytes: None, durability };
     let mut files = Memory::default();
-    create_on(&mut files, &specification.superblock(7).expect("it fits")).expect("memory takes everything");
+    create_on(&mut files, &specification.build_superblock(7).expect("it fits"))
+        .expect("memory takes everything");
     let mut image = Image::open_on(files, OpenOptions::default()).expect("a new image");
     write_all(&mut image.device).expect("there is room");
     image.into_backing()

@@ -41,8 +41,8 @@ fn decode(
     buffer: &Arc<Vec<u8>>,
     at: usize,
 ) -> (usize, Decoded) {
-    let (taken, decoded) = sharing.take_part(buffer, at..buffer.len());
-    let (same, copied) = copying.take(&buffer[at..]);
+    let (taken, decoded) = sharing.decode_next_shared(buffer, at..buffer.len());
+    let (same, copied) = copying.decode_next(&buffer[at..]);
     assert!(taken > 0, "a decoder that takes nothing never ends");
     assert_eq!((taken, &decoded), (same, &copied));
     (taken, decoded)
@@ -74,11 +74,11 @@ fn run(device: &mut FlashDevice<SimNand>, agreed: Negotiated, piece_bytes: usize
 fuzz_target!(|input: &[u8]| {
     let [agreed_byte, cut, design, rest @ ..] = input else { return };
     let agreed = Negotiated {
-        is_structured: agreed_byte & 1 != 0,
-        knows_sizes: agreed_byte & 2 != 0,
-        allocation: agreed_byte & 4 != 0,
-        state: agreed_byte & 8 != 0,
-        export: 0,
+        has_structured_replies: agreed_byte & 1 != 0,
+        has_block_sizes: agreed_byte & 2 != 0,
+        reports_allocation: agreed_byte & 4 != 0,
+        reports_page_state: agreed_byte & 8 != 0,
+        export_index: 0,
     };
     // Short pieces cut headers, long ones hold whole payloads.
     let piece_bytes = (1 + *cut as usize) * if agreed_byte & 16 == 0 { 1 } else { 64 };

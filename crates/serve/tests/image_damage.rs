@@ -503,6 +503,23 @@ fn files_of_another_image_are_detected_as_damage() {
     assert!(!matches!(opened, Ok(violations) if violations == 0), "two files of another image are too many");
 }
 
+/// Regression, found by fuzzing: a superblock with a valid checksum that names a terabyte of NVRAM kept the server busy for
+/// minutes, and took gigabytes of RAM.
+#[test]
+fn a_superblock_that_names_far_too_much_nvram_is_refused_at_once() {
+    let worked = worked_on("page-map", PROCESS, End::Closed);
+    let mut files = worked.files.clone();
+    let whole = Superblock::decode(files.bytes(ImageFile::Superblock)).expect("the image is whole");
+    let forged = Superblock { nvram_words: 1 << 37, ..whole }.encode();
+    for file in [ImageFile::Superblock, ImageFile::Mirror] {
+        files.bytes_mut(file)[..forged.len()].copy_from_slice(&forged);
+    }
+    let sentence = refusal_of_superblock(files.clone());
+    assert!(sentence.contains("137438953472 words of NVRAM"), "{sentence}");
+    let rescue = Image::rescue_on(files).map(drop).expect_err("nothing tells what the state is").to_string();
+    assert!(rescue.contains("137438953472 words of NVRAM"), "{rescue}");
+}
+
 #[test]
 fn a_flipped_byte_never_makes_a_superblock_look_like_version_1() {
     let worked = worked_on("page-map", PROCESS, End::Killed);

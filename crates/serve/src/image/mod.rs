@@ -41,7 +41,7 @@ pub use create::{Specification, create, create_on, create_with_progress};
 pub use error::ImageError;
 pub use layout::Durability;
 use layout::{
-    Layout, MAX_CONFIG_BYTES, RECORD_BYTES, SUPERBLOCK_BYTES, Session, Superblock,
+    Layout, MAX_CONFIG_BYTES, RECORD_BYTES, SECTOR_WORDS, SUPERBLOCK_BYTES, Session, Superblock,
     SuperblockError, VERSION,
 };
 use load::{Expectation, Loaded, load};
@@ -332,6 +332,7 @@ struct FoundImage {
 impl FoundImage {
     fn read(backing: &mut impl Backing, rescues: bool) -> Result<Self, ImageError> {
         let (superblock, of_superblock) = read_superblock(backing)?;
+        require_plausible_nvram(&superblock)?;
         let layout = Layout::new(&superblock);
         extend_short_flash_file(backing, &layout)?;
         let (mut session, of_session) = read_session(backing, &layout);
@@ -389,6 +390,23 @@ impl FoundImage {
         }
         Ok(loaded)
     }
+}
+
+/// Refuses a superblock that names much more NVRAM than its design needs: loading that NVRAM would use up time and memory
+/// before a contradiction is found.
+fn require_plausible_nvram(superblock: &Superblock) -> Result<(), ImageError> {
+    let (parts, _) = parts_of(&config_of(superblock)?, superblock)?;
+    let needed_bytes = parts.nvram_bytes_with_map(&superblock.geometry, superblock.logical_pages);
+    // Another version of Wearwell may need less or more, but not twice as much.
+    if superblock.nvram_words <= needed_bytes / 4 + SECTOR_WORDS as u64 {
+        return Ok(());
+    }
+    let finding = format!(
+        "the superblock names {} words of NVRAM, but its design needs {}",
+        superblock.nvram_words,
+        needed_bytes / 8
+    );
+    Err(ImageError::Damaged { findings: vec![finding] })
 }
 
 /// Reads the superblock from a copy that is whole, and repairs the other. Returns it with the number of copies that

@@ -337,7 +337,7 @@ impl Evidence {
 pub struct ShownOnly {
     /// Names of the values that are shown but not judged; `*` in a name matches any characters.
     pub of: Vec<String>,
-    /// Why the paper's statement does not cover the values that are only shown.
+    /// Why some values of this row are shown without a verdict: the paper's statement does not cover them.
     pub why: String,
 }
 

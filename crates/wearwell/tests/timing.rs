@@ -549,7 +549,8 @@ fn random_list_with_copies(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<Fla
     ops
 }
 
-/// Returns lists with so many copies that the backlog of every array exceeds its bound most of the time.
+/// Returns a list of flash operations with so many page copies of GC that most of the time the backlog of every flash
+/// array is longer than its bound.
 fn random_backlog(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<FlashOp> {
     let mut ops: Vec<FlashOp> =
         (0..rng.random_range(0..4)).flat_map(|_| random_copies(rng, planes)).collect();

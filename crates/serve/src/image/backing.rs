@@ -151,7 +151,8 @@ pub struct Files {
 /// A thread that syncs the flash file on request; requests that arrive during a sync are merged into one.
 #[derive(Debug)]
 struct BackgroundWriter {
-    /// Channel to the thread. `None` if the thread could not be started; then the disk begins to write only at a sync.
+    /// Channel to the thread that syncs the flash file on request. `None` if the thread could
+    /// not be started; then the disk begins to write only when the image syncs.
     sync_requests: Option<SyncSender<()>>,
 }
 

@@ -247,8 +247,8 @@ impl FoundJournal {
         self.journal.synced_record_number
     }
 
-    /// Whether a sector of state words is consistent with the journal: the sector is of the journal's present
-    /// generation or the one before, and holds no change of a record that was not found.
+    /// Whether a sector of state words (NVRAM and states of blocks) agrees with this journal. Its generation must be that of
+    /// the journal or the one before, and the last record whose changes it holds must have been found in the journal.
     pub(super) fn accepts_sector(&self, sector: &Sector) -> bool {
         let Journal { generation, last_record_number: number, .. } = self.journal;
         if let Some(first) = self.complete_from {

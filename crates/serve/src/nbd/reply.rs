@@ -35,7 +35,7 @@ impl Reply {
         &self.buffer[..self.len]
     }
 
-    /// Returns the buffer, so that [`Execution::step`] of another request can reuse it.
+    /// Returns the buffer in which the reply was built, so that [`Execution::step`] of another request can reuse it.
     pub fn into_buffer(self) -> Vec<u8> {
         self.buffer
     }

@@ -21,7 +21,7 @@
 //!     channels: 1, dies_per_channel: 1, planes_per_die: 1, blocks_per_plane: 64,
 //!     pages_per_block: 32, page_bytes: 4096, spare_bytes: 64, superblock_planes: 1,
 //! };
-//! let nand = SimNand::new(geometry, RetainedFields { bytes: true, ..RetainedFields::default() });
+//! let nand = SimNand::new(geometry, RetainedFields { data_bytes: true, ..RetainedFields::default() });
 //! let parts = design::page_map(GcOptions::default());
 //! let mut drive = Device::new(nand, 1700, &parts, DeviceOptions::default())?;
 //! for k in 0..10_000u64 {
@@ -59,7 +59,7 @@
 //! let refused = Device::new(nand(), 1000, &parts, DeviceOptions::default()).unwrap_err();
 //! assert!(refused.to_string().contains("keep RAM on a battery"), "{refused}");
 //!
-//! parts.persistence = parts.usual_persistence(); // what such parts survive a loss of power by in the papers: a battery
+//! parts.persistence = parts.default_persistence(); // what such parts survive a loss of power by in the papers: a battery
 //! Device::new(nand(), 1000, &parts, DeviceOptions::default()).expect("now they go together");
 //! ```
 //!

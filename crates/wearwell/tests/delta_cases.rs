@@ -58,6 +58,23 @@ fn page(lpn: u64, version: u64, changed: usize) -> Vec<u8> {
 }
 
 impl Drive {
+    /// Creates a drive without a battery that combines deltas with remaps and, if `dedup` is given, deduplication.
+    fn with_sharing_and_map_in_nvram(
+        reference_counts: ReferenceCountForm,
+        dedup: Option<DedupOptions>,
+    ) -> Self {
+        let mut parts = delta(GcOptions::default(), unscanned(), None);
+        let reverse_map = ReverseMapPart::Ideal;
+        parts.content.sharing =
+            Some(SharingDesign { reverse_map, reference_counts, dedup, atomic_commands: false });
+        let parts = parts.without_battery().expect("the map is flat");
+        let geometry = geometry_without_superblocks([1, 16, 8, PAGE as u32]);
+        let nand = SimNand::new(geometry.clone(), RetainedFields::ALL);
+        let nand = nand.with_nvram(parts.nvram_bytes_with_map(&geometry, LOGICAL));
+        let device = Device::new(nand, LOGICAL, &parts, DeviceOptions::default()).expect("they go together");
+        Self { device }
+    }
+
     fn new(design: DeltaDesign) -> Self {
         Self::with(design, GcOptions::default(), None)
     }
@@ -594,20 +611,7 @@ fn a_delta_over_a_shared_base_belongs_to_one_logical_page() {
 /// former base must not get its old delta back.
 #[test]
 fn recovery_does_not_restore_a_delta_that_a_bind_replaced() {
-    let mut parts = delta(GcOptions::default(), unscanned(), None);
-    let reverse_map = ReverseMapPart::Ideal;
-    parts.content.sharing = Some(SharingDesign {
-        reverse_map,
-        reference_counts: ReferenceCountForm::Sparse,
-        dedup: None,
-        atomic_commands: false,
-    });
-    let parts = parts.without_battery().expect("the map is flat");
-    let geometry = geometry_without_superblocks([1, 16, 8, PAGE as u32]);
-    let nand = SimNand::new(geometry.clone(), RetainedFields::ALL);
-    let nand = nand.with_nvram(parts.nvram_bytes_with_map(&geometry, LOGICAL));
-    let device = Device::new(nand, LOGICAL, &parts, DeviceOptions::default()).expect("they go together");
-    let mut drive = Drive { device };
+    let mut drive = Drive::with_sharing_and_map_in_nvram(ReferenceCountForm::Sparse, None);
     let bytes = PAGE as u64;
     let remap = |drive: &mut Drive, target: u64, source: u64| {
         drive.device.remap(target * bytes, source * bytes, bytes, RemapMode::Copy).expect("there is room");
@@ -632,19 +636,8 @@ fn recovery_does_not_restore_a_delta_that_a_bind_replaced() {
 /// page under it. A write of zeros was then bound to the merged page, unless hits are verified.
 #[test]
 fn a_page_merged_after_a_power_loss_has_the_fingerprint_of_its_bytes() {
-    let mut parts = delta(GcOptions::default(), unscanned(), None);
-    parts.content.sharing = Some(SharingDesign {
-        reverse_map: ReverseMapPart::Ideal,
-        reference_counts: ReferenceCountForm::Dense,
-        dedup: Some(DedupOptions { capacity_entries: None, verify_on_hit: false }),
-        atomic_commands: false,
-    });
-    let parts = parts.without_battery().expect("the map is flat");
-    let geometry = geometry_without_superblocks([1, 16, 8, PAGE as u32]);
-    let nand = SimNand::new(geometry.clone(), RetainedFields::ALL);
-    let nand = nand.with_nvram(parts.nvram_bytes_with_map(&geometry, LOGICAL));
-    let device = Device::new(nand, LOGICAL, &parts, DeviceOptions::default()).expect("they go together");
-    let mut drive = Drive { device };
+    let dedup = DedupOptions { capacity_entries: None, verify_on_hit: false };
+    let mut drive = Drive::with_sharing_and_map_in_nvram(ReferenceCountForm::Dense, Some(dedup));
     drive.write(0, 0);
     drive.write(0, 1);
     assert_eq!(drive.delta_writes(), 1);

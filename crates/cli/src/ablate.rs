@@ -56,12 +56,13 @@ pub(crate) fn ablate(args: &AblateArgs) -> Result<Outcome, Failure> {
 
 /// One point of a parameter sweep, with the configuration of every subset of content mechanisms.
 struct SweepPoint {
-    /// Settings that distinguish this point from the others of the sweep.
+    /// Text of the settings (`section.key=value`) that distinguish this point of the parameter sweep from its other
+    /// points.
     settings: String,
     /// Configuration of this point of the sweep, without a choice of content mechanisms.
     base_config: Config,
-    /// Distinct configurations of all subsets of content mechanisms. The field `names` has, for each of them, the name
-    /// of the first subset with that configuration.
+    /// Distinct configurations of all subsets of content mechanisms. The field `subset_names` has, for each of them,
+    /// the name of the first subset with that configuration.
     configs: Vec<Config>,
     subset_names: Vec<String>,
     /// For each subset of content mechanisms, the index of its configuration in `configs`.
@@ -192,8 +193,8 @@ impl RunContext<'_> {
         Ok(outcomes)
     }
 
-    /// Runs one configuration of the ablation and stores the record if a folder is set. A refusal by the engine is
-    /// returned as its message.
+    /// Runs one configuration of the ablation and stores the record in the folder of `--resume`, if there is one. If
+    /// the engine refuses the configuration, the inner result is the text of the refusal.
     fn execute_run(
         &self,
         plan: &Plan<'_>,

@@ -271,7 +271,7 @@ pub(crate) struct LifeArgs {
     /// `wear.dual_pool_gap`
     #[arg(long, value_enum, value_delimiter = ',', value_name = "LIST")]
     pub(crate) leveling: Vec<WearLeveling>,
-    /// Drives per design; each has its own random blocks, content and generated requests
+    /// Drives simulated per design; each has its own random block endurances, content and generated requests
     #[arg(long, value_name = "N", default_value = "1")]
     pub(crate) seeds: std::num::NonZeroU32,
     /// Standard deviation of the cycles that a block endures, as a share of the rated cycles
@@ -361,7 +361,8 @@ pub(crate) struct ReproduceArgs {
     /// Run no experiment: only evaluate results.json again, and make its pages and figures
     #[arg(long, conflicts_with_all = ["traces", "seed", "fresh", "jobs"])]
     pub(crate) render: bool,
-    /// Afterwards write the claims of all papers, and the results for them, into the block for them in this document
+    /// Afterwards write the claims of all papers and how well they were reproduced into this document, between its
+    /// marks for the summary
     #[arg(long, value_name = "FILE")]
     pub(crate) summary: Option<PathBuf>,
     /// Print no summary and no progress
@@ -383,8 +384,8 @@ pub(crate) struct ProfileArgs {
     /// Profile the bytes of files as they are, also of files that are traces
     #[arg(long)]
     pub(crate) files: bool,
-    /// Profile one of N pages and contents; the table gives the standard errors [default: all, while memory is below 1
-    /// GB]
+    /// Profile only one of N pages and one of N contents; the table then gives standard errors [default: all, while
+    /// memory is below 1 GB]
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub(crate) sample: u64,
     /// Also run each content mechanism by itself on a drive, and show what it saves there: a run per mechanism and one
@@ -413,7 +414,7 @@ pub(crate) struct ProfileArgs {
 pub(crate) struct DiffArgs {
     /// Result of --json of replay, compare, sweep, life, ablate or profile, or its --report (- = standard input)
     pub(crate) first: PathBuf,
-    /// Another result
+    /// Result file that is compared with the first
     pub(crate) second: PathBuf,
     /// Numbers that differ by at most this share of the larger one count as equal
     #[arg(long, value_name = "SHARE", default_value = "0", value_parser = parse_share)]
@@ -467,7 +468,7 @@ pub(crate) struct CreateArgs {
     pub(crate) directory: PathBuf,
     #[command(flatten)]
     pub(crate) live: LiveArgs,
-    /// What the data of the image survives while it is served
+    /// Failures that acknowledged data of the image survives while it is served
     #[arg(long, value_enum, default_value = "host")]
     pub(crate) durability: Durability,
 }
@@ -529,13 +530,13 @@ pub(crate) struct WatchArgs {
     /// Seed of all random numbers [replay.seed]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Number of requests, at most 2000
+    /// Number of requests that the page shows, at most 2000
     #[arg(long, value_name = "N", default_value_t = 200)]
     pub(crate) requests: u64,
-    /// Cut power after this many requests, at the next program, erase or NVRAM store, and recover
+    /// Cut power after this many requests, at the next page program, block erase or NVRAM store, and then recover
     #[arg(long, value_name = "N")]
     pub(crate) cut_after: Option<u64>,
-    /// Page to make (HTML), which needs no network (`-` = standard output)
+    /// HTML page to write, which needs no network (`-` = standard output)
     #[arg(long, short, value_name = "FILE")]
     pub(crate) out: PathBuf,
     /// Replace an existing page
@@ -627,7 +628,7 @@ pub(crate) struct ServeArgs {
     /// Replace an existing recording
     #[arg(long, requires = "record")]
     pub(crate) force: bool,
-    /// Name of the export
+    /// Name of the NBD export under which the device is served
     #[arg(long, value_name = "NAME", default_value = "wearwell")]
     pub(crate) export: String,
     #[cfg(feature = "tls")]
@@ -667,16 +668,16 @@ impl TlsArgs {
 /// Limits of what the clients of a server may use.
 #[derive(Args)]
 pub(crate) struct LimitArgs {
-    /// Connections of each socket at a time
+    /// Largest number of simultaneous connections to each listening socket
     #[arg(long, value_name = "N", default_value = "1024", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     max_connections: u32,
-    /// Memory for large requests of all connections together, e.g. 64MiB
+    /// Largest amount of memory for the large requests of all connections together, e.g. 64MiB
     #[arg(long, value_name = "BYTES", default_value = "256MiB", value_parser = wearwell_serve::parse_size_bytes)]
     max_memory: u64,
-    /// Megabytes (10^6 bytes) per second that the clients of an export read and write together
+    /// Largest number of megabytes (10^6 bytes) per second that the clients of an export read and write together
     #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     limit_mb_per_s: Option<u64>,
-    /// Requests per second of the clients of an export together
+    /// Largest number of requests per second that the clients of an export issue together
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     limit_iops: Option<u64>,
 }
@@ -749,13 +750,14 @@ pub(crate) struct MediumArgs {
     /// Directory of an image that `wearwell create` made
     #[arg(long, value_name = "DIR", conflicts_with_all = ["design", "device", "size", "config", "settings"])]
     pub(crate) image: Option<PathBuf>,
-    /// What the data survives in this session [default: as the image was created]
+    /// Failures that acknowledged data survives while the image is served this time [default: as the image was created]
     #[arg(long, value_enum, conflicts_with = "memory")]
     pub(crate) durability: Option<Durability>,
     /// Serve an image read-only: clients cannot write, its files do not change, and other servers may do the same
     #[arg(long, conflicts_with_all = ["memory", "durability", "record"])]
     pub(crate) read_only: bool,
-    /// Serve a damaged image read-only: its logical pages that can be proven, and read errors for all other pages
+    /// Serve a damaged image read-only: logical pages whose data can be proven correct, and read errors for all other
+    /// pages
     #[arg(long, conflicts_with_all = ["memory", "durability", "record"])]
     pub(crate) rescue: bool,
 }
@@ -787,10 +789,10 @@ pub(crate) struct TopArgs {
     /// Name of the export, if the server has several
     #[arg(long, value_name = "NAME")]
     pub(crate) export: Option<String>,
-    /// Seconds between two updates
+    /// Seconds between two updates of the display
     #[arg(long, value_name = "SECONDS", default_value_t = 2.0)]
     pub(crate) interval: f64,
-    /// Stop after this many updates
+    /// Stop after this many updates of the display
     #[arg(long, value_name = "N")]
     pub(crate) count: Option<u64>,
 }
@@ -851,7 +853,8 @@ pub(crate) struct RunArgs {
     /// Content model for writes whose trace has no content [content.model]
     #[arg(long, value_name = "SPEC")]
     pub(crate) content: Option<String>,
-    /// Arrival: auto, open, closed, think [replay.arrival]
+    /// How requests arrive at the device: auto, open (at trace times), closed (a fixed number in flight), think
+    /// [replay.arrival]
     #[arg(long, value_name = "MODE", value_parser = Suggested::ARRIVALS, hide_possible_values = true)]
     pub(crate) arrival: Option<String>,
     /// Requests in flight in closed loop (`replay.queue_depth`)
@@ -867,8 +870,8 @@ pub(crate) struct RunArgs {
     pub(crate) input: InputArgs,
     #[command(flatten)]
     pub(crate) results: ResultArgs,
-    /// Also print the years of a drive that exports this many bytes (512GiB, 1TiB) and receives the same writes per
-    /// second
+    /// Also print the lifetime in years of a drive that exports this many bytes (512GiB, 1TiB) and receives the same
+    /// writes per second
     #[arg(long, value_name = "BYTES", value_parser = wearwell_serve::parse_size_bytes)]
     pub(crate) scale_to: Option<u64>,
     /// Number of runs at a time
@@ -947,7 +950,7 @@ pub(crate) struct InputArgs {
     /// Count and skip bad lines instead of ending with an error
     #[arg(long)]
     pub(crate) skip_bad_lines: bool,
-    /// Replay the page bytes of a capture that has them
+    /// Replay the page bytes that a capture contains, instead of only its records of page contents
     #[arg(long)]
     pub(crate) bytes: bool,
     /// Read a capture although .psz or .wdelta is missing beside it: compressed and delta sizes are then unknown
@@ -1045,7 +1048,8 @@ mod tests {
 
     use super::*;
 
-    /// Command lines of the examples in `--help`, as words, up to where a shell redirects the output to a file.
+    /// Returns the command lines of the examples in `--help`, each split into words and cut where a shell redirects the
+    /// output to a file.
     fn example_command_lines(command: &clap::Command) -> Vec<Vec<String>> {
         let own = command.get_after_help().map(ToString::to_string).unwrap_or_default();
         let lines = own.lines().filter(|line| line.starts_with("  wearwell "));

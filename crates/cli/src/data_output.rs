@@ -21,18 +21,19 @@ enum TableForm {
 }
 
 impl DataOutput {
-    /// Checks that a table can be written to `path` as CSV.
+    /// Returns an output that writes a table as CSV to `path`, after checking that `path` can be written.
     ///
     /// # Errors
-    /// As [`Output::at`].
+    /// As [`Output::for_path`].
     pub(crate) fn csv(path: &Path, overwrite: &OverwriteRule<'_>) -> Result<Self, Failure> {
         Ok(Self { output: Output::for_path(path, overwrite)?, form: TableForm::Csv })
     }
 
-    /// Checks that a table can be written to `path` as Parquet, which is not text.
+    /// Returns an output that writes a table as Parquet, which is not text, to `path`, after checking that `path` can
+    /// be written.
     ///
     /// # Errors
-    /// As [`Output::at`], or `path` is a standard output that is a terminal.
+    /// As [`Output::for_path`], or `path` is a standard output that is a terminal.
     pub(crate) fn parquet(path: &Path, overwrite: &OverwriteRule<'_>) -> Result<Self, Failure> {
         let output = Output::for_path(path, overwrite)?;
         if output.is_standard() && io::stdout().is_terminal() {
@@ -43,10 +44,11 @@ impl DataOutput {
         Ok(Self { output, form: TableForm::Parquet })
     }
 
-    /// Checks that a table can be written to `path`: as Parquet if its name ends in `.parquet`, else as CSV.
+    /// Returns an output that writes a table to `path`, as Parquet if its name ends in `.parquet`, else as CSV, after
+    /// checking that `path` can be written.
     ///
     /// # Errors
-    /// As [`Output::at`].
+    /// As [`Output::for_path`].
     pub(crate) fn by_ending(path: &Path, overwrite: &OverwriteRule<'_>) -> Result<Self, Failure> {
         let is_parquet = path.extension().is_some_and(|ending| ending == "parquet");
         if is_parquet { Self::parquet(path, overwrite) } else { Self::csv(path, overwrite) }

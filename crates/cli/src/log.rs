@@ -51,8 +51,8 @@ impl From<LogLevel> for LevelFilter {
     }
 }
 
-/// Sends all log events of this process to standard error. Returns whether a failure of the command also has to be
-/// logged as an event: the journal knows the level of events, but not of printed text.
+/// Sends all log events of this process to standard error. Returns whether a failure of the command has to be logged as
+/// an event instead of printed: systemd's journal knows the level of events, but not of printed text.
 pub(crate) fn start_logging(level: LogLevel, format: LogFormat) -> bool {
     let is_journal = match format {
         LogFormat::Auto => is_stderr_the_journal(),
@@ -98,8 +98,8 @@ impl<'a> MakeWriter<'a> for StandardError {
     }
 }
 
-/// Returns the prefix of a log line that holds its level as a number, for the journal: error, warning, informational,
-/// debug.
+/// Returns the prefix that tells systemd's journal the level of a log line (error, warning, informational or debug) as
+/// a number.
 fn journal_prefix(level: Level) -> &'static str {
     match level {
         Level::ERROR => "<3>",

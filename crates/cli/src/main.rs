@@ -114,7 +114,7 @@ impl Failure {
         Self { message: format!("export {name}: {}", self.message), ..self }
     }
 
-    /// Adds to the first of several failures how many of all exports failed.
+    /// Puts the number of failed exports, and of all exports (`all`), before the message of this failure.
     pub(crate) fn with_failure_count(self, count: usize, all: usize) -> Self {
         Self::new(format!("{count} of {all} exports failed; {}", self.message), self.status)
     }

@@ -117,8 +117,8 @@ fn original_traces(args: &ReproduceArgs) -> Result<OriginalTraces, Failure> {
     Ok(traces)
 }
 
-/// Returns the summary of one reproduced paper: the claims of its abstract, then every row with its verdict, then the
-/// counts.
+/// Returns the summary of one reproduced paper: the claims of its abstract, the verdict on each of its results, and the
+/// number of results per verdict.
 fn summary_of(paper: Paper, results: &Results) -> String {
     let targets = paper.targets();
     let mut text = String::new();

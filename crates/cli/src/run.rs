@@ -99,10 +99,11 @@ pub(crate) fn read_config(path: Option<&Path>, settings: &[String]) -> Result<Co
 /// The output files of a command, checked before anything runs.
 pub(crate) struct Outputs {
     pub(crate) json_output: Option<Output>,
-    /// Outputs of the typed table of results.
+    /// CSV and Parquet files to which the table of results is written.
     table_outputs: Vec<DataOutput>,
     page_output: Option<Output>,
-    /// Whether another result of the command is written to standard output.
+    /// Whether a result of the command, such as JSON or CSV, is written to standard output, so that no table is printed
+    /// there.
     stdout_is_taken: bool,
 }
 
@@ -153,7 +154,7 @@ impl Outputs {
             || self.table_outputs.iter().any(DataOutput::is_standard)
     }
 
-    /// Writes the typed table of a result in each form that the user requested.
+    /// Writes the table of a result to the CSV and Parquet files that the user requested.
     pub(crate) fn write_tables(&self, table: &DataTable) -> Result<(), Failure> {
         self.table_outputs.iter().try_for_each(|output| output.write(table))
     }
@@ -228,8 +229,8 @@ fn run_designs_on_inputs<'a>(
     Ok(FinishedRuns { comparison, outputs, complete })
 }
 
-/// Number of cells of the block maps (charts of the blocks' state) in an HTML page: total over all its runs, and least
-/// per run.
+/// Number of cells of the block maps (charts of the blocks' state) in an HTML page: the total over all runs of the
+/// page, and the least per run.
 const BLOCK_MAP_CELLS: [usize; 2] = [8192, 64];
 
 /// Returns the number of cells per run of the block map (a chart of the blocks' state); it decreases with the number of
@@ -377,7 +378,7 @@ impl InputSource {
     /// Opens the input in a form that can be read repeatedly: a pipe or standard input is copied to a temporary file.
     ///
     /// # Errors
-    /// Those of [`TraceFile::at`].
+    /// Those of [`TraceFile::open_repeatable`].
     pub(crate) fn open(&self) -> Result<OpenedInput, Failure> {
         match self {
             Self::Generated(input) => Ok(OpenedInput { input: input.clone(), _file: None }),

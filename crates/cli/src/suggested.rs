@@ -11,7 +11,7 @@ use wearwell::design;
 use wearwell::nand::preset;
 use wearwell_config::ContentName;
 
-/// A parser that accepts any text and offers these names for completion.
+/// Parser of a command-line value that accepts any text. Its function returns the names that shell completion offers.
 #[derive(Clone)]
 pub(crate) struct Suggested(fn() -> Vec<&'static str>);
 

@@ -82,7 +82,8 @@ fn refuse_ignored_settings(
     Ok(())
 }
 
-/// One input of the sweep. A generated input is used only by runs with this seed, from which it is generated.
+/// One input of the sweep: a trace for all runs, or a workload that is generated from `seed` and used only by the runs
+/// with this seed.
 struct SweepInput {
     name: String,
     input: InputSource,

@@ -111,8 +111,8 @@ fn notify_states(states: &str) {
     }
 }
 
-/// Sends states to the socket that systemd names in `NOTIFY_SOCKET`; does nothing if there is none. An abstract address
-/// begins with `@`.
+/// Sends notifications such as `READY=1` or `STATUS=...` to the socket that systemd names in `NOTIFY_SOCKET`; does
+/// nothing if there is none. An abstract socket address begins with `@`.
 fn send_states(states: &str) -> io::Result<()> {
     let Some(name) = std::env::var_os("NOTIFY_SOCKET") else { return Ok(()) };
     let address = match name.as_bytes() {

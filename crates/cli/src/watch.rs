@@ -55,7 +55,8 @@ fn watch_input(args: &WatchArgs, config: &Config, design: &str) -> Result<InputS
     Ok(InputSource::Generated(input))
 }
 
-/// Returns the line about the page that the command prints.
+/// Returns the line that `wearwell watch` prints about the HTML page that it has written: its path and its number of
+/// steps, the design, and the flash pages of the drive.
 fn page_made_line(walk: &Walkthrough, path: &Path) -> String {
     format!(
         "{}: {} steps of {} on {} flash pages\n",

@@ -46,7 +46,8 @@ fn only_ablation(json: &str) -> Value {
     ablations.remove(0)
 }
 
-/// Returns a run record without the fields that differ from run to run, and without the choice of parts.
+/// Returns a run record without the fields that differ from run to run, and without the choice of the design's parts
+/// (`config.parts`).
 fn without_varying_fields(run: &Value) -> Value {
     let mut run = run.clone();
     let fields = run.as_object_mut().unwrap();

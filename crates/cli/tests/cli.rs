@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-/// Exit statuses of the command.
+/// Exit status of a command that ran completely; the constants after it are those of other outcomes.
 const DONE: i32 = 0;
 const FAILED: i32 = 1;
 const USAGE: i32 = 2;
@@ -641,7 +641,8 @@ mod interruption {
         output_of_interrupted_with(child, || ())
     }
 
-    /// Waits for the end of an interrupted command like [`ended`], and calls `meanwhile` repeatedly until then.
+    /// Waits for the end of an interrupted command like [`output_of_interrupted`], and calls `meanwhile` repeatedly
+    /// until then.
     fn output_of_interrupted_with(mut child: Child, mut meanwhile: impl FnMut()) -> Output {
         let deadline = Instant::now() + Duration::from_secs(60);
         while child.try_wait().unwrap().is_none() {

@@ -12,10 +12,12 @@ use wearwell::nand::{FlashTiming, Geometry};
 use wearwell::sharing::counts::ReferenceCountForm;
 use wearwell::sharing::reverse_map::{ENTRY_BYTES, ReverseMapPart, SEGMENT_BYTES};
 
-/// NVRAM of the reverse map in Remap-SSD's standard configuration, as a share of the flash: 80 MiB for 36 GiB.
+/// Default size of the reverse map's NVRAM as a share of the flash: 80 MiB for 36 GiB, as in Remap-SSD's standard
+/// configuration.
 const NVRAM_SHARE_OF_FLASH: f64 = 80.0 / (36.0 * 1024.0);
 
-/// Least number of NVRAM segments of the reverse map, so that a tiny device has enough of them.
+/// Least number of NVRAM segments of the reverse map where no size is configured; without it a tiny device would have
+/// too few.
 const MIN_NVRAM_SEGMENTS: u64 = 16;
 const MIN_LOG_PAGES: u64 = 4;
 

@@ -41,10 +41,10 @@ use serde::{Deserialize, Serialize};
 pub use timing::{Mode, TimingConfig};
 use wearwell::store::{Striping, TieBreak};
 
-/// Digest of this crate's code without comments and layout. It is a part of the keys of stored results, because default
-/// values decide what a run does.
+/// Digest of the source code of this crate, without comments and layout. It is a part of the keys of stored results,
+/// because a change of default values in this crate changes what a run does.
 pub const CODE_DIGEST: &str = env!("CODE_DIGEST");
-/// Largest number of cells in a timeline's block map.
+/// Largest number of cells in the block map (chart of the blocks' state) of a timeline.
 pub const TIMELINE_CELLS_MAX: u32 = 4096;
 
 /// A configuration as written by the user; an absent key keeps its default.

@@ -19,7 +19,8 @@ use wearwell::validity::{BitmapOptions, GeckoOptions, MergeMode, ValidityPart};
 
 use super::{Config, RemapConfig, ResolvedDevice};
 
-/// Logical pages per entry of the L2P map's cache, if the configuration sets no number of entries.
+/// Number of logical pages per entry of the cache of an L2P map on flash, where the configuration sets no number of
+/// entries.
 const PAGES_PER_CACHE_ENTRY: u32 = 32;
 
 /// Options of an L2P map on flash; an absent value is the design's own.
@@ -210,7 +211,8 @@ impl ValidityConfig {
         }
     }
 
-    /// Returns the store of page validity called `name`.
+    /// Returns the part of a design that stores page validity (which pages of each block are valid), of the kind
+    /// `name`.
     pub(super) fn validity_part(&self, name: ValidityName, gecko: GeckoOptions) -> ValidityPart {
         match name {
             ValidityName::Ram => ValidityPart::Ram,
@@ -253,8 +255,8 @@ impl MappingConfig {
 /// the index takes a sixteenth of a page map's RAM.
 const WEARWELL_INDEX_SHARE: f64 = 1.0 / 64.0;
 
-/// Minimum number of entries of the map cache on the design wearwell: a mebibyte of RAM. A drive of up to 512 MiB so
-/// caches its whole map, and writes no translation page.
+/// Minimum number of entries of the L2P map's cache on the design wearwell (one MiB of RAM). A drive of at most 512 MiB
+/// therefore caches its whole map and writes no translation page.
 const WEARWELL_MIN_CACHE_ENTRIES: u32 = 1 << 17;
 
 impl Config {
@@ -265,7 +267,8 @@ impl Config {
         self.mapping.cache_entries.unwrap_or((resolved.logical_pages / PAGES_PER_CACHE_ENTRY).max(least))
     }
 
-    /// Returns the minimum size of the map cache (`mapping.least_cache_entries`) that a design has of its own.
+    /// Returns the least number of entries of the L2P map's cache that a design has by default
+    /// (`mapping.least_cache_entries`), or `None`.
     pub fn least_cache_entries(design: &str) -> Option<u32> {
         (design == "wearwell").then_some(WEARWELL_MIN_CACHE_ENTRIES)
     }
@@ -281,8 +284,9 @@ impl Config {
         self.mapping.cached_nodes.unwrap_or_else(|| inner_node_count(resolved))
     }
 
-    /// Returns the parts of a named design that differs from others in its metadata on flash (`dftl`, `geckoftl`, ...),
-    /// with the configuration's replacements; `None` for any other name.
+    /// Returns the parts (map, page validity, ...) of a design that differs from others in its metadata on flash
+    /// (`dftl`, `geckoftl`, ...), with those parts replaced that the configuration replaces; `None` for any other
+    /// design.
     pub fn metadata_parts(&self, design: &str, resolved: &ResolvedDevice) -> Option<Parts> {
         let gc = resolved.gc_options;
         let cache_entries = self.cache_entries(Self::least_cache_entries(design), resolved);
@@ -341,8 +345,8 @@ impl Config {
         design::wearwell(gc, options)
     }
 
-    /// Returns the GC options `own` of a design with the treatment of metadata blocks that the configuration sets;
-    /// without a setting, `own` is unchanged.
+    /// Returns the GC options `own` of a design with the configured way of collecting metadata blocks; without such a
+    /// setting, `own` is unchanged.
     pub fn metadata_gc(&self, own: GcOptions) -> GcOptions {
         let share = self.gc.metadata_share;
         let metadata = match (self.gc.metadata, own.metadata_gc) {

@@ -464,7 +464,7 @@ fn device_preset_named(name: &str) -> Result<preset::DevicePreset, ConfigError> 
 /// paper: four dies on two channels, or one die and smaller blocks if four dies would leave a plane too few blocks to
 /// collect.
 fn auto_device(footprint_pages: u64) -> preset::DevicePreset {
-    /// Blocks that a plane of the drive needs so that 15 % of spare space is several blocks.
+    /// Number of blocks of each plane of the `auto` drive, so that 15 % of spare space is several blocks.
     const POOL_BLOCKS: u64 = 64;
     let model = preset::preset_by_name("lx-40g").expect("the preset is in the list");
     let pages_per_block = model.geometry.pages_per_block as u64;
@@ -496,9 +496,9 @@ fn exported_share(spare: f64, of: SpareOf) -> Result<f64, ConfigError> {
 }
 
 /// Part of a block that the two open blocks of a plane (one for host writes, one for GC copies) take from its spare
-/// space. On average half of each is unwritten, but pages in them become invalid before they close. With uniform writes
-/// to 5,000 to 1,000,000 pages at 7, 15 and 28 % of spare space, the write amplification equals that of theory for 0.60
-/// to 0.76 of a block.
+/// space. On average half of each is unwritten, but some of their pages become invalid before the blocks are full.
+/// Measured with uniform writes to 5,000 to 1,000,000 pages at 7, 15 and 28 % of spare space: parts of 0.60 to 0.76
+/// make the write amplification equal to the theoretical one.
 const UNWRITTEN_OPEN_BLOCKS: f64 = 0.65;
 
 /// Returns how many blocks of each pool (a plane, or the planes of a superblock) hold no data: those that GC keeps
@@ -523,8 +523,8 @@ fn reserve_pages(geometry: &Geometry, reserve_blocks: f64) -> u64 {
     per_plane as u64 * u64::from(geometry.planes())
 }
 
-/// Refuses `device.fit` if even the smallest device of the preset is so large that the footprint fills at most half of
-/// the requested share.
+/// Refuses `device.fit` (wanted share of touched pages among the exported pages) if even the smallest device that can
+/// be built from the preset exports so many pages that the touched ones are at most half of that share.
 fn require_reachable_fit(
     preset: &str,
     fit: f64,

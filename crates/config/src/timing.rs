@@ -19,8 +19,8 @@ pub struct TimingConfig {
     /// Serve background work (GC) only while no host work waits for the same die.
     pub gc_yields: bool,
     /// Number of queued background operations per die above which background work is served before host writes. Absent:
-    /// before host writes while the die has no erased page, and a share of it before each host write while erased pages
-    /// are few.
+    /// background work is served before host writes while the die has no erased page; while it has few, a part of the
+    /// background work is served before each host write.
     pub gc_backlog_ops: Option<u32>,
     /// With more than `gc_backlog_ops` queued operations, serve background work before host reads too.
     pub gc_holds_reads: bool,

@@ -101,7 +101,8 @@ const REMOVED_CAUSES: [(&str, &[&str]); 3] = [
     ("scan", &[NO_SCAN_SETTING]),
     ("both", &[CODEC_FREE_SETTINGS[0], CODEC_FREE_SETTINGS[1], NO_SCAN_SETTING]),
 ];
-/// Variants of the runs with compression ratio Rc = 0.5: name of the run, name in a row, settings.
+/// Variants of the runs with compression ratio Rc = 0.5: name of the run, name of its values in a reported result, and
+/// settings.
 const DELTA_LOAD_VARIANTS: [(&str, &str, &[&str]); 4] = [
     ("open4", "four open pages", &["delta.open_pages=4"]),
     ("codec-free", "codec free", &CODEC_FREE_SETTINGS),
@@ -314,7 +315,7 @@ struct DeltaLoadRun<'a> {
     name: String,
     spare: &'a str,
     keys: String,
-    /// Settings of both the baseline and the delta design. Settings in `of_delta` are for the delta design only.
+    /// Settings of both the baseline and the delta design. Settings in `delta_settings` are for the delta design only.
     settings: Vec<String>,
     delta_settings: Vec<String>,
     ratios: &'a [&'a str],

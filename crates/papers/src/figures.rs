@@ -156,8 +156,8 @@ struct OwnFigurePlan {
     series: &'static [Series],
 }
 
-/// A series of bars in a figure, one bar per label. The bar of a label shows the value of the row (reported result)
-/// `id` whose name is the text `before`, the label and the text `behind`, joined.
+/// A series of bars in a figure, one bar per label. The bar of a label shows that value of the row (reported result)
+/// `row_id` whose name is `text_before_label`, the label and `text_after_label`, joined.
 struct Series {
     legend: &'static str,
     row_id: &'static str,

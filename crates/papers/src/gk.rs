@@ -115,13 +115,13 @@ impl RandomWriteLoad {
 
 /// Numbers of blocks of the additional devices for the GeckoFTL paper's Figure 11: 2, 32 and 128 GiB.
 const FIGURE_11_BLOCKS: [u64; 3] = [1 << 12, 1 << 16, 1 << 18];
-/// Number of blocks of a device whose last level of Logarithmic Gecko (page validity on flash) is less full than on the
-/// device of the other rows: half as full on a logarithmic scale.
+/// Number of blocks of a device on which the last level of Logarithmic Gecko (page validity on flash) is less full than
+/// on the device of the other experiments: about half as full on a logarithmic scale.
 const BLOCKS_BETWEEN_LEVELS: u64 = 11_584;
 /// Number of host writes per block after which Logarithmic Gecko (page validity on flash) uses all its levels.
 const WRITES_PER_BLOCK: u64 = 10;
-/// Number of blocks of the devices on which recovery is executed: 128 GiB. Power is lost after half of the writes, when
-/// every part of the mapping cache has been replaced several times.
+/// Number of blocks of the devices (128 GiB) on which power is lost and recovery is executed. Power is lost after half
+/// of the host writes, when every part of the mapping cache has been replaced several times.
 const RECOVERED_BLOCKS: u64 = 1 << 18;
 const RECOVERED_WRITES: u64 = 2_000_000;
 

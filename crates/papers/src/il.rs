@@ -101,9 +101,9 @@ impl AcknowledgeMoment {
     }
 }
 
-/// Returns the factor by which the gaps between requests are multiplied. The load is meant to program `writes_per_s`
-/// pages per second, and each host write causes `programs_per_write` programs. The time in which the drive serves a
-/// write (`write_s` seconds) and its `reads` reads of 60 us is subtracted from the gap.
+/// Returns the factor for the gaps between requests with which a load programs `writes_per_s` pages per second, if each
+/// host write causes `programs_per_write` page programs. The time that the drive takes to serve a write (`write_s`
+/// seconds) and its `reads` reads (60 us each) is subtracted from the gap.
 fn request_gap_scale(writes_per_s: f64, programs_per_write: f64, (write_s, reads): (f64, f64)) -> f64 {
     programs_per_write - writes_per_s * (write_s + reads * 60e-6)
 }
@@ -421,8 +421,8 @@ fn management_decisions(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     ])
 }
 
-/// Returns the greatest gains in response time and energy, and the gains on the control load, which should be zero;
-/// otherwise they are an artifact.
+/// Returns the greatest gains in response time and energy over the baseline, and the gains on the control load. The
+/// latter should be zero, otherwise the gains are an artifact.
 fn greatest_gains(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let of = |trace, variant, answer, value: fn(ExperimentRun<'_>) -> Result<f64>| {
         saved_percent(runs, (trace, variant, answer), value)

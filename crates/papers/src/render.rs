@@ -292,8 +292,8 @@ fn reasons_for_shown_values(target: &Target, row: &Row) -> Vec<String> {
     reasons.map(|beside| format!("beside: {}", beside.why)).collect()
 }
 
-/// Returns Wearwell's values of a row as text: first those that are judged or from which the load is generated, then
-/// those that are only shown.
+/// Returns Wearwell's values of a row (reported result) as text: first the values with a verdict and those from which
+/// the load is generated, then those that are only shown.
 pub(super) fn values_text(target: &Target, values: &[Value]) -> String {
     let unit = if target.unit.is_empty() { String::new() } else { format!(" {}", target.unit) };
     let is_given = |of: &str| target.values.iter().any(|reported| reported.given && reported.of == of);

@@ -1162,8 +1162,8 @@ fn exercised_features(experiment: &Experiment) -> BTreeSet<String> {
     features
 }
 
-/// Budget of a sample of a paper's experiments: touched pages in addition to one run of every design. It amounts to a
-/// minute for all papers.
+/// Cost, counted in pages, that the sample of a paper's experiments may reach by experiments beyond one run of every
+/// design. With this budget the samples of all papers together run for a minute.
 const SAMPLE_BUDGET_PAGES: f64 = 12e6;
 
 /// Returns a sample of a paper's experiments: the cheapest ones that use every design, and then as many as the budget

@@ -228,7 +228,8 @@ impl Device {
         self.call_engine(Engine::flush)
     }
 
-    /// Cuts the drive's power now, or at the flash operation with number `after` from now on.
+    /// Cuts the drive's power now, or at the flash operation with number `after` from now on; `outcome` names what is
+    /// left of the operation that is cut.
     #[pyo3(signature = (after, outcome))]
     fn power_cut(&mut self, after: Option<u64>, outcome: &str) -> PyResult<()> {
         let outcome = outcome_named(outcome)?;

@@ -133,7 +133,8 @@ impl Input {
         Self { source, surveyed: Mutex::default() }
     }
 
-    /// Returns the input without regard to the seed of a run.
+    /// Returns the input for the replay library. A workload is generated with the seed in its own specification or that
+    /// seed's default, not with the seed of a run.
     pub(crate) fn without_run_seed(&self) -> PyResult<ReplayInput> {
         match &self.source {
             InputSource::Trace { path, options, .. } => {

@@ -21,7 +21,7 @@ fn to_json(record: &LifeRecord) -> String {
     serde_json::to_string(record).expect("a record is plain data")
 }
 
-/// Returns the settings of a kind of wear leveling on the drive of a configuration.
+/// Returns the settings that select a kind of wear leveling for a drive with this configuration.
 #[pyfunction]
 pub(crate) fn leveling_settings(
     py: Python<'_>,
@@ -41,8 +41,8 @@ pub(crate) fn leveling_settings(
     })
 }
 
-/// Wears out one simulated drive, or until ctrl-C. Returns a record with this life as JSON. `endurance` has spread,
-/// early share, program share and spare minimum.
+/// Runs one simulated drive until it is worn out or the user presses ctrl-C. Returns a record with this life as JSON.
+/// `endurance` has spread, early share, program share and spare minimum.
 #[pyfunction]
 #[pyo3(signature = (input, configuration, design, leveling, endurance, is_filled, scale_to = None, on_progress = None))]
 #[expect(clippy::too_many_arguments, reason = "what a life depends on")]

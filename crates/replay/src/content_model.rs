@@ -41,8 +41,8 @@ const SIZE_CLASS_BITS: u32 = 12;
 const CONTENT_NUMBER_BITS: u32 = u64::BITS - SIZE_CLASS_BITS;
 const CONTENT_NUMBER_MASK: u64 = (1 << CONTENT_NUMBER_BITS) - 1;
 const MIN_SIZE_RATIO: f64 = 0.01;
-/// Number of bits for the version of a page in the number of a content; after 2^20 versions the contents of a page
-/// repeat.
+/// Number of bits that the version of a page has in a content's number, whose other bits are the page number. After
+/// 2^20 versions the contents of a page repeat.
 const VERSION_BITS: u32 = CONTENT_NUMBER_BITS - u32::BITS;
 
 /// Content models and their keys, for parsing and help.
@@ -501,9 +501,9 @@ impl ContentModel {
         self.fingerprint(number, if chunk > 1 { page / chunk } else { number })
     }
 
-    /// Adds a content to the pool from which duplicates are drawn, while the pool has room. Popularity covers the
-    /// largest power of two of contents that the pool has reached, then the whole pool, so that it is recomputed at
-    /// most 27 times.
+    /// Adds a content to the pool from which duplicates are drawn, while the pool has room. The popularity distribution
+    /// is recomputed only when the size of the pool reaches a power of two, or when the pool is full, which is at most
+    /// 27 times. It covers the pool as it was then.
     fn add_to_pool(&mut self, content: u64) {
         let ContentSource::Duplicates { theta, pool, .. } = self.spec.source else { return };
         let len = self.duplicate_pool.len() as u64 + 1;

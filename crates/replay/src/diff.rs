@@ -19,7 +19,8 @@ use wearwell_config::Origin;
 use crate::page::embedded_record;
 use crate::report::aligned_text;
 
-/// Names of fields that describe what was run, at any depth of the record; all other fields are results.
+/// Names of the fields that describe what was run, such as the design and its settings, at any depth of the record; all
+/// other fields are results.
 const CAUSE_FIELDS: [&str; 12] = [
     "config",
     "design",
@@ -285,7 +286,7 @@ fn is_cause_field(field: &str) -> bool {
     field.split('.').any(|name| CAUSE_FIELDS.contains(&name))
 }
 
-/// Name of the field beside `config` that says where its values come from.
+/// Prefix of those fields of a record that hold where the values of the settings in `config` come from.
 const ORIGINS_PREFIX: &str = "origins.";
 
 /// Whether a field holds the origin of a setting's value (default, file, preset and so on).

@@ -132,8 +132,8 @@ impl Input {
     }
 }
 
-/// Totals of a host model's requests: their number, end and times. They depend on the specification alone, but
-/// computing them takes a pass over all requests.
+/// Totals of a host model's requests: their number, the end of the highest byte range, and whether their times differ.
+/// The specification alone determines them, but computing them takes a pass over all requests.
 #[derive(Clone, Copy, Debug)]
 struct RequestTotals {
     requests: u64,

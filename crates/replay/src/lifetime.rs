@@ -38,8 +38,8 @@ pub(crate) struct LifetimeManagement {
     scheme_activity: [SchemeActivity; SchemeKind::COUNT],
     /// Host page writes up to the last decision on the write-saving schemes.
     writes_at_last_decision: u64,
-    /// Start of the second epoch of lifetime management that had requests, nanoseconds, and the page programs before
-    /// it.
+    /// Start of the second epoch in which lifetime management received a request, in nanoseconds, and the page programs
+    /// before it.
     second_epoch_start: Option<(u64, u64)>,
 }
 
@@ -51,8 +51,8 @@ struct SchemeActivity {
 }
 
 impl LifetimeManagement {
-    /// Creates the management of a device whose counters have just been cleared. The target in years counts from now;
-    /// wear counts from the beginning of the drive's life.
+    /// Creates the lifetime management of a device whose counters have just been cleared. The target lifetime in years
+    /// counts from this moment, whereas wear counts from the beginning of the drive's life.
     pub(crate) fn new(options: LifetimeOptions, device: &Device<SimNand>, endurance_cycles: u32) -> Self {
         let store = device.ftl().store();
         let geometry = store.geometry();
@@ -161,8 +161,8 @@ impl LifetimeManagement {
         LifetimeCounters { activity, remaining_endurance_bytes: remaining_bytes, schemes }
     }
 
-    /// Returns how long throttling would delay a write at `now_ns`, after the last request, because earlier writes
-    /// exceeded the budget.
+    /// Returns for how many nanoseconds throttling would delay a write that arrived at `now_ns`, after the last request
+    /// of the run. It is more than 0 if earlier writes exceeded the budget.
     pub(crate) fn pending_delay_ns(&self, device: &Device<SimNand>, now_ns: u64) -> u64 {
         self.controller.delay_ns(now_ns, programmed_bytes(device))
     }
@@ -207,8 +207,8 @@ fn endurance_bytes_left(geometry: &Geometry, endurance_cycles: u32, erases: u64)
     remaining_endurance_bytes(blocks, endurance_cycles, erases, block_bytes)
 }
 
-/// Returns the years until the rated cycles of all pages are used, if `programs` page programs take `elapsed_s`; `None`
-/// without programs or time.
+/// Returns the years until the rated cycles of all pages are used, if the drive continues to make `programs` page
+/// programs per `elapsed_s` seconds; `None` if either is 0.
 fn years_by_programs(
     device: &Device<SimNand>,
     endurance_cycles: u32,
@@ -220,7 +220,8 @@ fn years_by_programs(
     (used > 0.0 && elapsed_s > 0.0).then(|| elapsed_s / YEAR_S as f64 / used)
 }
 
-/// Returns the wear of the measured part of a run, which took `elapsed_s`.
+/// Returns the wear of the drive (erases per block, endurance used) in the measured part of a run, which took
+/// `elapsed_s` seconds.
 pub(crate) fn lifetime_record(
     device: &Device<SimNand>,
     endurance_cycles: u32,
@@ -243,9 +244,9 @@ pub(crate) fn lifetime_record(
     }
 }
 
-/// Adds to the record how many bytes the host can write to the drive, and for how long, if the drive continues as in
-/// the steady part of the run: all of its bytes can be programmed as often as the rated cycles allow. `host_bytes` were
-/// written in `record.elapsed_s`.
+/// Adds the extrapolated lifetime to the record: host bytes until the rated cycles of all blocks are used, drive writes
+/// per day, and years. Assumes the write amplification of `steady`, the steady part of the run, and the rate of
+/// `host_bytes` per `record.elapsed_s`.
 pub(crate) fn extrapolate_lifetime(
     record: &mut LifetimeRecord,
     device: &Device<SimNand>,

@@ -60,9 +60,10 @@ pub fn fill_sequentially<N: Nand>(
     device.flush().map(|()| Continue(()))
 }
 
-/// Writes every exported page, then overwrites random pages as [`overwrite_at_random`] does. Returns how steady write
-/// amplification was during the `capacities` written after the first collection. Writing ends there whether steady or
-/// not, so that the state does not depend on the threshold of steadiness.
+/// Writes every exported page, then overwrites random pages until `capacities` physical capacities are written after
+/// the first garbage collection. Returns how steady write amplification was during these overwrites. They end there
+/// whether write amplification is steady or not, so that the resulting state does not depend on the threshold of
+/// steadiness.
 ///
 /// # Errors
 /// As [`overwrite_at_random`].
@@ -207,8 +208,8 @@ impl WriteCounters {
     }
 }
 
-/// Writes pages to flash that are buffered in RAM until a compressed chunk is full. Their host writes were counted, and
-/// the counters are about to be cleared.
+/// Programs the pages that wait in RAM until a compressed chunk is full, although the chunk is not. Called before the
+/// counters are cleared, because the host writes of these pages are already counted.
 ///
 /// # Errors
 /// Errors of the device.
@@ -216,8 +217,8 @@ pub fn write_partial_chunks<N: Nand>(device: &mut Device<N>) -> Result<(), Error
     if device.ftl().buffered_chunk_pages() > 0 { device.flush() } else { Ok(()) }
 }
 
-/// Binds (remaps) random logical pages to the flash pages of others, until the reverse map holds `entries` valid
-/// entries or refuses one. Does nothing on a design without remaps.
+/// Remaps random logical pages to the flash pages of others, until the reverse map holds `entries` valid entries or is
+/// full. Does nothing on a design without remaps.
 ///
 /// # Errors
 /// Errors of the device.
@@ -355,13 +356,13 @@ impl PageOrder {
         Some(page)
     }
 
-    /// Returns the next page unless it is the last one. So there always is a page that is written after the blocks are
-    /// built, of which their invalid pages can be older versions.
+    /// Returns the next logical page unless it is the last one. The last page is written after the blocks are built;
+    /// until then it serves as the page of which invalid pages are older versions.
     fn next_unless_last(&mut self) -> Option<Lpn> {
         if self.next_index + 1 < self.permutation.domain_size() { self.next() } else { None }
     }
 
-    /// Returns the page that is next; there must be one.
+    /// Returns the logical page that [`Self::next`] returns next; there must be one.
     fn peek(&self) -> Lpn {
         Lpn(self.permutation.apply(self.next_index) as u32)
     }
@@ -379,10 +380,13 @@ struct MetadataRoom {
 }
 
 impl MetadataRoom {
-    /// Estimates the space of metadata on flash. Metadata that is collected like data has the mean number of valid
-    /// pages of data blocks. If metadata blocks are not collected until they are empty, a block of translation pages,
-    /// each of which is rewritten at a constant rate, waits for its last valid page: a harmonic number times as long as
-    /// for one page. Pages of a validity structure become invalid together, one sorted run after the other.
+    /// Estimates the space that metadata on flash occupies in the steady state.
+    ///
+    /// Metadata that GC collects like data takes its number of pages, with the mean share of valid pages of data
+    /// blocks. If GC waits until metadata blocks are empty, translation pages take more: each is rewritten at a
+    /// constant rate, and a block waits for its last valid page, on average the harmonic number of its pages times as
+    /// long as for one page. Pages of a validity structure take no more than their number, because those of one sorted
+    /// run become invalid together.
     fn estimate<N: Nand>(ftl: &Ftl<N>) -> Self {
         let pools = ftl.store().pools();
         let block_pages = ftl.store().data_pages();
@@ -445,10 +449,10 @@ impl PoolPlan {
         Ok(Self { closed_blocks, cumulative_shares: cumulative.collect() })
     }
 
-    /// Returns the number of valid pages of the next block that is constructed. Multiples of the golden section, modulo
-    /// 1, fill the unit interval evenly, so that a few thousand blocks meet the predicted shares closely. Independent
-    /// random draws would be off by tens of blocks' worth of pages, which shows in the write amplification of the next
-    /// writes.
+    /// Returns the number of valid pages of the next block that is constructed, chosen from the predicted distribution
+    /// by the fractional part of `multiple`. Successive multiples of the golden section cover 0 to 1 evenly, so that a
+    /// few thousand blocks match the distribution closely; independent random draws would deviate by tens of blocks'
+    /// worth of pages, and distort the write amplification of the next writes.
     fn draw_valid_pages(&self, multiple: f64) -> u32 {
         let draw = multiple.fract();
         self.cumulative_shares.partition_point(|&share| share < draw).min(self.cumulative_shares.len() - 1)

@@ -20,8 +20,8 @@ use crate::record::SeriesPoint;
 const WINDOW_COUNT: usize = 10;
 /// Largest allowed difference of a window's write amplification from the mean of all windows, as a share of the mean.
 const DEVIATION_MAX: f64 = 0.05;
-/// Largest allowed rise or fall of a straight line through the write amplification of the windows, from the first to
-/// the last, as a share of the mean.
+/// Largest allowed rise or fall of write amplification over the measured part, as a share of its mean. It is taken from
+/// a straight line fitted to the windows.
 const SLOPE_MAX: f64 = 0.02;
 
 /// How steady write amplification was in the measured part, and the totals of its steady part.
@@ -108,7 +108,7 @@ impl Steadiness {
 struct AmplificationTrend {
     deviation: f64,
     slope: f64,
-    /// Number of block erases in the window with the fewest.
+    /// Smallest number of block erases in any of the windows (parts of equally many requests) of the run.
     min_window_erases: u64,
 }
 

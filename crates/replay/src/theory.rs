@@ -145,8 +145,8 @@ pub fn greedy_steady_state(u: f64, pages_per_block: usize) -> GreedySteadyState 
     }
 }
 
-/// Returns the `m` (lowest number of valid pages of a waiting block) with `tau` in `[0, 1/m]`, and `H_b - H_m`.
-/// Decreases `m` from `b - 1` as long as one less still keeps enough pages valid.
+/// Returns `m`, the lowest number of valid pages of a closed block under greedy collection, for which `tau` lies in
+/// `[0, 1/m]`, and the difference `H_b - H_m` of harmonic numbers. Searches downwards from `m = b - 1`.
 fn greedy_min_valid_pages(u: f64, pages_per_block: usize) -> (usize, f64) {
     let b = pages_per_block as f64;
     let (mut m, mut harmonic_above) = (pages_per_block - 1, 1.0 / b);

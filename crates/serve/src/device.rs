@@ -514,8 +514,8 @@ impl<N: Medium> FlashDevice<N> {
         }
     }
 
-    /// Logs a new refusal of the operating system, or the end of one, once each. Returns the present refusal as an
-    /// error.
+    /// Logs once that the operating system refused a write, and once that it accepts writes again. Returns a refusal
+    /// that still holds as an error.
     fn log_refusal_change(&mut self) -> Result<(), DeviceError> {
         let refused = self.medium().last_refusal().cloned();
         if refused != self.logged_refusal {

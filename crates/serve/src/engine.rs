@@ -256,8 +256,8 @@ impl<D> SharedEngine<D> {
 }
 
 impl<D: BlockDevice> SharedEngine<D> {
-    /// Executes one round and gives the device back to the shared state. Returns whether the engine thread has to be
-    /// woken, because work is left or the engine stops.
+    /// Executes one round (one step of each piece of waiting work) and gives the device back to the shared state.
+    /// Returns whether the engine thread has to be woken, because work is left or the engine stops.
     ///
     /// # Errors
     /// [`Stopped`] if the device panicked. It is dropped with all work that was not answered.
@@ -298,7 +298,8 @@ impl<D: BlockDevice> SharedEngine<D> {
     }
 }
 
-/// The device and the work of the current round.
+/// The device, and the work that waits for it or has done a step in the current round (one step of each waiting piece
+/// of work).
 struct RoundExecutor<D> {
     device: D,
     /// Log span of the device. Work that has a source enters the span of its source instead.

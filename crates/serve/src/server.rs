@@ -324,9 +324,9 @@ fn stop_engine<D: BlockDevice>(thread: EngineThread<D>) -> Result<D, ServeError>
     Ok(device)
 }
 
-/// Accepts clients until the listening socket is closed. A client beyond the limit of connections is disconnected, and
-/// `turned_away` is called with the reason: for the first such client, and again for the first one after another client
-/// was accepted.
+/// Accepts clients until the listening socket is closed. A client beyond the limit of connections is disconnected.
+/// `turned_away` is called with the reason for the first such client, and again for the next one only after another
+/// client was accepted in between.
 fn accept_all(
     listener: &Listener,
     clients: &Arc<Clients>,

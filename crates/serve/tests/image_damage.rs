@@ -270,7 +270,8 @@ fn regions(worked: &Worked) -> Vec<Region> {
     ]
 }
 
-/// Returns how many faults of each kind are injected into each region of an image.
+/// Returns how many faults of each kind are injected into each region of an image: the value of
+/// `WEARWELL_DAMAGE_FAULTS`, or 4.
 fn faults_of_a_kind() -> u32 {
     std::env::var("WEARWELL_DAMAGE_FAULTS").ok().and_then(|count| count.parse().ok()).unwrap_or(4)
 }

@@ -11,8 +11,8 @@ use wearwell_serve::image::{Image, Specification, Verdict, audit_of, create_on};
 
 use crate::image_support;
 
-/// Runs cycles of work, crash of the server machine, and comparison of all pages. Returns the numbers of pages
-/// compared, torn pages found, and erases.
+/// Repeats for `cycles` cycles: host operations on an image, a simulated crash of the server machine, and a comparison
+/// of all pages with the oracle. Returns the numbers of pages compared, torn pages found, and erases.
 fn survive(specification: &Specification, seed: u64, cycles: u64, flushes: bool) -> (u64, u64, u64) {
     let design = &specification.design;
     let mut files = MemoryFiles::default();

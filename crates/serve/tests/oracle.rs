@@ -64,7 +64,8 @@ impl Oracle {
         })
     }
 
-    /// Sends one operation.
+    /// Sends one random request to blocks that no other request uses. Returns its cookie and its record, or `None` if
+    /// the drawn blocks are in use.
     fn issue(&mut self, client: &mut Client) -> Option<(u64, InFlight)> {
         let (first, count) = self.free_run()?;
         let run = first as usize..(first + count) as usize;

@@ -41,8 +41,8 @@ pub enum HostData<'a> {
 struct PagePiece {
     lpn: Lpn,
     mask: SectorMask,
-    /// First byte of the piece within its logical page. `to` is the end of the piece there, and `at` the first byte of
-    /// the piece within the request.
+    /// First byte of the piece, counted from the beginning of its logical page. `end_in_page` is the byte after its
+    /// last one there; `from_in_request` is its first byte, counted from the beginning of the host request.
     from_in_page: usize,
     end_in_page: usize,
     from_in_request: usize,

@@ -15,7 +15,8 @@ use crate::nand::{Nand, NandError, Oob, PageKind};
 use crate::page_state::PageState;
 use crate::store::{BlockState, Stream};
 
-/// State of a flash page: free, valid, invalid, recyclable or torn.
+/// State of a flash page: free, valid, invalid, recyclable (invalid, but a write of equal content can revive it) or
+/// torn (its program was interrupted).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[repr(u8)]
 pub enum FlashPageState {
@@ -52,7 +53,8 @@ impl FlashPageState {
 /// A flash page in a snapshot of the drive: its state, kind of data, and owner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FlashPage {
-    /// State of the flash page: free, valid, invalid, recyclable or torn.
+    /// State of the flash page: free, valid, invalid, recyclable (invalid, but can be revived) or torn (program
+    /// interrupted).
     pub state: FlashPageState,
     /// Kind of data that the flash page holds; `None` if it is free or torn.
     pub kind: Option<PageKind>,
@@ -128,8 +130,8 @@ impl<N: Nand> Ftl<N> {
         })
     }
 
-    /// Returns the states of all flash pages as their spare areas show them: free, torn, or programmed. Programmed
-    /// pages are marked invalid until the L2P table shows otherwise.
+    /// Returns the states of all flash pages as their spare areas show them: free, torn (program interrupted), or
+    /// programmed. Programmed pages are marked invalid until the L2P table shows otherwise.
     fn pages_by_spare_areas(&mut self) -> Result<Vec<FlashPage>> {
         let geometry = self.store.geometry().clone();
         let mut pages = vec![FlashPage::default(); geometry.pages() as usize];

@@ -25,7 +25,8 @@ const CACHE: u32 = 40;
 const A: u32 = 0;
 /// Logical pages that are written only to advance the sequence numbers.
 const FILLERS: std::ops::Range<u32> = 4..6;
-/// Logical pages written once, and read to evict other entries from the cache.
+/// Logical pages that are written once, and later only read, so that their map entries evict all others from the map
+/// cache.
 const COLD: std::ops::Range<u32> = 16..LOGICAL;
 
 struct Rig {
@@ -170,7 +171,8 @@ impl Rig {
         panic!("page {ppn} is never used again");
     }
 
-    /// Evicts all map entries except those of cold pages from the cache, which writes the dirty ones.
+    /// Evicts all map entries except those of the pages [`COLD`] from the map cache. Dirty entries are written to
+    /// flash.
     fn push_out_entries(&mut self) {
         for lpn in COLD {
             self.ftl.read(Lpn(lpn), &mut []).expect("a healthy medium reads");
@@ -179,8 +181,8 @@ impl Rig {
         self.write(1);
     }
 
-    /// Executes writes until map checkpoints have passed and all entries are on flash, so that a backward scan does not
-    /// go back to earlier writes.
+    /// Executes writes until map checkpoints have written all earlier map entries to flash, so that a backward scan
+    /// does not go back to the earlier writes.
     fn leave_behind(&mut self) {
         for _ in 0..2 {
             (0..2 * CACHE).for_each(|k| self.write(FILLERS.start + k % 2));
@@ -189,7 +191,8 @@ impl Rig {
         self.push_out_entries();
     }
 
-    /// Evicts map entries, some of them dirty, from the cache.
+    /// Evicts map entries from the map cache, some of them dirty, so that these are written to translation pages;
+    /// asserts that at least one was.
     fn synchronise(&mut self) {
         let before = self.synchronisations();
         self.push_out_entries();

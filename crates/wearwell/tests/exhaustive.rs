@@ -72,8 +72,8 @@ struct Node {
 }
 
 impl Node {
-    /// Creates the root of the tree: both pages have been written several times, and no block is free in addition to
-    /// the reserve.
+    /// Creates the root of the tree of operation sequences: a device on which both logical pages were written several
+    /// times and no block is free in addition to the reserve.
     fn new(design: &DesignUnderTest, buffer: BufferOptions) -> Self {
         let geometry = geometry(&design.parts);
         let nand = SimNand::new(geometry.clone(), RetainedFields::ALL).with_nvram(nvram_bytes(&geometry));
@@ -106,13 +106,14 @@ impl Node {
         done.unwrap_or_else(|error| panic!("{op:?}: {error}"));
     }
 
-    /// Executes all sequences of `depth` more operations on copies of this node; returns the number of nodes visited.
+    /// Executes all sequences of `depth` more operations, each on a copy of this node's device. Returns the number of
+    /// nodes (devices after an operation) visited.
     fn explore(&self, ops: &[Op], depth: u32, scene: &mut FailureContext<'_>) -> u64 {
         (1..).zip(ops).map(|(digit, _)| self.explore_from(digit, ops, depth, scene)).sum()
     }
 
-    /// Executes all sequences of `depth` more operations that begin with operation number `digit`, counted from 1;
-    /// returns the number of nodes visited.
+    /// Executes all sequences of `depth` more operations that begin with operation number `digit` of `ops`, counted
+    /// from 1. Returns the number of nodes (devices after an operation) visited.
     fn explore_from(&self, digit: u64, ops: &[Op], depth: u32, scene: &mut FailureContext<'_>) -> u64 {
         // The path from the root as a decimal number: one digit per operation, its position among the possible
         // operations.

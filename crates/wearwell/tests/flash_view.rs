@@ -14,7 +14,7 @@ use crate::common;
 const OPERATIONS: u64 = 1_500;
 const LOOK_EVERY: u64 = 50;
 
-/// Compares the snapshot of the flash with the engine's counts of pages and blocks, field by field.
+/// Compares the snapshot of the flash ([`FlashView`]) with the engine's counts of pages and blocks, field by field.
 fn compare<N: Nand>(device: &mut Device<N>, what: &str) -> FlashView {
     let stats = device.ftl().stats().clone();
     let view = device.flash_view().expect("a healthy medium reads");

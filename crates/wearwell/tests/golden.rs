@@ -22,7 +22,7 @@ const COLUMNS: [Cause; 8] = [
     Cause::Validity,
 ];
 
-/// Number of head and tail pages programmed by each design that has them. Not a column of the table, because other
+/// Number of head and tail pages programmed by each design that has them. No column of the golden table, because most
 /// designs have none.
 const HEADS_AND_TAILS: &[(&str, u64)] = &[
     ("page-map heads and tails", 834),
@@ -33,7 +33,8 @@ const HEADS_AND_TAILS: &[(&str, u64)] = &[
     ("remap flash log atomic heads and tails dual-pool", 920),
 ];
 
-/// Row of the table: name of the design; programs, then reads, by [`COLUMNS`]; erases for GC and for wear leveling.
+/// Row of the golden table of flash operations: name of the design; programs, then reads, by [`COLUMNS`]; erases for GC
+/// and for wear leveling.
 type Row = (&'static str, [u64; 8], [u64; 8], [u64; 2]);
 
 #[rustfmt::skip]

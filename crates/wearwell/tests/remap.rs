@@ -19,7 +19,8 @@ fn world(name: &str) -> World {
     worlds().into_iter().find(|world| world.name == name).expect("a known world")
 }
 
-/// A device, and the content id of each of its logical pages; 0 for a page that holds nothing or zeros.
+/// A device under test and its model: an array with the content id of each logical page; 0 for a page that holds
+/// nothing or zeros.
 struct Pair {
     device: Device<SimNand>,
     oracle: Oracle,
@@ -68,8 +69,8 @@ impl Pair {
         self.ids[page as usize] = 0;
     }
 
-    /// Executes a remap on the device and on the array. On the array, as defined: copy the source aside, deallocate it
-    /// if it is relocated, write the copy to the target.
+    /// Executes a remap on the device and on the model array. On the array, as defined: copy the source aside,
+    /// deallocate it if it is relocated, write the copy to the target.
     fn remap(&mut self, target: u64, source: u64, pages: u64, mode: RemapMode) {
         let page_bytes = self.page_bytes();
         let remapped = self.device.remap(target * page_bytes, source * page_bytes, pages * page_bytes, mode);
@@ -85,7 +86,7 @@ impl Pair {
         self.ids[range(target)].copy_from_slice(&aside);
     }
 
-    /// Asserts that every byte of the device agrees with the array.
+    /// Asserts that every byte of the device agrees with the model array.
     #[track_caller]
     fn assert_equal(&mut self) {
         let sectors = self.oracle.page_sectors();

@@ -251,7 +251,7 @@ fn m37_remapping_leaves_less_garbage_than_copying() {
     assert_eq!(journal_valid(ReverseMapPart::OobOnly).1, 8);
 }
 
-/// A step of the workload that uses up the room for entries.
+/// A step of the workload that uses up the room for reverse-map entries.
 #[derive(Clone, Copy)]
 enum Step {
     Write(u32, u8),
@@ -260,9 +260,9 @@ enum Step {
     Collect,
 }
 
-/// Parameters of a workload that uses up the room for entries: pages with many referrers, spread over all blocks by
-/// writes and collections. Of twenty steps, these numbers are writes, relocations and collections; one is a trim, and
-/// the others copy the first `sources` pages.
+/// Parameters of a workload that uses up the room for reverse-map entries: pages with many referrers, spread over all
+/// blocks by writes and collections. Of twenty steps, these numbers are writes, relocations and collections; one is a
+/// trim, and the others copy the first `sources` pages.
 #[derive(Clone, Copy)]
 struct Crowding {
     logical: u32,

@@ -243,7 +243,8 @@ impl World {
         Ok(())
     }
 
-    /// Writes a page. Its program is newer evidence on flash, so its reverse-map entry is not needed any more.
+    /// Writes a page without an entry in the reverse map. Its program, which is newer on flash, makes earlier entries
+    /// of the logical page unnecessary.
     fn write(&mut self) {
         let lpn = self.lpn();
         self.unbind(lpn);

@@ -65,7 +65,8 @@ fn greedy(b: u32, u: f64) -> f64 {
     panic!("no m fits u = {u}")
 }
 
-/// Returns the sum over i of the shares of blocks with at least i valid pages, if a victim holds `valid` valid pages on
+/// Returns the sum over i of the shares of blocks with at least i valid pages, in the mean-field model of GC that
+/// chooses the best of `d` random blocks: `b` pages per block, used share `u`, `valid` valid pages in a victim on
 /// average.
 fn occupancy(b: u32, u: f64, d: u32, valid: f64) -> f64 {
     let pages = b as f64;

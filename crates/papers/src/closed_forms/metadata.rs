@@ -117,8 +117,8 @@ impl MetadataScale {
         2.0 * ADDRESS_BYTES * self.gecko_pages()
     }
 
-    /// Returns the RAM of Logarithmic Gecko (page validity on flash) for its buffer of reports and for the pages of a
-    /// multi-way merge, bytes.
+    /// Returns the RAM of Logarithmic Gecko (page validity on flash) for its buffer of invalidated pages and for the
+    /// pages of a multi-way merge, bytes.
     pub fn gecko_buffer_bytes(self) -> f64 {
         PAGE_BYTES * (2.0 + self.gecko_levels())
     }
@@ -281,8 +281,8 @@ fn capacity_curve_values(design: MetadataDesign) -> Vec<Value> {
     ram.chain(recovery).collect()
 }
 
-/// Returns whether both claims of the GeckoFTL paper's Figure 1 hold (RAM grows linearly with capacity, recovery time
-/// grows), and the values of its curves.
+/// Returns the values of the curves of the GeckoFTL paper's Figure 1, and whether its two claims hold: RAM grows
+/// linearly with capacity, and recovery time grows.
 fn capacity_growth_values() -> Vec<Value> {
     let steps: Vec<(f64, f64)> = ram_and_recovery_by_capacity(MetadataDesign::LazyFtl).collect();
     let doubles = |pair: &[(f64, f64)]| (pair[1].0 / pair[0].0 - 2.0).abs() < 1e-3;
@@ -419,8 +419,8 @@ fn read_slowdown_values() -> Vec<Value> {
     ])
 }
 
-/// Returns the values that the formulas give for those rows (reported results) about recovery at 2 TiB for which
-/// recoveries are also executed.
+/// Returns the formula's values for a row (reported result) about recovery at 2 TiB that is also measured by executed
+/// recoveries; `None` for other rows.
 pub fn recovery_row_values(id: &str) -> Option<Vec<Value>> {
     Some(match id {
         "GK-35" => recovery_step_values(MetadataDesign::GeckoFtl),

@@ -283,7 +283,8 @@ mod rows {
     #[allow(clippy::wildcard_imports, reason = "every formula of the module is used here")]
     use super::*;
 
-    /// Table I of the Recyclable SSD paper (LX): traces, with the recyclable GB of section III-B.
+    /// FIU traces of the Recyclable SSD paper (LX): name, row of Table I, and the amount of recyclable data in GB
+    /// (section III-B).
     const FIU_TRACES: [(&str, TraceTable, f64); 3] = [
         ("homes", TraceTable { requests: 9.3e6, write_share: 0.938, addresses: 2.4e6 }, 2.8),
         ("mail", TraceTable { requests: 16.3e6, write_share: 0.753, addresses: 1.2e6 }, 7.4),

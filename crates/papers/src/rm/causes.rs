@@ -111,9 +111,9 @@ impl CauseExperiments<'_> {
         ]
     }
 
-    /// Returns experiments that test causes of the differences in the Remap-SSD paper's rows RM-15 and RM-16: a drive
-    /// that is not filled before the load and therefore has a tenth more spare space, and a file server whose writes
-    /// have only the contents of its own files, which occupy a quarter of the pages of their slots.
+    /// Returns experiments that test causes of the differences in the Remap-SSD paper's rows RM-15 and RM-16: each load
+    /// on a drive that is not filled beforehand and therefore has a tenth more spare space, and a file server whose
+    /// number of distinct contents is that of its own pages (0.7 * 0.9 / 4 of the logical pages).
     fn gc_cause_experiments(&self) -> Vec<Experiment> {
         let unfilled = |of: &str, scheme: &str| {
             let as_name = format!("{of}/unfilled-{scheme}");

@@ -24,8 +24,8 @@ const REVERSE_MAP_MB: [u32; 3] = [40, 80, 120];
 const AMPLE_REVERSE_MAP_MB: [u32; 3] = [120, 240, 480];
 /// Sizes of the reverse map (log on flash, or NVRAM) for the drive of 288 GiB, MB.
 const LARGE_DRIVE_REVERSE_MAP_MB: [u32; 3] = [160, 320, 640];
-/// Kinds of reverse map (referrers of shared pages) that are compared: name in our experiments, and name in the
-/// configuration.
+/// Kinds of reverse map (which logical pages share a flash page) that are compared: name in our experiments, and name
+/// in the configuration.
 const REVERSE_MAP_KINDS: [(&str, &str); 3] =
     [("segments", "segments"), ("nlog", "nvram-log"), ("flog", "flash-log")];
 /// Names of the generated loads of section 5.2 of the Remap-SSD paper.
@@ -431,8 +431,8 @@ fn values_per_load(
     shares.iter().flat_map(|&share| LOADS.map(|load| of(share, load))).collect()
 }
 
-/// Returns the share of wanted mappings of a further LPN to a stored page that became programs because no NVRAM entry
-/// was free, percent.
+/// Returns in percent how many of the wanted remaps (mappings of a further LPN to a stored page) became page programs
+/// because no NVRAM entry was free.
 fn demoted_bind_percents(runs: &ExperimentRecords, mb: u32) -> Result<Vec<Value>> {
     let of = |load: &&str| {
         let run = runs.run_named(&format!("{load}/segments-{mb}"))?;

@@ -48,8 +48,8 @@ pub(super) const MSN_CFS: GeneratorKind = GeneratorKind {
     keys: &[SCALE_KEY, THETA_KEY, READS_KEY],
 };
 
-/// Returns the facts of a trace from its row of Table 4 (in millions and hours), with the share of writes to new
-/// addresses that we assume.
+/// Returns the facts of a trace from its row of Table 4 of the Delta-FTL paper: millions of reads and writes, and
+/// hours. The share of writes that go to new addresses is not in the table; it is assumed.
 const fn trace_facts(name: &'static str, [reads, writes, hours]: [f64; 3], new_addresses: f64) -> TraceFacts {
     TraceFacts {
         name,

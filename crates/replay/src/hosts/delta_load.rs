@@ -59,7 +59,7 @@ pub(super) struct DeltaLoad {
     oldest_hot_index: usize,
     /// Whether each page of the volume is hot (often overwritten) at present.
     is_hot: Vec<bool>,
-    /// The order in which the pages of the volume become hot.
+    /// Random order in which the pages of the volume become hot (often overwritten).
     heating_order: Permutation,
     /// Number of pages that have become hot (often overwritten) so far.
     heated_pages: u64,
@@ -109,8 +109,8 @@ impl DeltaLoad {
         }
     }
 
-    /// Counts an overwrite of a hot page. After every `life` such overwrites, the page that has been hot for longest
-    /// becomes cold, and the next page of the order becomes hot.
+    /// Counts an overwrite of a hot page. After every `overwrites_while_hot` such overwrites, the page that has been
+    /// hot for longest becomes cold, and the next page of `heating_order` becomes hot.
     fn count_hot_write(&mut self) {
         self.hot_writes += 1;
         if !self.hot_writes.is_multiple_of(self.overwrites_while_hot) {

@@ -60,13 +60,15 @@ pub(super) const KIND: GeneratorKind = GeneratorKind {
     ],
 };
 
-/// Number of steps of the database load between two syncs.
+/// Number of page overwrites by the database load between two syncs, each of which writes the inodes of the changed
+/// files.
 const SYNC_STEPS: u64 = 32;
 const SEGMENT_BLOCKS: u32 = 512;
 /// Number of free segments below which F2FS's cleaner starts: one for each log, and two to move blocks into.
 const RESERVE_SEGMENTS: usize = 6;
 
-/// The append logs of the file system: of file data, of inodes, and of what the cleaner moves of either.
+/// The four append logs of the file system: one each for file data and for inodes, and two for the data and inodes that
+/// the cleaner moves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum AppendLog {
     Data,
@@ -96,7 +98,7 @@ struct File {
     inode: Option<u32>,
 }
 
-/// The main area of the simulated file system: its segments, and the owner of each block.
+/// The main area of the simulated file system: its segments of 512 blocks, and the file that owns each block.
 #[derive(Debug)]
 struct MainArea {
     owners: Vec<Option<BlockOwner>>,
@@ -160,7 +162,7 @@ enum FileSystemLoad {
     Ycsb { theta: f64, pages: Option<DatabasePages> },
 }
 
-/// The pages of all files of the database as one range, and their popularity.
+/// The pages of all database files, numbered as one range, and the probability that each is overwritten.
 #[derive(Debug)]
 struct DatabasePages {
     /// First page of each file in the common range of all files' pages.
@@ -417,7 +419,8 @@ mod tests {
     use crate::content_model::{ContentModel, ContentModelSpec, ContentSource};
     use crate::workload::options::SpecOptions;
 
-    /// Checks that valid counts, owners of blocks and the files' lists of blocks agree.
+    /// Asserts that three records of the simulated file system agree: the valid counts of segments, the owner of each
+    /// block, and the list of blocks of each file.
     fn check_block_ownership(model: &F2fsClean) {
         let area = &model.main_area;
         for (segment, &valid) in area.valid_counts.iter().enumerate() {

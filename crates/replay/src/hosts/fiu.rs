@@ -76,14 +76,16 @@ pub(super) const FIU_WEB: GeneratorKind =
 
 const TWO_WEEKS_S: f64 = 14.0 * 86_400.0;
 
-/// How often pages are read before they are invalidated, and how the number of reads predicts whether their content
-/// returns (Figures 2 and 3 of the paper).
+/// Model of how often pages are read before they are invalidated, and with which probability their content is written
+/// again ("returns"), by the number of reads (Figures 2 and 3 of the Recyclable SSD paper).
 ///
-/// Published: most invalidated pages were read at most three times, and 20.8 to 32.9 % eight times or more. Of pages
-/// never read 0.7 to 6.9 % return. The share increases with the reads, "exponentially", to 26 to 39.1 %. Of the pages
-/// that return, 52.8 to 80.2 % were read eight times or more. The increase is modelled as
-/// `unread * (most / unread)^((reads / 15)^bend)`, with the bend that gives the published share of recyclable pages.
-/// Within a group of counts all counts are equally frequent.
+/// Published: most invalidated pages were read at most three times, and 20.8 to 32.9 % eight times or more. The share
+/// that returns is 0.7 to 6.9 % of the pages that were never read, and increases with the reads, "exponentially", to 26
+/// to 39.1 %. Of the pages that return, 52.8 to 80.2 % were read eight times or more.
+///
+/// The increase is modelled as `unread * (most / unread)^((reads / 15)^bend)`; `bend` is chosen so that the share of
+/// recyclable pages is the published one. Pages are divided into those with 0 to 3, 4 to 7 and 8 to 15 reads; within
+/// each of these ranges all numbers of reads are equally frequent.
 #[derive(Clone, Copy, Debug)]
 struct ReadPopularity {
     /// Share of the invalidated pages with 8 to 15 reads. (52 % of the invalidated pages have 0 to 3 reads.)
@@ -122,7 +124,7 @@ impl ReadPopularity {
 #[derive(Clone, Copy, Debug)]
 struct FiuTraceFacts {
     name: &'static str,
-    /// Number of requests, share of writes, and number of addresses (Table I).
+    /// Number of requests, share of writes, and number of addresses (Table I of the Recyclable SSD paper).
     requests_write_share_addresses: [f64; 3],
     recyclable_gb: f64,
     invalid_gb: f64,

@@ -45,8 +45,8 @@ const NEW_ADDRESS_SHARE: f64 = 0.2;
 /// Bytes that the drive of the integrated lifetime paper can write over its life: 64 GiB times 3000 cycles.
 const BYTES_UNTIL_WORN: f64 = 64.0 * (1u64 << 30) as f64 * 3000.0;
 
-/// A row of Table I of the integrated lifetime paper: years without any scheme, and the shares of the writes that
-/// compression and deduplication leave.
+/// A row of Table I of the integrated lifetime paper: the years that the drive lasts without compression and
+/// deduplication, and the share of the writes that remains with each of them.
 struct LifetimeTableRow {
     name: &'static str,
     years_without_scheme: f64,
@@ -98,7 +98,7 @@ pub(super) fn substitute_generator(
 
 /// Standard deviation of a page's compressed size, in pages.
 const COMPRESSED_SIZE_SIGMA: f64 = 0.05;
-/// Number of pages that are compressed together.
+/// Number of consecutively written pages that are compressed and stored together, as a chunk of whole flash pages.
 const CHUNK_PAGES: f64 = 4.0;
 
 /// Returns the content model that Table I of the integrated lifetime paper implies for a trace.
@@ -113,8 +113,8 @@ pub(super) fn content_model_of(kind: &str) -> ContentModelSpec {
     }
 }
 
-/// Returns the mean compressed size, in pages, with which chunks of independent Gaussian pages leave `share` of their
-/// pages. By bisection, because the share increases with the mean.
+/// Finds the mean compressed size of a page, as a share of the page, for which [`stored_share_of_chunk`] is `share`.
+/// Uses bisection, because the stored share increases with the mean size.
 fn mean_size_for_share(share: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     for _ in 0..50 {
@@ -124,8 +124,9 @@ fn mean_size_for_share(share: f64) -> f64 {
     low
 }
 
-/// Returns the flash pages that a compressed chunk takes, divided by its number of pages, for pages of mean compressed
-/// size `mean`. A chunk takes one page, and one more for each quarter that its mean size exceeds.
+/// Returns the expected number of flash pages per host page if chunks of four pages are compressed, whose compressed
+/// sizes are Gaussian with the mean `mean` (as a share of a page). A chunk takes one flash page if the mean size of its
+/// pages is at most 1/4, two up to 1/2, and so on.
 fn stored_share_of_chunk(mean: f64) -> f64 {
     let sigma = COMPRESSED_SIZE_SIGMA / CHUNK_PAGES.sqrt();
     let exceeds = |size: f64| 0.5 * libm::erfc((size - mean) / (sigma * std::f64::consts::SQRT_2));

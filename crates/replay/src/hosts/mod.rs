@@ -78,8 +78,9 @@ const REMAP_KEY: SpecKey = SpecKey {
     meaning: "on: pages are copied by remap requests; off: they are written",
 };
 
-/// Specification of a host model, such as `sqlite-wal:entries=1000,remap=off+dup:share=0.2`. It is printed with all
-/// keys and parsed with any of them. After `+` follows the content model of new pages.
+/// Specification of a host model, such as `sqlite-wal:entries=1000,remap=off+dup:share=0.2`. When it is printed, all
+/// keys are included; when it is parsed, missing keys get their defaults. The text after `+` specifies the content
+/// model of newly written pages.
 #[derive(Clone, PartialEq, Debug)]
 pub struct HostModelSpec {
     /// Specification text of the host model: kind and all keys, with defaults filled in.
@@ -186,7 +187,7 @@ fn build_model(
 
 /// A host model (of a file system, database, ...) that generates requests step by step.
 trait HostModel: fmt::Debug + Send {
-    /// Adds the model's next steps to the script; a model that adds no step has ended.
+    /// Appends the next requests of the host model to `script`. A model that appends none has ended.
     fn plan_next_steps(&mut self, script: &mut RequestScript);
 }
 
@@ -214,7 +215,8 @@ impl HostGenerator {
         self.script.next_request(into)
     }
 
-    /// Returns a sentence for reports on how the contents of newly written pages of the host model are chosen.
+    /// Returns a sentence for reports that says how the contents of newly written pages are chosen, by the host model
+    /// or by the content model.
     pub fn describe_content(&self) -> String {
         if self.chooses_contents {
             return "content is synthetic: dead pages come back as often as the trace's counts say".into();

@@ -29,9 +29,10 @@ use crate::workload::permutation::Permutation;
 
 /// Number of classes of page versions: a class is the number of reads of a version, 0 to 15.
 pub(super) const READ_COUNT_CLASSES: usize = 16;
-/// Largest number of dead versions (overwritten contents) kept per address, as many as 4 bits can number.
+/// Largest number of dead versions (overwritten contents) kept per address. The paper numbers versions with 4 bits.
 const MAX_DEAD_VERSIONS: usize = 16;
-/// Number of dead versions (overwritten contents) of an address that count as its newest (numbers 15 to 12).
+/// Number of dead versions (overwritten contents) of an address that count as its newest: versions 15 to 12 in the
+/// numbering of the Recyclable SSD paper.
 const NEWEST_VERSIONS: usize = 4;
 /// Number of addresses that are tried before a return (the write of a dead content) is postponed.
 const ADDRESS_TRIES: usize = 64;
@@ -48,8 +49,8 @@ pub(super) struct RecurringPlan {
     pub distinct_addresses: u64,
     /// Number of addresses that the host model overwrites at least once.
     pub overwritten_addresses: u64,
-    /// Number of reads that the host model generates; `None` = as many as all page versions together need by their
-    /// class (number of reads).
+    /// Number of reads that the host model generates; `None` = the sum over all page versions of their class, which is
+    /// the number of reads of a version.
     pub reads: Option<u64>,
     pub duration_s: f64,
     /// Number of writes whose content is dead: it was overwritten before, and is now written again.
@@ -76,8 +77,8 @@ pub(super) struct RecurringPlan {
 }
 
 impl RecurringPlan {
-    /// Returns the number of reads that all page versions together need by their classes (a class is a number of
-    /// reads).
+    /// Returns the total number of reads of all page versions: the expected sum of their classes, where a class is the
+    /// number of reads of a version.
     fn reads_needed(&self) -> u64 {
         let total: f64 = self.fresh_read_counts.iter().sum();
         let mean =
@@ -127,8 +128,8 @@ pub(super) struct RecurringContent {
     writes_left: u64,
     first_write_deck: EventDeck,
     first_overwrite_deck: EventDeck,
-    /// Number of first overwrites of an address that were dealt when every written address had been overwritten
-    /// already, so that they are still to be made.
+    /// Number of first overwrites of an address that are postponed: the deck dealt them when every written address had
+    /// been overwritten already. They are made as soon as a new address is written.
     owed_first_overwrites: u64,
     /// Number of addresses that the host model has written so far; addresses are numbered in the order of their first
     /// write.
@@ -216,8 +217,8 @@ impl RecurringContent {
     }
 }
 
-/// Returns one of the first `known` addresses, popular addresses more often. While few addresses are known most random
-/// draws fail; after 16 of them any known address is returned.
+/// Returns one of the first `known` addresses, popular addresses more often. While `known` is small, most random draws
+/// yield a higher address; after 16 such draws any of the known addresses is returned.
 fn draw_popular_address(ranks: &Zipf, known: u64, random: &mut Xoshiro256PlusPlus) -> u64 {
     let drawn = (0..16).map(|_| ranks.draw(random) - 1).find(|&rank| rank < known);
     drawn.unwrap_or_else(|| uniform_below(random, known))
@@ -243,14 +244,17 @@ impl HostModel for RecurringContent {
 /// The reads that are still to be sent to the present version (content) of each address.
 #[derive(Debug)]
 struct PendingReads {
-    /// Deals which of the reads that the versions need by their class are sent, so that their total is exact.
+    /// Selects at random which of the reads that page versions need by their class are generated, so that their total
+    /// is exactly the planned number of reads.
     read_sample_deck: EventDeck,
     /// Number of pending reads of the present version (content) of each address.
     pending_by_address: Vec<u8>,
-    /// The address of each pending read of a present version, and of some reads that are no longer pending.
+    /// One address for each pending read of a present version (content). May also contain addresses of reads that are
+    /// no longer pending, which are skipped when they are drawn.
     read_addresses: Vec<u32>,
     pending_count: u64,
-    /// Number of reads that are kept pending, so that the reads of a page version are spread over its life.
+    /// Number of pending reads above which reads are sent. Keeping this many pending spreads the reads of a page
+    /// version over its life.
     kept_pending: u64,
 }
 
@@ -311,7 +315,8 @@ struct ContentVersion {
     is_fresh: bool,
 }
 
-/// The addresses that have been overwritten so far, and the popularity of addresses.
+/// The addresses that have been overwritten so far, with the Zipf law by which popular ones are drawn and their page
+/// numbers.
 #[derive(Clone, Copy)]
 struct KnownAddresses<'a> {
     ranks: &'a Zipf,
@@ -319,9 +324,9 @@ struct KnownAddresses<'a> {
     places: &'a Permutation,
 }
 
-/// The versions (contents) that every address holds and held. A dead version returns (is written again) at most once
-/// per death, so that the number of recyclable pages is the number of returns. All other contents are new, or repeat
-/// that of a valid page.
+/// The present and dead versions (contents) of every address, from which the content of each write is chosen. A write
+/// either returns a dead version (writes it again and removes it from the dead versions), or has a new content, or
+/// repeats the content of a valid page.
 #[derive(Debug)]
 struct PageContents {
     plan: RecurringPlan,
@@ -426,8 +431,8 @@ impl PageContents {
         Some(ContentVersion { is_fresh: false, ..version })
     }
 
-    /// Finds a dead version (overwritten content) for a return that is due: one of the class drawn for the return, at a
-    /// popular address. Removes the version and returns it.
+    /// Removes and returns a dead version (overwritten content) that can serve one of the due returns: it has the class
+    /// (number of reads) drawn for that return, and a popular address. Returns `None` if no dead version is found.
     fn find_due_return(
         &mut self,
         known: KnownAddresses<'_>,

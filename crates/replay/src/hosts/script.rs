@@ -116,8 +116,9 @@ impl RequestScript {
         });
     }
 
-    /// Plans the requests that copy `pages` pages from `source` to `target`, which do not overlap. A relocation that is
-    /// not done by remaps leaves the source pages unchanged, so the model must trim them.
+    /// Plans the requests that copy `pages` pages from `source` to `target`; the two ranges must not overlap. With
+    /// `RemapMode::Relocate` only remap requests deallocate the source pages, so a model that copies by writes must
+    /// trim them itself.
     pub(super) fn plan_copy(
         &mut self,
         target: u64,
@@ -136,8 +137,8 @@ impl RequestScript {
         self.plan_in_pieces(target, pages, |done| PlannedStep::WriteCopy { source: source + done });
     }
 
-    /// Divides a range of pages into planned requests of bounded length; `step` receives the number of pages of the
-    /// range before each request.
+    /// Divides a range of pages into planned requests of at most [`MAX_REQUEST_PAGES`]. For each of them, `step`
+    /// receives the number of pages of the range that come before it, and returns what the request does.
     fn plan_in_pieces(&mut self, first: u64, pages: u64, step: impl Fn(u64) -> PlannedStep) {
         for done in (0..pages).step_by(MAX_REQUEST_PAGES as usize) {
             let pages = (pages - done).min(MAX_REQUEST_PAGES);
@@ -183,8 +184,9 @@ impl RequestScript {
         &self.held_contents[pages.start as usize..pages.end as usize]
     }
 
-    /// Records the contents that pages of the volume hold. The size of a delta to the earlier version becomes unknown,
-    /// because a copy of the page would be compared with another page.
+    /// Records the contents that pages of the volume hold. The delta size of each content is recorded as unknown,
+    /// because it refers to the earlier version of the page that was written, and would be wrong for a copy on another
+    /// page.
     fn record_contents(&mut self, pages: Range<u64>, contents: &[Descriptor]) {
         if self.held_contents.len() < pages.end as usize {
             self.held_contents.resize(pages.end as usize, Descriptor::of_fingerprint(Fingerprint::ZERO_PAGE));

@@ -132,9 +132,9 @@ impl Database {
         first
     }
 
-    /// Stores a value in the database, and adds the pages that change to `touched`. Returns the two changed leaves that
-    /// hold older entries, so that they may have to be read first: the table leaf of a replaced row, and the leaf of
-    /// the index.
+    /// Stores a value in the database, and adds the pages that change to `touched`. Returns the two leaves that change
+    /// and already hold entries: the table leaf of the replaced row (if a row is replaced), and the index leaf. The
+    /// host reads them first if they are not cached.
     fn store_value(
         &mut self,
         key: u64,
@@ -194,11 +194,12 @@ pub(super) struct SqliteWal {
     cache: PageCache,
 }
 
-/// Which pages of the database the host holds in memory.
+/// Model of the host's page cache: whether the host has to read a page of the database from the device.
 #[derive(Debug)]
 struct PageCache {
     capacity_pages: u64,
-    /// Number of pages of the database at the last checkpoint; pages with higher numbers are only in the log.
+    /// Number of pages of the database file at the last checkpoint; pages with higher numbers are only in the
+    /// write-ahead log.
     applied_pages: u64,
     logged_pages: FxHashSet<u32>,
 }

@@ -23,8 +23,8 @@ use crate::workload::draw::{Zipf, uniform_below};
 use crate::workload::options::{SpecError, SpecKey};
 use crate::workload::permutation::Permutation;
 
-/// Published figures of a trace, from which its substitute is generated. Figures that were not published are assumed,
-/// and the table of substitutes marks them.
+/// Numbers of reads, writes and addresses, and duration of a trace, from which its substitute is generated. They are
+/// published figures of the trace, or assumed where none was published.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TraceFacts {
     pub name: &'static str,
@@ -97,8 +97,8 @@ impl SubstituteGenerator {
         })
     }
 
-    /// Returns an address that was written before, popular ones more often. While few addresses are written most draws
-    /// fail; after 16 of them any written address is returned.
+    /// Returns an address that was written before, popular ones more often. While few addresses are written, most
+    /// random draws yield an address that is not written yet; after 16 such draws any written address is returned.
     fn draw_popular_address(&mut self) -> u64 {
         for _ in 0..16 {
             let rank = self.address_ranks.draw(&mut self.random) - 1;

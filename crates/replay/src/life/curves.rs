@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{End, Estimate, Life, LifePoint, LifeRecord};
 
-/// Largest number of moments of the curves of a drive's life.
+/// Largest number of moments (values of the host bytes written) at which the curves of a drive's life have points.
 const MAX_CURVE_MOMENTS: u64 = 100;
 
 /// State of the drives of all seeds when the host has written the same number of bytes to each; a drive that has ended
@@ -34,7 +34,7 @@ pub struct CurvePoint {
     pub max_erases: Estimate,
 }
 
-/// Figures of whole lives, over the drives of all seeds.
+/// Lifetime and write amplification of a drive over its whole life, each as an estimate over the drives of all seeds.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct LifeEstimates {
     /// Bytes that the host wrote until the end of a drive, including the first fill.
@@ -49,7 +49,7 @@ pub struct LifeEstimates {
 }
 
 impl LifeRecord {
-    /// Returns the record with the estimates and curves that follow from its lives.
+    /// Returns this record with its `estimates` and `curves` computed from its simulated lives.
     #[must_use]
     pub fn with_curves(mut self) -> Self {
         self.estimates = self.estimates_of_whole_lives();
@@ -71,8 +71,8 @@ impl LifeRecord {
     }
 }
 
-/// Returns the states of all drives at regular moments, at most [`MAX_CURVE_MOMENTS`] and not more often than every life was
-/// recorded.
+/// Returns the states of the drives of all lives at regular intervals of host bytes: at most [`MAX_CURVE_MOMENTS`]
+/// states, and no closer together than the recorded states of any life.
 fn curve_points(lives: &[Life]) -> Vec<CurvePoint> {
     let Some(last) = last_moment(lives) else { return Vec::new() };
     let spacing = lives.iter().map(max_spacing_bytes).max().unwrap_or(0);
@@ -82,14 +82,15 @@ fn curve_points(lives: &[Life]) -> Vec<CurvePoint> {
     moments.map(|host_bytes| curve_point_at(&mut courses, host_bytes)).collect()
 }
 
-/// Returns the host bytes at which the curves stop: where the first interrupted life does, or where the longest ends.
+/// Returns the host bytes at which the curves stop: the smallest host bytes of an interrupted life, or without one
+/// those of the longest life.
 fn last_moment(lives: &[Life]) -> Option<u64> {
     let interrupted = lives.iter().filter(|life| life.end == End::Interrupted);
     let first_interrupted = interrupted.map(|life| life.host_bytes).min();
     first_interrupted.or_else(|| lives.iter().map(|life| life.host_bytes).max()).filter(|&last| last > 0)
 }
 
-/// Returns the most host bytes between two recorded states of a life.
+/// Returns the largest number of host bytes between two successive recorded states of a life.
 fn max_spacing_bytes(life: &Life) -> u64 {
     let gaps = life.series.windows(2).map(|pair| pair[1].host_bytes - pair[0].host_bytes);
     gaps.max().unwrap_or(0)
@@ -132,7 +133,8 @@ impl DriveMoment {
         write_amplification: 1.0,
     };
 
-    /// Returns a recorded state; it has no write amplification, which is that of an interval.
+    /// Converts a recorded state of a drive. Write amplification is set to 0, because it is defined for an interval
+    /// between two states only.
     fn of_point(point: &LifePoint) -> Self {
         Self {
             host_bytes: point.host_bytes as f64,
@@ -149,7 +151,7 @@ impl DriveMoment {
 struct LifeCourse<'a> {
     life: &'a Life,
     page_bytes: f64,
-    /// Host bytes from which on an interval is long enough for a write amplification.
+    /// Smallest number of host bytes in an interval for which write amplification is computed.
     min_interval_bytes: f64,
     /// Host bytes and programs at the beginning of the interval over which write amplification is computed next.
     interval_start: [f64; 2],
@@ -167,9 +169,9 @@ impl<'a> LifeCourse<'a> {
         self.life.end != End::Interrupted && self.life.host_bytes <= host_bytes
     }
 
-    /// Returns the state of the drive at a later moment than before. The end of a life may cut an interval so short
-    /// that a single collection would decide its write amplification; then the write amplification of the interval
-    /// before is kept.
+    /// Returns the state of the drive after `host_bytes` host bytes, which must be more than at the call before. Write
+    /// amplification is that of the interval since then; if the end of the life makes the interval so short that one
+    /// garbage collection would dominate it, the value of the previous interval is kept.
     fn advance_to(&mut self, host_bytes: u64) -> DriveMoment {
         let state = self.state_at(host_bytes.min(self.life.host_bytes) as f64);
         let [bytes, programs] = self.interval_start;

@@ -7,8 +7,8 @@ use crate::data_table::{Cell, CellKind, DataColumn, DataTable};
 /// A column of a table of lives: its title and kind, and a function that returns its cell for a life.
 type LifeColumn = (&'static str, CellKind, fn(&LifeRecord, &Life) -> Cell);
 
-/// Returns lives of drives as a typed table. A figure that a life does not have is empty, so that files of any lives
-/// can be joined.
+/// Returns lives of drives as a typed table, one row per life. All tables have the same columns, so that files of
+/// different lives can be joined; a figure that a life does not have is an empty cell.
 pub fn data_table(records: &[LifeRecord]) -> DataTable {
     let columns = LIFE_COLUMNS.iter().map(|&(title, kind, _)| DataColumn::new(title, kind));
     let mut table = DataTable::new(columns.collect());
@@ -20,7 +20,7 @@ pub fn data_table(records: &[LifeRecord]) -> DataTable {
     table
 }
 
-/// A figure of a drive's curves: its name, and a function that returns it at a moment.
+/// A figure of a drive's curves: its name, and a function that returns its estimate from a point of the curves.
 type CurveFigure = (&'static str, fn(&CurvePoint) -> Estimate);
 
 const CURVE_FIGURES: [CurveFigure; 4] = [
@@ -52,7 +52,7 @@ fn curve_columns() -> Vec<DataColumn> {
     names.into_iter().chain(counts).chain(parts).collect()
 }
 
-/// Returns the cells of a moment, in the order of [`curve_columns`].
+/// Returns the table cells of one point of a drive's curves, in the order of [`curve_columns`].
 fn curve_row(record: &LifeRecord, point: &CurvePoint) -> Vec<Cell> {
     let drive = [
         record.input.clone().into(),

@@ -37,8 +37,8 @@ pub struct Endurance {
     /// Standard deviation of the program/erase cycles that a block endures, as a share of the rated cycles, which are
     /// the mean.
     pub spread: f64,
-    /// Share of the blocks that fail early, after a number of program/erase cycles drawn uniformly from the rated
-    /// cycles.
+    /// Share of the blocks that fail early, each after a number of program/erase cycles drawn uniformly between 0 and
+    /// the rated cycles.
     pub early_share: f64,
     /// Share of the blocks whose first failed operation is a program; the first failed operation of all others is an
     /// erase.
@@ -233,7 +233,8 @@ impl Lives {
     }
 }
 
-/// Simulated lives of drives that differ only in their seed, and what they have in common.
+/// Simulated lives of drives that differ only in their seed, with the input, design, configuration and endurance that
+/// they share.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct LifeRecord {
     /// Name of the input that wore out the drives.
@@ -318,10 +319,9 @@ impl Leveling {
         found.ok_or_else(|| ConfigError::unknown_name("wear leveling", name, known.map(Self::name)))
     }
 
-    /// Returns the settings of this kind of wear leveling for blocks of `rated_cycles`. Static leveling lets a block
-    /// lag by a fiftieth of the rated cycles. The threshold of dual-pool leveling is a two-hundredth: a block that
-    /// became hot again takes that many erases before it rests again. So a high threshold levels late, whereas even a
-    /// low one copies few pages.
+    /// Returns the configuration settings of this kind of wear leveling for blocks of `rated_cycles`. Static leveling
+    /// gets a gap of a fiftieth of the rated cycles: a block may lag that far behind in erases. Dual-pool leveling gets
+    /// a threshold of a two-hundredth: a high threshold would level too late, and even a low one copies few pages.
     pub fn as_settings(self, rated_cycles: u32) -> Vec<String> {
         let (gap, threshold) = ((rated_cycles / 50).max(4), (rated_cycles / 200).max(4));
         let (dynamic, static_gap, dual_pool_gap) = match self {
@@ -367,8 +367,8 @@ impl Estimate {
     }
 }
 
-/// Returns the quantile of Student's t for a two-sided interval of 95 %. For more than 30 degrees of freedom returns
-/// that of the normal distribution, which is at most 4 % too small.
+/// Returns the quantile of Student's t distribution for a two-sided 95 % interval and `freedom` degrees of freedom. For
+/// more than 30 it returns the quantile of the normal distribution, which is at most 4 % too small.
 fn student_t_95(freedom: usize) -> f64 {
     const QUANTILES: [f64; 30] = [
         12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145,
@@ -388,8 +388,9 @@ pub fn first_ignored_setting(config: &Config) -> Option<String> {
 }
 
 impl LifeRecord {
-    /// Adds the lives of another record, which are those of further seeds of the same drive, and takes over what is
-    /// known only after a life: notes, effective configuration with its origins, and RAM of wear leveling.
+    /// Adds the lives of another record, which simulated further seeds of the same drive. Its notes, effective
+    /// configuration with origins, and RAM of wear leveling replace those of this record, because they are known only
+    /// after a life.
     pub fn add_lives_of(&mut self, other: Self) {
         let Self { lives, notes, config, origins, leveling_ram_bytes, .. } = other;
         self.lives.extend(lives);
@@ -407,9 +408,9 @@ impl LifeRecord {
         self.estimate(|life| Some(life.host_bytes as f64))
     }
 
-    /// Returns the years of a larger drive whose host writes as many bytes per unit of time, if its footprint grows in
-    /// proportion: the larger drive takes as many drive writes as this one, each of more bytes. `None` without the size
-    /// of such a drive, or if the drive's life in years is unknown.
+    /// Returns the years that a larger drive, of `scale_to_bytes`, would last under the same host writes per unit of
+    /// time. It endures as many drive writes as the simulated drive, provided that the footprint of the host grows in
+    /// proportion. `None` if no larger size is given, or if the input has no times.
     pub fn scaled_years(&self, life: &Life) -> Option<f64> {
         Some(life.years? * self.scale_to_bytes? as f64 / self.exported_bytes as f64)
     }

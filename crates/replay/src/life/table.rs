@@ -139,8 +139,8 @@ const LIFE_FIGURES: &[LifeFigure] = &[
     life_figure("simulation, CPU s", 1, |_, life| Some(life.cpu_seconds)),
 ];
 
-/// Returns the share of page programs made by wear leveling, in percent; `None` if the wear leveling is left to the
-/// configuration and the configuration sets none.
+/// Returns the page programs made by wear leveling, in percent of all page programs. Returns `None` if the
+/// configuration chooses the wear leveling and it has none.
 fn copied_percent(record: &LifeRecord, life: &Life) -> Option<f64> {
     let is_asked = record.leveling != Leveling::Configured || record.leveling_ram_bytes > 0;
     is_asked.then(|| 100.0 * life.leveling_programs as f64 / life.programs().max(1) as f64)
@@ -201,8 +201,8 @@ fn preamble(record: &LifeRecord) -> String {
     )
 }
 
-/// Returns the over-provisioning (spare / exported bytes) as it was configured, without the blocks that collection
-/// keeps free on a drive that is sized to the input.
+/// Returns the configured over-provisioning (spare / exported bytes). Excludes the blocks that garbage collection keeps
+/// free, which are added to a drive that is sized to the input.
 fn over_provisioning(record: &LifeRecord) -> f64 {
     let device = &record.config.device;
     let counts = [

@@ -24,10 +24,10 @@ use serde::Serialize;
 
 const PAGE_TEMPLATE: &str = include_str!("page.html");
 const PAGE_STYLE: &str = include_str!("page.css");
-/// Scripts that draw charts and maps of any result.
+/// JavaScript sources of the functions that draw charts and block maps, which pages of all kinds of results use.
 const DRAWING_SCRIPTS: [&str; 3] =
     [include_str!("script/base.js"), include_str!("script/chart.js"), include_str!("script/map.js")];
-/// Scripts that choose the charts of a result and show them.
+/// JavaScript sources that choose which charts a page shows for its kind of result, and draw them.
 const RESULT_SCRIPTS: [&str; 4] = [
     include_str!("script/runs.js"),
     include_str!("script/others.js"),
@@ -48,8 +48,8 @@ pub trait HtmlReport: Serialize {
     /// Returns the heading of the HTML page, which states what was run.
     fn title(&self) -> String;
 
-    /// Returns the body of the page as HTML: first the main figures, then the details behind them. The scripts fill
-    /// elements of the class `charts`.
+    /// Returns the body of the page as HTML: first the main figures, then the details. The page's scripts draw charts
+    /// into its elements of the class `charts`.
     fn body_html(&self) -> String;
 }
 
@@ -83,8 +83,8 @@ pub fn style_sheet() -> String {
     [UPLOT_STYLE, "\n", PAGE_STYLE].concat()
 }
 
-/// Returns the functions and classes in JavaScript by which the HTML pages make elements, charts and maps of blocks,
-/// for other pages that draw the same.
+/// Returns the JavaScript functions and classes that create elements, charts and block maps, so that other pages can
+/// draw them like the HTML pages of results.
 pub fn drawing_script() -> String {
     format!(
         "{}\n/* uPlot, which draws the charts:\n{UPLOT_LICENCE}*/\n{UPLOT_SCRIPT}\n",

@@ -110,8 +110,8 @@ fn tb_until_worn_cell(run: &RunRecord) -> String {
     figure_cell(run, "TB written until worn")
 }
 
-/// Returns the lines below the terminal's table of runs as notes for the HTML page: steadiness, remarks and partial
-/// runs.
+/// Returns the notes on the runs as HTML: whether each run was steady, remarks, and which runs are partial. They are
+/// the lines that the terminal prints below the table of runs.
 fn notes_html(runs: &[RunRecord]) -> String {
     let labelled: Vec<(String, &RunRecord)> = runs.iter().map(|run| (run.label(), run)).collect();
     notes_list(NOTES_TITLE, lines_below_table(&labelled).lines())

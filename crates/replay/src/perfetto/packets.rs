@@ -12,12 +12,13 @@ pub(super) type TrackId = u64;
 
 /// Identifier of the packet sequence in the Perfetto trace; all packets belong to this one sequence.
 const SEQUENCE_ID: u64 = 1;
-/// Packet flag: the interned names of the sequence start here.
+/// Packet flag of the Perfetto trace: the packet resets the table of interned names, so that the names of the sequence
+/// start here.
 const FLAG_NAMES_START: u64 = 1;
 /// Packet flag: the packet refers to interned names.
 const FLAG_NEEDS_NAMES: u64 = 2;
 
-/// Type of a track event that begins a slice; the next two are an event that ends a slice and the value of a counter.
+/// Value of the field `type` of a Perfetto track event that begins a slice.
 const EVENT_SLICE_BEGIN: u64 = 1;
 const EVENT_SLICE_END: u64 = 2;
 const EVENT_COUNTER: u64 = 4;

@@ -82,7 +82,8 @@ struct ContentEntry {
     copies: CopyCount,
     occurrences: u32,
     compressed_bytes: u16,
-    /// Number of distinct contents that occurred before this content first did, estimated from the sample of that time.
+    /// Number of distinct contents that occurred in the input before this content first did, estimated from the sample
+    /// size at that time.
     first_ordinal: u32,
 }
 
@@ -95,8 +96,8 @@ pub(super) struct ContentCounts {
     zero_pages: u64,
     zero_copies: CopyCount,
     next_ordinal: u32,
-    /// Number of pages that repeat an earlier content, by the octave (power of two) of the number of distinct contents
-    /// at the time.
+    /// Number of pages that repeat an earlier content, by the number n of distinct contents that had occurred by then:
+    /// element k counts those with n from 2^k to 2^(k + 1) - 1.
     repeats_by_octave: [u64; 32],
 }
 
@@ -164,8 +165,9 @@ impl ContentCounts {
         }
     }
 
-    /// Returns what perfect content mechanisms would not program. If pages are sampled, the shares for held and for
-    /// dead contents are wrong, because not every page that loses a content is seen.
+    /// Returns the shares of page writes that perfect content mechanisms would not program. If pages are sampled,
+    /// `held_content_share` and `dead_content_share` are wrong, because overwrites of pages outside the sample are not
+    /// seen.
     pub(super) fn ideal_savings(&self, figures: &ContentFigures) -> IdealSavings {
         let (mut seen, mut known, mut first, mut most_live) = (0, 0, 0, 0);
         for entry in self.entries.values() {
@@ -235,8 +237,8 @@ impl ContentCounts {
         })
     }
 
-    /// Returns the zipf exponent and the number of the contents that repeat. The pool of such contents ends where it
-    /// contains 99 % of the repetitions, so that one late repetition does not extend it to the whole input.
+    /// Returns the Zipf exponent of the contents that repeat, and their number. Only the first contents that have 99 %
+    /// of the repetitions are counted, so that one late repetition does not extend the number to the whole input.
     fn duplicate_popularity(&self) -> (f64, u64) {
         let mut repeated: Vec<(u32, u32)> = self
             .entries
@@ -257,9 +259,9 @@ impl ContentCounts {
         (zipf_theta_of_growing_items(&counts, &self.growth_stages(pool, inside as u64)), pool)
     }
 
-    /// Returns the stages of the sample's growth as (number of contents, share of the repetitions): the share was made
-    /// while that number of contents could be repeated. The number doubles at each stage, because the content model
-    /// extends its popularity in the same steps.
+    /// Returns the stages in which the number of distinct contents in the sample grew: for each stage that number, and
+    /// the share of all repetitions that occurred in it. The number doubles from stage to stage, as the content model
+    /// extends its popularity in the same steps. Contents after the first `pool` are not counted.
     fn growth_stages(&self, pool: u64, inside: u64) -> Vec<(u64, f64)> {
         let total: u64 = self.repeats_by_octave.iter().sum();
         let of = |(octave, &count): (usize, &u64)| {

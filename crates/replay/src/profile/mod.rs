@@ -106,10 +106,11 @@ pub struct Profiler {
     page_writes: PageWriteCounts,
     traffic: TrafficCounts,
     deltas: SizeHistogram,
-    /// Number of page writes whose known difference to the old content is empty.
+    /// Number of page writes whose content is known to be equal to the old content of the page.
     empty_deltas: u64,
     last_pages: RecentlyWrittenPages,
-    /// Number of page writes that a buffer of compression might drop, because their page is written again at once.
+    /// Number of page writes that replace a page that still waits in the chunk buffer of compression, so that the
+    /// earlier write needs no program.
     replaced_in_buffer: u64,
     /// Whether the input moves contents by remap requests, which are not followed.
     has_remaps: bool,
@@ -309,7 +310,8 @@ impl Profiler {
         ]
     }
 
-    /// Returns the share of the page writes that deltas leave out at most; `None` if no difference is known.
+    /// Returns the largest share of the page writes that delta encoding could save; `None` if no difference between
+    /// successive versions is known.
     fn delta_bound(&self, pages: u64, delta: Option<&SizeShares>) -> Option<f64> {
         let (changed, unchanged) = match (self.pages_with_old_version, delta) {
             (0, delta) => (delta.map_or(0, |delta| delta.pages), self.empty_deltas),

@@ -172,7 +172,7 @@ impl Profile {
 }
 
 impl Saving {
-    /// Whether the mechanism can save something, as far as the input shows it.
+    /// Whether the input shows that the mechanism can save page writes: `at_most` is known and more than 0.
     fn is_worth_a_run(&self) -> bool {
         self.at_most.is_some_and(|share| share > 0.0)
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 use wearwell_trace::{Op, PAGE_BYTES, Request};
 
-/// Number of request sizes that are listed individually; the mean stands for all others.
+/// Largest number of request sizes that a profile lists individually; all others are summarised by their mean.
 const SIZES_LISTED: usize = 8;
 
 /// Figures on the requests of an input.

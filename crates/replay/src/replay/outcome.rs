@@ -465,8 +465,8 @@ impl Run<'_> {
         })
     }
 
-    /// Returns a note on how buffering pages for compressed chunks shortens answers and saves programs, apart from
-    /// compression.
+    /// Returns a note on the effect of buffering pages for compressed chunks: apart from compression itself, it
+    /// shortens response times and saves programs.
     fn note_of_chunk_buffer(&self) -> Option<String> {
         (self.device.ftl().stats().packed_writes > 0).then(|| {
             "pages gather for a chunk in RAM: such a write is answered at once, is durable by a battery or after a flush, and \
@@ -483,7 +483,8 @@ impl Run<'_> {
         })
     }
 
-    /// Returns a note if requests at the trace's times were too many for the drive to keep up with.
+    /// Returns a note if requests arrived at the trace's times faster than the drive could answer them; otherwise
+    /// `None`.
     fn note_of_overload(&self) -> Option<String> {
         let queue_s = self.queue_at_end_s().filter(|_| self.is_overloaded())?;
         Some(format!(

@@ -28,10 +28,10 @@ use crate::http::{self, Answer, Request};
 use crate::server::{BoundListener, ServeError, Server};
 use crate::socket::{Address, Socket};
 
-/// Most clients that receive snapshots at a time; a client beyond that is refused with a sentence (503).
+/// Most dashboard clients that receive snapshots of a device at a time; a further client is refused with HTTP status
+/// 503.
 pub const WATCHERS_MAX: usize = 256;
-/// Most simultaneous connections in addition to those of clients that receive snapshots; their requests are answered at
-/// once.
+/// Most simultaneous HTTP connections to the dashboard that receive no snapshots, only single answers.
 const OTHER_CONNECTIONS_MAX: usize = 64;
 /// Size of the send buffer, bytes, that the operating system keeps for a client that does not receive snapshots fast
 /// enough.
@@ -44,7 +44,7 @@ const SCRIPT_JS: &str = include_str!("dashboard.js");
 /// Style and scripts that the dashboard shares with the HTML pages of results.
 #[derive(Clone, Debug, Default)]
 pub struct SharedLook {
-    /// Style sheet.
+    /// CSS style sheet that the dashboard shares with the HTML reports.
     pub style: String,
     /// Functions and classes in JavaScript that make elements, charts and maps of blocks.
     pub script: String,
@@ -116,6 +116,8 @@ impl<N: Medium> DashboardSite<N> {
         }
     }
 
+    /// Returns the answer to a dashboard request, according to its path.
+    ///
     /// # Errors
     /// The refusal to send.
     fn answer(&self, request: &Request) -> Result<DashboardAnswer, Answer> {
@@ -151,8 +153,8 @@ impl<N: Medium> DashboardSite<N> {
         Ok(DashboardAnswer::Events { export, place })
     }
 
-    /// Sends snapshots to a client until it disconnects. The feed sends them; this thread only waits for the end of the
-    /// connection, and is not woken by snapshots.
+    /// Adds a client to those that receive snapshots of export number `export`, and waits until the client disconnects.
+    /// Another thread (the snapshot feed) takes and sends the snapshots.
     fn serve_events(&self, socket: &Arc<Socket>, export: usize, place: ClientSlot) -> io::Result<()> {
         socket.set_send_buffer_bytes(SEND_BUFFER_BYTES)?;
         http::begin_unbounded_answer(socket, EVENT_STREAM_TYPE)?;

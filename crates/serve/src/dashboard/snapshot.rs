@@ -15,8 +15,8 @@ use crate::engine::{Engine, Stopped};
 
 /// Most cells of the block map, two bytes each. On a device with more blocks, several consecutive blocks share a cell.
 const MAP_CELLS_MAX: u32 = 2048;
-/// Number of blocks that the engine examines for a snapshot before it executes requests of clients (but at least one
-/// cell).
+/// Number of blocks that the engine examines for a snapshot in one step, between requests of clients. If one cell of
+/// the block map stands for more blocks, a step examines the blocks of one cell.
 const BLOCKS_PER_SLICE: u32 = 1 << 14;
 
 /// Counters, health, wear and block map of a device for the dashboard.

@@ -38,8 +38,8 @@ pub struct AuditReport {
     pub torn_pages: u64,
     /// Whether the last session closed the image.
     pub was_closed: bool,
-    /// Number of metadata records and sectors that are valid in only one of their two copies. If the image was not
-    /// closed, the mirror may lag without damage.
+    /// Number of metadata records and sectors of state words that are valid in only one of their two copies. If the
+    /// image was not closed, the second copy (in the file `mirror`) may only be older, which is no damage.
     pub repairable_records: u64,
     /// Logical pages that hold data; `None` if the device could not be recovered.
     pub mapped_pages: Option<u64>,
@@ -59,7 +59,7 @@ pub fn audit(directory: &Path) -> Result<AuditReport, ImageError> {
     audit_of(Files::open(directory, Access::Read)?)
 }
 
-/// As [`audit`], over any backing files.
+/// Audits the image in the files of `backing` as [`audit`] does, and changes none of them.
 ///
 /// # Errors
 /// As [`audit`].

@@ -16,7 +16,7 @@ use rustix::fs::{FallocateFlags, FlockOperation};
 use super::copy::copy_files;
 use super::error::ImageError;
 
-/// A file of an image.
+/// One of the six files in which an image stores a device: flash, NVRAM, journal and others.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum ImageFile {
     /// The header of the image: geometry, design, configuration. Written once, after all other files.
@@ -437,7 +437,7 @@ pub struct CopyOnWrite<B> {
 }
 
 impl<B: Backing> CopyOnWrite<B> {
-    /// Makes a view of the files `below` that has no changes yet.
+    /// Makes a view of the files `underlying` that has no changes yet.
     pub fn new(underlying: B) -> Self {
         Self { underlying, changed_pieces: BTreeMap::new() }
     }

@@ -48,7 +48,8 @@ impl Run {
         (!self.spare_areas.is_empty()).then_some(&self.spare_areas)
     }
 
-    /// Makes room for the data of `count` more pages in the buffer, and returns it. Its present content is arbitrary.
+    /// Extends the run's data buffer by room for `count` more pages, and returns that room. Its present content is
+    /// arbitrary.
     fn reserve_data(&mut self, count: usize) -> &mut [u8] {
         let used = self.data().len();
         let end = used + count * self.page_bytes;
@@ -58,7 +59,8 @@ impl Run {
         &mut self.page_data[used..end]
     }
 
-    /// Adds the next page to the run. Its data is in the buffer already, after that of the last page.
+    /// Adds the next page to the run: its spare bytes and OOB record. The page's data has been written to the run's
+    /// data buffer before, after the data of the run's last page.
     fn push_page(&mut self, spare: &[u8], spare_stride: usize, record: &[u8; RECORD_BYTES]) {
         if !spare.is_empty() {
             self.spare_areas.resize(self.page_count() as usize * spare_stride, 0);
@@ -81,7 +83,7 @@ impl Run {
 pub(super) struct RunBuffers(Vec<Run>);
 
 impl RunBuffers {
-    /// Most runs (groups of adjacent pages) whose buffers are kept.
+    /// Most runs (groups of adjacent pages) whose buffers are kept for later runs.
     const KEPT_RUNS_MAX: usize = 32;
 
     fn take_run(&mut self, first: Ppn, page_bytes: usize, is_metadata: bool) -> Run {
@@ -171,7 +173,7 @@ impl Epoch {
         self.program_bytes == 0 && self.word_changes.is_empty()
     }
 
-    /// Returns the pages that the epoch programs, in runs of adjacent pages.
+    /// Returns the waiting programs of the epoch, in runs of adjacent pages.
     pub(super) fn runs(&self) -> impl Iterator<Item = &Run> {
         self.runs.iter().filter(|run| run.page_count() > 0)
     }

@@ -82,8 +82,8 @@ impl Record {
         })
     }
 
-    /// Returns the length in bytes of a journal record without its padding, from the number of entries in its header;
-    /// `None` if the header is too short or the number impossible.
+    /// Returns the length in bytes of a journal record without its padding, computed from the number of changed state
+    /// words in its header; `None` if the header is too short or the number impossible.
     fn record_len_bytes(head: &[u8]) -> Option<usize> {
         let count = usize::try_from(u64_at(head.get(..RECORD_BYTES)?, 8)).ok()?;
         count.checked_mul(JOURNAL_ENTRY_BYTES)?.checked_add(RECORD_BYTES)
@@ -109,8 +109,8 @@ pub(super) struct PreparedAppend {
     /// Offset in the file `nvram`, and bytes, of the sectors to rewrite before the record; `None` if no sector has to
     /// be rewritten.
     pub(super) sector_write: Option<(u64, Vec<u8>)>,
-    /// Whether the record is the first of a generation (begins the journal's other area). It then overwrites records
-    /// that older sectors on the disk may need until those sectors are synced.
+    /// Whether the record is the first in the journal's other area, and so overwrites older records. Sectors of state
+    /// words have to be synced before it is written, because without them those records would still be needed.
     pub(super) begins_other_area: bool,
     /// Offset in the file `journal`, and bytes, of the encoded record.
     pub(super) record_write: (u64, Vec<u8>),

@@ -173,7 +173,7 @@ impl Superblock {
         Self::decode_as(VERSION, bytes)
     }
 
-    /// Decodes the superblock file as [`Superblock::decode`] does, for the given version of the format.
+    /// Decodes the superblock file, as [`Superblock::decode`] does, as one of format version `version`.
     pub(super) fn decode_as(version: u32, bytes: &[u8]) -> Result<Self, SuperblockError> {
         if bytes.len() < 12 || bytes[..8] != MAGIC {
             return Err(SuperblockError::Magic);

@@ -148,7 +148,7 @@ impl<B: Backing> Loader<'_, B> {
         self.loaded.findings.push(sentence);
     }
 
-    /// Whether loading an image continues in spite of the damage found so far.
+    /// Whether loading an image continues: no damage was found so far, or the image is being rescued.
     fn continues_after_damage(&self) -> bool {
         self.expectation.rescues || self.loaded.findings.is_empty()
     }
@@ -478,7 +478,7 @@ impl<B: Backing> Loader<'_, B> {
     }
 }
 
-/// Returns the kind of a block's pages: that of its first readable page, head and tail pages excepted.
+/// Returns the kind of a block's pages: that of its first readable page which does not describe the block itself.
 fn page_kind_of_block(block: &FoundBlock) -> Option<PageKind> {
     let kinds = block.pages.iter().flatten().filter_map(|record| record.oob).map(|oob| oob.kind);
     kinds.into_iter().find(|kind| !kind.describes_block())

@@ -117,7 +117,7 @@ impl Image {
 }
 
 impl<B: Backing> Image<B> {
-    /// As [`Image::open`], over any backing files.
+    /// Opens the image in the files of `backing` and recovers its device, as [`Image::open`] does.
     ///
     /// # Errors
     /// As [`Image::open`].

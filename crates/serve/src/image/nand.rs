@@ -626,8 +626,8 @@ impl<B: Backing> FileNand<B> {
             .count()
     }
 
-    /// Begins the copy of page number `k` of a run: checks the read of the source in the flash model. Returns source,
-    /// destination, and the OOB of the copy.
+    /// Begins the copy of page number `k` of the copy run `run`: checks the read of the source page in the flash model.
+    /// Returns the source, the destination, and the OOB of the copy.
     fn begin_copy(&mut self, run: &CopyRun<'_>, k: usize) -> Result<(Ppn, Ppn, Oob), NandError> {
         let (from, to) = (run.source_pages[k], Ppn(run.first_destination.0 + k as u32));
         let oob = self.model.read(from, &mut [])?;

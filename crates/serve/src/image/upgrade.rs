@@ -31,7 +31,7 @@ pub fn upgrade(directory: &Path) -> Result<Superblock, ImageError> {
     upgrade_on(Files::open(directory, Access::Write)?)
 }
 
-/// As [`upgrade`], over any backing files.
+/// Upgrades the image in the files of `backing`, as [`upgrade`] does for those in a directory.
 ///
 /// # Errors
 /// As [`upgrade`].

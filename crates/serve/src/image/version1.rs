@@ -35,7 +35,8 @@ struct JournalBatch {
     word_changes: Vec<(u64, u64)>,
 }
 
-/// Reads an image of format version 1. Damage is returned in [`OpenReport::findings`].
+/// Reads an image of format version 1. Damage found in it is returned as sentences in the field `findings` of the
+/// result.
 ///
 /// # Errors
 /// Errors of the operating system.

@@ -229,7 +229,7 @@ pub fn write_deferred<B: Backing + Send + 'static>(device: &mut Device<FileNand<
     device.ftl_mut().store_mut().nand_mut().write_deferred().expect("the host takes everything");
 }
 
-/// Oracle that knows all versions that a page may hold; for one operation at a time.
+/// Oracle that knows all versions that each page of a device may hold, if the host sends one operation at a time.
 #[derive(Clone)]
 pub struct Oracle(versions::Oracle);
 

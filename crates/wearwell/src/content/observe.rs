@@ -40,8 +40,8 @@ pub(crate) enum SchemeOutcome {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SchemeCounters {
     sampler: ShadowSampler,
-    /// Bytes offered to each content scheme (such as compression), bytes that the scheme did not save, and bytes
-    /// charged to it, indexed by [`SchemeKind`].
+    /// For each content scheme (such as compression), indexed by [`SchemeKind`]: bytes offered to it, bytes that it did
+    /// not save, and bytes of flash programs charged to it.
     bytes_by_scheme: [SchemeBytes; SchemeKind::COUNT],
     /// Number of page writes that reached each content scheme while it was switched off, indexed by [`SchemeKind`].
     bypassed_writes: [u64; SchemeKind::COUNT],
@@ -87,9 +87,9 @@ impl SchemeCounters {
         self.sampler.samples_write(*past - 1)
     }
 
-    /// Counts a page that compression does not process because it is off, and adds the page to the sampled group if its
-    /// write is sampled. Returns `true` if this page completed the group of four. The group was then compressed to
-    /// measure the saving, and discarded.
+    /// Counts a page that compression does not process because it is off. If the write is sampled, adds the page to the
+    /// sampled group. A complete group of four pages is compressed to measure the saving, and discarded. Returns `true`
+    /// if this page completed the group.
     fn count_bypassed_page(&mut self, content: &Content<'_>, page_bytes: usize) -> bool {
         if !self.count_and_sample_write(SchemeKind::Compression) {
             return false;

@@ -33,7 +33,7 @@ pub(crate) struct HostWrite<'a> {
 
 /// A content mechanism on the path of a host write (deduplication, recycling and so on).
 pub(crate) trait ContentStage {
-    /// Kind of the content mechanism, as a value of the enum.
+    /// Kind of the content mechanism.
     const KIND: SchemeKind;
 
     /// Name of the mechanism in `parts.content`, in records and in tables.
@@ -111,7 +111,7 @@ pub(crate) struct StatelessMechanisms {
 pub(crate) struct OfferResult {
     /// Whether one of the content mechanisms completed the host write, so that no page has to be programmed.
     pub(crate) is_complete: bool,
-    /// Number of mechanisms to which the write was offered, the last one included.
+    /// Number of content mechanisms to which the host write was offered, including the one that completed it.
     pub(crate) stages_offered: usize,
 }
 

@@ -17,8 +17,9 @@ pub(super) const DESIGN: Design = Design {
 pub struct RecycleDesign {
     /// Options of recycling: size and policy of the fingerprint store of dead pages, and the recycle probability.
     pub options: RecycleOptions,
-    /// Whether the dead page is read and compared before it is revived; the read is counted under the cause `content`.
-    /// The paper trusts MD5, but equal 64-bit fingerprints do not prove equal bytes on a device with real data.
+    /// Whether a write reads the dead page that was found and compares its content before it revives the page. The read
+    /// is counted under the cause `content`. The LX-SSD paper trusts MD5, but equal 64-bit fingerprints do not prove
+    /// equal bytes on a device with real data.
     pub verify_on_hit: bool,
 }
 

@@ -71,8 +71,8 @@ pub struct Ftl<N> {
     /// Pages that recovery reads of each block of the device: the spare area of every page, or only the head and tail
     /// pages.
     pub(crate) block_survey: BlockSurvey,
-    /// Whether the valid counts of blocks may be too high since recovery, by more pages than a lazy map (which
-    /// identifies invalid pages late) explains. If GC then finds no victim, it counts valid pages anew.
+    /// Whether the valid counts of blocks may be too high by more pages than a lazy map (which identifies invalid pages
+    /// late) explains; this can be so after a recovery. If GC then finds no victim, it counts valid pages anew.
     pub(crate) valid_counts_are_upper_bounds: bool,
     /// Whether this device has run a recovery by backward scan; audits then accept valid counts that are too high.
     pub(crate) has_recovered: bool,
@@ -86,10 +86,9 @@ pub struct Ftl<N> {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FlushLimits {
     /// Maximum number of superseded versions of translation pages that are retained before the RAM buffer of the
-    /// validity store is written ([`Ftl::max_retained_pages`]).
+    /// validity store is written.
     pub(crate) max_retained_pages: usize,
-    /// Maximum number of page programs between two writes of the validity store's RAM buffer
-    /// ([`Ftl::max_programs_between_flushes`]).
+    /// Maximum number of page programs between two writes of the RAM buffer of the validity store.
     pub(crate) max_programs_between_flushes: u64,
 }
 
@@ -389,7 +388,8 @@ impl<N: Nand> Ftl<N> {
 
     /// Installs a user-supplied policy that chooses GC victims in place of the built-in policy; `None` restores the
     /// built-in policy. The user's policy is not called if only a greedy choice is safe (at most
-    /// [`GcOptions::urgent_free_blocks`] free blocks), nor for blocks of metadata that [`MetadataGc::WhenEmpty`] collects.
+    /// [`GcOptions::urgent_free_blocks`] free blocks), nor for blocks of metadata that [`MetadataGc::WhenEmpty`]
+    /// collects.
     pub fn set_user_victim_policy(&mut self, policy: Option<UserVictimPolicy>) {
         self.collector.user_policy = policy;
     }

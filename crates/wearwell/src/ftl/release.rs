@@ -57,9 +57,10 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Reports newly opened blocks to a validity store on flash, which then discards the invalid pages that it recorded
-    /// for the previous contents of these blocks. Must be called before invalid pages of such a block are reported, and
-    /// before buffered reports are written: recovery repeats the call for blocks whose first page is newer than that
-    /// write.
+    /// for the previous contents of these blocks.
+    ///
+    /// Must be called before invalid pages of such a block are reported, and before the RAM buffer of the validity
+    /// store is written: recovery reports only blocks that were opened after that write.
     #[inline]
     pub(crate) fn report_opened_blocks(&mut self) {
         while let Some(block) = self.store.take_opened_block() {

@@ -24,8 +24,8 @@ use crate::validity::Validity;
 
 impl<N: Nand> Ftl<N> {
     /// Collects one victim in the background (idle time), in the first pool (set of planes) with fewer free blocks than
-    /// [`GcOptions::background_free_blocks`](crate::gc::GcOptions::background_free_blocks). Returns `false` if no pool has so
-    /// few.
+    /// [`GcOptions::background_free_blocks`](crate::gc::GcOptions::background_free_blocks). Returns `false` if no pool
+    /// has so few.
     ///
     /// # Errors
     /// The errors of [`Ftl::write`].
@@ -274,8 +274,9 @@ impl<N: Nand> Ftl<N> {
         self.lazy_victim_fitting_open_blocks(&closed, pool)
     }
 
-    /// Returns a victim as [`Self::victim_fitting_open_blocks`] does, for a lazy map, whose valid counts are too high. After an
-    /// interrupted collection, the victim is full of pages of which newer copies exist, and only spare areas show this.
+    /// Returns a victim as [`Self::victim_fitting_open_blocks`] does, for a lazy map, whose valid counts are too high.
+    /// After an interrupted collection, the victim is full of pages of which newer copies exist, and only spare areas
+    /// show this.
     fn lazy_victim_fitting_open_blocks(&mut self, closed: &[BlockId], pool: u32) -> Result<Option<BlockId>> {
         let mut pages = Vec::new();
         for &block in closed {
@@ -350,9 +351,9 @@ impl<N: Nand> Ftl<N> {
         outcome
     }
 
-    /// Sets the valid count of a victim whose page validity is on flash to zero; the erase of the victim invalidates
-    /// its pages. If a power loss interrupted copying, invalidates the copied pages one by one instead, in RAM that a
-    /// battery keeps.
+    /// Sets the valid count of the GC victim to zero after all its live pages were copied: pages that still count as
+    /// valid were superseded or never programmed. If a power loss interrupted the copying, instead marks the pages
+    /// copied so far as invalid, which matters only if a battery keeps RAM.
     fn finish_victim(&mut self, victim: BlockId, batch: &CopyBatch, is_emptied: bool) {
         if is_emptied {
             // Pages that still count as valid were superseded, or never programmed.
@@ -508,8 +509,8 @@ impl<N: Nand> Ftl<N> {
         outcome
     }
 
-    /// Returns whether `ppn` is the current copy of metadata page `id`. `stream` says which kind of page this is:
-    /// translation page, validity page, or page of the reverse map's log.
+    /// Returns whether the flash page `ppn` is the current copy of metadata page `id`. `stream` says which kind of page
+    /// this is: translation page, validity page, or page of the reverse map's log.
     pub(crate) fn owns_metadata(&self, stream: Stream, id: u32, ppn: Ppn) -> bool {
         match &self.sharing {
             Some(sharing) if stream == Stream::RemapLog => sharing.reverse_map.owns_metadata_page(id, ppn),

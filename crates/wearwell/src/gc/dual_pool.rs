@@ -61,10 +61,10 @@ impl BlockQueues {
     }
 }
 
-/// State of dual-pool wear leveling: the hot and the cold pool of each set of planes.
+/// State of dual-pool wear leveling: a hot and a cold pool of blocks for each set of planes.
 #[derive(Clone, Debug)]
 pub(crate) struct DualPool {
-    /// Threshold of all three rules of dual-pool wear leveling, in erases; TH in the paper.
+    /// Threshold of all three rules of dual-pool wear leveling, in erases (TH in Chang's paper, SAC 2007).
     threshold_erases: u32,
     wear_of_block: Vec<BlockWear>,
     hot_queues: Vec<BlockQueues>,

@@ -128,8 +128,8 @@ impl<N: Nand> Ftl<N> {
         self.record_remaining_tombstones(entry, pool, is_recordable)
     }
 
-    /// Replaces a bind entry of the reverse map by a tombstone for the logical page from which the content was taken,
-    /// if its deallocation must still be recorded.
+    /// Replaces a bind entry of the reverse map by a tombstone (record of a deallocation) for the logical page from
+    /// which a remap command moved the content, if its deallocation must still be recorded.
     fn record_remaining_tombstones(
         &mut self,
         entry: ReverseMapEntry,

@@ -58,10 +58,10 @@ impl VictimChooser {
         self.policy
     }
 
-    /// Returns the closed block of `pool` that GC is to collect; `None` if no closed block has an invalid page.
-    /// `dirtiness` returns the weight of a block's dead pages, given the number of its invalid pages; only
-    /// [`VictimPolicy::RecycleAware`] uses it, and [`VictimPolicy::DeadBytes`] for blocks of deltas. `has_deltas` is
-    /// whether blocks of deltas may exist.
+    /// Returns the closed block of `pool` (set of planes) that GC is to collect; `None` if no closed block has an
+    /// invalid page. `dirtiness` returns the weight of a block's dead pages, given the number of its invalid pages;
+    /// only [`VictimPolicy::RecycleAware`] uses it, and [`VictimPolicy::DeadBytes`] for blocks of deltas. `has_deltas`
+    /// is whether blocks of deltas may exist.
     pub fn choose(
         &mut self,
         blocks: &mut BlockTable,
@@ -82,8 +82,8 @@ impl VictimChooser {
         }
     }
 
-    /// Returns the blocks of `pool` that [`VictimChooser::choose`] would examine if it were called with the same
-    /// arguments, each with the figure by which the policy ranks it. For [`VictimPolicy::DeadBytes`] and
+    /// Returns the blocks of `pool` (set of planes) that [`VictimChooser::choose`] would examine if it were called with
+    /// the same arguments, each with the figure by which the policy ranks it. For [`VictimPolicy::DeadBytes`] and
     /// [`VictimPolicy::RecycleAware`], returns all candidates, although the search may end earlier. Random draws
     /// advance the generator of this chooser, which therefore has to be a copy. O(blocks of the pool).
     pub(crate) fn candidate_figures(
@@ -137,7 +137,8 @@ impl VictimChooser {
     }
 }
 
-/// Returns the figure by which the cost-benefit policy ranks a block: `(1 - u) / 2u * age`; infinite without valid
+/// Returns the figure by which the cost-benefit policy ranks a block: `(1 - u) / 2u * age`, where `u` is the share of
+/// valid pages and `age` the number of flash programs since the block was closed. Infinite for a block without valid
 /// pages.
 fn benefit_over_cost(blocks: &BlockTable, block: BlockId, now: u64) -> f64 {
     let used = blocks.valid_pages(block) as f64 / blocks.block_pages() as f64;

@@ -34,7 +34,7 @@ pub struct SchemeEstimate {
 }
 
 impl SchemeEstimate {
-    /// Creates the estimate for a scheme (such as compression) that still writes the share `write_ratio` (D) of its
+    /// Creates the estimate for a scheme (such as compression) that still writes the share `written_share` (D) of its
     /// pages and needs the energy of `overhead` (e) page programs per offered page: E = D + e.
     pub fn new(written_share: f64, overhead: f64) -> Self {
         Self { written_share, energy_per_page: written_share + overhead }
@@ -50,9 +50,9 @@ impl SchemeEstimate {
         self.saves_writes() && self.energy_per_page < 1.0
     }
 
-    /// Returns whether the scheme (such as compression) saves more writes than it costs energy. In the paper, this
-    /// condition implies that the scheme saves writes at all, because E >= D. Here that is tested too, because a caller
-    /// may pass any estimate.
+    /// Returns whether the scheme (such as compression) saves more writes than it costs energy. In the
+    /// integrated-lifetime paper (IL), this condition implies that the scheme saves writes at all, because E >= D. Here
+    /// that is tested too, because a caller may pass any estimate.
     fn saves_more_writes_than_energy(self) -> bool {
         self.saves_writes() && 1.0 - self.written_share > self.energy_per_page - 1.0
     }
@@ -132,9 +132,9 @@ pub struct EpochDecision {
     pub throttle_bytes_per_epoch: Option<u64>,
 }
 
-/// Decides by algorithm 1 which lifetime schemes (such as compression) run in an epoch and whether host writes are
-/// throttled. `demand_bytes` of flash writes are expected in the epoch without any scheme, and `capacity_bytes` may be
-/// written. Cost: O(schemes).
+/// Decides by algorithm 1 of the integrated-lifetime paper (IL) which lifetime schemes (such as compression) run in an
+/// epoch and whether host writes are throttled. `demand_bytes` of flash writes are expected in the epoch without any
+/// scheme, and `capacity_bytes` may be written. Cost: O(schemes).
 ///
 /// A demand equal to the capacity enables further schemes, but is not throttled, as in the paper's listing.
 ///

@@ -10,11 +10,13 @@
 //!
 //! The price is an assumption: the writes that the schemes saved would have been amplified like the others.
 
-/// Number of past epochs over which demand and write ratios are averaged (IL).
+/// Number of past epochs of lifetime management over which demand and write ratios are averaged, as in the
+/// integrated-lifetime paper (IL).
 pub const HISTORY_EPOCHS: usize = 10;
 
-/// Weighted average of a value over the last epochs: of n epochs the newest has weight n, the oldest 1. The paper says
-/// "weighted average of previous 10 epochs" and gives no weights; linear weights are our choice.
+/// Weighted average of a value over the last epochs of lifetime management: of n epochs the newest has weight n, the
+/// oldest 1. The integrated-lifetime paper (IL) says "weighted average of previous 10 epochs" and gives no weights;
+/// linear weights are our choice.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct EpochAverage {
     /// Values to be averaged, one for each of the last epochs, oldest first.
@@ -36,8 +38,8 @@ impl EpochAverage {
         self.values.drain(..self.values.len().saturating_sub(1));
     }
 
-    /// Returns the weighted average over the epochs in the history; `None` before the first epoch. With fewer than ten
-    /// epochs, the weights are those that they would have if there were older ones.
+    /// Returns the weighted average over the epochs in the history; `None` before the first epoch. The newest epoch
+    /// always has weight 10, the one before it 9, and so on, even if there are fewer than ten epochs.
     pub fn average(&self) -> Option<f64> {
         let newest_first = self.values.iter().rev();
         let weights = (1..=HISTORY_EPOCHS).rev().map(|weight| weight as f64);
@@ -48,7 +50,7 @@ impl EpochAverage {
     }
 }
 
-/// Bytes that the host wrote to a device and that the device programmed, in some time.
+/// Bytes that the host wrote to a device and that the device programmed during some period.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct WriteActivity {
     /// Bytes of the logical pages that the host wrote.
@@ -85,9 +87,9 @@ impl WriteActivity {
     }
 }
 
-/// Returns the flash bytes that an epoch may program so that `remaining_endurance_bytes` (until the rated cycles are
-/// used up) suffice for `remaining_epochs` (C in the paper). The last epoch, and every epoch after the target lifetime,
-/// may program all remaining bytes.
+/// Returns the flash bytes that an epoch may program so that `remaining_bytes`, the bytes that can be programmed until
+/// the rated cycles are used up, suffice for `remaining_epochs` (C in the paper). The last epoch, and every epoch after
+/// the target lifetime, may program all remaining bytes.
 pub fn epoch_capacity_bytes(remaining_bytes: u64, remaining_epochs: u64) -> f64 {
     remaining_bytes as f64 / remaining_epochs.max(1) as f64
 }

@@ -49,7 +49,7 @@ pub use throttle::Throttle;
 /// Seconds per year of 365 days.
 pub const YEAR_S: u64 = 365 * 86_400;
 
-/// The five configurations that the paper (IL, table I) compares.
+/// The five configurations that the integrated-lifetime paper (IL, table I) compares.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum PaperConfiguration {
     /// No lifetime schemes (such as compression) and no throttling.
@@ -129,8 +129,8 @@ pub struct LifetimeOptions {
 }
 
 impl LifetimeOptions {
-    /// Returns the lifetime-management options of one of the paper's configurations: epochs of five minutes, a target
-    /// of five years.
+    /// Returns the lifetime-management options of one of the five configurations of the integrated-lifetime paper (IL):
+    /// epochs of five minutes, a target of five years.
     pub fn of_paper(configuration: PaperConfiguration, energy: &EnergyModel) -> Self {
         let [dedup, compression] = [SchemeKind::Dedup, SchemeKind::Compression]
             .map(|kind| LifetimeScheme::with_energy_of(kind, energy));
@@ -323,8 +323,9 @@ impl LifetimeController {
         decision
     }
 
-    /// Decides by algorithm 1 which lifetime schemes (such as compression) run. Decides for groups of schemes that
-    /// share their work. A scheme without observations is expected to save nothing.
+    /// Decides by algorithm 1 of the integrated-lifetime paper (IL) which lifetime schemes (such as compression) run.
+    /// Schemes that share their work are decided together, as one group. A scheme without observations is expected to
+    /// save nothing.
     fn decide_by_algorithm(&self, demand_bytes: f64, capacity_bytes: f64) -> EpochDecision {
         let estimates: Vec<SchemeEstimate> =
             self.options.schemes.iter().zip(&self.write_ratios).map(scheme_estimate).collect();

@@ -39,8 +39,8 @@ pub struct ShadowSampler {
 }
 
 impl ShadowSampler {
-    /// Creates a sampler that takes one group of `group_pages` consecutive page writes in `one_in`. Writes are sampled
-    /// in groups because the members of a compression chunk can only be judged together.
+    /// Creates a sampler that samples one of `sampling_interval` groups of `group_pages` consecutive page writes.
+    /// Writes are sampled in groups because the members of a compression chunk can only be judged together.
     ///
     /// # Panics
     /// If either argument is 0.

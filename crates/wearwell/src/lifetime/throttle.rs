@@ -25,9 +25,9 @@ pub struct Throttle {
 }
 
 impl Throttle {
-    /// Creates a token bucket of flash bytes, empty and without debt, at time `start_ns`, when the device had
-    /// programmed `flash_bytes`. A budget of 0 is raised to one byte per epoch: a device that has used up its rated
-    /// cycles is slow, but not stopped.
+    /// Creates a token bucket of flash bytes, empty and without debt, for an epoch that begins at `epoch_start_ns`,
+    /// when the device had programmed `flash_bytes`. A budget of 0 is raised to one byte per epoch: a device that has
+    /// used up its rated cycles is slow, but not stopped.
     pub fn new(budget_bytes: u64, epoch_ns: u64, epoch_start_ns: u64, flash_bytes: u64) -> Self {
         Self { epoch_budget_bytes: budget_bytes.max(1), epoch_ns, epoch_start_ns, paid_bytes: flash_bytes }
     }

@@ -16,8 +16,8 @@
 /// creation of the queue; those that are in the queue at one time differ in the lower bits.
 pub(super) type QueuePosition = u32;
 
-/// Bit that is flipped in the queue position that a cache slot stores, to make the position invalid: the result is half
-/// the number range away, so it equals no position in the queue.
+/// Bit that is flipped in the queue position that a cache slot stores, to make the position invalid. The result is half
+/// the number range away, so it equals no position that is in the queue.
 const OBSOLETE_FLIP_BIT: QueuePosition = 1 << (QueuePosition::BITS - 1);
 
 /// Minimum length of the queue of cache slots, in positions.

@@ -11,8 +11,7 @@
 //! Flash Translation Techniques For Very Large Flash Devices", SIGMOD 2016, section 4.1) saves that read. The entry
 //! notes that the location named on flash is an *unidentified invalid page*, and the next write of the translation page
 //! finds it. GC queries [`Mapping::is_superseded`] before it moves a page. The price: valid counts are upper bounds,
-//! too high by at most one page per dirty entry, and the engine has to bound that excess
-//! ([`DemandPagedMap::limit_unidentified_pages`]).
+//! too high by at most one page per dirty entry, and the engine has to bound that excess.
 //!
 //! Entries of pages moved by GC may exceed the cache's capacity for a moment, because GC must not write translation
 //! pages while it needs the last free pages itself. The engine evicts the excess as soon as it has room. The excess is
@@ -122,7 +121,8 @@ pub struct MapCacheCounts {
     pub uncertain_reads: u64,
 }
 
-/// An invalid page that a lazy map found when it wrote or trimmed a translation page.
+/// An invalid page that a lazy map (which identifies invalid pages late) found when it wrote or trimmed a translation
+/// page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct IdentifiedInvalidPage {
     /// PPN of the invalid page.
@@ -138,8 +138,8 @@ pub struct DemandPagedMap {
     options: CachedOptions,
     table: TranslationTable,
     cache: EntryCache,
-    /// Invalid pages that the map found when it wrote translation pages, until the FTL fetches them with
-    /// [`DemandPagedMap::take_identified`].
+    /// Invalid pages that the map found when it wrote translation pages, until the FTL takes them and updates page
+    /// validity.
     identified: Vec<IdentifiedInvalidPage>,
     max_unidentified_pages: u32,
     pages_per_update: u32,
@@ -151,7 +151,8 @@ pub struct DemandPagedMap {
     /// Last sequence number of the device at the last checkpoint of the map, when the cache set its mark between older
     /// and newer changes.
     checkpoint_sequence: u64,
-    /// Sequence number after which every dirty entry of the map was changed.
+    /// Sequence number (of flash programs): every dirty entry of the map was changed after the program with this
+    /// number.
     dirty_changed_after_sequence: u64,
     /// The whole L2P map in RAM, while the initial state of a drive is constructed (pages are placed without executing
     /// writes); `None` otherwise.
@@ -520,8 +521,9 @@ impl DemandPagedMap {
         Ok(false)
     }
 
-    /// Writes translation page `id` with all its dirty entries, which are clean afterwards. Adds the invalid pages that
-    /// are found by comparing with the old version to the list that [`DemandPagedMap::take_identified`] returns.
+    /// Writes translation page `id` with all its dirty entries, which are clean afterwards. Compares the entries with
+    /// the old version of the page, and adds the invalid pages that it finds to the list of pages to be reported to the
+    /// FTL.
     fn synchronise_translation_page<N: Nand>(
         &mut self,
         io: &mut Store<N>,
@@ -649,7 +651,8 @@ impl DemandPagedMap {
     }
 
     /// Maps `lpn` to `new` without a flash read. Returns the old location if the map entry was cached. Otherwise
-    /// inserts an entry with the flag that an earlier version is still counted as valid, and returns `None`.
+    /// inserts a dirty entry, whose flag says that an earlier version of `lpn` is still counted as valid, and returns
+    /// `None`.
     #[inline]
     fn update_lazily(&mut self, lpn: Lpn, new: Unit) -> Option<Unit> {
         if let Some(slot) = self.cache.find_slot(lpn) {
@@ -846,10 +849,12 @@ impl Mapping for DemandPagedMap {
         })
     }
 
-    /// Clears the flag of the map entry of a logical page that an earlier version is still counted as valid, because
-    /// that version is about to be erased. If it were reported as invalid after the erase, the report would hit a page
-    /// that was written there since. An entry that a recovery left uncertain keeps its flag, because more than one
-    /// earlier version may be unidentified, and the spare area is read before any of them is reported.
+    /// Forgets that an earlier version of the logical page `lpn` is still counted as valid, because the block with this
+    /// version is about to be erased. A report of that version as invalid after the erase would hit a page that was
+    /// written there since.
+    ///
+    /// An entry that a recovery left uncertain keeps its flag: more than one earlier version may be unidentified, and
+    /// the spare area is read before any of them is reported.
     fn clear_superseded(&mut self, lpn: Lpn) {
         if let Some(slot) = self.cache.find_slot(lpn)
             && !self.cache.entry(slot).is_identification_uncertain

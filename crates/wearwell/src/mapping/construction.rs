@@ -51,8 +51,8 @@ impl ConstructionMap {
         pull_into_cache(lpns.iter().map(|&lpn| self.get(lpn).0.into()));
     }
 
-    /// Frees the last part of the L2P map in RAM that lies entirely before `lpn`; the logical pages of this part will
-    /// not be accessed again.
+    /// Frees the memory of the last part of the L2P map in RAM that lies entirely before `lpn`. The logical pages of
+    /// this part are not accessed again.
     pub(super) fn free_parts_before(&mut self, lpn: Lpn) {
         let (part, _) = Self::part_and_index(lpn);
         if let Some(before) = part.checked_sub(1) {

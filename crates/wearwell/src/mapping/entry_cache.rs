@@ -24,8 +24,8 @@ use crate::tables::{ChainedIndex, ChainedSlots};
 /// Number that means "no slot" in the cache of map entries.
 pub(super) const NO_SLOT: CacheSlot = CacheSlot::MAX;
 
-/// Index, in [`CachedEntry::queue_positions`], of the position in the LRU queue by last use; [`CHANGE_QUEUE`] is the index for the
-/// queue by last change.
+/// Index, in [`CachedEntry::queue_positions`], of the position in the LRU queue by last use; [`CHANGE_QUEUE`] is the
+/// index for the queue by last change.
 const USE_QUEUE: usize = 0;
 const CHANGE_QUEUE: usize = 1;
 
@@ -88,8 +88,8 @@ impl CachedEntry {
     }
 }
 
-/// The cached map entries with their positions in one of the two [`LruQueue`] queues, by number `ORDER` ([`USE_QUEUE`] or
-/// [`CHANGE_QUEUE`]).
+/// The cached map entries with their positions in one of the two [`LruQueue`] queues, by number `ORDER` ([`USE_QUEUE`]
+/// or [`CHANGE_QUEUE`]).
 struct QueueEntries<'a, const ORDER: usize>(&'a mut [CachedEntry]);
 
 impl<const ORDER: usize> QueuePositions for QueueEntries<'_, ORDER> {
@@ -273,8 +273,8 @@ impl EntryCache {
         self.dirty_entries_by_change.push(&mut QueueEntries::<CHANGE_QUEUE>(&mut self.slots), slot);
     }
 
-    /// Sets or clears the flag of a cached map entry that an earlier version of its logical page is still counted as
-    /// valid, and updates the number of entries with this flag.
+    /// Sets or clears, for the map entry in cache slot `slot`, the flag which says that an earlier version of its
+    /// logical page is still counted as valid. Also updates the number of entries with this flag.
     pub(super) fn set_hides_unidentified_page(&mut self, slot: CacheSlot, hides: bool) {
         let entry = &mut self.slots[slot as usize];
         self.unidentified_pages -= u32::from(entry.hides_unidentified_page);

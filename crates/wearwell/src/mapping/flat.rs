@@ -20,8 +20,8 @@ pub struct RamMap {
     nvram_copy: Option<NvramCopy>,
 }
 
-/// Copy of an L2P table in NVRAM: the 8-byte word `first_word + lpn` holds the location of `lpn` plus one, or 0 if
-/// `lpn` is unmapped.
+/// Copy of an L2P table in NVRAM, one 8-byte word per logical page in the order of LPNs. A word holds the location of
+/// its logical page plus one, or 0 if the logical page is unmapped.
 #[derive(Clone, Debug)]
 struct NvramCopy {
     first_word: usize,

@@ -80,8 +80,8 @@ pub trait Mapping {
         false
     }
 
-    /// Informs a lazy map that the block with an earlier version of `lpn` is about to be erased, so that the map does
-    /// not report that version as invalid later.
+    /// Informs a lazy map (which identifies invalid pages late) that the block with an earlier version of `lpn` is
+    /// about to be erased, so that the map does not report that version as invalid later.
     fn clear_superseded(&mut self, _: Lpn) {}
 
     /// Records in the L2P map that GC moved the page of `lpn` to `new`. Causes no flash operation.

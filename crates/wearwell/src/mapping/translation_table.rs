@@ -37,9 +37,9 @@ pub enum DirectoryPart {
     },
 }
 
-/// Inner nodes of the directory tree on flash, which hold the PPNs of the translation pages. The simulation takes the
-/// PPNs themselves from `TranslationTable::directory`, so a node costs the simulation four bytes per PPN, cached or
-/// not. A PPN that a controller would not have in RAM is used only after the read that fetches its node.
+/// Inner nodes of the directory tree on flash, which hold the PPNs of the translation pages. The simulation has all
+/// these PPNs in RAM, so a node costs the simulation four bytes per PPN, cached or not. A PPN that a controller would
+/// not have in RAM is used only after the read that fetches its node.
 #[derive(Clone, Debug)]
 struct DirectoryTree {
     max_cached_nodes: u32,
@@ -215,8 +215,8 @@ impl TranslationTable {
         ]
     }
 
-    /// Returns the bytes of the first version of a translation page, with a spare area if `has_note`: the loaded
-    /// entries are mapped, all others unmapped.
+    /// Returns the bytes of the first version of a translation page, with a spare area if `has_note` (a sequence number
+    /// for recovery is stored there). The loaded entries have their locations; all others are unmapped.
     fn first_version(&self, has_note: bool) -> Vec<u8> {
         let note_bytes = if has_note { SPARE_SEQUENCE_BYTES } else { 0 };
         let mut page = vec![0xff; self.page_bytes as usize + note_bytes];

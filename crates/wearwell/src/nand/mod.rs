@@ -101,8 +101,8 @@ pub use sim::{RetainedFields, SimNand, WearFailure, WearLimit};
 use crate::address::{BlockId, Lpn, Ppn};
 use crate::data::{Content, Descriptor, Fingerprint};
 
-/// Kind of content of a flash page, which also determines the meaning of the owner in the page's OOB. All pages of a
-/// block have one kind, except its head and tail pages, which describe the block.
+/// Kind of content of a flash page. It also determines what the owner in the page's OOB is: an LPN, or the number of a
+/// metadata page. All pages of a block have one kind, except its head and tail pages, which describe the block.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum PageKind {
     /// Host data; the OOB owner is the LPN for which the page was written.
@@ -335,8 +335,8 @@ pub trait Nand {
     /// [`NandError::Uncorrectable`] for a torn page, [`NandError::PowerLost`].
     fn read_spare(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError>;
 
-    /// Returns the programmed pages that were programmed as lost, so that every read of them fails. Performs no flash
-    /// operation. A recovery puts the pages into a table in RAM.
+    /// Returns the pages that were programmed with [`Nand::program_lost`], so that every read of them fails. Performs
+    /// no flash operation. Recovery uses the list to rebuild the FTL's table of lost pages in RAM.
     fn lost_pages(&self) -> Vec<Ppn> {
         Vec::new()
     }
@@ -391,9 +391,9 @@ pub trait Nand {
         Ok(())
     }
 
-    /// Fills in 4-byte words of metadata pages that are about to be read, if the medium holds the bytes in memory. Used
-    /// only to prefetch: no flash read is counted, and the values must not influence any result. The first argument
-    /// lists pages, each with its number of words. The second has the words of all pages one after the other, none in a
+    /// Fills in 4-byte words of metadata pages that are about to be read, if the medium holds the bytes in memory. Only
+    /// prefetches: no flash read is counted, and the values must not influence any result. The first argument lists the
+    /// pages, each with its number of words; the second holds the words of all these pages, page after page, none in a
     /// spare area.
     fn peek_words(&self, _: &[(Ppn, usize)], _: &mut [PageWord]) {}
 
@@ -575,8 +575,8 @@ pub trait Nand {
     }
 }
 
-/// Returns the bytes of a page without its spare area if that is all zero, because then the FTL stored nothing there;
-/// otherwise all bytes.
+/// Returns `bytes`, a page of `page_bytes` bytes with its spare area, without the spare area if this is all zeros: then
+/// the FTL stored nothing there. Otherwise returns all of `bytes`.
 fn without_blank_spare(bytes: &[u8], page_bytes: usize) -> &[u8] {
     let (page, spare) = bytes.split_at(page_bytes);
     if spare.iter().all(|&byte| byte == 0) { page } else { bytes }

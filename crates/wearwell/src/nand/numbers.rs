@@ -19,8 +19,8 @@ pub(super) struct SequenceNumbers {
     pub(super) generation: u64,
 }
 
-/// Bit in the stored difference between a page's sequence number and that of its block. If set, the page is a GC copy
-/// whose generation (number of the program that first wrote the content) is not kept.
+/// Bit set in a page's stored sequence number (the difference to that of its block's first page) if the page is a GC
+/// copy whose generation (number of the program that first wrote the content) is not kept.
 const COPY_BIT: u32 = 1 << 31;
 /// Value in place of a difference of sequence numbers that is too large to be stored. The numbers of such a page are in
 /// a map, in full.

@@ -22,12 +22,12 @@ use crate::tables::prefetch::{PREFETCHED_PAGES, PREFETCHED_WRITES, pull_into_cac
 
 type VersionSlot = u32;
 
-/// Number that means "none" where page versions refer to each other: a page without bytes, a block without such pages,
-/// or a version without a newer one.
+/// Index that means "none": the row of a block without stored bytes, the version of a page without bytes, or what the
+/// newest version of a page lacks (a newer version, a difference list).
 const NONE: u32 = 0;
 
-/// Number of 4-byte words at the beginning of the spare area that each stored version of a page keeps in its own record
-/// instead of as differences.
+/// Number of 4-byte words at the beginning of the spare area that [`PageVersion`] stores in full for every version of a
+/// page. A map on flash stores a number there that differs in each version of its pages.
 const SPARE_HEAD_WORDS: usize = 2;
 
 #[derive(Clone, Copy, Debug)]
@@ -216,9 +216,9 @@ impl PagePayloads {
         true
     }
 
-    /// Fills in 4-byte words of several flash pages, table after table, to prefetch them (see
-    /// [`crate::tables::prefetch`]). `pages` gives the number of words of each page; `words` holds those of all pages
-    /// one after the other, none in a spare area. Words of pages without bytes are unchanged.
+    /// Fills in 4-byte words of several flash pages without counting reads, to prefetch the memory that the reads will
+    /// access (see [`crate::tables::prefetch`]). `pages` lists the pages, each with its number of words; `words` holds
+    /// those of all pages, page after page, none in a spare area. Words of pages without bytes are unchanged.
     pub(super) fn peek_words(&self, pages: &[(PageLocation, usize)], words: &mut [PageWord]) {
         let slots: ArrayVec<VersionSlot, PREFETCHED_PAGES> =
             pages.iter().map(|&(page, _)| self.version_slot_of(page)).collect();

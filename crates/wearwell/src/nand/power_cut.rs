@@ -36,8 +36,8 @@ pub struct PowerCut<N> {
 }
 
 impl<N: Fragile> PowerCut<N> {
-    /// Wraps the flash medium `inner`. Power is cut at the program, erase or NVRAM store with number `cut_at`, counted
-    /// from 0. With `None` power is never cut, and operations are only counted.
+    /// Wraps the flash medium `inner`. Power is cut at the program, erase or NVRAM store with number
+    /// `cut_at_operation`, counted from 0. With `None` power is never cut, and operations are only counted.
     pub fn new(inner: N, cut_at_operation: Option<u64>, cut_outcome: CutOutcome) -> Self {
         Self { inner, cut_at_operation, cut_outcome, operation_count: 0, has_lost_power: false }
     }

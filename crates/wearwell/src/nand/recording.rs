@@ -4,7 +4,7 @@ use super::{Fragile, Nand, NandError, Oob, PageWord};
 use crate::address::{BlockId, Ppn};
 use crate::data::Content;
 
-/// An operation in the log of a recorded flash medium.
+/// A program or erase in the log that [`Recording`] keeps of a flash medium.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecordedOp {
     /// Program of this page, with the owner in its OOB.

@@ -22,7 +22,7 @@ use crate::divide::Divider;
 use crate::tables::DenseTable;
 use crate::tables::prefetch::{PREFETCHED_PAGES, pull_into_cache};
 
-/// Choice of what the simulated flash keeps of each data page in addition to its owner.
+/// Choice of what the simulated flash keeps of each data page in addition to its owner (the LPN in its OOB).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a kind of memory that a medium can do without")]
 pub struct RetainedFields {
@@ -37,9 +37,9 @@ pub struct RetainedFields {
     pub fingerprints: bool,
     /// Whether the bytes of data pages are kept.
     pub data_bytes: bool,
-    /// Whether packed pages (deltas, chunks) keep their bytes, zeros left out, although data pages do not. A recovery
-    /// that reads from packed pages which logical pages they hold needs them. Memory: 10 bytes for every 8 that are not
-    /// all zero, about 100 per page.
+    /// Whether packed pages (deltas, chunks) keep their bytes, without the zeros, although data pages do not. Needed if
+    /// recovery reads packed pages to find out which logical pages they hold. Memory: 10 bytes for every 8 that are not
+    /// all zero, about 100 bytes per packed page.
     pub packed_bytes: bool,
 }
 

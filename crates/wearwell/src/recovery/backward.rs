@@ -150,7 +150,7 @@ struct RecoveredChanges {
 }
 
 /// Element of the heap by which recovery visits data pages backwards in time: the next page of a block that is being
-/// read, or the upper bound of sequence numbers of a block that was not read yet.
+/// scanned, or a block that was not read yet, with the upper bound of its sequence numbers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct BackwardScanItem {
     sequence: u64,
@@ -161,9 +161,9 @@ struct BackwardScanItem {
 }
 
 impl<N: Nand> Ftl<N> {
-    /// Recovers a device with a lazy map (which identifies invalid pages late) from flash alone (GeckoRec), as
-    /// described in this module's documentation. If `synchronises`, recovered map entries are written to translation
-    /// pages before the device accepts requests.
+    /// Recovers a device with a lazy map (which identifies invalid pages late) from flash alone, as GeckoRec does:
+    /// scans data pages backwards in time for the map changes that translation pages do not contain yet. If
+    /// `synchronises`, these changes are written to translation pages before the device accepts requests.
     pub(super) fn rebuild_backward(&mut self, synchronises: bool) -> Result<RecoverySteps> {
         self.has_recovered = true;
         let mut steps = RecoverySteps::default();
@@ -183,8 +183,8 @@ impl<N: Nand> Ftl<N> {
         Ok(steps)
     }
 
-    /// Recovers a device whose battery has written all dirty state to flash: rebuilds the directories from the spare
-    /// areas of metadata pages, page validity from its pages, and the valid counts of blocks from page validity.
+    /// Recovers a device whose battery has written all dirty state to flash: rebuilds the directories of translation
+    /// and validity pages from the spare areas of these pages, and then the valid counts of blocks from page validity.
     pub(super) fn rebuild_directories(&mut self) -> Result<RecoverySteps> {
         let mut steps = RecoverySteps::default();
         let survey = self.survey(&mut steps)?;
@@ -550,9 +550,9 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Compares consecutive versions of translation page `id`. Reports a page as invalid if one version names it, the
-    /// next version does not, and the OOB of the page still names the logical page. `current` holds the restored map
-    /// entries.
+    /// Reports the data pages that became invalid between consecutive `versions` of translation page `id`: those that
+    /// one version maps to a logical page, the next one does not, and whose OOB still names that logical page.
+    /// `current` holds the restored map entries, newer than all versions.
     fn invalidate_replaced_pages(
         &mut self,
         id: u32,
@@ -677,8 +677,8 @@ fn data_block_from_first_oob(block: BlockId, first: &Oob) -> DataBlock {
     }
 }
 
-/// Sets an upper bound of the sequence numbers in each data block: the first page of a block is newer than every page
-/// of the previous block that its stream filled in the pool (set of planes).
+/// Sets the upper bound of the sequence numbers in each data block: the number of the first page of the block that the
+/// same stream opened next in the same pool (set of planes), minus one.
 fn set_sequence_bounds(blocks: &mut [DataBlock], pool_of: impl Fn(BlockId) -> u32) {
     blocks.sort_by_key(|data| (pool_of(data.block), data.stream as usize, data.first_sequence));
     for k in 1..blocks.len() {

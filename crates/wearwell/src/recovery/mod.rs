@@ -207,9 +207,9 @@ impl<N: Nand> Ftl<N> {
         self.write_back()
     }
 
-    /// Corrects map and page validity for a page that was completely programmed although power was lost during its
-    /// program, so that RAM does not know it. Such a data page would count as valid, and such a translation page would
-    /// be taken for the newest version.
+    /// Supersedes a page that was programmed completely although power was lost during its program, so that RAM does
+    /// not know it: marks a data page as invalid, and writes a newer version of a translation page, which recovery
+    /// would otherwise take for the newest.
     fn discard_interrupted_page(&mut self, kind: PageKind, page: Ppn) -> Result<()> {
         match kind {
             PageKind::Data => self.validity.invalidate(page),
@@ -380,8 +380,9 @@ impl<N: Nand> Ftl<N> {
         Ok(mapped)
     }
 
-    /// Replays the journal of a map on flash during recovery. The physical pages that the journal names replace those
-    /// of the translation pages, and become dirty cache entries.
+    /// Replays the journal of a map on flash during recovery; `found` are the journal pages that recovery found. Map
+    /// entries of the journal replace those of the translation pages in `data`, and become dirty entries of the map
+    /// cache.
     fn replay_journal(&mut self, found: &[Ppn], data: &mut Vec<(Lpn, Ppn)>) -> Result<()> {
         let AnyMapping::Journalled(map) = &mut self.mapping else { return Ok(()) };
         let newer = map.replay_journal(&mut self.store, found)?;

@@ -209,9 +209,9 @@ impl Sharing {
         Ok(())
     }
 
-    /// Returns any logical page that is mapped to `ppn`, a page of the GC victim. It is the owner in the OOB if that
-    /// logical page still refers to `ppn` (there are fewer reverse-map entries than referrers), otherwise the first
-    /// logical page with an entry.
+    /// Returns a logical page that is mapped to `ppn`, a page of the GC victim: `spare_owner`, the owner in the OOB, if
+    /// it is still mapped there (then fewer reverse-map entries than referrers exist); otherwise the first logical page
+    /// with an entry.
     pub(crate) fn any_referrer(&self, ppn: Ppn, spare_owner: Lpn) -> Lpn {
         let from = self.victim_entries.partition_point(|entry| entry.place.is_none_or(|place| place < ppn));
         let binders = self.victim_entries[from..].iter().take_while(|entry| entry.place == Some(ppn));

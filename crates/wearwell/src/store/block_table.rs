@@ -91,8 +91,9 @@ impl VictimCandidates {
         self.list_entries += 1;
     }
 
-    /// Lowers the maximum valid count of the blocks on the lists of GC candidates to `limit`, and drops the longer
-    /// lists. A `limit` above the present one is ignored: blocks with valid counts between the two are not listed.
+    /// Lowers the maximum valid count of the blocks on the lists of GC candidates to `limit`, and empties the lists of
+    /// greater valid counts. Ignores a `limit` above the present maximum, because not all blocks between the two are
+    /// listed.
     fn lower_limit(&mut self, limit: u16) {
         if limit >= self.max_listed_valid_count {
             return;

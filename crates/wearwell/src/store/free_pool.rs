@@ -67,7 +67,8 @@ impl FreeBlockQueue {
     }
 
     /// Removes from the free blocks of a pool (set of planes) the one to open next, and returns it; `None` if no block
-    /// is free. If the blocks are ordered by wear, it is the most worn one for `worn`, otherwise the least worn one.
+    /// is free. If the blocks are ordered by wear, it is the most worn one if `worn` is set, otherwise the least worn
+    /// one.
     pub(super) fn take_next(&mut self, worn: bool) -> Option<BlockId> {
         match self {
             Self::Fifo(queue) => queue.pop_front(),

@@ -10,13 +10,13 @@ use crate::stats::Stats;
 /// began, and the sums of the counters that were cleared since.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CounterAudit {
-    /// Number of page programs that were counted before the counters were last cleared; the next two fields hold erases
-    /// and retired blocks.
+    /// Number of page programs that were counted before the operation counters were last cleared. The next two fields
+    /// are the same sums for erases and for retired blocks.
     pub(super) cleared_programs: u64,
     pub(super) cleared_erases: u64,
     pub(super) cleared_retired_blocks: u64,
-    /// Sum of the erase counts of all blocks when the store was created and counting began; the next field holds the
-    /// number of programmed pages at that time, because a medium may hold data then.
+    /// Sum of the erase counts of all blocks when the store was created and counting began. The next field is the
+    /// number of programmed pages at that time, because the medium may hold data already.
     pub(super) initial_erases: u64,
     pub(super) initial_programs: u64,
     /// Number of programs and erases that were counted although a loss of power interrupted or prevented them.

@@ -66,8 +66,8 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Replaces, in a recovery, the list of unreadable pages by those that the medium knows: the pages that were
-    /// programmed as lost.
+    /// Replaces, in a recovery, the list of unreadable pages by the pages that were programmed as lost, which the
+    /// medium knows.
     pub(super) fn reload_unreadable(&mut self) {
         self.unreadable_pages = self.nand.lost_pages().into_iter().collect();
     }

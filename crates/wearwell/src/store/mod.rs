@@ -142,8 +142,8 @@ pub struct Store<N> {
     /// Open block of each stream of writes in each pool (set of planes), at index `stream * pools + pool`;
     /// [`Frontier::NONE`] if there is none.
     frontiers: Vec<Frontier>,
-    /// Partly filled blocks that were set aside: each is filled on when the open block of the same write stream and
-    /// pool (set of planes) is full (`parked.rs`).
+    /// Partly filled blocks that were set aside, at the same index as the open block that replaces them. When this open
+    /// block is full, its write stream continues in the parked block.
     parked: Vec<Frontier>,
     /// For each stream of writes, the pools (sets of planes) where it has an open block.
     open_pools: [Vec<u32>; Stream::STREAM_COUNT],
@@ -471,8 +471,7 @@ impl<N: Nand> Store<N> {
     }
 
     /// Returns the index of the open block whose next page is to be programmed, and the OOB for that page. Opens a
-    /// block if needed. The caller programs the page and calls [`Store::finish_program`]. A single loop with the
-    /// program as a closure would copy the content out of the closure, which measured 3.5 % of a write of `geckoftl`.
+    /// block if needed. The caller programs the page and then calls [`Store::finish_program`].
     #[inline(always)]
     fn prepare_program(
         &mut self,
@@ -538,8 +537,8 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Closes an open block early after a failed program and marks it as condemned: GC will empty it, then it is
-    /// retired.
+    /// Closes an open block early after a failed program, and marks it for retirement ([`Nand::condemn`]): GC will
+    /// empty the block, then it is retired.
     fn condemn_open_block(&mut self, index: usize, block: BlockId) {
         self.nand.condemn(block);
         self.has_program_failed = true;

@@ -11,8 +11,8 @@ use crate::error::Result;
 use crate::nand::Nand;
 
 impl<N: Nand> Store<N> {
-    /// Whether a partly filled block of the write stream is parked in the pool (set of planes): set aside, to be filled
-    /// when the block that the stream fills instead is full.
+    /// Whether the write stream has a parked block in the pool (set of planes): a partly filled block that was set
+    /// aside while the stream fills another one.
     pub(crate) fn has_parked_block(&self, stream: Stream, pool: u32) -> bool {
         self.parked[self.frontier_index(stream, pool)].pages_left > 0
     }

@@ -94,8 +94,9 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Exchanges, in each pool (set of planes), the open blocks of the host stream and of the stream of GC copies if
-    /// the host's has more pages left: without a free block, GC can copy only into its own open block.
+    /// Exchanges, in each pool (set of planes), the open block of host writes with the open block of GC copies if the
+    /// host's has more pages left. Needed in recovery: while no block is free, GC can copy only into its own open
+    /// block.
     pub(crate) fn give_emptier_open_block_to_gc(&mut self) {
         for pool in 0..self.pools {
             let (host, copies) =

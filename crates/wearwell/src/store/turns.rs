@@ -48,8 +48,9 @@ impl PoolStride {
         }
     }
 
-    /// Returns the pool (set of planes) that follows a pool on the last channel, where a step leads past the last pool.
-    /// `beyond` is the pool number that the step leads to, less the number of pools.
+    /// Returns the pool (set of planes) that follows a pool on the last channel: a pool on the first channel and the
+    /// next die, after the last die one on the next plane, at the very end pool 0. `beyond` is the pool number that one
+    /// more step of `step_pools` would lead to, minus the number of pools.
     fn pool_after_last_channel(self, beyond: u32) -> u32 {
         match beyond + self.pools_per_die {
             next if next < self.step_pools => next,
@@ -68,9 +69,9 @@ pub(super) struct PoolRotation {
     next_pools: [u32; Stream::STREAM_COUNT],
     /// Number of blocks that each pool (set of planes) has lost because they were retired.
     lost_blocks: Vec<u32>,
-    /// Debt of each pool (set of planes) in each stream of writes, at index `stream * pools + pool`. It increases by
-    /// the pool's lost blocks whenever the pool is due for a page, and decreases by the pool's initial number of blocks
-    /// when the pool is skipped.
+    /// Skip counter of each pool (set of planes) in each write stream, at index `stream * pools + pool`, by which a
+    /// pool with retired blocks gets fewer pages. It grows by the pool's number of lost blocks at each turn; at a
+    /// skipped turn it falls by the pool's initial number of blocks.
     skip_debt: Vec<u32>,
     /// Whether any pool (set of planes) has lost a block to retirement; if not, one addition finds the pool of the next
     /// page.
@@ -135,8 +136,7 @@ impl PoolRotation {
         if next < self.pools { next } else { self.stride.pool_after_last_channel(next - self.pools) }
     }
 
-    /// Returns the first pool (set of planes) after `pool` that is not skipped in this round on account of its lost
-    /// blocks.
+    /// Returns the first pool (set of planes) after `pool` whose turn is not skipped on account of its lost blocks.
     #[cold]
     fn next_pool_with_room(&mut self, stream: Stream, pool: u32) -> u32 {
         let mut next = self.pool_after(pool);

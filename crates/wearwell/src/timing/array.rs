@@ -359,8 +359,8 @@ impl FlashArray {
         events.set_array_event(index, ends_as, end);
     }
 
-    /// Requests the channel for the data transfer of the running operation. The transfer starts at once, is booked, or
-    /// waits in a queue of the channel.
+    /// Requests the channel for the data transfer of the running operation. The transfer starts at once, is reserved
+    /// for a later time, or waits in a queue of the channel.
     #[inline(always)]
     pub(super) fn request_channel<const PLAIN: bool>(
         &mut self,
@@ -435,8 +435,8 @@ impl FlashArray {
         }
     }
 
-    /// Books both channel transfers of a page copy whose page has been sensed (tR ended), and schedules the end of tR
-    /// of the next read.
+    /// Reserves the channel for both transfers of a page copy whose page has been sensed (tR ended), and schedules the
+    /// end of tR of the next read.
     #[inline(always)]
     fn book_page_copy(&mut self, index: u32, shared: &mut EngineState<impl TimingObserver>) {
         let (moment, ns) = (shared.current_position, u64::from(self.running_group.transfer_ns));
@@ -451,7 +451,8 @@ impl FlashArray {
         shared.events.set_array_event(index, EventClass::ReadSensed, begins_at + ns + program_ns + read_ns);
     }
 
-    /// Books the channel transfer of the running operation and schedules the event that follows the transfer.
+    /// Reserves the channel for the data transfer of the running operation, and schedules the event that follows the
+    /// transfer.
     #[inline(always)]
     fn book_transfer(&mut self, index: u32, shared: &mut EngineState<impl TimingObserver>) {
         let (moment, ns) = (shared.current_position, u64::from(self.running_group.transfer_ns));

@@ -43,8 +43,8 @@ pub(super) struct Channel {
     first_array: u32,
     /// Booked channel transfers of the channel's arrays (dies or planes), eight arrays per element.
     array_bookings: Vec<ArrayBookings>,
-    /// Upper bound, over all arrays of the channel, of the event keys at which the second transfers of page copies are
-    /// requested.
+    /// Upper bound of the keys (time, class) of the events at which the second transfers of page copies are requested,
+    /// over all arrays of the channel.
     max_second_request_key: u64,
 }
 
@@ -61,7 +61,8 @@ struct ArrayBookings {
     is_priority_read: [bool; 8],
 }
 
-/// A position in the order of simulated events: time, then event class, then number of the array (die or plane).
+/// A position in the order of simulated events, in which events are sorted by time, then by event class, then by the
+/// number of their array (die or plane).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct EventPosition {
     key: u64,
@@ -102,7 +103,7 @@ impl EventPosition {
 }
 
 impl Channel {
-    /// Creates the channel of `arrays` arrays (dies or planes), numbered from `first` on.
+    /// Creates the channel of `arrays` arrays (dies or planes), numbered from `first_array` on.
     pub(super) fn new(first_array: u32, arrays: usize) -> Self {
         Self {
             first_array,

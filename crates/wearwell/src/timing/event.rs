@@ -59,7 +59,7 @@ use super::trace::TimingObserver;
 use super::{ArrayLayout, ControllerWork, FlashTiming, RequestKind, TimingOptions};
 use crate::operation::{FlashOp, OpKind};
 
-/// Returns the list of operations with each batch of copies replaced by single reads and programs.
+/// Returns `ops` with each batch of page copies replaced by the single reads and programs of these copies.
 pub(super) fn expand_copies(ops: &[FlashOp]) -> Vec<FlashOp> {
     let (mut single, mut places) = (Vec::new(), Vec::<usize>::with_capacity(ops.len()));
     for op in ops {
@@ -299,8 +299,9 @@ impl<T: TimingObserver> EventEngine<T> {
 
 // The clock and the event loop.
 impl<T: TimingObserver> EventEngine<T> {
-    /// Whether arrays run operations one by one to their end, and take steps ahead of the simulated time. A traced
-    /// engine never does, because each step is observed when it happens.
+    /// Whether the engine takes its faster path: it completes operations without suspension or multi-plane groups, and
+    /// may execute steps of copies ahead of the simulated time. False for a traced engine, which has to observe each
+    /// step when it happens.
     #[inline(always)]
     fn is_plain(&self) -> bool {
         !T::RECORDS_STEPS && self.is_plain_device
@@ -555,9 +556,9 @@ impl<T: TimingObserver> EventEngine<T> {
         false
     }
 
-    /// Marks the operations of a list that must not block host operations as foreground GC does: those of the host, and
-    /// background operations that have one of these as predecessor and would wait for themselves. If the list has no
-    /// operation of the host, all are marked.
+    /// Marks the operations of a list that must not block host operations as foreground GC does: the host's own
+    /// operations, and all that wait for one of these, directly or indirectly. Marks all operations if the list has
+    /// none of the host.
     fn mark_non_blocking_ops(&mut self, ops: &[FlashOp]) {
         // With foreground GC the reads of a log block the host, as do the copies that wait for them.
         let is_of_host =

@@ -257,10 +257,10 @@ fn group_with_earliest_event(groups: &[KeyGroup]) -> usize {
 pub(super) struct EventQueue {
     /// Next event of each array (die or plane).
     array_events: Tournament,
-    /// Time at which each channel becomes free for which a transfer waits.
+    /// For each channel for which a transfer waits, the time at which the channel becomes free.
     channel_free_events: Tournament,
-    /// Times at which the controller answers requests, and ends of NVRAM scans, each with the number of the request or
-    /// scan. Both are rare.
+    /// Times at which the controller answers host requests and at which NVRAM scans end, each with the number of the
+    /// request or scan. They are kept in a heap, because there are few.
     answers_and_scan_ends: BinaryHeap<Reverse<(u64, u32)>>,
     /// Least key that an event of an array can have without preceding the next event of a channel, answer or scan.
     /// Events of arrays with smaller keys are handled first.

@@ -272,7 +272,7 @@ impl AnyValidity {
         on_flash!(self, store => store.revive(ppn), in RAM bitmap => bitmap.mark_valid(ppn));
     }
 
-    /// Records that the data of the page is obsolete.
+    /// Records the page at `ppn` as invalid, in the bitmap in RAM or as a report that is written to flash later.
     #[inline]
     pub(crate) fn mark_invalid(&mut self, ppn: Ppn) {
         self.invalidate(ppn);

@@ -139,8 +139,9 @@ impl FlashBitmap {
         !self.waiting_invalid_pages.is_empty() || self.first_page_with_obsolete_bits().is_some()
     }
 
-    /// Writes one page of the validity bitmap with all of its changes that exist only in RAM. A battery does so when
-    /// power fails, and a shutdown does. Returns `false` once no page has such changes. Costs one read and one program.
+    /// Writes one page of the validity bitmap with all of its changes that exist only in RAM; returns `false` if no
+    /// bitmap page has such changes. Called repeatedly at shutdown, or on battery power when power fails. Costs one
+    /// read and one program.
     ///
     /// # Errors
     /// Any error of the flash; nothing is lost then.

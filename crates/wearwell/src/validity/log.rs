@@ -100,8 +100,8 @@ pub struct ValidityLog {
     block_pages: u32,
     block_divider: Divider,
     log_page_entries: u32,
-    /// Modulus of log page numbers in the positions of log entries: a power of two greater than the length of the log
-    /// in pages.
+    /// Number of successive log pages that positions of log entries distinguish: a power of two greater than the length
+    /// of the log in pages. A position contains the page number modulo this number.
     ring_pages: u32,
     /// For each block, the position in the log of its newest entry (invalid page), the head of its chain;
     /// [`END_OF_CHAIN`] if the block has none.
@@ -300,8 +300,8 @@ impl ValidityLog {
     }
 
     /// Whether the log holds a report of an invalid page in RAM that is not on flash. Entries that cleaning appended to
-    /// the buffer again do not count, because their log page is kept until they are written. If they counted, a log
-    /// that grows by partly filled pages would be cleaned into the next page for ever.
+    /// the buffer again do not count: they are still on the log page from which they come, which is kept until they are
+    /// written.
     pub fn has_unwritten_records(&self) -> bool {
         self.buffered_reports > 0 || !self.waiting_invalid_pages.is_empty()
     }

@@ -26,7 +26,7 @@ use wearwell::write_buffer::{BufferOptions, BufferPolicy};
 use wearwell::{Device, DeviceOptions, Error, Result};
 pub use worlds::{World, accepts_logical_pages, geometry_without_superblocks, max_logical_pages, worlds};
 
-/// Bytes per sector, as an index type.
+/// Bytes per sector, as a `usize`.
 pub const SECTOR_LEN: usize = SECTOR_BYTES as usize;
 
 /// Write buffers under test: none, and a few pages with each of the two policies.
@@ -77,9 +77,9 @@ pub fn roomy_device<N: Nand>(world: &World, parts: &Parts, buffer: BufferOptions
     Device::new(nand, logical, parts, DeviceOptions { buffer }).expect("it fits")
 }
 
-/// Returns the number of failed blocks that one pool of a [`roomy_device`] tolerates. These are the blocks left after
-/// the logical pages, all metadata (which may be all in one pool), the blocks that the engine reserves, the host's open
-/// block and one spare block.
+/// Returns the number of failed blocks that one pool (set of planes) of a [`roomy_device`] tolerates. These are the
+/// blocks left after the logical pages, all metadata (which may be all in one pool), the blocks that the engine
+/// reserves, the host's open block and one spare block.
 pub fn tolerable_block_failures(world: &World, parts: &Parts) -> u32 {
     let (per_pool, block_pages) = (world.geometry.blocks_per_plane, world.geometry.block_pages());
     let flawless = roomy_device(world, parts, BUFFERS[0], full_medium(world));

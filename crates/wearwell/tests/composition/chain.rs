@@ -39,7 +39,7 @@ const GECKO: GeckoOptions =
     GeckoOptions { size_ratio: 2, parts_per_block: 1, merge_mode: MergeMode::MultiWay };
 const DEDUP: DedupOptions = DedupOptions { capacity_entries: None, verify_on_hit: true };
 
-/// Content mechanisms of a drive that run.
+/// Which of a design's content mechanisms (deduplication, deltas and others) are switched on during a run.
 #[derive(Clone, Copy)]
 enum Running {
     /// All mechanisms that the design has are on.
@@ -55,7 +55,7 @@ struct Variant {
     running: Running,
 }
 
-/// Requests of the host: number of distinct contents, and whether pages are remapped.
+/// Host requests of a run: number of distinct contents, and whether the host remaps pages.
 #[derive(Clone, Copy)]
 struct Load {
     contents: u16,
@@ -91,14 +91,14 @@ fn options() -> (RecycleDesign, DeltaDesign) {
     (RecycleDesign { options, verify_on_hit: true }, deltas)
 }
 
-/// Returns the composed design, with a cache of `cache_entries` entries.
+/// Returns the design `wearwell`, composed of all content mechanisms, with a map cache of `cache_entries` entries.
 fn composed(cache_entries: u32) -> Parts {
     let (recycle, delta) = options();
     let options = WearwellOptions { cache_entries, gecko: GECKO, recycle, dedup: DEDUP, delta };
     wearwell(GcOptions::default(), options)
 }
 
-/// Returns the composed design with map and page validity in RAM, which a battery keeps.
+/// Returns the design `wearwell` with map and page validity in RAM, which a battery keeps.
 fn on_a_battery() -> Parts {
     let (mapping, validity) = (MappingPart::Flat, ValidityPart::Ram);
     Parts { mapping, validity, persistence: Persistence::BatteryRam, ..composed(1) }
@@ -132,7 +132,8 @@ fn only(running: &'static [SchemeKind], parts: Parts) -> Variant {
     Variant { parts, running: Running::Only(running) }
 }
 
-/// The lifetime manager of the paper, with one request every two seconds, so that an epoch has 150 of them.
+/// The lifetime manager of the integrated paper (switches deduplication and compression, throttles writes). It is
+/// called with one request every two seconds, so that an epoch has 150 requests.
 struct Manager {
     lifetime: LifetimeController,
     capacity_bytes: u64,
@@ -141,7 +142,7 @@ struct Manager {
 impl Manager {
     const SECONDS_PER_REQUEST: u64 = 2;
 
-    /// Returns a manager whose drive may program 40 pages per epoch, fewer than the host writes.
+    /// Returns a lifetime manager for a drive that may program 40 pages per epoch, fewer than the host writes.
     fn new(page_bytes: u32) -> Self {
         let options =
             LifetimeOptions::of_paper(PaperConfiguration::Integrated, &EnergyModel::STATED_IN_PAPER);
@@ -172,8 +173,8 @@ impl Manager {
     }
 }
 
-/// Returns the operations of the flash, without scans of NVRAM and without the order in which a timing model may
-/// execute them.
+/// Returns the flash operations among `operations`, without scans of NVRAM, and with `dependency_distance` 0, so that
+/// lists are equal if they have the same operations in the same order.
 fn on_flash(operations: &[FlashOp]) -> impl Iterator<Item = FlashOp> {
     let on_flash = operations.iter().filter(|operation| operation.kind != OpKind::Scan);
     on_flash.map(|&operation| FlashOp { dependency_distance: 0, ..operation })

@@ -94,7 +94,8 @@ fn gecko_keeps_what_was_reported_before_its_last_flush_at_any_power_cut() {
     }
 }
 
-/// Recovers the structure and compares it with the bitmap; returns whether pages of an unfinished run were on flash.
+/// Recovers Logarithmic Gecko from flash and compares its invalid pages with the expected bitmap. Returns whether pages
+/// of an unfinished run were on flash.
 fn recover_and_compare(rig: &mut Rig<PowerCut<SimNand>>, options: GeckoOptions) -> bool {
     rig.store.nand_mut().restore_power(None);
     let pages = pages_on_flash(rig.store.nand_mut());

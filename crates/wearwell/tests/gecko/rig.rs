@@ -216,7 +216,8 @@ impl<N: Nand> Rig<N> {
         self.pages_at_rest.1 += 1;
     }
 
-    /// Executes all deferred writes as the engine does; between two steps, GC may query and open blocks.
+    /// Executes all deferred writes of Logarithmic Gecko as the engine does: between two steps, GC may query and open
+    /// blocks.
     pub fn settle_with_questions(&mut self, random: &mut Random) {
         let mut worked = false;
         while self.settle_step() {
@@ -234,7 +235,7 @@ impl<N: Nand> Rig<N> {
         }
     }
 
-    /// Returns the number of valid pages of the structure, as the store counts them.
+    /// Returns the number of valid flash pages of Logarithmic Gecko, as the store counts them.
     fn pages_in_use(&self) -> u64 {
         self.validity_blocks().map(|block| self.store.blocks().valid_pages(block) as u64).sum()
     }
@@ -258,7 +259,7 @@ impl<N: Nand> Rig<N> {
         obsolete.into_iter().try_for_each(|block| self.store.erase(block, Cause::Validity))
     }
 
-    /// Moves the live pages of one closed block of the structure, as GC does; returns their number.
+    /// Moves the live pages of one closed block of Logarithmic Gecko, as GC does; returns their number.
     pub fn collect_own_block(&mut self, random: &mut Random) -> usize {
         let is_closed = |&block: &BlockId| self.store.blocks().state(block) == BlockState::Closed;
         let closed: Vec<BlockId> = self.validity_blocks().filter(is_closed).collect();
@@ -294,8 +295,7 @@ impl<N: Nand> Rig<N> {
         (0..blocks.len()).all(|block| blocks.state(BlockId(block)) != BlockState::Erasing)
     }
 
-    /// Continues with a recovered structure: the store's valid counts are corrected, and the lost reports are made
-    /// again.
+    /// Continues with a recovered Logarithmic Gecko: corrects the store's valid counts, and repeats the lost reports.
     pub fn adopt(&mut self, recovered: Gecko, pages: &[(Ppn, Oob)], shadow: Shadow, lost: Vec<Report>) {
         for &(ppn, oob) in pages {
             match (
@@ -320,7 +320,8 @@ impl<N: Nand> Rig<N> {
         scan(&self.gecko, &mut self.store)
     }
 
-    /// Compares all answers at once, and block by block without counted reads.
+    /// Compares the invalid pages that Logarithmic Gecko records with the expected ones: by one scan of all blocks, and
+    /// block by block by the audit query, which counts no reads.
     pub fn check_scan(&mut self) {
         assert_eq!(self.scan(), self.shadow.known(), "{:?}", self.options);
         let reads = self.store.stats.total_reads();
@@ -353,9 +354,10 @@ impl<N: Nand> Rig<N> {
         assert!(question <= levels as f64 * (1.0 + straddling) && most <= 2 * levels, "{:?}", self.options);
     }
 
-    /// Asserts the bound on space. Section 3.2 says that the space never exceeds about twice the run that contains
-    /// everything once. That holds on average. At the peak, a largest run just above a power of T exists together with
-    /// runs that are each just below one; this is the space that the structure requires from the engine.
+    /// Asserts the bound on the flash space of Logarithmic Gecko. Section 3.2 says that the space never exceeds about
+    /// twice the run that contains everything once, which holds on average. At the peak, a largest run just above a
+    /// power of T exists together with runs that are each just below one; this is the space that Gecko requires from
+    /// the engine.
     pub fn check_space(&self) {
         let part_pages = self.geometry.block_pages().div_ceil(self.options.parts_per_block);
         let parts = self.geometry.block_pages().div_ceil(part_pages);
@@ -377,8 +379,8 @@ impl<N: Nand> Rig<N> {
         assert!(self.most_pages <= self.gecko.max_metadata_pages(), "{:?}", self.options);
     }
 
-    /// Asserts that a structure that was just flushed is recovered unchanged, although originals of pages that GC
-    /// copied are still on flash.
+    /// Asserts that a Logarithmic Gecko that was just flushed is recovered unchanged, although originals of pages that
+    /// GC copied are still on flash.
     pub fn check_recovered_equals_flushed(&mut self, random: &mut Random) {
         loop {
             self.gecko.request_flush();
@@ -410,7 +412,7 @@ pub fn scan<N: Nand>(gecko: &Gecko, store: &mut Store<N>) -> Vec<(u32, Vec<u32>)
     known
 }
 
-/// Returns every readable page of the structure, as a scan after a power cut finds it.
+/// Returns every readable page of Logarithmic Gecko, as a scan after a power cut finds it.
 pub fn pages_on_flash<N: Nand>(nand: &mut N) -> Vec<(Ppn, Oob)> {
     let pages = nand.geometry().pages() as u32;
     let readable = |ppn| Some((ppn, nand.probe(ppn).ok().flatten()?));

@@ -19,7 +19,7 @@ fn whole_blocks() -> (Geometry, GeckoOptions) {
     (geometry(1024, BLOCK_PAGES, 512), options_of(2, 1, MergeMode::MultiWay))
 }
 
-/// Recovers a structure from flash alone; returns the structure, and the invalid pages that it reports by block.
+/// Recovers Logarithmic Gecko from flash alone; returns it with the invalid pages that it reports, by block.
 fn recovered(rig: &mut Rig, geometry: &Geometry, options: GeckoOptions) -> (Gecko, Vec<(u32, Vec<u32>)>) {
     let pages = pages_on_flash(rig.store.nand_mut());
     let mut gecko = Gecko::new(geometry, options).expect("valid");
@@ -28,8 +28,8 @@ fn recovered(rig: &mut Rig, geometry: &Geometry, options: GeckoOptions) -> (Geck
     (gecko, known)
 }
 
-/// A complete run as the naive rule reads it: level by number of pages, time of creation, entries. Repeats the page
-/// format: index, number of entries and "last" flag in 8 bytes, then entries of key and bitmap.
+/// A complete run of Logarithmic Gecko, as a naive recovery by appendix C.1 of the paper reads it from flash: level (by
+/// number of pages), sequence number of its creation, and entries of key and bitmap.
 struct NaiveRun {
     level: u32,
     created: u64,

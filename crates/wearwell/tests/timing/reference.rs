@@ -10,7 +10,8 @@ use wearwell::nand::{FlashTiming, Geometry};
 use wearwell::operation::{Cause, FlashOp, OpKind};
 use wearwell::timing::TimingOptions;
 
-/// Classes of events, in the order in which simultaneous events are handled.
+/// Event class: a channel becomes free. This and the next five constants number the classes of events in the order in
+/// which simultaneous events are handled.
 const FREE: u8 = 0;
 const SENSED: u8 = 1;
 const MOVED: u8 = 2;

@@ -31,8 +31,8 @@ pub fn geometry([pools, blocks, pages, page_bytes]: [u32; 4]) -> Geometry {
     .expect("a valid geometry")
 }
 
-/// The miniature device. `opened_at` holds, by block, the sequence number before it was opened; `u64::MAX` without
-/// data.
+/// A miniature page-mapped device around the validity store under test. `opened_at` holds, by block, the last sequence
+/// number before the block was opened; `u64::MAX` for a block without data.
 pub struct Drive<N, V> {
     pub io: Store<N>,
     pub validity: V,

@@ -72,8 +72,8 @@ enum SearchResult {
 struct ClockHand {
     bucket_count: usize,
     line_count: usize,
-    /// Number of cache lines by which the clock hand jumps after each line, modulo `lines`. It has no common factor
-    /// with `lines`, so that the hand visits every line.
+    /// Number of cache lines by which the clock hand jumps after each line, modulo `line_count`. It has no common
+    /// factor with `line_count`, so that the hand visits every line.
     stride_lines: usize,
     current_bucket: usize,
 }
@@ -104,8 +104,8 @@ fn gcd(a: usize, b: usize) -> usize {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// A content index (hash table of stored contents for deduplication) of at most `capacity` entries, with second-chance
-/// eviction.
+/// A content index (hash table of stored contents for deduplication) of at most `capacity_entries` entries, with
+/// second-chance eviction.
 #[derive(Clone, Debug)]
 pub(super) struct BoundedIndex {
     bucket_words: DenseTable<u64>,
@@ -222,8 +222,8 @@ impl BoundedIndex {
         self.entry_count += 1;
     }
 
-    /// Whether one more entry fits in the content index. The hash table is filled up to 75 %: then a search for a
-    /// missing content ends after eight buckets, in one or two cache lines.
+    /// Whether one more entry fits in the content index. The hash table is filled to at most 75 %, so that a search for
+    /// a missing content ends after eight buckets on average, in one or two cache lines.
     #[inline]
     fn has_room(&self) -> bool {
         self.entry_count < self.capacity_entries

@@ -37,9 +37,9 @@ pub struct DedupOptions {
     /// Maximum number of entries of the content index. `None` means one entry for every stored page; 0 means that no
     /// duplicate is ever found.
     pub capacity_entries: Option<u32>,
-    /// Whether a write reads the stored page and compares its bytes before the logical page is bound (mapped without a
-    /// program) to it. The flash read is counted under the cause "content". A device with real bytes needs this,
-    /// because fingerprints have only 64 bits.
+    /// Whether a write that hits in the content index reads the stored page that was found and compares the bytes,
+    /// before its logical page is bound (mapped without a program) to that page. The flash read is counted under the
+    /// cause "content". A device that stores real bytes needs this, because fingerprints have only 64 bits.
     pub verify_on_hit: bool,
 }
 

@@ -19,17 +19,18 @@ use crate::tables::prefetch::pull_into_cache;
 
 /// Number of content-index entries in a line (one cache line of the hash table).
 const ENTRIES_PER_LINE: usize = 12;
-/// Number of 8-byte words in a line of the hash table: six with two units (pages or members of compressed chunks) each;
-/// one with eight tags; one with four tags, the distances and the overflow count.
+/// Number of 8-byte words in a line (cache line with twelve entries) of the hash table. Six words hold two unit numbers
+/// each, one holds eight tags (one byte of the content hash per entry). The last holds four tags, the distances of the
+/// entries from their home lines, and the overflow count (number of entries stored in later lines).
 const WORDS_PER_LINE: usize = 8;
 const FIRST_TAG_WORD: usize = 6;
 const LAST_TAG_WORD: usize = 7;
-/// First bit, in the last word of a line of the hash table, of the entries' distances from their home lines (two bits
-/// each).
+/// Bit position, in the last word of a line of the hash table, at which the distances of the entries from their home
+/// lines begin (two bits per entry).
 const FIRST_DISTANCE_BIT: u32 = 32;
 /// Largest value of the stored distance of an index entry from its home line. This value means "three lines or more".
 const MAX_STORED_DISTANCE: usize = 3;
-/// The overflow count 1, in the position that the count has in the last word of a line of the hash table. The count is
+/// An overflow count of 1, shifted to the bits of the count in the last word of a line of the hash table. The count is
 /// the number of entries stored in a later line because this one was full.
 const OVERFLOW_ONE: u64 = 1 << 56;
 const OVERFLOW_MINUS_ONE: u64 = OVERFLOW_ONE.wrapping_neg();
@@ -176,7 +177,8 @@ impl FullSizeIndex {
         (self.tag_words(line)[place / 8] >> (place % 8 * 8)) as u8
     }
 
-    /// Returns the stored distance of an index entry from its home line of the hash table, in lines, capped at [`MAX_STORED_DISTANCE`].
+    /// Returns the stored distance of an index entry from its home line of the hash table, in lines. 3 means three
+    /// lines or more.
     fn stored_distance_lines(&self, EntryPosition { line, place }: EntryPosition) -> usize {
         (self.tag_words(line)[1] >> (FIRST_DISTANCE_BIT as usize + 2 * place)) as usize & MAX_STORED_DISTANCE
     }
@@ -206,8 +208,8 @@ impl FullSizeIndex {
     }
 
     /// Adds `passed` to the overflow counts of the lines of the hash table from `first` up to but not including `end`.
-    /// `passed` is [`OVERFLOW_ONE`] for an added entry, or its wrapping negative for a removed one. An overflow count
-    /// is the number of entries stored in a later line because this one was full.
+    /// `passed` is a count of 1, in the bits of the count, for an added entry, or its wrapping negative for a removed
+    /// one. An overflow count is the number of entries stored in a later line because this one was full.
     #[inline]
     fn add_to_overflow_counts(&mut self, first: usize, end: usize, passed: u64) {
         let mut line = first;
@@ -308,8 +310,8 @@ impl FullSizeIndex {
         }
     }
 
-    /// Returns the nearest index entry that overflowed `line` (was stored in a later line because `line` was full), and
-    /// the distance from that entry's home line to `line`, in lines.
+    /// Finds the nearest index entry that overflowed `line` (was stored in a later line because `line` was full).
+    /// Returns its position and the number of lines from its home line to `line`.
     #[inline]
     fn nearest_overflowed_entry(&self, line: usize, hash_of: impl Fn(Unit) -> u64) -> (EntryPosition, usize) {
         let (mut at, mut away) = (self.line_after(line), 1);

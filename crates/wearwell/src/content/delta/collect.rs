@@ -19,9 +19,9 @@ use crate::operation::Cause;
 use crate::store::Stream;
 
 impl<N: Nand> Ftl<N> {
-    /// Merges logical pages in delta form whose bases are among the victim's `pages`, if they should be full pages
-    /// (read-hot or write-cold): rewrites base and delta as one page. Removes these bases from `pages`. Called before
-    /// the data pages of a victim are copied; a merge takes one page, as the copy would.
+    /// Merges (rewrites base and delta as one page) the logical pages in delta form that became read-hot or write-cold
+    /// and whose bases are among `pages`, the valid pages of a GC victim. Removes these bases from `pages`. Called
+    /// before GC copies the data pages of the victim; a merge programs one page, as the copy of the base would.
     pub(crate) fn merge_delta_bases(
         &mut self,
         pages: &mut Vec<Ppn>,

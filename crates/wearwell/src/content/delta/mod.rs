@@ -53,20 +53,20 @@ use crate::operation::Cause;
 use crate::store::{Store, Stream};
 
 /// Options of delta encoding (storing an overwrite as its difference to the stored version). The defaults follow the
-/// paper where it gives values.
+/// Delta-FTL paper where it gives values.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct DeltaDesign {
-    /// Number of entries of the table of access counts, by which hot pages are found. `None` means as many as the
-    /// mapping cache has, because the paper keeps the counts in the cache's entries (section 3.5.2). With a map in RAM,
-    /// `None` means one entry per 16 logical pages, at least 64 (the paper does not give its cache's size).
+    /// Number of entries of the table of access counts, by which hot pages are found. With a mapping cache, `None`
+    /// means as many as the cache has: the Delta-FTL paper keeps the counts in the entries of its cache (section
+    /// 3.5.2). With a map in RAM, `None` means one entry per 16 logical pages, at least 64.
     pub heat_entries: Option<u32>,
     /// Minimum number of host reads or host writes at which a logical page counts as read-hot or write-hot.
     pub hot_accesses: u8,
     /// Number of pages of the RAM buffer that are filled with deltas at the same time.
     pub temp_buffer_pages: u32,
-    /// Largest share of a flash page, 0 to 1, that a delta may take on average (packing loss included) before writes
-    /// bypass delta encoding: `1 - max(tR, transfer, encode) / tPROG` (section 3.3). 1 means that writes never bypass
-    /// it for this reason.
+    /// Largest share of a flash page, 0 to 1, that a delta may take on average (packing loss included); if deltas take
+    /// more, writes bypass delta encoding. The Delta-FTL paper (section 3.3) gives `1 - max(tR, transfer, encode) /
+    /// tPROG`. 1 means that writes never bypass delta encoding for this reason.
     pub max_delta_ratio: f64,
     /// Number of host writes between two scans for logical pages in delta form that became write-cold; 0 means no
     /// scans.
@@ -107,7 +107,7 @@ pub struct DeltaStatistics {
     /// Number of merges (base and delta rewritten as one page) that took the place of a GC copy of the base.
     pub gc_merges: u64,
     /// Number of host writes of hot pages stored as full pages because deltas saved too little on average, or because
-    /// pages of deltas had no space left.
+    /// flash pages of deltas had reached their maximum number.
     pub hot_writes_stored_whole: u64,
     /// Number of host writes of hot pages stored as full pages because the delta was too large, its size was unknown,
     /// or the base (stored page) could not be read.
@@ -129,10 +129,12 @@ pub(crate) struct DeltaLocation {
 }
 
 impl DeltaLocation {
-    /// Creates the record of a delta that recovery found on flash. It takes `bytes` bytes of its page: `delta`, and
-    /// perhaps a tag. `of_base` is the fingerprint of the base, which stays the fingerprint of the content if the delta
-    /// is empty. The content after a real compressed difference is not computed here, so its fingerprint is the default
-    /// one.
+    /// Creates the location record of a delta that recovery found on flash. The delta takes `bytes` bytes of its flash
+    /// page, base tag included; `delta` are its bytes without the tag.
+    ///
+    /// The fingerprint of the resulting content is the one in a placeholder (delta of which only the size is known), or
+    /// that of the base (`of_base`) if the delta is empty. For a delta with real bytes the fingerprint is not computed
+    /// here, and the default one is stored.
     fn from_flash(bytes: usize, delta: &[u8], of_base: Fingerprint) -> Self {
         let described = placeholder_fingerprint(delta);
         let otherwise = if delta.is_empty() { of_base } else { Fingerprint::default() };
@@ -188,11 +190,11 @@ pub(crate) struct DeltaState {
 /// number of its first write).
 const BASE_TAG_BYTES: usize = 4;
 /// Number of eligible host writes that bypass delta encoding, after it saved too little, before deltas are tried again
-/// for a while. Single probes between bypassed writes would not show what deltas save: the next full write of a hot
-/// page ends its delta before the page of deltas is full.
+/// for a while. Single trial deltas between bypassed writes would not show what deltas save: the next full write of a
+/// hot page makes its delta obsolete before the page of deltas is full.
 const WRITES_UNTIL_RETRY: u64 = 4096;
-/// Number of flash pages of deltas over which the mean of deltas per page is taken. A page holds one, two or three
-/// deltas, so the mean of few pages would cross the limit by chance.
+/// Number of flash pages of deltas over which the moving average of deltas per page is taken. A page holds one, two or
+/// three deltas, so an average over few pages would exceed [`DeltaDesign::max_delta_ratio`] by chance.
 const MAX_AVERAGED_PAGES: u64 = 512;
 /// Number of flash pages of deltas that must be written before host writes may bypass delta encoding because it saves
 /// too little: the mean over fewer pages varies by chance.
@@ -253,7 +255,8 @@ impl DeltaState {
     }
 
     /// Starts to record which logical pages have deltas on flash, and forbids to bind these pages (map them to stored
-    /// content). With nothing but the map, recovery could not tell their current deltas from obsolete ones.
+    /// content without a program). Needed if recovery has nothing but the map: after a bind it could take an obsolete
+    /// delta on flash for current.
     pub(crate) fn forbid_binds_of_written_deltas(&mut self) {
         self.deltas_on_flash = Some(FlashDeltaTable::default());
     }
@@ -623,8 +626,8 @@ impl<N: Nand> Ftl<N> {
         Ok(base.filter(|&base| self.base_tag_bytes() == 0 || is_flash_page(base, pages)))
     }
 
-    /// Whether delta encoding saves enough at present and has space on flash. If not, counts an eligible host write as
-    /// stored whole.
+    /// Whether host writes may become deltas now: delta encoding saves enough at present and has space for another
+    /// flash page of deltas. If not, counts an eligible host write as stored whole.
     fn is_open_for_deltas(&mut self) -> bool {
         let stage = self.delta.as_mut().expect("only the delta stage asks");
         let is_open = stage.accepts_deltas();
@@ -688,8 +691,8 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Returns the size, in bytes, of the tag that ends each delta and names its base page; 0 if this design needs no
-    /// tags. If the map may be older than the flash, a delta without a tag would not show whether the mapped page is
-    /// its base.
+    /// tags. Tags are needed if the map is in NVRAM: after a power loss it may be older than the deltas on flash, and
+    /// the tag shows whether the mapped page is the base of a delta.
     fn base_tag_bytes(&self) -> usize {
         if self.persistence == Persistence::NvramMap { BASE_TAG_BYTES } else { 0 }
     }
@@ -889,16 +892,17 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Charges delta encoding with one programmed flash page, if delta encoding is on.
+    /// Charges delta encoding with the program of one flash page (page of deltas or merged page), in the counters by
+    /// which lifetime management compares content schemes. Does nothing while delta encoding is off.
     fn charge_for_stored_deltas(&mut self) {
         if self.delta.as_ref().is_some_and(|stage| stage.is_on) {
             self.charge_delta_pages(1);
         }
     }
 
-    /// Appends the content of `lpn` (base and delta combined) as one full page. Reads base and delta first, unless the
-    /// host has just read them (`was_read`). The map is updated as for a GC copy, without a flash operation, so GC may
-    /// call this too.
+    /// Appends the content of `lpn` (base and delta combined) as one full page in `stream`. Reads base and delta first,
+    /// unless the host has just read the content (`was_read`). Updates the map as for a GC copy, without a flash
+    /// operation, so that GC may call this too.
     fn rewrite_merged(
         &mut self,
         lpn: Lpn,
@@ -1001,10 +1005,11 @@ impl<N: Nand> Ftl<N> {
 }
 
 impl<N: Nand> Ftl<N> {
-    /// Reads the flash page of deltas at `ppn` into `page`. Returns the logical pages of its deltas with their byte
-    /// ranges, and whether the page is unreadable. If it is, the list comes from its spare area, and the tags, which
-    /// name the base of each delta, are lost. Each delta is then taken to belong to the base page that the map names,
-    /// even if the map is older than the flash.
+    /// Reads the flash page of deltas `ppn` into `page`. Returns the logical page and byte range of each delta, and
+    /// whether the page is unreadable.
+    ///
+    /// The logical pages of an unreadable page come from its spare area. The tags that name the bases of the deltas are
+    /// then lost, so each delta is taken to belong to the base page that the map names.
     fn read_delta_directory(&mut self, ppn: Ppn, page: &mut [u8]) -> Result<(DeltaPageDirectory, bool)> {
         let error = match self.store.read(ppn, page, Cause::Recovery) {
             Err(error) if error.is_media_error() => error,

@@ -73,8 +73,8 @@ pub fn placeholder_delta(bytes: usize, fingerprint: Fingerprint) -> Vec<u8> {
     delta
 }
 
-/// Returns the fingerprint in a delta that [`placeholder_delta`] made, or the default fingerprint if the delta had no
-/// room for one. `None` for a delta with real bytes.
+/// Returns the fingerprint in a delta that [`placeholder_delta`] made; the default fingerprint if that delta was too
+/// short to hold one. `None` for a delta with real bytes.
 pub fn placeholder_fingerprint(delta: &[u8]) -> Option<Fingerprint> {
     let is_described = *delta.first()? == 0;
     let kept = delta.get(FINGERPRINT_RANGE).and_then(|bytes| bytes.try_into().ok());
@@ -170,10 +170,11 @@ pub fn decode_delta_page_header(page: &[u8]) -> Option<Vec<(Lpn, Range<usize>)>>
     Some(found)
 }
 
-/// Most bytes of a flash page that deltas fill: the header states the end of a delta in 16 bits.
+/// Maximum number of bytes at the beginning of a flash page that are filled with deltas: the header stores the end of a
+/// delta in 16 bits.
 const FILLED_MAX_BYTES: u32 = u16::MAX as u32;
 
-/// The RAM buffer of deltas (the paper's temp buffer): pages that are being filled with deltas.
+/// The RAM buffer of deltas (temp buffer of the Delta-FTL paper): pages that are being filled with deltas.
 #[derive(Clone, Debug)]
 pub struct DeltaTempBuffer {
     page_bytes: usize,
@@ -182,8 +183,8 @@ pub struct DeltaTempBuffer {
 }
 
 impl DeltaTempBuffer {
-    /// Creates a RAM buffer for deltas with `pages` open pages of `page_bytes` bytes; the paper has one. At most the
-    /// first 65,535 bytes of a page are filled.
+    /// Creates a RAM buffer for deltas with `pages` open pages of `page_bytes` bytes; the Delta-FTL paper has one. At
+    /// most the first 65,535 bytes of a page are filled.
     pub fn new(pages: u32, page_bytes: u32) -> Self {
         let open_pages = vec![OpenDeltaPage::default(); pages.max(1) as usize];
         Self {

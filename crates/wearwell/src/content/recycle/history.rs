@@ -215,7 +215,8 @@ impl DeadPageLists {
         self.pages_in_store.remove(ppn);
     }
 
-    /// Returns the number of dead pages that have a slot in the fingerprint store. Counts the bits of all pages.
+    /// Returns the number of dead pages that have a slot in the fingerprint store (index of dead pages). Counts set
+    /// bits over all physical pages.
     pub(super) fn pages_with_store_slot(&self) -> u64 {
         self.pages_in_store.len()
     }

@@ -67,7 +67,8 @@ use crate::data::Fingerprint;
 use crate::tables::PageSet;
 use crate::tables::prefetch::{PREFETCHED_WRITES, pull_into_cache};
 
-/// Number of entries of the paper's standard fingerprint store (index of dead pages): 3 MiB of 24-byte entries.
+/// Number of entries of the standard fingerprint store (index of dead pages) of the LX-SSD paper: 3 MiB of 24-byte
+/// entries.
 pub const DEFAULT_STORE_ENTRIES: u32 = 128 * 1024;
 
 /// Bytes of an entry of the fingerprint store (index of dead pages) in a drive: 16 of digest, 4 of page number, 4 of
@@ -106,27 +107,27 @@ pub enum HistoryScope {
     Store,
 }
 
-/// Options of recycling, the reuse of dead pages ([`Recycler`]). The default is the paper's standard configuration,
-/// without fast loading.
+/// Options of recycling, the reuse of dead pages ([`Recycler`]). The default is the standard configuration of the
+/// LX-SSD paper, without fast loading.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RecycleOptions {
     /// Maximum number of entries of the fingerprint store (index of dead pages). `Some(0)` means that no dead page is
-    /// ever found. `None` means an entry for every dead page (the paper's infinite store).
+    /// ever found. `None` means an entry for every dead page (the infinite store of the LX-SSD paper).
     pub capacity_entries: Option<u32>,
     /// Policy that decides which entries the fingerprint store (index of dead pages) keeps.
     pub policy: StorePolicy,
-    /// Relative growth of a page's popularity per read (alpha); the paper's range is 0.10 to 0.15.
+    /// Relative growth of a page's popularity per read (alpha of the LX-SSD paper, where it is 0.10 to 0.15). A dead
+    /// page with a larger popularity has a larger recycle probability.
     pub alpha: f64,
-    /// Relative decay of a dead page's recycle probability per newer dead version of its logical page (beta); the
-    /// paper's range is 0.15 to 0.20.
+    /// Relative decay of a dead page's recycle probability per newer dead version of its logical page (beta of the
+    /// LX-SSD paper, where it is 0.15 to 0.20).
     pub beta: f64,
     /// Whether recycling computes, at every hit, the rank of the entry in the fingerprint store (index of dead pages):
     /// the number of comparisons that a scan would make. Costs some hundred additions per hit.
     pub count_comparisons: bool,
     /// Largest age at which a dead page may be revived, in flash programs since its block was opened. Cells lose
     /// charge, and a revived page keeps the charge of its old program. A write of the content of an older dead page is
-    /// programmed instead, which refreshes the content. `None` means that pages do not age (the paper does not treat
-    /// retention).
+    /// programmed instead, which refreshes the content. `None` means that age does not matter, as in the LX-SSD paper.
     pub refresh_age_programs: Option<u64>,
     /// Which dead pages the history covers: all, or those in the fingerprint store.
     pub history: HistoryScope,
@@ -159,7 +160,8 @@ pub enum RecycleError {
 }
 
 impl RecycleOptions {
-    /// Returns the recycling options unchanged if `alpha` and `beta` are in the paper's ranges.
+    /// Returns the recycling options unchanged if `alpha` is from 0.10 to 0.15 and `beta` from 0.15 to 0.20, the ranges
+    /// of the LX-SSD paper.
     ///
     /// # Errors
     /// [`RecycleError`] with the option that is out of range.
@@ -196,10 +198,11 @@ pub struct RecycleStatistics {
     pub refused_pages: u64,
     /// Number of dead pages offered to the fingerprint store whose content already had an entry.
     pub duplicate_contents: u64,
-    /// Number of entries of the fingerprint store (index of dead pages) that fast loading moved to the best rank. This
-    /// needs no flash read.
+    /// Number of entries of the fingerprint store (index of dead pages) that fast loading moved to the best rank: after
+    /// a hit, the newest dead pages of neighbouring logical pages. This needs no flash read.
     pub raised_by_fast_loading: u64,
-    /// Number of dead pages that fast loading offered to the fingerprint store, at one spare-area read each.
+    /// Number of dead pages that fast loading offered to the fingerprint store: after a hit, newest dead pages of
+    /// neighbouring logical pages that were not in the store. Each costs one spare-area read.
     pub fast_loaded_pages: u64,
     /// Number of look-ups in the fingerprint store that found a dead page too old to be revived. They count neither as
     /// hits nor as misses.
@@ -286,9 +289,10 @@ impl Recycler {
         }
     }
 
-    /// Replaces the empty history of dead pages by one whose list heads are in a map by logical page, for a device on
-    /// which other content mechanisms place content as well. There a physical page can be valid for several logical
-    /// pages or for a part of one. Costs up to 20 bytes per logical page that has dead pages.
+    /// Replaces the empty history of dead pages by one that keeps its list heads in a hash map by logical page. This is
+    /// for a device with other content mechanisms (such as deduplication), where a physical page can be valid for
+    /// several logical pages, or a logical page can be a part of a physical one. Costs up to 20 bytes per logical page
+    /// that has dead pages.
     pub(crate) fn with_heads_in_map(mut self) -> Self {
         let pages = self.history.physical_pages() as usize;
         self.history = DeadPageLists::new(ListHeads::InMap, pages, self.history.logical_pages());
@@ -606,10 +610,13 @@ impl Recycler {
         self.owners.owner_of(ppn, spare_owner)
     }
 
-    /// Executes the first step of fast loading after a hit on a dead page of `owner`. The newest dead page of each
-    /// logical page within the window becomes the best entry of the fingerprint store. Pages that have no slot in the
-    /// store are appended to `out`, at most `2 * window`: the engine reads their spare areas and calls
-    /// [`Recycler::offer_fast_loaded_page`]. Does nothing under other policies. `map` returns the valid page of a logical page.
+    /// Executes the first step of fast loading after a hit on a dead page of `owner`: moves the newest dead pages of
+    /// the `window` logical pages before and after `owner` to the best rank of the fingerprint store. Pages that are
+    /// not in the store are appended to `out`, at most `2 * window`: the engine reads their spare areas and calls
+    /// [`Recycler::offer_fast_loaded_page`].
+    ///
+    /// `map` returns the valid page of a logical page. Does nothing unless the policy is
+    /// [`StorePolicy::ProbabilityFastLoading`], which sets `window`.
     pub fn neighbours_to_load(&mut self, owner: Lpn, map: impl Fn(Lpn) -> Option<Ppn>, out: &mut Vec<Ppn>) {
         let StorePolicy::ProbabilityFastLoading { window } = self.policy else { return };
         if self.store.capacity() == Some(0) {
@@ -742,8 +749,8 @@ impl Recycler {
         self.statistics = RecycleStatistics::default();
     }
 
-    /// Returns the number of entries of the fingerprint store (index of dead pages), twins (pages of equal content) not
-    /// counted.
+    /// Returns the number of entries of the fingerprint store (index of dead pages), without duplicates (pages with the
+    /// content of an entry).
     pub fn store_len(&self) -> u32 {
         self.store.len()
     }
@@ -842,8 +849,8 @@ impl Recycler {
         self.promote_twin(heir);
     }
 
-    /// Makes a twin (dead page with the content of another entry) an entry of the fingerprint store, after the entry
-    /// was removed. `heir` is the slot of the twin; `None` if there is none.
+    /// Makes a duplicate (dead page with the content of an entry) an entry of the fingerprint store, after the entry
+    /// was removed. `heir` is the slot of the duplicate; `None` if there is none.
     #[inline]
     fn promote_twin(&mut self, heir: Option<u32>) {
         if let Some(slot) = heir {
@@ -932,7 +939,7 @@ impl Recycler {
     }
 
     /// Moves the entry of the dead page `ppn` to the best rank of the fingerprint store. Returns `false` if `ppn` is
-    /// not in the store. A twin (page with the content of an entry) does not move: its entry has equal content.
+    /// not in the store. A duplicate (page with the content of an entry) does not move: its entry has equal content.
     fn raise_to_best_rank(&mut self, ppn: Ppn) -> bool {
         let Some(slot) = self.history.store_slot(ppn) else { return false };
         let raised =

@@ -28,11 +28,11 @@ const BLANK_SLOT: u32 = u32::MAX;
 struct LevelQueue {
     slot_log: Vec<u32>,
     blanks_per_chunk: Vec<u16>,
-    /// Index in the log `places` of the oldest fingerprint-store entry that was not removed; `places.len()` if there is
+    /// Index in `slot_log` of the oldest fingerprint-store entry that was not removed; `slot_log.len()` if there is
     /// none.
     oldest_index: usize,
-    /// Ticket of `places[0]`, a multiple of `CHUNK_POSITIONS`; wraps around. A ticket is the position of an entry in the log,
-    /// counted from the first entry ever appended.
+    /// Ticket of `slot_log[0]`, a multiple of 256 (the positions of a chunk); wraps around. A ticket is the position of
+    /// an entry in the log, counted from the first entry ever appended.
     first_ticket: u32,
 }
 
@@ -72,8 +72,8 @@ impl LevelQueue {
         }
     }
 
-    /// Drops the chunks of a probability level's log before the oldest entry. They contain only blanks (positions of
-    /// removed entries).
+    /// Drops the leading chunks (256 positions each) of a probability level's log that end before the oldest entry.
+    /// They contain only blanks (positions of removed entries).
     #[cold]
     fn drop_first_chunks(&mut self) {
         let chunks = self.oldest_index / CHUNK_POSITIONS;
@@ -221,8 +221,8 @@ impl EvictionOrder {
         levels.flat_map(|level| self.queues[level].live_slots())
     }
 
-    /// Returns the rank of an entry in the fingerprint store (index of dead pages), given its level and ticket (log
-    /// position): 1 plus the number of entries that are evicted later. Costs a few hundred additions.
+    /// Returns the rank of an entry of the fingerprint store (index of dead pages), given its probability level and
+    /// ticket (log position): 1 plus the number of entries that are evicted later. Costs a few hundred additions.
     pub(super) fn eviction_rank(&self, level: u8, ticket: u32) -> u32 {
         let better: u32 = self.entries_per_level[level as usize + 1..].iter().sum();
         1 + better + self.queues[level as usize].count_newer_than(ticket)

@@ -31,8 +31,8 @@ impl OwnerTable {
         self.0.insert(ppn, lpn);
     }
 
-    /// Removes the stored owner of the physical page `ppn`, so that the owner in its spare area counts. The spare area
-    /// is right, or will be when the page is next programmed.
+    /// Removes the stored owner of the physical page `ppn`, so that the owner named in its spare area counts again. The
+    /// caller knows that this owner is right, or that the page will be erased and programmed before it has an owner.
     #[inline]
     pub(super) fn remove_owner(&mut self, ppn: Ppn) {
         self.0.remove(ppn);

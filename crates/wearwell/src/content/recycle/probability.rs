@@ -19,8 +19,8 @@
 
 use super::accesses::MAX_READ_COUNT;
 
-/// Largest position that is distinguished: a dead page with 15 or more newer dead versions of its logical page has
-/// position 15. The recycle probability decreases with the position.
+/// Largest position (number of newer dead versions of the same logical page) that is distinguished: a dead page with
+/// more than 15 newer dead versions has position 15, too. The recycle probability decreases with the position.
 pub const MAX_VERSION_POSITION: u8 = 15;
 
 const VALUES_PER_OBSERVATION: usize = 16;
@@ -31,16 +31,17 @@ const VALUES_PER_OBSERVATION: usize = 16;
 pub struct ProbabilityTable {
     probabilities: [[f64; VALUES_PER_OBSERVATION]; VALUES_PER_OBSERVATION],
     levels: [[u8; VALUES_PER_OBSERVATION]; VALUES_PER_OBSERVATION],
-    /// Recycle probability of each level. The level is the rank of a pair of read count and position among all 256
-    /// pairs; this table is the inverse of `levels`.
+    /// Recycle probability of each probability level. The level is the rank, by recycle probability, of a pair of read
+    /// count and position among all 256 pairs.
     probability_of_level: [f64; VALUES_PER_OBSERVATION * VALUES_PER_OBSERVATION],
 }
 
 impl ProbabilityTable {
-    /// Computes the tables of recycle probability for growth factor `alpha` (per read; paper: 0.10 to 0.15) and decay
-    /// factor `beta` (per newer version; paper: 0.15 to 0.20).
+    /// Computes the tables of recycle probability for growth factor `alpha` (per read; 0.10 to 0.15 in the LX-SSD
+    /// paper) and decay factor `beta` (per newer version; 0.15 to 0.20 in the paper).
     ///
-    /// Requires `alpha > 0` and `0 <= beta < 1`; otherwise two cases could tie without an order.
+    /// Requires `alpha > 0` and `0 <= beta < 1`, so that a page with more reads has a higher probability, and a page
+    /// with more newer versions has no higher one.
     pub fn new(alpha: f64, beta: f64) -> Self {
         assert!(
             alpha > 0.0 && (0.0..1.0).contains(&beta),
@@ -86,7 +87,7 @@ impl ProbabilityTable {
 }
 
 /// Returns the recycle probability of a page that has just been invalidated, from its number of reads (equations 1 and
-/// 2).
+/// 2 of the LX-SSD paper).
 fn initial_probability(alpha: f64, accesses: u8) -> f64 {
     let popularity = |count: u8| (1.0 + alpha).powi(i32::from(count));
     (popularity(accesses) - 1.0) / (popularity(MAX_READ_COUNT) - 1.0)

@@ -12,11 +12,11 @@
 //! The store has levels, not probabilities: its caller computes them from history and access counts.
 //!
 //! Several dead pages may have equal content. Only one page per fingerprint is an entry. A bounded store drops the
-//! other (it can return when the store is rebuilt). An unbounded store keeps it as a *twin* chained to the entry, and
-//! makes it the entry when the entry is removed. Without twins an unbounded store would miss content that is still on
-//! flash, and its hits would depend on the policy.
+//! other (it can return when the store is rebuilt). An unbounded store keeps it as a *duplicate* chained to the entry,
+//! and makes it the entry when the entry is removed. Without duplicates an unbounded store would miss content that is
+//! still on flash, and its hits would depend on the policy.
 //!
-//! Invariants: an entry's page is dead; at most one entry per fingerprint; entries <= capacity; twins only if
+//! Invariants: an entry's page is dead; at most one entry per fingerprint; entries <= capacity; duplicates only if
 //! unbounded; a page has a slot exactly if that slot names the page. Source: LX-SSD (Zhou et al.), section IV-C.2.
 
 use arrayvec::ArrayVec;
@@ -28,7 +28,8 @@ use crate::address::{Address, Ppn};
 use crate::data::Fingerprint;
 use crate::tables::prefetch::{PREFETCHED_WRITES, pull_into_cache};
 
-/// A dead page that is offered to the fingerprint store, with its read count, from which its level is computed.
+/// A dead page that is offered to the fingerprint store, with its read count, from which its probability level is
+/// computed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DeadPageCandidate {
     pub(super) ppn: Ppn,
@@ -58,21 +59,22 @@ enum SlotState {
     Twin,
 }
 
-/// A slot of the fingerprint store. Holds an entry, or a twin (a further dead page with the content of an entry). It
-/// has 32 bytes, so that no slot is in two cache lines.
+/// A slot of the fingerprint store. Holds an entry, or a duplicate (a further dead page with the content of an entry).
+/// It has 32 bytes, so that no slot is in two cache lines.
 #[derive(Clone, Debug)]
 #[repr(align(32))]
 struct StoreSlot {
     fingerprint: Fingerprint,
     ppn: Ppn,
     ticket: u32,
-    /// Value of the store's clock when the entry in the slot was inserted or last changed its level; wraps around.
+    /// Value of the store's counter of level changes when the entry in the slot was inserted or last changed its
+    /// probability level. The counter wraps around.
     level_change_stamp: u32,
-    /// For an entry: slot of the next entry in its hash bucket. For a twin (dead page with the content of an entry):
-    /// slot of the page before it in the chain of pages with equal content.
+    /// For an entry: slot of the next entry in its hash bucket. For a duplicate (dead page with the content of an
+    /// entry): slot of the page before it in the chain of pages with equal content.
     link: u32,
-    /// Next slot in the chain of dead pages with equal content: the chain begins with the fingerprint-store entry, and
-    /// its twins (duplicates) follow.
+    /// Next slot in the chain of dead pages with equal content. The chain begins with the fingerprint-store entry; its
+    /// duplicates follow.
     next_twin: u32,
     level: u8,
     accesses: u8,
@@ -127,14 +129,14 @@ impl FingerprintStore {
         }
     }
 
-    /// Returns the number of entries of the fingerprint store (index of dead pages); twins (pages with the content of
-    /// an entry) are not counted.
+    /// Returns the number of entries of the fingerprint store (index of dead pages). Duplicates (pages with the content
+    /// of an entry) are not counted.
     #[inline]
     pub(super) fn len(&self) -> u32 {
         self.entry_count
     }
 
-    /// Returns the number of twins in the fingerprint store: dead pages whose content equals that of an entry.
+    /// Returns the number of duplicates in the fingerprint store: dead pages whose content equals that of an entry.
     pub(super) fn twin_count(&self) -> u32 {
         (self.slots.len() - self.free_slots.len()) as u32 - self.entry_count
     }
@@ -166,7 +168,7 @@ impl FingerprintStore {
     }
 
     /// Returns the probability level of the entry of the fingerprint store (index of dead pages) in `slot`; `None` for
-    /// a twin (page with the content of an entry), which has no level.
+    /// a duplicate (page with the content of an entry), which has no level.
     #[inline]
     pub(super) fn probability_level(&self, slot: u32) -> Option<u8> {
         let StoreSlot { state: standing, level, .. } = self.slots[slot as usize];
@@ -229,7 +231,7 @@ impl FingerprintStore {
     }
 
     /// Replaces the entry of the fingerprint store (index of dead pages) in slot `rival` by `candidate`, a dead page of
-    /// equal content. An unbounded store keeps the replaced page as a twin, chained to the new entry.
+    /// equal content. An unbounded store keeps the replaced page as a duplicate, chained to the new entry.
     pub(super) fn replace_rival(
         &mut self,
         history: &mut DeadPageLists,
@@ -251,7 +253,7 @@ impl FingerprintStore {
     }
 
     /// Keeps the entry of the fingerprint store (index of dead pages) in slot `rival` rather than `candidate`, a dead
-    /// page of equal content. An unbounded store adds `candidate` as a twin, chained to the entry; a bounded store
+    /// page of equal content. An unbounded store adds `candidate` as a duplicate, chained to the entry; a bounded store
     /// drops it.
     pub(super) fn keep_rival(
         &mut self,
@@ -268,7 +270,7 @@ impl FingerprintStore {
     }
 
     /// Moves the entry of the fingerprint store (index of dead pages) in `slot` to probability level `level`, unless it
-    /// is there already. A twin (page with the content of an entry) has no level and does not change.
+    /// is there already. A duplicate (page with the content of an entry) has no level and does not change.
     #[inline]
     pub(super) fn set_level(&mut self, slot: u32, level: u8) {
         let StoreSlot { state: standing, level: current, .. } = self.slots[slot as usize];
@@ -286,8 +288,8 @@ impl FingerprintStore {
     }
 
     /// Sets the read count of the entry of the fingerprint store (index of dead pages) in `slot` to `accesses` and
-    /// makes it the most recent one of probability level `level`. Returns `false` for a twin (page with the content of
-    /// an entry), which does not change.
+    /// makes it the most recent one of probability level `level`. Returns `false` for a duplicate (page with the
+    /// content of an entry), which does not change.
     pub(super) fn raise_to_best(&mut self, slot: u32, accesses: u8, level: u8) -> bool {
         let is_entry = self.slots[slot as usize].state == SlotState::Entry;
         if is_entry {
@@ -298,8 +300,8 @@ impl FingerprintStore {
         is_entry
     }
 
-    /// Removes the dead page in `slot` from the fingerprint store. If it was an entry with a twin (page of equal
-    /// content), look-ups of the content find the twin afterwards, and its slot is returned. The caller must call
+    /// Removes the dead page in `slot` from the fingerprint store. If it was an entry with a duplicate (page of equal
+    /// content), look-ups of the content find the duplicate afterwards, and its slot is returned. The caller must call
     /// [`FingerprintStore::add_to_eviction_order`] for that slot; until then it has no level.
     #[inline]
     pub(super) fn remove(&mut self, history: &mut DeadPageLists, slot: u32) -> Option<u32> {
@@ -374,8 +376,9 @@ impl FingerprintStore {
         self.prefetch_buckets(contents.iter().copied());
     }
 
-    /// Changes the capacity of the fingerprint store (index of dead pages) and the probability level of every entry;
-    /// entries of equal level keep their order of recency. Evicts the worst entries beyond the capacity.
+    /// Changes the capacity of the fingerprint store (index of dead pages), and the probability level of every entry to
+    /// that which `level_of` returns. Entries of equal level keep their order of recency. Evicts the worst entries
+    /// beyond the capacity.
     pub(super) fn set_capacity_and_levels(
         &mut self,
         history: &mut DeadPageLists,
@@ -415,7 +418,7 @@ impl FingerprintStore {
     }
 
     /// Removes the entry in `slot` from eviction order and hash index of the fingerprint store. The entry must have no
-    /// twins (dead pages of equal content). The slot is not freed: the caller reuses or frees it.
+    /// duplicates (dead pages of equal content). The slot is not freed: the caller reuses or frees it.
     #[inline]
     fn evict(&mut self, history: &mut DeadPageLists, slot: u32) {
         self.remove_from_eviction_order(slot);
@@ -444,8 +447,8 @@ impl FingerprintStore {
         })
     }
 
-    /// Stores the dead page `candidate` in the unused slot `slot` of the fingerprint store. The page counts as a twin
-    /// (without a level) until [`FingerprintStore::add_to_eviction_order`] makes it an entry.
+    /// Stores the dead page `candidate` in the unused slot `slot` of the fingerprint store. The page counts as a
+    /// duplicate (without a level) until [`FingerprintStore::add_to_eviction_order`] makes it an entry.
     #[inline]
     fn fill_slot(&mut self, history: &mut DeadPageLists, slot: u32, candidate: DeadPageCandidate) {
         let DeadPageCandidate { ppn, fingerprint, accesses } = candidate;
@@ -576,8 +579,8 @@ impl FingerprintStore {
         Ok(())
     }
 
-    /// Returns the number of dead pages in the chain of slot `entry` (the entry and its twins), after checking that all
-    /// are dead, have equal content and the right slot.
+    /// Returns the number of dead pages in the chain of slot `entry` (the entry and its duplicates), after checking
+    /// that all are dead, have equal content and the right slot.
     fn check_chain(
         &self,
         history: &DeadPageLists,

@@ -49,12 +49,12 @@ use crate::store::{Store, Stream};
 /// Minimum number of pages of a flash log: one that is being written while the page that it replaces still exists, and
 /// one more.
 const MIN_PAGES: u64 = 2;
-/// Divisor of the number of entries: before a host entry is recorded, the oldest page of the flash log is cleaned only
-/// if that may free more than one entry in this many.
+/// Divisor of the flash log's capacity (in reverse-map entries). To make room for an entry of the host, the oldest page
+/// of the log is cleaned only if more entries than this quotient can be freed.
 const MIN_CLEANING_GAIN_DIVISOR: u64 = 20;
 
 /// The reverse-map entries of one block, in the order of recording, each with the number of its log page. Only the
-/// simulation has this index: a controller reads the log, and the reads are charged.
+/// simulation has this index by block: a controller reads the log instead, and those reads are counted.
 #[derive(Clone, Debug, Default)]
 struct BlockEntries {
     entries: VecDeque<(u32, ReverseMapEntry)>,
@@ -62,7 +62,7 @@ struct BlockEntries {
 }
 
 /// A reverse map (record of the logical pages mapped to each physical page) whose entries are in one log on flash, with
-/// a page of NVRAM as buffer. See the module's head.
+/// a buffer of one page in NVRAM (Remap-SSD-FLog in the Remap-SSD paper).
 #[derive(Clone, Debug)]
 pub struct FlashLog {
     form: EntryLayout,
@@ -279,8 +279,8 @@ impl FlashLog {
         })
     }
 
-    /// Cleans the oldest page of the flash log: records those of its entries that are still needed again, at the young
-    /// end, and discards the page. Costs one page read and at most one program.
+    /// Cleans the oldest page of the flash log: appends copies of those of its entries that are still needed to the
+    /// log, and discards the page. Costs one page read and at most one program.
     fn clean_oldest<N: Nand>(&mut self, io: &mut Store<N>, needed: LivenessOf<'_>) -> Result<()> {
         let Some(&place) = self.live_page_ppns.front() else { return Ok(()) };
         io.read(place, &mut self.page_buffer, Cause::RemapLog)?;
@@ -377,8 +377,8 @@ impl FlashLog {
     }
 
     /// Recovers the NVRAM buffer of reverse-map entries after a power loss: zeroes the buffer if its entries were
-    /// already programmed as a log page, otherwise continues with them. The youngest log page must be the page that was
-    /// read last.
+    /// already programmed as a log page, otherwise continues with them. The page buffer in RAM must hold the youngest
+    /// log page.
     fn recover_buffer<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         io.charge_nvram_scan(self.page_buffer.len() as u64);
         let buffered: Vec<_> =
@@ -392,8 +392,8 @@ impl FlashLog {
         if self.form == EntryLayout::WithCommand { self.discard_torn_command(io, &buffered) } else { Ok(()) }
     }
 
-    /// Zeroes in the NVRAM buffer the entries of an atomic remap command that was not recorded completely, the youngest
-    /// first, and a torn entry after them: words left of these would mix with the next entry.
+    /// Zeroes the entries of an incomplete atomic remap command in the NVRAM buffer, the youngest first. Also zeroes a
+    /// torn entry after them, because its remaining words would mix with those of the next entry.
     fn discard_torn_command<N: Nand>(
         &mut self,
         io: &mut Store<N>,

@@ -71,7 +71,7 @@ pub struct IdealReverseMap {
 }
 
 impl IdealReverseMap {
-    /// Creates an empty ideal reverse map for a device of `pages` physical pages.
+    /// Creates an empty ideal reverse map for a device of `physical_pages` pages.
     pub fn new(physical_pages: u64) -> Self {
         Self {
             binders: HashMap::default(),

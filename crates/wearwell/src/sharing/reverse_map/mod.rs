@@ -204,8 +204,8 @@ impl EntryLayout {
         self.entry_bytes() as usize / 8
     }
 
-    /// Returns the bytes of NVRAM that the reverse map needs in addition to its entries: 8 with atomic commands, for
-    /// the number of the vouched (complete) commands, otherwise 0.
+    /// Returns the bytes of NVRAM that the reverse map needs in addition to its entries: with atomic commands 8, for
+    /// the sequence number up to which all commands count as complete (the vouched number), otherwise 0.
     fn vouched_number_bytes(self) -> u64 {
         match self {
             Self::Single => 0,
@@ -251,11 +251,13 @@ impl EntryLayout {
     }
 }
 
-/// State of atomic remap commands in a reverse map: up to which one they count as complete.
+/// State of the atomic remap commands in a reverse map: the sequence numbers up to which commands count as complete and
+/// at which the newest command begins.
 #[derive(Clone, Copy, Debug, Default)]
 struct CommandState {
     form: EntryLayout,
-    /// Index of the NVRAM word with the vouched number, up to which all atomic commands count as complete.
+    /// Index of the NVRAM word with the vouched number: the sequence number up to which all atomic commands count as
+    /// complete.
     vouched_word_index: usize,
     vouched_sequence: u64,
     /// Sequence number of the first entry of the newest recorded atomic command; it identifies the command.
@@ -267,8 +269,9 @@ impl CommandState {
         Self { form, vouched_word_index, ..Self::default() }
     }
 
-    /// Stores the current sequence number in NVRAM as the vouched number: all atomic commands recorded so far then
-    /// count as complete. Must be called before reverse-map entries are dropped.
+    /// Stores the current sequence number in NVRAM, as the number up to which all atomic remap commands count as
+    /// complete. Must be called before reverse-map entries are dropped, so that a command with dropped entries is not
+    /// taken for incomplete.
     fn vouch_for_commands<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         if self.newest_command_sequence <= self.vouched_sequence {
             return Ok(());
@@ -329,9 +332,9 @@ const LOG_PPN_LOW_BITS: u32 = 21;
 /// the page number.
 const LOG_LPN_SHIFT: u32 = 1 + LOG_PAGE_NUMBER_BITS - LOG_PPN_LOW_BITS;
 
-/// Maximum number of pages of a device whose reverse-map entries are all in one log: 1 TiB of 4-KiB pages. A log entry
-/// names its page by a number for the whole device, where the layout of Remap-SSD has an offset in a superblock. Within
-/// 16 bytes that leaves 28 bits for each of three page numbers. The Remap-SSD paper compares logs on 36 and 288 GiB.
+/// Maximum number of pages of a device whose reverse map is one log: 1 TiB of 4-KiB pages. An entry of 16 bytes has
+/// three page numbers of 28 bits, because a log entry names its physical page by PPN instead of an offset in a
+/// superblock.
 pub const MAX_LOG_PAGES: u64 = NO_LOG_PAGE_NUMBER;
 
 /// Returns an error if the device has more than [`MAX_LOG_PAGES`] pages, too many for a reverse map in one log.
@@ -485,9 +488,9 @@ impl GroupSizeHistogram {
 
 /// Reverse map: records the logical pages that are bound (mapped without a program) to each physical page.
 pub trait ReverseMap {
-    /// Whether the host may record a reverse-map entry now. May compact entries first. Space in which GC can record any
-    /// one victim's entries once more is never given to the host, so GC cannot be blocked after `true`. The caller must
-    /// have made room for [`ReverseMap::pages_per_record`] flash pages.
+    /// Whether the host may record a reverse-map entry now. May compact entries first. Keeps enough space free for GC
+    /// to record the entries of any one victim once more, so that GC is not blocked after `true`. The caller must have
+    /// made room for [`ReverseMap::pages_per_record`] flash pages.
     ///
     /// # Errors
     /// Errors of the medium.
@@ -595,8 +598,7 @@ pub trait ReverseMap {
     fn valid_entries(&self) -> u64;
 
     /// Returns the maximum number of flash pages that one [`ReverseMap::admit_entry`] or [`ReverseMap::record_entry`]
-    /// may append; 0 for reverse maps without pages on flash. The default implementations of this method and the next
-    /// three serve such maps.
+    /// may append; 0 for reverse maps without pages on flash.
     fn pages_per_record(&self) -> u32 {
         0
     }

@@ -36,20 +36,20 @@ use crate::store::Store;
 const GAP_SLOTS: u32 = 2;
 /// Minimum number of entry slots of an NVRAM log that can record any entry: the entry, its copy by GC, and the gap.
 const MIN_SLOTS: u64 = 2 + GAP_SLOTS as u64;
-/// Divisor of the number of slots: before a host entry is recorded, the NVRAM log is cleaned (compacted) only if that
-/// may free more than one slot in this many.
+/// Divisor of the number of entry slots. To make room for an entry of the host, the NVRAM log is cleaned (compacted)
+/// only if more slots than this quotient can be freed.
 const MIN_CLEANING_GAIN_DIVISOR: u32 = 20;
 
-/// Slots of the NVRAM log that hold the reverse-map entries of one block. Only the simulation has this index: a
-/// controller scans the log, and the scan is charged.
+/// Slots of the NVRAM log that hold the reverse-map entries of one block. Only the simulation has this index by block:
+/// a controller scans the log instead, and those scans are counted.
 #[derive(Clone, Debug, Default)]
 struct BlockEntrySlots {
     entry_slots: Vec<u32>,
     superseded_entries: u32,
 }
 
-/// A reverse map (record of the logical pages mapped to each physical page) whose entries are in one log in NVRAM. See
-/// the module's head.
+/// A reverse map (record of the logical pages mapped to each physical page) whose entries are in one log in NVRAM, a
+/// ring of entry slots in the order of recording.
 #[derive(Clone, Debug)]
 pub struct NvramLog {
     commands: CommandState,
@@ -249,8 +249,8 @@ impl NvramLog {
         }
     }
 
-    /// Compacts the NVRAM log in one pass over all slots in use: records each entry that is still needed again after
-    /// the youngest one, and zeroes the old slot.
+    /// Compacts the NVRAM log in one pass over all slots in use: appends a copy of each entry that is still needed
+    /// after the youngest entry, and zeroes the old slot.
     fn clean<N: Nand>(&mut self, io: &mut Store<N>, needed: LivenessOf<'_>) -> Result<()> {
         io.charge_nvram_scan(self.used_bytes());
         self.commands.vouch_for_commands(io)?;

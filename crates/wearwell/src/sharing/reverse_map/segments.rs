@@ -63,8 +63,8 @@ use crate::store::Store;
 /// Default size of an NVRAM segment of reverse-map entries, bytes.
 pub const SEGMENT_BYTES: u32 = 1024;
 
-/// Maximum number of blocks, in addition to the first, for which recording a GC victim's entries once more may begin a
-/// new NVRAM segment.
+/// Maximum number of blocks, in addition to the first, whose chains a GC victim's entries join when they are recorded
+/// once more. Each of these blocks may need one more NVRAM segment.
 const EXTRA_DESTINATION_GROUPS: u32 = 2;
 /// Minimum number of NVRAM segments with which any entry can be recorded: one for the entry, one to record it once
 /// more, and one for each of [`EXTRA_DESTINATION_GROUPS`].
@@ -128,8 +128,8 @@ struct SegmentChain {
     superseded_at_futile_compaction: u32,
 }
 
-/// A reverse map (record of the logical pages mapped to each physical page) whose entries are in NVRAM segments,
-/// grouped by block. See the module's head.
+/// A reverse map (record of the logical pages mapped to each physical page) whose entries are in NVRAM segments. Each
+/// segment holds entries of one block, and the segments of a block form a chain (Remap-SSD).
 #[derive(Clone, Debug)]
 pub struct NvramSegments {
     segment_bytes: u32,
@@ -364,8 +364,8 @@ impl NvramSegments {
         self.free_segments += 1;
     }
 
-    /// Appends a reverse-map entry to the chain of NVRAM segments of block `owner`, which `group` describes: the
-    /// present chain of the block, or the one that compaction is building.
+    /// Appends an entry to a chain of NVRAM segments of block `owner`: to the block's present chain, or to the one that
+    /// compaction is building. `group` is the state of this chain.
     fn append_entry<N: Nand>(
         &mut self,
         io: &mut Store<N>,

@@ -257,7 +257,7 @@ impl<'a> GeckoEntries<'a> {
     }
 
     /// Returns a lower and an upper bound of the number of Gecko LSM entries with keys less than `key`. The bounds are
-    /// the closer, the closer `guess` is to that number.
+    /// tight if `guess` is close to that number.
     fn rank_bounds(&self, key: u32, guess: usize) -> (usize, usize) {
         let (mut low, mut high, mut step) = (guess, guess, 4);
         if self.key_of_entry(guess) < key {

@@ -494,11 +494,11 @@ impl Validity for Gecko {
         1
     }
 
-    /// Returns the maximum number of flash pages of all sorted runs of the Gecko LSM tree. Proof: let U be the size of
-    /// a run with all keys, as a multiple of the buffer's size; a run has at most U pages (see `layout`). While no
-    /// merge is due there is at most one run per level, at level i of at most T^(i+1) - 1 times the buffer's size and
-    /// not more than U. The output of a merge in progress has at most U more. In pairwise mode the newest run of a
-    /// chain of merges may be at the level of an older one: U more again.
+    /// Returns the maximum number of flash pages of all sorted runs of the Gecko LSM tree, a merge in progress
+    /// included. Proof: let U be the size of a run with all keys, as a multiple of the buffer's size; a run has at most
+    /// U pages (see `layout`). While no merge is due there is at most one run per level: at level i at most T^(i+1) - 1
+    /// times the buffer's size, and not more than U. The output of a merge in progress has at most U more. In pairwise
+    /// mode the newest run of a chain of merges may be at the level of an older one, which adds U again.
     fn max_metadata_pages(&self) -> u64 {
         let largest = self.layout.max_run_size_in_buffers() as u64;
         let ratio = self.options.size_ratio as u64;

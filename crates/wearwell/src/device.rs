@@ -422,7 +422,8 @@ impl<N: Nand> Device<N> {
     fn require_valid_range(&self, offset: u64, len: u64) -> Result<()> {
         if !offset.is_multiple_of(SECTOR_BYTES) || !len.is_multiple_of(SECTOR_BYTES) {
             return Err(Error::InvalidOptions(format!(
-                "request of {len} bytes at byte {offset}: requests are whole sectors of {SECTOR_BYTES} bytes"
+                "request of {len} bytes at byte {offset}: offset and length must be multiples of the sector size, \
+                 {SECTOR_BYTES} bytes"
             )));
         }
         match offset.checked_add(len) {

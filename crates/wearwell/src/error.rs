@@ -12,8 +12,8 @@ pub enum Error {
     Geometry(#[from] GeometryError),
     /// The logical pages of the device do not fit into its physical pages minus the reserve for GC and open blocks.
     #[error(
-        "{logical} logical pages do not fit: {physical} physical pages less {reserve} kept for garbage collection \
-         and open blocks leave {usable}; lower the logical size or add blocks"
+        "{logical} logical pages do not fit on the device: of its {physical} flash pages, {reserve} are kept for \
+         garbage collection and open blocks, which leaves {usable}; lower the number of logical pages or add blocks"
     )]
     NoSpareSpace {
         /// Number of logical pages requested for the device.
@@ -27,7 +27,8 @@ pub enum Error {
     },
     /// A request names a logical page beyond the exported capacity.
     #[error(
-        "logical page {lpn} is beyond the device's {pages} pages; check the trace's address range or compact it"
+        "logical page {lpn} is beyond the end of the device, which has {pages} logical pages; keep addresses below \
+         its capacity or use a larger device"
     )]
     OutOfRange {
         /// Logical page whose access was refused.
@@ -38,7 +39,8 @@ pub enum Error {
     /// The addresses or the length of a remap request are not multiples of the page size; only whole pages have map
     /// entries.
     #[error(
-        "remap of {len} bytes from byte {source_offset} to byte {target_offset}: remaps are whole pages of {page_bytes} bytes"
+        "remap of {len} bytes from byte {source_offset} to byte {target_offset} refused: offsets and length must be \
+         multiples of the page size, {page_bytes} bytes"
     )]
     NotWholePages {
         /// First byte of the target range, which receives the contents of the source range.
@@ -62,20 +64,25 @@ pub enum Error {
     /// Garbage collection cannot free a block: every page of every closed block is valid, because retired blocks or
     /// metadata used up the spare space. The device is read-only then.
     #[error(
-        "the device is full: no block has an invalid page left and {free_blocks} blocks are free; it is read-only now"
+        "the device is full: no closed block has an invalid page, and garbage collection keeps the last \
+         {free_blocks} free blocks; it can still be read; to write again, trim pages, or use a device with more \
+         spare blocks"
     )]
     Full {
         /// Number of blocks of the device that are free.
         free_blocks: u32,
     },
     /// The flash medium failed in a way that the engine cannot handle; the field is the medium's own error.
-    #[error("flash: {0}")]
+    #[error("the flash medium failed: {0}")]
     Nand(NandError),
     /// Data read from the device is not what was written there; the text says which data.
-    #[error("damaged data: {0}; restore from a copy")]
+    #[error("the data on the device is damaged: {0}; restore the device from a copy")]
     Damaged(String),
     /// The medium lost the data of a logical page. An overwrite or a trim of the logical page clears the error.
-    #[error("logical page {lpn} is lost: flash page {ppn} is uncorrectable; an overwrite or a trim heals it")]
+    #[error(
+        "logical page {lpn} is lost: flash page {ppn} is uncorrectable; overwrite or trim the logical page to use it \
+         again"
+    )]
     LogicalPageLost {
         /// Logical page whose data is lost.
         lpn: Lpn,
@@ -83,7 +90,7 @@ pub enum Error {
         ppn: Ppn,
     },
     /// A user-supplied GC victim policy failed to choose a victim, or chose a block that cannot be a victim.
-    #[error("victim policy {name} failed: {why}")]
+    #[error("the victim policy {name} failed: {why}; correct the policy")]
     VictimPolicyFailed {
         /// Name of the victim policy.
         name: String,
@@ -91,7 +98,7 @@ pub enum Error {
         why: String,
     },
     /// Options of the device contradict each other or the flash geometry; the text says which.
-    #[error("device options: {0}")]
+    #[error("the options of the device are not possible: {0}")]
     InvalidOptions(String),
 }
 

@@ -41,12 +41,12 @@ impl<N: Nand> Ftl<N> {
             let ppn = Ppn(unit.0);
             if self.store.owner_in_oob(ppn) != lpn {
                 return Err(format!(
-                    "page {ppn} is mapped by {lpn} but refers to {}",
+                    "logical page {lpn} is mapped to page {ppn}, whose spare area names logical page {}",
                     self.store.owner_in_oob(ppn)
                 ));
             }
             if !mapped.insert(ppn) {
-                return Err(format!("page {ppn} is mapped twice"));
+                return Err(format!("two logical pages are mapped to page {ppn}"));
             }
         }
         Ok(mapped)
@@ -82,7 +82,7 @@ impl<N: Nand> Ftl<N> {
             return if counted == 0 {
                 Ok(())
             } else {
-                Err(format!("block {block} is {state:?} with {counted} valid pages"))
+                Err(format!("block {block} is {state:?}, but counts {counted} valid pages"))
             };
         }
         let first = self.store.geometry().first_page(block).0;
@@ -115,7 +115,7 @@ impl<N: Nand> Ftl<N> {
         if counted == used {
             return Ok(());
         }
-        Err(format!("block {block} of metadata counts {counted} valid pages and has {used}"))
+        Err(format!("block {block} of metadata counts {counted} valid pages, but has {used}"))
     }
 
     fn check_live_pages(
@@ -134,7 +134,7 @@ impl<N: Nand> Ftl<N> {
         let needed = pages.iter().filter(|&ppn| mapped.contains(ppn) || hidden.contains(ppn)).count() as u32;
         if counted < needed && !self.has_recovered || counted < live.len() as u32 {
             return Err(format!(
-                "block {block} counts {counted} valid pages, needs {needed}, has {}",
+                "block {block} counts {counted} valid pages; {needed} are needed, and its validity store names {}",
                 live.len()
             ));
         }
@@ -147,7 +147,7 @@ impl<N: Nand> Ftl<N> {
                 "page {ppn} counts as valid, but is neither mapped nor an unidentified invalid page"
             )),
             None if counted != needed => {
-                Err(format!("block {block} counts {counted} valid pages and has {needed}"))
+                Err(format!("block {block} counts {counted} valid pages, but has {needed}"))
             }
             None => Ok(()),
         }

@@ -104,7 +104,7 @@ impl<N: Nand> Ftl<N> {
             let ppn = Ppn(unit.0);
             referrers[ppn.index()] += 1;
             if !valid.contains(ppn) {
-                return Err(format!("page {ppn} of {lpn} is not valid"));
+                return Err(format!("logical page {lpn} is mapped to page {ppn}, which is not marked valid"));
             }
             self.check_referrer(lpn, ppn)?;
         }
@@ -114,7 +114,7 @@ impl<N: Nand> Ftl<N> {
         for (unit, count) in of_members {
             if count != 1 + extra(unit) {
                 return Err(format!(
-                    "{count} logical pages are mapped to member {unit}, which counts {}",
+                    "{count} logical pages are mapped to chunk member {unit}, but its reference count is {}",
                     1 + extra(unit)
                 ));
             }
@@ -124,7 +124,7 @@ impl<N: Nand> Ftl<N> {
             let expected = if valid.contains(ppn) { 1 + extra } else { extra };
             if count != expected {
                 return Err(format!(
-                    "{count} logical pages are mapped to page {ppn}, which counts {expected}"
+                    "{count} logical pages are mapped to page {ppn}, but its reference count is {expected}"
                 ));
             }
         }
@@ -134,14 +134,19 @@ impl<N: Nand> Ftl<N> {
     fn check_chunk_member(&self, lpn: Lpn, unit: Unit) -> Result<(), String> {
         let is_live = self.chunks.as_ref().is_some_and(|stage| stage.is_member_live(unit));
         if !is_live {
-            return Err(format!("{lpn} is mapped to {unit}, which is no live member of a chunk"));
+            return Err(format!(
+                "logical page {lpn} is mapped to {unit}, which is no live member of a chunk"
+            ));
         }
         let is_bound = self.sharing.as_ref().is_some_and(|sharing| sharing.is_bound(lpn));
         let writer = self.chunks.as_ref().map(|stage| stage.writer_of(unit));
         if is_bound || writer == Some(lpn) {
             return Ok(());
         }
-        Err(format!("{lpn} is mapped to member {unit} of {writer:?} without a bind"))
+        Err(format!(
+            "logical page {lpn} is mapped to chunk member {unit}, which was written for {writer:?}, but is not bound \
+             to it"
+        ))
     }
 
     fn check_referrer(&self, lpn: Lpn, ppn: Ppn) -> Result<(), String> {
@@ -166,12 +171,15 @@ impl<N: Nand> Ftl<N> {
             let counted = self.count_valid(block, valid);
             if counted != blocks.valid_pages(block) {
                 return Err(format!(
-                    "block {block} counts {} valid pages and has {counted}",
+                    "block {block} counts {} valid pages, but has {counted}",
                     blocks.valid_pages(block)
                 ));
             }
             if matches!(blocks.state(block), BlockState::Free | BlockState::Retired) && counted > 0 {
-                return Err(format!("block {block} is {:?} with {counted} valid pages", blocks.state(block)));
+                return Err(format!(
+                    "block {block} is {:?}, but has {counted} valid pages",
+                    blocks.state(block)
+                ));
             }
             total += counted as u64;
         }
@@ -202,7 +210,7 @@ impl<N: Nand> Ftl<N> {
         let free = blocks.blocks_by_state()[BlockState::Free as usize];
         if free != self.store.total_free_blocks() {
             return Err(format!(
-                "{free} blocks are free and {} are in the pools",
+                "{free} blocks are marked free, but the pools hold {}",
                 self.store.total_free_blocks()
             ));
         }
@@ -213,13 +221,15 @@ impl<N: Nand> Ftl<N> {
         let open = self.store.programmed_pages_of_open_blocks().count() as u32;
         let marked = self.store.blocks().blocks_by_state()[BlockState::Open as usize];
         if open != marked {
-            return Err(format!("{marked} blocks are marked open and {open} are being filled"));
+            return Err(format!("{marked} blocks are marked open, but {open} are being filled"));
         }
         let misplaced = self
             .store
             .programmed_pages_of_open_blocks()
             .find(|&(block, _)| self.store.blocks().state(block) != BlockState::Open);
-        misplaced.map_or(Ok(()), |(block, _)| Err(format!("block {block} is being filled but not open")))
+        misplaced.map_or(Ok(()), |(block, _)| {
+            Err(format!("block {block} is being filled, but is not marked open"))
+        })
     }
 
     fn count_valid(&self, block: BlockId, valid: &PageSet) -> u32 {
@@ -258,7 +268,8 @@ impl<N: Nand> Ftl<N> {
         let (wasted, writes) = (stats.wasted_programs, stats.host_page_writes + stats.trims_written_as_zeros);
         if writes > host_programs + without_program || host_programs + without_program > writes + wasted {
             return Err(format!(
-                "{} host page writes, {} trims of zeros, {host_programs} host programs ({wasted} without effect), without one: {forms:?}",
+                "the counters say {} host page writes and {} trims of zeros, but {host_programs} host programs \
+                 ({wasted} without effect) and these writes without a program: {forms:?}",
                 stats.host_page_writes, stats.trims_written_as_zeros,
             ));
         }
@@ -273,7 +284,9 @@ impl<N: Nand> Ftl<N> {
         let bound = (0..self.logical_pages).filter(|&lpn| sharing.is_bound(Lpn(lpn))).count() as u64;
         let valid = sharing.reverse_map.valid_entries();
         if valid < bound {
-            return Err(format!("{bound} logical pages are bound and {valid} entries are valid"));
+            return Err(format!(
+                "{bound} logical pages are bound, but only {valid} reverse-map entries are valid"
+            ));
         }
         let Some(index) = &sharing.content_index else { return Ok(()) };
         for unit in index.units() {
@@ -331,13 +344,13 @@ impl<N: Nand> Ftl<N> {
                 (newest.ppn_of_owner[lpn.index()].to_option(), unit.to_option().map(|unit| Ppn(unit.0)));
             if found != place {
                 return Err(format!(
-                    "logical page {lpn} is at {place:?}, and recovery would find it at {found:?}"
+                    "logical page {lpn} is at {place:?}, but recovery would find it at {found:?}"
                 ));
             }
             let is_bound = self.sharing.as_ref().is_some_and(|sharing| sharing.is_bound(lpn));
             if bound[lpn.index()] != is_bound {
                 return Err(format!(
-                    "logical page {lpn} is bound: {is_bound}, by an entry: {}",
+                    "logical page {lpn}: it is bound in RAM: {is_bound}, but bound by a reverse-map entry: {}",
                     bound[lpn.index()]
                 ));
             }

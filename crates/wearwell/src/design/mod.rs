@@ -96,22 +96,24 @@ impl ContentParts {
             self.sharing.is_some_and(|sharing| sharing.reverse_map == ReverseMapPart::OobOnly);
         if self.recycle.is_some() && binds_nothing {
             return Err(Error::InvalidOptions(
-                "a recycled page belongs to another logical page than its spare area says, which a design that shares \
-                 pages keeps in its reverse map: choose one, or leave sharing out"
+                "a recycled page belongs to another logical page than its spare area names, and a design that shares \
+                 pages records this in a reverse map: choose one (parts.reverse_map=ideal, or remap.reverse_map), or \
+                 leave remap and dedup out of parts.content"
                     .into(),
             ));
         }
         let is_ideal = self.sharing.is_none_or(|sharing| sharing.reverse_map == ReverseMapPart::Ideal);
         if !is_ideal && mapping != MappingPart::Flat {
             return Err(Error::InvalidOptions(
-                "a reverse map asks the map which of its entries are current, and one on flash cannot answer at once: choose \
-                 the flat map or the ideal reverse map"
+                "this reverse map must look up in the L2P map which of its entries are current, and a map on flash \
+                 cannot answer without a read: choose parts.map=flat or parts.reverse_map=ideal"
                     .into(),
             ));
         }
         if !is_ideal && self.chunks.is_some() {
             return Err(Error::InvalidOptions(
-                "entries of a reverse map name pages, not members of chunks: with compression, choose the ideal reverse map"
+                "entries of this reverse map name flash pages, not members of compressed chunks: choose \
+                 parts.reverse_map=ideal, or leave compress out of parts.content"
                     .into(),
             ));
         }
@@ -235,14 +237,18 @@ impl Parts {
         let is_lazy = matches!(self.mapping, MappingPart::Cached(options) if options.identification == InvalidPageIdentification::AtSynchronisation);
         if is_lazy && self.content.has_placing_mechanism() {
             return Err(Error::InvalidOptions(
-                "content mechanisms release the page that a write replaces at once, and a lazy map learns which one that was when it writes a translation page: choose parts.map=flat or cached".into(),
+                "content mechanisms must know at once which page a write replaces, and a lazy map finds this out \
+                 only when it writes a translation page: choose parts.map=flat or cached".into(),
             ));
         }
         self.check_survival()?;
         self.check_validity()?;
         let is_backward = matches!(self.persistence, Persistence::BackwardScan { .. });
         if is_backward && !matches!(self.mapping, MappingPart::Cached(_)) {
-            return Err(Error::InvalidOptions("recovery by a backward scan needs a map on flash".into()));
+            return Err(Error::InvalidOptions(
+                "recovery by a backward scan needs a map on flash: choose parts.map=lazy, or another value of \
+                 parts.survives".into(),
+            ));
         }
         let is_in_nvram = self.persistence == Persistence::NvramMap;
         if let MappingPart::Cached(options) = self.mapping
@@ -259,15 +265,17 @@ impl Parts {
             matches!(self.mapping, MappingPart::Cached(options) if options.makes_checkpoints && is_lazy);
         if matches!(self.persistence, Persistence::BackwardScan { .. }) && !finds_changes {
             return Err(Error::InvalidOptions(
-                "recovery by a backward scan needs a lazy map with checkpoints".into(),
+                "recovery by a backward scan needs a lazy map with checkpoints: choose parts.map=lazy and leave \
+                 mapping.checkpoints on, or choose another value of parts.survives".into(),
             ));
         }
         if matches!(self.persistence, Persistence::BackwardScan { .. })
             && matches!(self.validity, ValidityPart::Bitmap(_))
         {
             return Err(Error::InvalidOptions(
-                "a backward scan reads back to the last write of the buffer of page validity, and a bitmap on flash has no \
-                 buffer: choose ram, log or gecko, or a battery that writes out what is only in RAM"
+                "recovery by a backward scan reads back to the last write of the page-validity buffer, and a bitmap \
+                 on flash has no such buffer: choose ram, log or gecko as parts.validity, or \
+                 parts.survives=battery-flush"
                     .into(),
             ));
         }
@@ -275,7 +283,10 @@ impl Parts {
         self.check_journal()?;
         self.check_survey()?;
         if self.gc.metadata_gc != MetadataGc::Greedy && self.gc.policy != VictimPolicy::Greedy {
-            return Err(Error::InvalidOptions("sparing metadata blocks requires greedy collection".into()));
+            return Err(Error::InvalidOptions(
+                "GC can spare metadata blocks only with the greedy victim policy: choose gc.policy=greedy, or \
+                 gc.metadata=greedy to collect metadata blocks like others".into(),
+            ));
         }
         Ok(())
     }
@@ -297,7 +308,8 @@ impl Parts {
             return Ok(());
         }
         Err(Error::InvalidOptions(
-            "recovery cannot rebuild from flash what these content mechanisms keep in RAM: keep RAM on a battery, or the map in NVRAM"
+            "recovery cannot rebuild from flash what these content mechanisms keep in RAM: choose \
+             parts.survives=battery, or nvram-map"
                 .into(),
         ))
     }
@@ -320,9 +332,9 @@ impl Parts {
             return Ok(());
         }
         Err(Error::InvalidOptions(
-            "page validity on flash survives a loss of power with survives=battery, nvram-map (but for a bitmap), backward where \
-             the map is on flash and no mechanism looks at content, or battery-flush for a bitmap with such a map; other \
-             recoveries fill parts.validity=ram"
+            "page validity on flash survives a loss of power only with parts.survives=battery, nvram-map (but for a \
+             bitmap), backward where the map is on flash and no mechanism looks at content, or battery-flush for a \
+             bitmap with such a map: choose one of these, or parts.validity=ram"
                 .into(),
         ))
     }
@@ -355,7 +367,8 @@ impl Parts {
             return Ok(());
         }
         Err(Error::InvalidOptions(
-            "a journal of the map requires the design delta with delta.cache_entries: only its recovery replays a journal"
+            "only the recovery of the design delta replays a journal of the map: use the design delta with \
+             delta.cache_entries, or leave delta.journal_pages out"
                 .into(),
         ))
     }

@@ -34,7 +34,7 @@ impl<N: Nand> Ftl<N> {
             Some(cached) => cached.construct_entry(lpn, ppn.into()).to_option(),
             None => self.mapping.update(&mut self.store, lpn, Some(ppn.into()))?,
         };
-        assert!(old.is_none(), "page {lpn} is constructed twice");
+        assert!(old.is_none(), "logical page {lpn} is constructed twice");
         self.index_content(fingerprint, ppn.into());
         self.store.stats.host_page_writes += 1;
         self.validity.mark_valid(ppn);

@@ -108,7 +108,9 @@ impl<N: Nand> Ftl<N> {
         let mapping = Self::new_mapping(&store, logical_pages, parts)?;
         if parts.persistence.compares_map_versions() && store.geometry().spare_bytes < 8 {
             return Err(Error::InvalidOptions(
-                "recovery by a backward scan keeps eight bytes in the spare area of translation pages: set geometry.spare_bytes to at least 8".into(),
+                "recovery by a backward scan keeps eight bytes in the spare area of translation pages: set \
+                 device.spare_bytes to at least 8"
+                    .into(),
             ));
         }
         let recycle = parts.content.recycle.as_ref();
@@ -434,14 +436,15 @@ fn require_nvram_map_options(parts: &Parts, spare_bytes: u32) -> Result<()> {
         None
     } else if content.delta.is_some() && content.sharing.is_some_and(|sharing| sharing.atomic_commands) {
         Some(
-            "a page of which flash holds a delta is not bound where the map is in NVRAM, and an atomic command binds all of its \
-             pages: leave remap.atomic_commands or deltas out",
+            "where the map is in NVRAM, a page of which flash holds a delta cannot be bound, but an atomic remap \
+             command binds all of its pages: leave out remap.atomic_commands, or delta in parts.content",
         )
     } else if content.delta.is_some_and(|delta| delta.temp_buffer_pages > 1) {
         Some("without a battery one page of deltas is filled at a time: set delta.open_pages to 1")
     } else if content.chunks.is_some() && spare_bytes < DIRECTORY_BYTES as u32 {
         Some(
-            "without a battery the directory of a chunk needs 64 spare bytes per page: set device.spare_bytes",
+            "without a battery the directory of a compressed chunk needs 64 spare bytes per page: set \
+             device.spare_bytes to at least 64",
         )
     } else {
         None

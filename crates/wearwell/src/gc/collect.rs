@@ -392,7 +392,9 @@ impl<N: Nand> Ftl<N> {
             (PageKind::Chunk, _, Some(stage)) => {
                 stage.pages_in_chunks(pages.map(|ppn| (ppn, self.store.owner_in_oob(ppn).0)).collect())
             }
-            (kind, ..) => unreachable!("block {block} holds {kind:?} pages, which nobody packs"),
+            (kind, ..) => unreachable!(
+                "block {block} holds {kind:?} pages, which are never packed into compressed chunks"
+            ),
         }
     }
 

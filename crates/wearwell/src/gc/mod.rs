@@ -98,8 +98,7 @@ impl WearOptions {
     /// Checks that at most one of static and dual-pool wear leveling is on; both move cold data.
     pub(crate) fn require_compatible(self) -> Result<()> {
         let both = self.static_gap_erases > 0 && self.dual_pool_gap_erases > 0;
-        let refusal =
-            "static and dual-pool wear leveling exclude each other: set one of the two thresholds to 0";
+        let refusal = "static and dual-pool wear leveling exclude each other: set wear.static_gap or wear.dual_pool_gap to 0";
         if both { Err(Error::InvalidOptions(refusal.into())) } else { Ok(()) }
     }
 

@@ -120,7 +120,8 @@ impl UserVictimPolicy {
             .map_err(|why| Error::VictimPolicyFailed { name: policy.name(), why })?;
         match chosen {
             Some(block) if !candidates.contains(block) => {
-                let why = format!("it chose block {block}, which is not one of its candidates");
+                let why =
+                    format!("it chose block {block}, which is not one of the candidates that it was given");
                 Err(Error::VictimPolicyFailed { name: policy.name(), why })
             }
             chosen => Ok(chosen),

@@ -161,7 +161,7 @@ impl<N: Nand> Ftl<N> {
         }
         let sharing = self.sharing.as_mut().expect("only sharing has entries");
         let still_shared = sharing.reference_counts.remove_referrer(at.into());
-        assert!(still_shared, "the copy at {at} has the referrer that its OOB names");
+        assert!(still_shared, "the OOB of the copy at {at} must name a logical page that refers to it");
         Ok(())
     }
 

@@ -89,7 +89,7 @@ impl SchemeSet {
     /// # Panics
     /// If `count` is greater than [`MAX_SCHEMES`].
     pub fn of_first_schemes(count: usize) -> Self {
-        assert!(count <= MAX_SCHEMES, "{count} schemes; a set holds {MAX_SCHEMES}");
+        assert!(count <= MAX_SCHEMES, "{count} schemes are too many: a set holds {MAX_SCHEMES}");
         Self(((1_u64 << count) - 1) as u32)
     }
 
@@ -141,7 +141,11 @@ pub struct EpochDecision {
 /// # Panics
 /// With more than [`MAX_SCHEMES`] schemes.
 pub fn decide_schemes(schemes: &[SchemeEstimate], demand_bytes: f64, capacity_bytes: f64) -> EpochDecision {
-    assert!(schemes.len() <= MAX_SCHEMES, "{} schemes; a set holds {MAX_SCHEMES}", schemes.len());
+    assert!(
+        schemes.len() <= MAX_SCHEMES,
+        "{} schemes are too many: a set holds {MAX_SCHEMES}",
+        schemes.len()
+    );
     let free = select_schemes(schemes, |_, scheme| scheme.saves_writes_and_energy());
     if demand_left_bytes(schemes, free, demand_bytes) < capacity_bytes {
         return EpochDecision { enabled_schemes: free, throttle_bytes_per_epoch: None };

@@ -205,9 +205,12 @@ impl LifetimeController {
     /// If an epoch has length 0, or if writes are to be throttled and epochs are not counted in time.
     pub fn new(options: LifetimeOptions) -> Self {
         let epoch_ticks = options.epoch.ticks();
-        assert!(epoch_ticks > 0, "an epoch has a length");
+        assert!(
+            epoch_ticks > 0,
+            "the epoch has no length: set lifetime.epoch_s or lifetime.epoch_writes above 0"
+        );
         let has_time = matches!(options.epoch, EpochLength::Seconds(_));
-        assert!(has_time || !options.may_throttle, "throttling needs epochs of time");
+        assert!(has_time || !options.may_throttle, "throttling needs epochs of time, not of writes");
         Self {
             epoch_ticks,
             decided_epoch: None,

@@ -316,7 +316,8 @@ impl DemandPagedMap {
             let Some((lpn, unit)) = entry else { continue };
             if lpn.0 >= logical_pages || self.cache.find_slot(lpn).is_some() {
                 return Err(Error::Damaged(format!(
-                    "word {word} of the map in NVRAM is an entry of logical page {lpn}, which does not exist or has another entry"
+                    "word {word} of the dirty map entries in NVRAM names logical page {lpn}, which does not exist or \
+                     has another word"
                 )));
             }
             in_nvram.assign_word(self.cache.insert_dirty(lpn, unit, false), word);
@@ -333,7 +334,8 @@ impl DemandPagedMap {
             let CachedEntry { lpn, unit, .. } = *self.cache.entry(slot);
             if in_nvram.entry_in_nvram(io, slot) != Some((lpn, unit)) {
                 return Err(format!(
-                    "NVRAM has no entry for logical page {lpn} at {unit}, which is dirty in the cache (audit)"
+                    "audit: the map entry of logical page {lpn} at {unit} is dirty in the cache, but NVRAM does not \
+                     hold it"
                 ));
             }
         }
@@ -342,7 +344,7 @@ impl DemandPagedMap {
             return Ok(());
         }
         Err(format!(
-            "{words} words of NVRAM hold map entries, but {entries} entries are dirty in the cache (audit)"
+            "audit: {words} words of NVRAM hold map entries, but {entries} map entries are dirty in the cache"
         ))
     }
 
@@ -755,7 +757,7 @@ impl Mapping for DemandPagedMap {
 
     fn update<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, new: Option<Unit>) -> Result<Option<Unit>> {
         if self.is_lazy() {
-            let new = new.expect("a lazy map is trimmed by trim_page_range");
+            let new = new.expect("a lazy map deallocates pages by trim_in_one_translation_page only");
             return Ok(self.update_lazily(lpn, new));
         }
         let (slot, new) = (self.find_or_fetch(io, lpn)?, new.unwrap_or(Unit::NONE));

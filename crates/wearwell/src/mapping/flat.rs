@@ -44,7 +44,8 @@ impl RamMap {
         let (needed, present) = (first_word + pages as usize, io.nvram().len());
         if present < needed {
             return Err(Error::InvalidOptions(format!(
-                "the map needs {needed} words of NVRAM of 8 bytes, the medium has {present}"
+                "the L2P map in NVRAM needs {needed} words of 8 bytes, but the medium has only {present}: use a \
+                 medium with more NVRAM"
             )));
         }
         Ok(Self { nvram_copy: Some(NvramCopy { first_word, moved_lpns: Vec::new() }), ..Self::new(pages) })
@@ -69,7 +70,8 @@ impl RamMap {
                 Some(unit) => {
                     u32::try_from(unit).ok().map(Unit).filter(|&unit| is_place(unit)).ok_or_else(|| {
                         Error::Damaged(format!(
-                            "the map in NVRAM has logical page {lpn} at {unit}, which is no location of this device"
+                            "the L2P map in NVRAM has logical page {lpn} at location {unit}, which this device does \
+                             not have"
                         ))
                     })?
                 }

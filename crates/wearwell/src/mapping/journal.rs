@@ -227,7 +227,10 @@ impl Journal {
             let place = found[slot];
             io.read(place, &mut bytes, Cause::Recovery)?;
             let page = decode_journal_page(&bytes);
-            assert!(page.serial_number == serial, "page {serial} of the journal is not at {place}");
+            assert!(
+                page.serial_number == serial,
+                "page {serial} of the map journal should be at {place}, but another page is"
+            );
             self.page_ppns[slot] = place;
             records.extend(page.records);
         }

@@ -72,7 +72,8 @@ impl NvramEntries {
         let (needed, present) = (first_word as u64 + words, io.nvram().len() as u64);
         if present < needed {
             return Err(Error::InvalidOptions(format!(
-                "the dirty entries of the map need {needed} words of NVRAM of 8 bytes, the medium has {present}"
+                "the dirty map entries in NVRAM need {needed} words of 8 bytes, but the medium has only {present}: \
+                 use a medium with more NVRAM, or lower the bound of dirty entries (mapping.dirty_share)"
             )));
         }
         // With one word per logical page, words never run short.

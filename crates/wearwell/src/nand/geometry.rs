@@ -38,7 +38,7 @@ pub const PLANES_MAX: u32 = 1 << 16;
 #[non_exhaustive]
 pub enum GeometryError {
     /// A count (channels, dies, planes, blocks or pages) is zero.
-    #[error("geometry: {field} is 0; every count must be at least 1")]
+    #[error("geometry: {field} is 0; set it to at least 1")]
     Zero {
         /// Name of the geometry field that is zero.
         field: &'static str,
@@ -75,7 +75,10 @@ pub enum GeometryError {
         planes: u64,
     },
     /// The number of planes in a superblock does not divide the number of planes of the device.
-    #[error("geometry: superblock_planes is {superblock_planes}, which does not divide the {planes} planes")]
+    #[error(
+        "geometry: superblock_planes is {superblock_planes}, which does not divide the {planes} planes of the \
+         device; use a divisor"
+    )]
     Superblock {
         /// Planes per superblock that were rejected.
         superblock_planes: u32,
@@ -84,7 +87,8 @@ pub enum GeometryError {
     },
     /// A block or superblock has more pages than the FTL's 16-bit valid counts allow.
     #[error(
-        "geometry: a block of {pages} pages; valid counts have 16 bits, so at most 65535 pages per (super)block fit"
+        "geometry: a (super)block of {pages} pages; valid counts have 16 bits, so at most 65535 pages per \
+         (super)block fit: use fewer pages per block or planes per superblock"
     )]
     BlockTooLarge {
         /// Pages per block or superblock that were rejected.

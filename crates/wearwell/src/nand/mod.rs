@@ -228,7 +228,7 @@ pub enum NandError {
     #[error("erase of block {0} failed; the block has to be retired")]
     EraseFailed(BlockId),
     /// The page cannot be read: torn by a power cut or damaged beyond correction.
-    #[error("flash page {0} is uncorrectable: its data cannot be read")]
+    #[error("flash page {0} is uncorrectable, so its data cannot be read")]
     Uncorrectable(Ppn),
     /// Power is lost. Every operation fails until power is restored and the device is recovered.
     #[error("power is lost: recover the device before further requests")]

@@ -544,7 +544,7 @@ impl Nand for SimNand {
             let is_kept = self.read_bytes(self.page_location(ppn), into);
             assert!(
                 is_kept || oob.kind.is_host_data(),
-                "metadata page {ppn} is read after its bytes were dropped"
+                "metadata page {ppn} is read, but the medium was told not to keep bytes of its kind (RetainedFields)"
             );
         }
         Ok(oob)
@@ -559,7 +559,10 @@ impl Nand for SimNand {
         let place = self.location_of_programmed(ppn);
         self.require_readable(ppn, place.block as usize)?;
         let is_kept = self.page_payloads.inspect_page(place, page, look);
-        assert!(is_kept, "metadata page {ppn} is read after its bytes were dropped");
+        assert!(
+            is_kept,
+            "metadata page {ppn} is read, but the medium was told not to keep bytes of its kind (RetainedFields)"
+        );
         Ok(())
     }
 
@@ -568,7 +571,10 @@ impl Nand for SimNand {
         let place = self.location_of_programmed(ppn);
         self.require_readable(ppn, place.block as usize)?;
         let is_kept = self.page_payloads.read_words(place, words);
-        assert!(is_kept, "metadata page {ppn} is read after its bytes were dropped");
+        assert!(
+            is_kept,
+            "metadata page {ppn} is read, but the medium was told not to keep bytes of its kind (RetainedFields)"
+        );
         Ok(())
     }
 

@@ -304,7 +304,8 @@ impl<N: Nand> Ftl<N> {
             return Ok(());
         }
         Err(Error::Damaged(format!(
-            "the map in NVRAM gives logical page {lpn} the place {unit} of logical page {writer}"
+            "the map in NVRAM maps logical page {lpn} to {unit}, which was written for logical page {writer} and is \
+             not shared"
         )))
     }
 }
@@ -313,5 +314,7 @@ fn require_data_page(lpn: Lpn, unit: Unit, data: &PageSet) -> Result<()> {
     if data.contains(Ppn(unit.0)) {
         return Ok(());
     }
-    Err(Error::Damaged(format!("the map gives logical page {lpn} the place {unit}, which holds no data")))
+    Err(Error::Damaged(format!(
+        "the map in NVRAM maps logical page {lpn} to flash page {unit}, which holds no data"
+    )))
 }

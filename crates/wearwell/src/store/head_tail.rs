@@ -60,7 +60,8 @@ impl HeadTailLayout {
         let data_pages = rest - tail_pages;
         if data_pages < LEAST_DATA_PAGES {
             return Err(Error::InvalidOptions(format!(
-                "head and tail pages leave {data_pages} of {block_pages} pages of a block; they need blocks of at least 4 pages"
+                "head and tail pages leave only {data_pages} of the {block_pages} pages of a block for data: give \
+                 blocks at least 4 pages (device.pages_per_block), or set recovery.blocks=oob-scan"
             )));
         }
         Ok(Self { data_pages, tail_pages })

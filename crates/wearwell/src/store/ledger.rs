@@ -60,15 +60,16 @@ impl<N: Nand> Store<N> {
         let least_wear = if is_exact { erases } else { erases.saturating_sub(retired + cut) };
         if !(least_wear..=erases).contains(&wear) {
             return Err(format!(
-                "{erases} erases counted, {retired} blocks retired, {cut} operations cut, but blocks were worn {wear} times (audit)"
+                "audit: the counters say {erases} block erases ({retired} blocks retired, {cut} operations \
+                 interrupted by power loss), but the erase counts of the medium grew by {wear}"
             ));
         }
         let present = self.programmed_pages();
         let most = (erases + retired) * self.geometry.block_pages() as u64 + present + cut;
         if programs > most || programs + cut < present || is_exact && programs + unwritten != most {
             return Err(format!(
-                "{programs} programs, {present} pages are programmed and {erases} blocks were erased, {retired} \
-                 retired, {cut} operations cut"
+                "audit: the counters say {programs} page programs, but {present} pages are programmed, {erases} \
+                 blocks were erased and {retired} retired ({cut} operations interrupted by power loss)"
             ));
         }
         Ok(())

@@ -30,7 +30,7 @@ impl<N: Nand> Store<N> {
             self.write_tails()?;
         }
         let is_free = self.free[pool as usize].remove(block, self.nand.erase_count(block));
-        assert!(is_free, "block {block} is not free");
+        assert!(is_free, "block {block} cannot be opened: it is not free");
         let index = self.frontier_index(stream, pool);
         self.parked[index] = self.frontiers[index];
         self.make_open_block(stream, block);

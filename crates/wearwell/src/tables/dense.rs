@@ -65,7 +65,9 @@ impl Memory {
         if bytes < MAPPED_BYTES {
             return Self::Heap(vec![0; bytes].into());
         }
-        let memory = MmapMut::map_anon(bytes).expect("the system has no memory for a table");
+        let memory = MmapMut::map_anon(bytes).expect(
+            "the system gives no memory for a table of the engine: use a smaller device, or free memory",
+        );
         request_large_pages(&memory);
         Self::Mapped(memory)
     }

@@ -255,7 +255,7 @@ impl<T: TimingObserver> EventEngine<T> {
 
     pub(super) fn run_to_completion(&mut self) -> u64 {
         self.run_until(u64::MAX);
-        debug_assert_eq!(self.unanswered_requests, 0, "nothing is left behind");
+        debug_assert_eq!(self.unanswered_requests, 0, "requests are unanswered at the end");
         self.shared_state.now_ns()
     }
 

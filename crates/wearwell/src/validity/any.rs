@@ -247,7 +247,7 @@ impl AnyValidity {
         match self {
             Self::Ram(bitmap) => bitmap,
             Self::Bitmap(_) | Self::Log(_) | Self::Gecko(_) => {
-                panic!("validity of single pages is asked of a bitmap in RAM only")
+                panic!("only a page-validity bitmap in RAM can tell the validity of a single page")
             }
         }
     }

@@ -342,7 +342,10 @@ impl Validity for FlashBitmap {
     }
 
     fn relocate_metadata_page(&mut self, id: u32, from: Ppn, to: Ppn) {
-        assert!(self.owns_metadata_page(id, from), "page {from} is not the current bitmap page {id}");
+        assert!(
+            self.owns_metadata_page(id, from),
+            "GC moved page {from}, which is not the current version of page {id} of the validity bitmap"
+        );
         self.directory[id as usize] = to;
     }
 

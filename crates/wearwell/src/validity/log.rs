@@ -152,8 +152,9 @@ impl ValidityLog {
         let ring = (longest + 1).next_power_of_two();
         if options.spare_pages == 0 || ring * page_entries as u64 > u32::MAX as u64 {
             return Err(Error::InvalidOptions(format!(
-                "page validity log: {} of {pages} pages are spare; it needs at least one spare page, and devices whose \
-                 log positions fit 32 bits: about 2^30 pages",
+                "page validity log: {} of {pages} pages are spare; the log needs at least one spare page, and a \
+                 device of at most about 2^30 pages (log positions have 32 bits): add spare space or make the device \
+                 smaller",
                 options.spare_pages
             )));
         }
@@ -657,7 +658,10 @@ impl Validity for ValidityLog {
     }
 
     fn relocate_metadata_page(&mut self, id: u32, from: Ppn, to: Ppn) {
-        assert!(self.owns_metadata_page(id, from), "page {from} is not page {id} of the validity log");
+        assert!(
+            self.owns_metadata_page(id, from),
+            "GC moved page {from}, which is not page {id} of the validity log"
+        );
         self.directory[id.wrapping_sub(self.oldest_page_number) as usize] = to;
     }
 

@@ -40,7 +40,7 @@ impl RamBitmap {
     /// Marks a valid page as invalid in the bitmap in RAM; panics if it is invalid already. O(1), one random access.
     #[inline]
     pub fn mark_invalid(&mut self, ppn: Ppn) {
-        assert!(self.valid_pages.remove(ppn), "page {ppn} is invalidated twice");
+        assert!(self.valid_pages.remove(ppn), "page {ppn} is invalidated, but it was not valid");
     }
 
     /// Whether the validity bitmap in RAM is larger than the private cache of a processor core, so that prefetching

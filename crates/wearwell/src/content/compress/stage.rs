@@ -44,7 +44,8 @@ impl CompressionState {
         // Member numbers must fit in 32 bits after the page numbers, with at most one chunk per page.
         if geometry.pages() * (1 + CHUNK_MEMBERS as u64) > u32::MAX as u64 {
             return Err(Error::InvalidOptions(format!(
-                "compression: a device of {} pages is too large, at most {} pages, because page numbers and chunk-member numbers share 32 bits",
+                "compression: the device has {} flash pages, at most {} are possible, because page numbers and \
+                 chunk-member numbers share 32 bits; make the device smaller or its pages larger",
                 geometry.pages(),
                 u32::MAX as u64 / (1 + CHUNK_MEMBERS as u64)
             )));
@@ -221,7 +222,8 @@ impl CompressionState {
             let chunk = &mut self.chunks[number as usize];
             if member >= chunk.member_count() {
                 return Err(Error::Damaged(format!(
-                    "the map in NVRAM names member {member} of chunk {number}, which is not there"
+                    "the map in NVRAM names member {member} of compressed chunk {number}, but recovery found no such \
+                     member on flash"
                 )));
             }
             chunk.live_mask |= 1 << member;
@@ -248,14 +250,14 @@ impl CompressionState {
         let excess: u64 = self.chunks.iter().map(Chunk::excess_pages).sum();
         if excess != self.excess_pages {
             return Err(format!(
-                "chunks have {excess} pages beyond their live members, but {} are counted",
+                "compressed chunks have {excess} flash pages more than live members, but the counter says {}",
                 self.excess_pages
             ));
         }
         for (number, chunk) in self.chunks.iter().enumerate().filter(|(_, chunk)| !chunk.is_empty()) {
             if chunk.live_count() == 0 || chunk.pages().is_empty() {
                 return Err(format!(
-                    "chunk {number} has {} pages for {} members",
+                    "compressed chunk {number} has {} flash pages and {} live members; neither may be 0",
                     chunk.pages().len(),
                     chunk.live_count()
                 ));
@@ -265,7 +267,8 @@ impl CompressionState {
         let is_wasteful = |number: &u32| self.chunks[*number as usize].excess_pages() > 0;
         if let Some(number) = (0..self.chunks.len() as u32).find(|n| is_wasteful(n) && !noted.contains(n)) {
             return Err(format!(
-                "chunk {number} has more flash pages than live members and is not in the list of wasteful chunks"
+                "compressed chunk {number} has more flash pages than live members, but is not in the list of \
+                 wasteful chunks"
             ));
         }
         let twice = self
@@ -273,6 +276,8 @@ impl CompressionState {
             .iter()
             .enumerate()
             .find(|(k, page)| self.pending[..*k].iter().any(|p| p.lpn == page.lpn));
-        twice.map_or(Ok(()), |(_, page)| Err(format!("logical page {} is pending twice", page.lpn)))
+        twice.map_or(Ok(()), |(_, page)| {
+            Err(format!("logical page {} is twice in the chunk buffer", page.lpn))
+        })
     }
 }

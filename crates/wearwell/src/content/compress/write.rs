@@ -314,7 +314,7 @@ impl<N: Nand> Ftl<N> {
         let (number, member) = stage.chunk_and_member_of(unit);
         let chunk = &mut stage.chunks[number as usize];
         let excess = chunk.excess_pages();
-        assert!(chunk.is_live(member), "member {unit} of a chunk dies twice");
+        assert!(chunk.is_live(member), "member {unit} of compressed chunk is released twice");
         chunk.live_mask &= !(1 << member);
         if chunk.live_count() == 0 {
             stage.excess_pages -= excess;
@@ -357,8 +357,12 @@ impl<N: Nand> Ftl<N> {
         if !wants_bytes {
             return Ok(Vec::new());
         }
-        let damaged = |error: &dyn std::fmt::Display| Error::Damaged(format!("chunk {number}: {error}"));
-        let compressed = compressed.get(..payload_bytes).ok_or_else(|| damaged(&"too short"))?;
+        let damaged = |error: &dyn std::fmt::Display| {
+            Error::Damaged(format!("compressed chunk {number} cannot be decompressed: {error}"))
+        };
+        let compressed = compressed
+            .get(..payload_bytes)
+            .ok_or_else(|| damaged(&"its flash pages hold fewer bytes than its directory states"))?;
         lz4_flex::block::decompress(compressed, chunk.member_count() * page_bytes)
             .map_err(|error| damaged(&error))
     }

@@ -261,7 +261,11 @@ impl FullSizeIndex {
             return self.set_unit(spot, unit);
         }
         // A revived page is inserted before the unit that it replaces is removed, so there may be one entry more.
-        assert!(self.entry_count <= self.max_units, "{} units hold different contents", self.max_units);
+        assert!(
+            self.entry_count <= self.max_units,
+            "the content index has more than {} entries, the number of units",
+            self.max_units
+        );
         let Some((spot, distance)) = self.find_free_slot(hash) else { return };
         self.add_to_overflow_counts(self.home_line(hash), spot.line, OVERFLOW_ONE);
         self.store_entry(spot, hash_tag(hash), unit, distance);
@@ -322,7 +326,10 @@ impl FullSizeIndex {
                     return (spot, distance);
                 }
             }
-            assert!(away < self.line_count(), "an entry that passed line {line} by lies behind it");
+            assert!(
+                away < self.line_count(),
+                "line {line} counts an overflowed entry, but no later line holds one"
+            );
             (at, away) = (self.line_after(at), away + 1);
         }
     }

@@ -134,7 +134,11 @@ impl<N: Nand> Ftl<N> {
         let stage = self.delta.as_ref().expect("only the delta stage has such pages");
         let mut ranges = HashMap::<_, _, FxBuildHasher>::default();
         if !bytes.is_empty() {
-            let damaged = || Error::Damaged(format!("page {ppn} is no page of deltas"));
+            let damaged = || {
+                Error::Damaged(format!(
+                    "flash page {ppn} should be a page of deltas, but its header is malformed"
+                ))
+            };
             ranges.extend(decode_delta_page_header(&bytes).ok_or_else(damaged)?);
         }
         let load = |lpn: Lpn| {

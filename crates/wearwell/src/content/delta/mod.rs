@@ -507,7 +507,7 @@ impl DeltaState {
         let mut bytes: HashMap<Ppn, u32, FxBuildHasher> = HashMap::default();
         for (&lpn, place) in &self.delta_locations {
             if !is_mapped(lpn) {
-                return Err(format!("logical page {lpn} has a delta and no base"));
+                return Err(format!("logical page {lpn} has a delta, but no base page"));
             }
             match place.flash_page {
                 Some(ppn) => {
@@ -515,7 +515,9 @@ impl DeltaState {
                     *bytes.entry(ppn).or_default() += place.bytes as u32;
                 }
                 None if self.buffer.buffered_delta(lpn).is_none() => {
-                    return Err(format!("the delta of {lpn} is neither staged nor stored"));
+                    return Err(format!(
+                        "the delta of logical page {lpn} is neither in the RAM buffer nor on flash"
+                    ));
                 }
                 None => {}
             }
@@ -525,10 +527,15 @@ impl DeltaState {
             .buffered_deltas()
             .find(|delta| self.delta_locations.get(&delta.lpn).is_none_or(|p| p.flash_page.is_some()));
         if let Some(stray) = stray {
-            return Err(format!("a delta of {} is staged that is not current", stray.lpn));
+            return Err(format!(
+                "the RAM buffer holds a delta of logical page {} that is not current",
+                stray.lpn
+            ));
         }
         if let Some((ppn, bytes)) = bytes.iter().find(|&(ppn, bytes)| self.exceeds_page(*ppn, *bytes)) {
-            return Err(format!("page {ppn} of deltas has {bytes} live bytes, more than fit"));
+            return Err(format!(
+                "flash page {ppn} of deltas has {bytes} live bytes, more than fit into a page"
+            ));
         }
         let counted = |ppn: &Ppn| live.get(ppn).copied().unwrap_or(0);
         match self
@@ -536,11 +543,13 @@ impl DeltaState {
             .iter()
             .find(|(ppn, page)| page.live_deltas == 0 || page.live_deltas != counted(ppn))
         {
-            Some((ppn, page)) => {
-                Err(format!("page {ppn} counts {} current deltas and has {}", page.live_deltas, counted(ppn)))
-            }
+            Some((ppn, page)) => Err(format!(
+                "flash page {ppn} counts {} current deltas, but the delta table has {} in it",
+                page.live_deltas,
+                counted(ppn)
+            )),
             None if live.len() != self.live_delta_pages.len() => {
-                Err("a delta names a page that is not known".into())
+                Err("the delta table names a flash page that is not in the table of pages of deltas".into())
             }
             None => Ok(()),
         }
@@ -799,7 +808,11 @@ impl<N: Nand> Ftl<N> {
         }
         let mut bytes = vec![0; page.len()];
         self.store.read(ppn, &mut bytes, cause)?;
-        let damaged = || Error::Damaged(format!("page {ppn} holds no delta of logical page {lpn}"));
+        let damaged = || {
+            Error::Damaged(format!(
+                "flash page {ppn} should hold the delta of logical page {lpn}, but its header does not list it"
+            ))
+        };
         let found = decode_delta_page_header(&bytes).ok_or_else(damaged)?;
         let (_, range) = found.into_iter().rev().find(|&(owner, _)| owner == lpn).ok_or_else(damaged)?;
         apply_delta_to_base(
@@ -927,7 +940,7 @@ impl<N: Nand> Ftl<N> {
             .delta
             .as_ref()
             .and_then(|stage| stage.fingerprint(lpn, of_bytes))
-            .expect("asked by the caller");
+            .expect("the caller checked that the logical page has a fingerprint");
         let ppn = match read {
             // If base or delta cannot be read, the logical page is lost.
             Err(_) if is_lost => self.store.append_lost(stream, pool, lpn.0, &[], fingerprint, cause)?,
@@ -1033,6 +1046,7 @@ fn base_tag_of(generation: u64) -> [u8; BASE_TAG_BYTES] {
 }
 
 fn apply_delta_to_base(page: &mut [u8], delta: &[u8], lpn: Lpn) -> Result<()> {
-    apply_delta(page, delta)
-        .map_err(|error| Error::Damaged(format!("the delta of logical page {lpn}: {error}")))
+    apply_delta(page, delta).map_err(|error| {
+        Error::Damaged(format!("the delta of logical page {lpn} cannot be applied to its base: {error}"))
+    })
 }

@@ -350,7 +350,10 @@ impl DeadPageLists {
     #[cold]
     fn remove_head_in_map(&mut self, lpn: Lpn, ppn: Ppn, older: Option<Ppn>) {
         let head = self.heads_in_map.remove(&lpn);
-        assert!(head == Some(ppn), "page {ppn} is not a version of logical page {lpn}");
+        assert!(
+            head == Some(ppn),
+            "page {ppn} is not the head of the list of dead pages of logical page {lpn}"
+        );
         if let Some(older) = older {
             self.set_head_in_map(lpn, older);
         }
@@ -399,18 +402,21 @@ impl DeadPageLists {
         }
         if orphaned != self.heads_in_map.len() {
             return Err(format!(
-                "{orphaned} lists have no valid page, {} have a head",
+                "{orphaned} lists of dead pages belong to logical pages without a valid page, but {} heads are \
+                 stored for such lists",
                 self.heads_in_map.len()
             ));
         }
         let older = self.older_links.mark_and_value_counts();
         if older.map(|older| lists + older) != [listed; 2] {
-            return Err(format!("{lists} lists of {listed} pages; {older:?} have an older one"));
+            return Err(format!(
+                "{lists} lists have {listed} dead pages, but [marked, stored] links to an older page number {older:?}"
+            ));
         }
         let marked = self.all_dead_pages().count() as u64;
         if (listed, listed) != (self.dead_page_count, marked) {
             return Err(format!(
-                "{listed} pages in lists, {marked} marked, {} counted",
+                "the lists have {listed} dead pages, {marked} pages are marked as dead, and the counter says {}",
                 self.dead_page_count
             ));
         }
@@ -422,10 +428,12 @@ impl DeadPageLists {
         let mut length = 0;
         for ppn in self.dead_versions(lpn, valid) {
             if let Some(other) = owners[ppn.index()].replace(lpn) {
-                return Err(format!("page {ppn} is listed by logical pages {other} and {lpn}"));
+                return Err(format!("dead page {ppn} is in the lists of logical pages {other} and {lpn}"));
             }
             if self.next_newer(ppn) != newer {
-                return Err(format!("page {ppn} of logical page {lpn} does not point back to its neighbour"));
+                return Err(format!(
+                    "dead page {ppn} of logical page {lpn} does not link to the next newer page of its list"
+                ));
             }
             newer = Some(ppn);
             length += 1;

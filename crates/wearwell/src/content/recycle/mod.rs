@@ -152,10 +152,10 @@ impl Default for RecycleOptions {
 #[non_exhaustive]
 pub enum RecycleError {
     /// Option `alpha` (growth of popularity per read) is out of range.
-    #[error("recycle: alpha is {0}; it must be from 0.10 to 0.15")]
+    #[error("recycle.alpha is {0}; set it from 0.10 to 0.15")]
     Alpha(f64),
     /// Option `beta` (decay of probability per newer version) is out of range.
-    #[error("recycle: beta is {0}; it must be from 0.15 to 0.20")]
+    #[error("recycle.beta is {0}; set it from 0.15 to 0.20")]
     Beta(f64),
 }
 
@@ -265,7 +265,7 @@ impl Recycler {
     pub fn new(physical_pages: u64, logical_pages: u32, options: &RecycleOptions) -> Self {
         assert!(
             physical_pages <= MAX_LINKED_PAGES,
-            "{physical_pages} pages; recycling names at most {MAX_LINKED_PAGES}"
+            "the device has {physical_pages} flash pages, but recycling can number at most {MAX_LINKED_PAGES}"
         );
         let pages = physical_pages as usize;
         Self {
@@ -383,8 +383,14 @@ impl Recycler {
     /// Makes the newly programmed physical page `ppn` the valid page of `lpn`.
     #[inline]
     pub fn page_programmed(&mut self, lpn: Lpn, ppn: Ppn) {
-        assert!(!self.history.is_dead(ppn), "page {ppn} is programmed for {lpn} and still listed as dead");
-        debug_assert!(self.has_no_page_state(ppn), "page {ppn} was erased, which nobody was told");
+        assert!(
+            !self.history.is_dead(ppn),
+            "page {ppn} is programmed for logical page {lpn}, but is still in a list of dead pages"
+        );
+        debug_assert!(
+            self.has_no_page_state(ppn),
+            "page {ppn} is programmed, but its erase was not reported to recycling"
+        );
         self.history.set_valid_page(lpn, ppn);
     }
 
@@ -520,8 +526,14 @@ impl Recycler {
     /// Records that GC copied the valid page of `lpn` from `from` to `to`. Moves the read count to the copy. The source
     /// page does not become a dead version of `lpn`.
     pub fn page_moved(&mut self, lpn: Lpn, from: Ppn, to: Ppn) {
-        assert!(!self.history.is_dead(from), "page {from} of {lpn} is copied as valid and listed as dead");
-        assert!(!self.history.is_dead(to), "page {to} is a copy for {lpn} and still listed as dead");
+        assert!(
+            !self.history.is_dead(from),
+            "GC copies page {from} of logical page {lpn} as valid, but it is in a list of dead pages"
+        );
+        assert!(
+            !self.history.is_dead(to),
+            "GC copies logical page {lpn} to page {to}, which is still in a list of dead pages"
+        );
         self.read_counts.move_count(from, to);
         self.history.relocate_heads(&[from], &[to]);
         self.owners.remove_owner(from);
@@ -543,11 +555,11 @@ impl Recycler {
         let from = &from[..to.len()];
         debug_assert!(
             to.iter().all(|&to| self.has_no_page_state(to)),
-            "an erased page was never read or recycled"
+            "a copy of GC has a read count, a stored owner or a mark from before its erase"
         );
         debug_assert!(
             !from.iter().chain(to).any(|&ppn| self.is_dead(ppn)),
-            "a page is copied and listed as dead"
+            "GC copies a page that is in a list of dead pages, or copies to one"
         );
         if !self.read_counts.are_unread(first, pages) {
             from.iter().zip(to).for_each(|(&from, &to)| self.read_counts.move_count(from, to));
@@ -634,7 +646,10 @@ impl Recycler {
     /// Offers a dead page returned by [`Recycler::neighbours_to_load`] to the fingerprint store, with the fingerprint
     /// from its spare area, as if it had been read 15 times.
     pub fn offer_fast_loaded_page(&mut self, ppn: Ppn, fingerprint: Fingerprint) {
-        assert!(self.history.is_dead(ppn), "page {ppn} is fast-loaded and not dead");
+        assert!(
+            self.history.is_dead(ppn),
+            "page {ppn} is fast-loaded into the fingerprint store, but is not dead"
+        );
         if !self.raise_to_best_rank(ppn) {
             self.statistics.fast_loaded_pages += 1;
             self.offer_to_store(
@@ -713,7 +728,10 @@ impl Recycler {
 
     /// Offers the dead page `ppn` to the fingerprint store after a restart, with the fingerprint from its spare area.
     pub fn load_after_restart(&mut self, ppn: Ppn, fingerprint: Fingerprint) {
-        assert!(self.history.is_dead(ppn), "page {ppn} is loaded and not dead");
+        assert!(
+            self.history.is_dead(ppn),
+            "page {ppn} is loaded into the fingerprint store, but is not dead"
+        );
         if self.history.store_slot(ppn).is_none() {
             let accesses = self.read_counts.read_count(ppn);
             self.offer_to_store(
@@ -819,13 +837,17 @@ impl Recycler {
         for lpn in owned_pages.filter(|_| self.history.head_storage() == ListHeads::AtValidPages) {
             let Some(ppn) = mapping(lpn) else { continue };
             if let Some(other) = owners[ppn.index()].replace(lpn) {
-                return Err(format!("page {ppn} is valid for {lpn} and belongs to {other}"));
+                return Err(format!(
+                    "page {ppn} is the valid page of logical page {lpn}, but is in the list of logical page {other}"
+                ));
             }
         }
         self.owners.check(&owners)?;
         let (dead, entries) = (self.history.dead_pages(), self.history.pages_with_store_slot());
         if self.history_scope == HistoryScope::Store && dead != entries {
-            return Err(format!("the history has {dead} pages and the fingerprint store {entries}"));
+            return Err(format!(
+                "the history has {dead} dead pages, but the fingerprint store has {entries}"
+            ));
         }
         self.store.check(&self.history, |candidate| {
             let dead = self.history.is_dead(candidate.ppn);

@@ -118,7 +118,7 @@ impl LevelQueue {
         {
             let counted: Vec<u16> = counted().collect();
             return Err(format!(
-                "blanks {:?} for {counted:?}, {live} entries expected",
+                "the log has these blanks per chunk: {:?}; counted anew: {counted:?}; {live} entries are expected",
                 self.blanks_per_chunk
             ));
         }
@@ -126,7 +126,10 @@ impl LevelQueue {
         if self.oldest_index == oldest {
             Ok(())
         } else {
-            Err(format!("the oldest entry stands at {oldest}, not at {}", self.oldest_index))
+            Err(format!(
+                "the oldest entry is at log position {oldest}, but position {} is stored",
+                self.oldest_index
+            ))
         }
     }
 }
@@ -236,10 +239,12 @@ impl EvictionOrder {
 
     pub(super) fn check(&self) -> Result<(), String> {
         for (level, (queue, &live)) in self.queues.iter().zip(&self.entries_per_level).enumerate() {
-            queue.check(live).map_err(|what| format!("level {level}: {what}"))?;
+            queue.check(live).map_err(|what| format!("fingerprint store, level {level}: {what}"))?;
             let marked = self.occupied_level_bits[level / 64] >> (level % 64) & 1 == 1;
             if marked != (live > 0) {
-                return Err(format!("level {level} has {live} entries and its mark is {marked}"));
+                return Err(format!(
+                    "level {level} has {live} entries, but its bit in the bitmap of levels is {marked}"
+                ));
             }
         }
         Ok(())

@@ -58,12 +58,16 @@ impl OwnerTable {
     pub(super) fn check(&self, listed: &[Option<Lpn>]) -> Result<(), String> {
         let [marks, owners] = self.0.mark_and_value_counts();
         if marks != owners {
-            return Err(format!("{marks} owner marks for {owners} owners"));
+            return Err(format!(
+                "{marks} pages are marked as having a stored owner, but {owners} owners are stored"
+            ));
         }
         for (ppn, owner) in self.0.iter() {
             let list = listed[ppn.index()];
             if list.is_some_and(|list| list != owner) {
-                return Err(format!("page {ppn} is owned by {owner} and listed by {list:?}"));
+                return Err(format!(
+                    "the stored owner of page {ppn} is logical page {owner}, but the page is in the list of {list:?}"
+                ));
             }
         }
         Ok(())

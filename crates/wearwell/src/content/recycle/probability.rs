@@ -45,7 +45,8 @@ impl ProbabilityTable {
     pub fn new(alpha: f64, beta: f64) -> Self {
         assert!(
             alpha > 0.0 && (0.0..1.0).contains(&beta),
-            "alpha {alpha} or beta {beta} gives no order of pages"
+            "alpha is {alpha} and beta is {beta}, which give no order of pages: alpha must be above 0, beta from 0 \
+             to below 1"
         );
         let mut probabilities = [[0.0; VALUES_PER_OBSERVATION]; VALUES_PER_OBSERVATION];
         for (accesses, row) in (0u8..).zip(&mut probabilities) {

@@ -543,11 +543,18 @@ impl FingerprintStore {
         let in_use = self.slots.iter().filter(|slot| slot.state != SlotState::Free).count();
         let counts = [history.pages_with_store_slot() as usize, self.slots.len() - self.free_slots.len()];
         if counts != [in_use; 2] {
-            return Err(format!("{in_use} slots in use; pages with slots, slots not free: {counts:?}"));
+            return Err(format!(
+                "the fingerprint store uses {in_use} slots, but [pages with a slot, slots that are not free] are \
+                 {counts:?}"
+            ));
         }
         let entries: Vec<u32> = self.order.slots_best_first().collect();
         if entries.len() != self.len() as usize || self.capacity.is_some_and(|c| self.len() > c) {
-            return Err(format!("{} entries in order, {} by content", entries.len(), self.len()));
+            return Err(format!(
+                "the fingerprint store has {} entries in the eviction order, but {} by content",
+                entries.len(),
+                self.len()
+            ));
         }
         if self.capacity.is_some() && self.twin_count() > 0 {
             return Err(format!(
@@ -560,7 +567,13 @@ impl FingerprintStore {
             self.check_entry(entry, &level_of)?;
             chained += self.check_chain(history, entry, &level_of)?;
         }
-        if chained == in_use { Ok(()) } else { Err(format!("{chained} pages in chains, {in_use} slots")) }
+        if chained == in_use {
+            Ok(())
+        } else {
+            Err(format!(
+                "the chains of equal contents have {chained} pages, but the fingerprint store uses {in_use} slots"
+            ))
+        }
     }
 
     fn check_entry(
@@ -570,11 +583,15 @@ impl FingerprintStore {
     ) -> Result<(), String> {
         let StoreSlot { ppn, fingerprint, level, state: standing, .. } = self.slots[entry as usize];
         if standing != SlotState::Entry || self.find_slot(fingerprint) != Some(entry) {
-            return Err(format!("the entry of page {ppn} is {standing:?} or not found by content"));
+            return Err(format!(
+                "the fingerprint-store entry of page {ppn} is {standing:?}, or is not found by its content"
+            ));
         }
         let expected = level_of(self.page_in_slot(entry));
         if expected != Some(level) {
-            return Err(format!("page {ppn} is on level {level} and belongs on {expected:?}"));
+            return Err(format!(
+                "page {ppn} is on level {level} of the fingerprint store, but belongs on {expected:?}"
+            ));
         }
         Ok(())
     }
@@ -597,7 +614,8 @@ impl FingerprintStore {
                 || level_of(page).is_none()
             {
                 return Err(format!(
-                    "page {} has another slot, is chained to other content or not dead",
+                    "page {} of the fingerprint store has another slot, is in the chain of another content, or is \
+                     not dead",
                     page.ppn
                 ));
             }

@@ -110,13 +110,15 @@ impl FlashLog {
         let log_pages = log_bytes / page_bytes as u64;
         if present < wanted {
             return Err(Error::InvalidOptions(format!(
-                "the flash log needs {wanted} bytes of NVRAM for a page and its state, the medium has {present}"
+                "the reverse map in a flash log needs {wanted} bytes of NVRAM (one page buffer and a word of 8 \
+                 bytes), but the medium has only {present}: use a medium with more NVRAM"
             )));
         }
         require_device_fits_log(pages)?;
         if !(MIN_PAGES..pages).contains(&log_pages) {
             return Err(Error::InvalidOptions(format!(
-                "a flash log of {log_pages} pages on a device of {pages} pages: it must have at least {MIN_PAGES} pages and fewer than the device"
+                "the flash log of the reverse map has {log_pages} pages on a device of {pages} pages: set \
+                 remap.size_mib so that it has at least {MIN_PAGES} and fewer than the device"
             )));
         }
         Ok(Self {
@@ -460,7 +462,10 @@ impl ReverseMap for FlashLog {
         entry: ReverseMapEntry,
         _: LivenessOf<'_>,
     ) -> Result<()> {
-        assert!(self.free_entries() > 0, "the flash log is full: admit the host, make room for GC's victim");
+        assert!(
+            self.free_entries() > 0,
+            "the flash log is full: the caller must call admit_entry or make_room_for_victim before it records an entry"
+        );
         self.buffer_entry(io, entry, None)
     }
 
@@ -499,7 +504,7 @@ impl ReverseMap for FlashLog {
     ) -> Result<()> {
         assert!(
             self.buffered_entries + command.target_pages <= self.entries_per_page,
-            "{command:?} was not admitted"
+            "{command:?} is recorded, but admit_command did not admit it"
         );
         entries.iter().try_for_each(|&entry| self.buffer_entry(io, entry, Some(command)))
     }
@@ -610,12 +615,14 @@ impl ReverseMap for FlashLog {
         let counted = (self.indexed_entries as usize, self.superseded_entries, self.superseded_entries);
         if (live, superseded, named) != counted || live as u64 > self.used_entries() {
             return Err(format!(
-                "{live} entries in groups, {superseded} superseded, {named} by name; counted otherwise"
+                "audit of the flash log: the groups of all blocks hold {live} entries, {superseded} superseded by \
+                 group and {named} by bind, but the totals differ"
             ));
         }
         if self.live_pages() > self.log_pages || self.buffered_entries > self.entries_per_page {
             return Err(format!(
-                "{} live pages of {}, {} buffered",
+                "audit of the flash log: {} live pages where {} are the maximum, or {} entries in the buffer are \
+                 more than a page holds",
                 self.live_pages(),
                 self.log_pages,
                 self.buffered_entries
@@ -626,7 +633,10 @@ impl ReverseMap for FlashLog {
         if largest == Some(known) {
             Ok(())
         } else {
-            Err(format!("largest block: {largest:?} entries, not {known}"))
+            Err(format!(
+                "audit of the flash log: the block with the most entries has {largest:?}, but {known} is recorded as \
+                 the largest number"
+            ))
         }
     }
 }

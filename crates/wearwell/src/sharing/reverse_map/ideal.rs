@@ -213,7 +213,10 @@ impl ReverseMap for IdealReverseMap {
     fn check(&self) -> std::result::Result<(), String> {
         let counted: usize = self.binders.values().map(|binder| self.binders_for(binder).len()).sum();
         if counted as u64 != self.entry_count {
-            return Err(format!("{counted} binders, {} counted", self.entry_count));
+            return Err(format!(
+                "audit of the ideal reverse map: it holds {counted} bound logical pages, but the total says {}",
+                self.entry_count
+            ));
         }
         let of_pages = self.binders.keys().filter(|&&place| self.is_page(place));
         let marked = of_pages.clone().filter(|&&place| self.bound_pages.contains(place)).count();

@@ -343,8 +343,9 @@ fn require_device_fits_log(pages: u64) -> Result<()> {
         return Ok(());
     }
     Err(Error::InvalidOptions(format!(
-        "one log of mappings serves a device of at most {MAX_LOG_PAGES} pages (1 TiB of 4-KiB pages), because its 16-byte \
-         entries number pages with 28 bits; this device has {pages} pages: use remap.reverse_map=segments"
+        "a reverse map in one log (nvram-log, flash-log) serves a device of at most {MAX_LOG_PAGES} pages (1 TiB of \
+         4-KiB pages), because its 16-byte entries number pages with 28 bits; this device has {pages} pages: use \
+         remap.reverse_map=segments"
     )))
 }
 
@@ -551,7 +552,7 @@ pub trait ReverseMap {
         command: RemapCommand,
         _: &[ReverseMapEntry],
     ) -> Result<()> {
-        unreachable!("{command:?} was not admitted")
+        unreachable!("{command:?} is recorded, but admit_command did not admit it")
     }
 
     /// Marks the reverse-map entry of a bind (mapping without a program) as superseded: `lpn` is no longer bound to
@@ -705,7 +706,8 @@ impl AnyReverseMap {
         if form == EntryLayout::WithCommand && matches!(part, ReverseMapPart::OobOnly | ReverseMapPart::Ideal)
         {
             return Err(Error::InvalidOptions(
-                "atomic remap commands need a reverse map in NVRAM or on flash: choose segments, nvram-log or flash-log"
+                "atomic remap commands (remap.atomic_commands) need a reverse map in NVRAM or on flash: set \
+                 remap.reverse_map to segments, nvram-log or flash-log"
                     .into(),
             ));
         }
@@ -756,7 +758,9 @@ impl ReverseMap for AnyReverseMap {
         entry: ReverseMapEntry,
         needed: LivenessOf<'_>,
     ) -> Result<()> {
-        delegate!(self, m => m.record_entry(io, entry, needed), else unreachable!("{entry:?} without a place to record it"))
+        delegate!(self, m => m.record_entry(io, entry, needed), else unreachable!(
+            "{entry:?} is recorded, but the design has no reverse map",
+        ))
     }
     fn admit_command<N: Nand>(
         &mut self,
@@ -772,7 +776,9 @@ impl ReverseMap for AnyReverseMap {
         command: RemapCommand,
         entries: &[ReverseMapEntry],
     ) -> Result<()> {
-        delegate!(self, m => m.record_command(io, command, entries), else unreachable!("{command:?} without a place to record it"))
+        delegate!(self, m => m.record_command(io, command, entries), else unreachable!(
+            "{command:?} is recorded, but the design has no reverse map",
+        ))
     }
     fn mark_superseded<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, place: Ppn) {
         delegate!(self, m => m.mark_superseded(io, lpn, place), else ());

@@ -87,14 +87,17 @@ impl NvramLog {
         let (present, pages) = (io.nvram().len() as u64 * 8, io.geometry().pages());
         let slots = nvram_bytes.saturating_sub(form.vouched_number_bytes()) / form.entry_bytes();
         if present < nvram_bytes {
-            let sentence =
-                format!("the reverse map needs {nvram_bytes} bytes of NVRAM, the medium has {present}");
+            let sentence = format!(
+                "the reverse map needs {nvram_bytes} bytes of NVRAM, but the medium has only {present}: use a medium \
+                 with more NVRAM, or lower remap.size_mib"
+            );
             return Err(Error::InvalidOptions(sentence));
         }
         require_device_fits_log(pages)?;
         if !(MIN_SLOTS..=u32::MAX as u64).contains(&slots) {
             return Err(Error::InvalidOptions(format!(
-                "an NVRAM log of {nvram_bytes} bytes is not possible: its size must be {} bytes to 64 GiB",
+                "an NVRAM log of {nvram_bytes} bytes is not possible: set remap.size_mib so that the log has {} \
+                 bytes to 64 GiB",
                 MIN_SLOTS * form.entry_bytes() + form.vouched_number_bytes()
             )));
         }
@@ -348,7 +351,10 @@ impl ReverseMap for NvramLog {
         entry: ReverseMapEntry,
         _: LivenessOf<'_>,
     ) -> Result<()> {
-        assert!(self.free_slots() > 0, "the NVRAM log is full: admit the host, make room for GC's victim");
+        assert!(
+            self.free_slots() > 0,
+            "the NVRAM log is full: the caller must call admit_entry or make_room_for_victim before it records an entry"
+        );
         self.append(io, entry, None)
     }
 
@@ -460,17 +466,26 @@ impl ReverseMap for NvramLog {
             || bits != live
             || live > self.used_slots as usize
         {
-            return Err(format!("{live} entries in groups, {superseded} superseded; counted otherwise"));
+            return Err(format!(
+                "audit of the NVRAM log: the groups of all blocks hold {live} entries, {superseded} of them \
+                 superseded, but the totals differ"
+            ));
         }
         if self.used_slots > self.capacity_entries() {
-            return Err(format!("{} slots of {} used, the gap is gone", self.used_slots, self.slot_count));
+            return Err(format!(
+                "audit of the NVRAM log: {} of {} slots are used, so that the gap which marks the oldest entry is gone",
+                self.used_slots, self.slot_count
+            ));
         }
         let largest = self.groups.iter().map(|group| group.entry_slots.len()).max();
         let known = self.sizes.largest_size() as usize;
         if largest == Some(known) {
             Ok(())
         } else {
-            Err(format!("largest block: {largest:?} entries, not {known}"))
+            Err(format!(
+                "audit of the NVRAM log: the block with the most entries has {largest:?}, but {known} is recorded as \
+                 the largest number"
+            ))
         }
     }
 }

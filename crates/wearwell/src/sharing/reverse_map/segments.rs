@@ -207,19 +207,21 @@ impl NvramSegments {
         let present = io.nvram().len() as u64 * 8;
         if present < nvram_bytes {
             return Some(format!(
-                "the reverse map needs {nvram_bytes} bytes of NVRAM, the medium has {present}"
+                "the reverse map needs {nvram_bytes} bytes of NVRAM, but the medium has only {present}: use a medium \
+                 with more NVRAM, or lower remap.size_mib"
             ));
         }
         if segment_bytes < least || !segment_bytes.is_multiple_of(unit) {
             return Some(format!(
-                "NVRAM segments of {segment_bytes} bytes; they must be a multiple of {unit}, at least {least}"
+                "NVRAM segments of {segment_bytes} bytes are not possible: set remap.segment_bytes to a multiple of \
+                 {unit}, at least {least}"
             ));
         }
         let most = 1 << CHAIN_POSITION_BITS;
         (!(MIN_SEGMENTS..=most).contains(&segments)).then(|| {
             format!(
-                "{nvram_bytes} bytes of NVRAM are {segments} segments of {segment_bytes} bytes; there must be \
-                 {MIN_SEGMENTS} to {most}"
+                "{nvram_bytes} bytes of NVRAM hold {segments} reverse-map segments of {segment_bytes} bytes, but \
+                 there must be {MIN_SEGMENTS} to {most}: change remap.size_mib or remap.segment_bytes"
             )
         })
     }
@@ -339,7 +341,8 @@ impl NvramSegments {
     fn take_free_segment(&mut self) -> u32 {
         assert!(
             self.free_segments > 0,
-            "no NVRAM segment is free: admit the host, make room for GC's victim"
+            "no NVRAM segment is free: the caller must call admit_entry or make_room_for_victim before it records an \
+             entry"
         );
         while self.used_segments_bitmap[self.free_search_word] == u64::MAX {
             self.free_search_word = (self.free_search_word + 1) % self.used_segments_bitmap.len();
@@ -655,7 +658,11 @@ impl NvramSegments {
             (group.last_segment, group.entry_count) = (at, group.entry_count + count);
             let Some(next) = self.following_segment(io, at) else { break };
             let head = self.read_segment_head(io, next).expect("links lead to heads");
-            assert_eq!(head.owner, self.owner(index), "segment {next} is linked to a foreign group");
+            assert_eq!(
+                head.owner,
+                self.owner(index),
+                "NVRAM segment {next} is linked to the chain of another block"
+            );
             at = next;
         }
         if group.entry_count > 0 && group.last_segment != at {
@@ -823,24 +830,33 @@ impl ReverseMap for NvramSegments {
         if bits != self.free_segments || sizes + self.free_segments != self.segment_count {
             let (free, segments) = (self.free_segments, self.segment_count);
             return Err(format!(
-                "{segments} segments: {sizes} in groups, {free} counted free, {bits} free bits"
+                "audit of the NVRAM segments: of {segments}, {sizes} are in chains of blocks; {free} are counted as \
+                 free, and {bits} bits of the bitmap are free"
             ));
         }
         if let Some(group) = self.groups.iter().position(|group| group.superseded_entries > group.entry_count)
         {
-            return Err(format!("group {group} has more superseded entries than entries"));
+            return Err(format!(
+                "audit of the NVRAM segments: group {group} has more superseded entries than entries"
+            ));
         }
         let sum =
             |of: fn(&SegmentChain) -> u32| self.groups.iter().map(|group| of(group) as u64).sum::<u64>();
         let (entries, superseded) = (sum(|group| group.entry_count), sum(|group| group.superseded_entries));
         if (entries, superseded) != (self.entry_count, self.superseded_entries) {
-            return Err(format!("groups hold {entries} entries, {superseded} superseded; counted otherwise"));
+            return Err(format!(
+                "audit of the NVRAM segments: the chains of all blocks hold {entries} entries, {superseded} of them \
+                 superseded, but the totals differ"
+            ));
         }
         let largest = (0..self.groups.len()).map(|group| self.chain_segments(group)).max();
         if largest == Some(self.sizes.largest_size()) {
             Ok(())
         } else {
-            Err(format!("largest group: {largest:?} segments"))
+            Err(format!(
+                "audit of the NVRAM segments: the longest chain has {largest:?} segments, but another number is \
+                 recorded"
+            ))
         }
     }
 }

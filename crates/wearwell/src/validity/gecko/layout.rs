@@ -59,7 +59,8 @@ impl GeckoLayout {
         let (blocks, block_pages) = (geometry.blocks(), geometry.block_pages());
         if parts == 0 || parts > block_pages {
             return Err(Error::InvalidOptions(format!(
-                "Logarithmic Gecko: a block of {block_pages} pages cannot be cut into {parts} parts; use 1 to {block_pages}"
+                "Logarithmic Gecko: the bitmap of a block of {block_pages} pages cannot be cut into {parts} parts; \
+                 use 1 to {block_pages} parts (gecko.parts)"
             )));
         }
         let part_pages = block_pages.div_ceil(parts);
@@ -68,7 +69,8 @@ impl GeckoLayout {
         let slots = block_pages.div_ceil(part_pages) + 1;
         if blocks.checked_mul(slots).is_none() {
             return Err(Error::InvalidOptions(format!(
-                "Logarithmic Gecko: {blocks} blocks of {} parts need keys above 32 bits; use fewer parts",
+                "Logarithmic Gecko: {blocks} blocks of {} parts need entry keys of more than 32 bits; use fewer \
+                 parts per block (gecko.parts)",
                 slots - 1
             )));
         }
@@ -80,7 +82,8 @@ impl GeckoLayout {
             ((room - RUN_POSTAMBLE_BYTES - GECKO_KEY_BYTES) / stride).min(page_entries.saturating_sub(1));
         if buffer_entries < 2 {
             return Err(Error::InvalidOptions(format!(
-                "Logarithmic Gecko: a page of {page_bytes} bytes does not hold two entries of {stride} bytes; use more parts"
+                "Logarithmic Gecko: a flash page of {page_bytes} bytes does not hold two entries of {stride} bytes; \
+                 use more parts per block (gecko.parts)"
             )));
         }
         Ok(Self {

@@ -144,7 +144,8 @@ impl Gecko {
     pub fn new(geometry: &Geometry, options: GeckoOptions) -> Result<Self> {
         if options.size_ratio < 2 {
             return Err(Error::InvalidOptions(format!(
-                "Logarithmic Gecko: a size ratio of {} makes no levels; use 2 or more",
+                "Logarithmic Gecko: a size ratio of {} between levels makes no levels; use 2 or more \
+                 (gecko.size_ratio)",
                 options.size_ratio
             )));
         }
@@ -487,7 +488,7 @@ impl Validity for Gecko {
             let unfinished = self.merge_in_progress.as_mut().map(|merge| &mut merge.writer);
             unfinished.is_some_and(|writer| writer.number() == id && writer.relocate_page(from, to))
         });
-        assert!(moved, "page {from} of run {id} was moved, and there is no such page");
+        assert!(moved, "GC moved page {from} of run {id} of Logarithmic Gecko, but the run has no such page");
     }
 
     fn pages_per_deferred_write(&self) -> u32 {

@@ -127,7 +127,8 @@ fn read_run<N: Nand>(
     }
     if header.page_index != last {
         return Err(Error::Damaged(format!(
-            "page validity: page {last} of run {number} has index {} in its header",
+            "page validity (Logarithmic Gecko): the last page of run {number} should have index {last}, but its \
+             header says {}",
             header.page_index
         )));
     }
@@ -154,7 +155,8 @@ fn drop_obsolete_runs(mut complete: Vec<GeckoRun>) -> Result<Vec<GeckoRun>> {
         }
         if run.coverage.first_flush != covered + 1 {
             return Err(Error::Damaged(format!(
-                "page validity: run {} begins with flush {}, and the runs before it end with flush {covered}",
+                "page validity (Logarithmic Gecko): run {} begins with buffer flush {}, but the older runs end with \
+                 flush {covered}: a run between them is missing or doubled",
                 run.number, run.coverage.first_flush
             )));
         }

@@ -714,9 +714,9 @@ fn parse_named_image(text: &str) -> Result<NamedImage, String> {
         Some((name, directory)) if !name.is_empty() && !directory.is_empty() => {
             Ok(NamedImage { name: name.to_owned(), directory: directory.into() })
         }
-        _ => {
-            Err("an export is a name and the directory of an image, such as disk=/var/lib/disk.image".into())
-        }
+        _ => Err("expected NAME=DIRECTORY, the name of an export and the directory of its image, such as \
+             disk=/var/lib/disk.image"
+            .into()),
     }
 }
 
@@ -771,7 +771,8 @@ impl MediumArgs {
 
 fn parse_socket_mode(text: &str) -> Result<SocketMode, String> {
     let mode = u32::from_str_radix(text, 8).ok().filter(|&mode| mode <= 0o777);
-    mode.map(SocketMode).ok_or_else(|| "permissions are three octal digits, such as 600 or 660".into())
+    mode.map(SocketMode)
+        .ok_or_else(|| "expected permissions of three octal digits, such as 600 or 660".into())
 }
 
 /// Parses an address with its port; a host name gives its first address.
@@ -779,7 +780,7 @@ fn parse_socket_address(text: &str) -> Result<SocketAddr, String> {
     let mut found = text.to_socket_addrs().map_err(|error| {
         format!("{error}; an address is a host and a port, such as 127.0.0.1:10809 or localhost:10809")
     })?;
-    found.next().ok_or_else(|| "the name has no address".into())
+    found.next().ok_or_else(|| "the host name has no address; use a number, such as 127.0.0.1:10809".into())
 }
 
 #[derive(Args)]

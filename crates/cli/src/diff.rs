@@ -30,7 +30,9 @@ fn compare_and_print(args: &DiffArgs) -> Result<Diff, Failure> {
 
 fn compare_results(args: &DiffArgs) -> Result<Diff, Failure> {
     if is_standard_stream(&args.first) && is_standard_stream(&args.second) {
-        return Err(Failure::of_usage("standard input holds one result, not two"));
+        return Err(Failure::of_usage(
+            "only one of the two results can be read from standard input (-): name a file for the other",
+        ));
     }
     let (first, second) = (read_result(&args.first)?, read_result(&args.second)?);
     Diff::of_files(first, second, args.within).map_err(|error| Failure::of_usage(error.to_string()))

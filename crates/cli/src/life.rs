@@ -46,7 +46,8 @@ pub(crate) fn life(args: &LifeArgs) -> Result<Outcome, Failure> {
     }
     if args.run.sweep_points().len() > 1 || args.run.markdown {
         return Err(Failure::of_usage(
-            "a life takes one over-provisioning and one victim policy, and prints no markdown",
+            "life takes one value of --over-provisioning, one of --victim-policy, and no --markdown: leave the \
+             others out",
         ));
     }
     let config = config_with(&args.run, &[])?;

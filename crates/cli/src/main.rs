@@ -65,7 +65,7 @@ impl Failure {
 
     /// Makes the failure of a command that Ctrl-C ended before there was a result, exit status 3.
     pub(crate) fn interrupted() -> Self {
-        Self::new("interrupted before the first request; nothing is written", 3)
+        Self::new("interrupted before the first request, so that no result is written", 3)
     }
 
     /// Makes the failure to read an input, exit status 1.
@@ -81,13 +81,13 @@ impl Failure {
     /// Makes the failure of a command that could replay none of its inputs; the reason for each input was reported
     /// before.
     pub(crate) fn no_replayable_input() -> Self {
-        Self::new("none of the inputs could be replayed", 1)
+        Self::new("none of the inputs could be replayed, for the reasons above", 1)
     }
 
     /// Makes the failure of a command that could profile none of its inputs; the reason for each input was reported
     /// before.
     pub(crate) fn no_profilable_input() -> Self {
-        Self::new("none of the inputs could be profiled", 1)
+        Self::new("none of the inputs could be profiled, for the reasons above", 1)
     }
 
     /// Prints the message, unless it was logged, and returns the exit status.

@@ -26,10 +26,12 @@ impl OverwriteRule<'_> {
     fn check_existing_file(&self, name: &Path, found: &fs::Metadata) -> Result<(), Failure> {
         let refuse = |why: &str| Err(Failure::of_usage(format!("{}: {why}", name.display())));
         if self.inputs.iter().any(|input| is_same_file(input, found)) {
-            return refuse("is an input of this command, and would be replaced by its output");
+            return refuse(
+                "is an input of this command, and would be replaced by its output: name another output file",
+            );
         }
         if found.len() > 0 && !self.force {
-            return refuse("exists; --force replaces it");
+            return refuse("the file exists: name another output file, or replace it with --force");
         }
         Ok(())
     }

@@ -19,7 +19,9 @@ use crate::{Failure, Outcome};
 
 pub(crate) fn profile(args: &ProfileArgs) -> Result<Outcome, Failure> {
     if args.against.is_some() && args.paths.len() != 1 {
-        return Err(Failure::of_usage("--against OLD compares one path with its old version"));
+        return Err(Failure::of_usage(
+            "--against OLD needs exactly one path, which is compared with its old version OLD",
+        ));
     }
     let inputs: Vec<&Path> =
         args.paths.iter().chain(&args.against).chain(&args.config).map(PathBuf::as_path).collect();

@@ -110,7 +110,8 @@ fn original_traces(args: &ReproduceArgs) -> Result<OriginalTraces, Failure> {
         .map_err(|error| Failure::of_usage(format!("{}: {error}", folder.display())))?;
     if traces.is_empty() {
         return Err(Failure::of_usage(format!(
-            "{}: no trace has one of the names in docs/reproduce.md",
+            "{}: no trace here has one of the names that docs/reproduce.md lists: name the folder with the traces, \
+             or rename them",
             folder.display()
         )));
     }

@@ -48,7 +48,8 @@ impl PerfettoOutput {
         let Some(path) = &args.perfetto else { return Ok(None) };
         if args.run.sweep_points().len() > 1 {
             return Err(Failure::of_usage(
-                "--perfetto: a trace is of one run, and these options make several",
+                "--perfetto writes the trace of one run, and these options make several: choose one design, input \
+                 and value of each option",
             ));
         }
         let inputs: Vec<&Path> = args.trace.iter().chain(&args.run.config).map(PathBuf::as_path).collect();
@@ -128,7 +129,10 @@ impl Outputs {
         if let Some(path) = parquet {
             let output = DataOutput::parquet(path, &overwrite)?;
             if output.is_standard() && outputs.has_stdout_result() {
-                return Err(Failure::of_usage("--parquet - needs standard output for itself: name files"));
+                return Err(Failure::of_usage(
+                    "--parquet - writes to standard output, so that no other result can be written there: name files \
+                     for the others",
+                ));
             }
             outputs.table_outputs.push(output);
         }

@@ -220,7 +220,10 @@ fn serve_images<B: Backing + Send + 'static>(
 fn require_different_names(images: &[NamedImage]) -> Result<(), Failure> {
     let mut names = BTreeSet::new();
     match images.iter().find(|image| !names.insert(&image.name)) {
-        Some(image) => Err(Failure::of_usage(format!("two exports are called `{}`", image.name))),
+        Some(image) => Err(Failure::of_usage(format!(
+            "two exports are called `{}`: give each image a name of its own (NAME=DIRECTORY)",
+            image.name
+        ))),
         None => Ok(()),
     }
 }
@@ -424,7 +427,8 @@ fn wait_for_end<N: Medium>(server: &Server<FlashDevice<N>>, signals: &Signals) {
             failed = names.len();
             let names = names.join(", ");
             error!(
-                "the device of {names} has stopped, because an invariant of its engine is broken; the others go on"
+                "the device of {names} has stopped, because an invariant of its engine is broken (the panic message \
+                 on standard error says which); the others go on: start the server again to serve it"
             );
             systemd::notify_status(&format!("the device of {names} has stopped; the others are served"));
         }

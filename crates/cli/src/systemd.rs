@@ -65,7 +65,8 @@ fn inherited_socket(
 ) -> Result<(Protocol, BoundListener), Failure> {
     let Some(protocol) = Protocol::of_name(name) else {
         return Err(Failure::of_usage(format!(
-            "systemd passed a socket named `{name}`: FileDescriptorName= is nbd, control, metrics or dashboard"
+            "systemd passed a socket named `{name}`: set FileDescriptorName= of its .socket unit to nbd, control, \
+             metrics or dashboard"
         )));
     };
     let usage = |error: ServeError| Failure::of_usage(error.to_string());

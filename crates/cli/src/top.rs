@@ -14,7 +14,7 @@ use crate::{Failure, Outcome};
 
 pub(crate) fn top(args: &TopArgs) -> Result<Outcome, Failure> {
     if !(0.01..=86_400.0).contains(&args.interval) {
-        return Err(Failure::of_usage("--interval is from 0.01 to 86400 seconds"));
+        return Err(Failure::of_usage("--interval is out of range: give 0.01 to 86400 seconds"));
     }
     let mut device = ControlConnection::connect(&args.control, args.export.clone())?;
     let is_terminal = std::io::stdout().is_terminal();
@@ -107,7 +107,10 @@ impl ControlConnection {
     }
 
     fn connection_ended_failure(&self) -> Failure {
-        Failure::of_run(&std::io::Error::other(format!("{}: the server has ended", self.socket_name)))
+        Failure::of_run(&std::io::Error::other(format!(
+            "{}: the server has ended its connection; was it stopped?",
+            self.socket_name
+        )))
     }
 }
 

@@ -154,7 +154,9 @@ fn convert_trace(
     input: &InputArgs,
 ) -> Result<Outcome, Failure> {
     if output.is_standard() {
-        return Err(Failure::of_usage("a trace is converted into a file, not to standard output"));
+        return Err(Failure::of_usage(
+            "a trace cannot be converted to standard output (-): name an output file that ends in .wwt or .csv",
+        ));
     }
     let ending = to.extension().map(std::ffi::OsStr::to_ascii_lowercase);
     let is_csv = match ending.as_deref().and_then(std::ffi::OsStr::to_str) {

@@ -136,9 +136,13 @@ fn apply_setting(table: &mut toml::Table, setting: &str) -> Result<(), ConfigErr
         place: format!("setting `{setting}`"),
         message: message.to_owned(),
     };
-    let (key, value) = setting.split_once('=').ok_or_else(|| refuse("a setting is `section.key=value`"))?;
-    let (section, key) =
-        key.trim().split_once('.').ok_or_else(|| refuse("a key is `section.key`, as `gc.policy`"))?;
+    let (key, value) = setting
+        .split_once('=')
+        .ok_or_else(|| refuse("expected `section.key=value`, such as `gc.policy=fifo`"))?;
+    let (section, key) = key
+        .trim()
+        .split_once('.')
+        .ok_or_else(|| refuse("expected a key `section.key`, such as `gc.policy`"))?;
     let value = parse_literal(value.trim());
     let single = toml::Table::from_iter([(key.to_owned(), value)]);
     let alone = toml::Table::from_iter([(section.to_owned(), toml::Value::Table(single.clone()))]);

@@ -102,12 +102,17 @@ impl Config {
         let logical = self.device.logical_pages.map_or(by_share, u64::from);
         if logical == 0 || logical >= geometry.pages() {
             return Err(ConfigError::InvalidValue(format!(
-                "{logical} logical pages on {} physical pages: some, not all, of the flash must be exported",
+                "the device would export {logical} of its {} flash pages, but some, not all, must be exported: \
+                 change device.logical_pages, device.over_provisioning or the number of blocks",
                 geometry.pages()
             )));
         }
-        let logical_pages = u32::try_from(logical)
-            .map_err(|_| ConfigError::InvalidValue(format!("{logical} logical pages: at most 2^32 - 1")))?;
+        let logical_pages = u32::try_from(logical).map_err(|_| {
+            ConfigError::InvalidValue(format!(
+                "the device would export {logical} logical pages, more than 2^32 - 1: make it smaller, or its pages \
+                 larger (device.logical_pages, device.page_bytes)"
+            ))
+        })?;
         if let Some(asked) = self.device.fit.filter(|_| name != AUTO_PRESET) {
             require_reachable_fit(
                 name,
@@ -262,7 +267,7 @@ impl Config {
         let background = self.gc.background_share.unwrap_or(0.0);
         if !(0.0..0.5).contains(&share) || !(0.0..0.5).contains(&background) {
             return Err(ConfigError::InvalidValue(
-                "gc.free_share and gc.background_share are from 0 to below 0.5".into(),
+                "gc.free_share or gc.background_share is out of range: set both from 0 to below 0.5".into(),
             ));
         }
         let pool_blocks = geometry.blocks_per_plane as f64;
@@ -489,7 +494,7 @@ fn exported_share(spare: f64, of: SpareOf) -> Result<f64, ConfigError> {
     };
     if !(spare > 0.0 && exported > 0.0 && exported < 1.0) {
         return Err(ConfigError::InvalidValue(format!(
-            "device.over_provisioning is {spare}; it must leave some, not all, of the flash to the host"
+            "device.over_provisioning is {spare}; set it so that some, not all, of the flash is exported to the host"
         )));
     }
     Ok(exported)

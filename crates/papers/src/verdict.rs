@@ -211,7 +211,9 @@ pub fn not_run_verdict(target: &Target, why: &str) -> Verdict {
         (_, Class::Priv) if why.is_empty() => {
             Outcome::NotReproducible("only the authors have the traces".into())
         }
-        _ if why.is_empty() => Outcome::NotRun("nothing here measures it".into()),
+        _ if why.is_empty() => {
+            Outcome::NotRun("no experiment or formula of Wearwell computes this row".into())
+        }
         _ => Outcome::NotRun(why.to_owned()),
     };
     let repeats = target.repeats.clone();

@@ -141,7 +141,7 @@ impl Device {
     /// without a flash operation that could fail.
     fn require_power(&self) -> PyResult<()> {
         if self.is_powerless() {
-            Err(PowerLoss::new_err("power is lost: call recover() first"))
+            Err(PowerLoss::new_err("power is lost: call Device.recover() before further requests"))
         } else {
             Ok(())
         }

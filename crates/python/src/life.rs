@@ -10,7 +10,9 @@ use crate::refusal_error;
 use crate::watch::ProgressWatch;
 
 fn parse_life_record(record: &str) -> PyResult<LifeRecord> {
-    serde_json::from_str(record).map_err(|error| refusal_error(format!("no record of lives: {error}")))
+    serde_json::from_str(record).map_err(|error| {
+        refusal_error(format!("this JSON is no record of lives ({error}): give the JSON of a life"))
+    })
 }
 
 fn parse_lives(records: &[String]) -> PyResult<Lives> {
@@ -81,7 +83,8 @@ pub(crate) fn life(
 #[pyfunction]
 pub(crate) fn joined_lives(records: Vec<String>) -> PyResult<String> {
     let mut records = records.iter().map(|record| parse_life_record(record));
-    let mut joined = records.next().ok_or_else(|| refusal_error("there is no life to join"))??;
+    let mut joined =
+        records.next().ok_or_else(|| refusal_error("there is no life to join: give at least one"))??;
     for record in records {
         joined.add_lives_of(record?);
     }

@@ -20,7 +20,9 @@ use crate::watch::ProgressWatch;
 const SAMPLE_MAX: u64 = 1_000_000;
 
 fn parse_profile(profile: &str) -> PyResult<Profile> {
-    serde_json::from_str(profile).map_err(|error| refusal_error(format!("no profile: {error}")))
+    serde_json::from_str(profile).map_err(|error| {
+        refusal_error(format!("this JSON is no profile ({error}): give the JSON of a profile"))
+    })
 }
 
 fn to_json(profile: &Profile) -> String {
@@ -32,7 +34,7 @@ fn require_valid_sample(sample: u64) -> PyResult<()> {
     if (1..=SAMPLE_MAX).contains(&sample) {
         return Ok(());
     }
-    Err(refusal_error(format!("sample is {sample}: one of 1 to {SAMPLE_MAX} pages is profiled")))
+    Err(refusal_error(format!("sample is {sample}: give 1 to {SAMPLE_MAX}, to profile one of so many pages")))
 }
 
 /// Profiles an input by `measure`, which reports its progress to Python under the name `profile`. Returns the profile

@@ -10,7 +10,9 @@ use crate::refusal_error;
 
 /// Parses the JSON of a run record.
 pub(crate) fn parse_run_record(record: &str) -> PyResult<RunRecord> {
-    serde_json::from_str(record).map_err(|error| refusal_error(format!("no record of a run: {error}")))
+    serde_json::from_str(record).map_err(|error| {
+        refusal_error(format!("this JSON is no record of a run ({error}): give the JSON of a result"))
+    })
 }
 
 fn parse_comparison(records: &[String]) -> PyResult<Comparison> {

@@ -232,7 +232,9 @@ fn parse_size_ratio(
     let spread = options.number_value(sigma, 0.0..=1.0)?;
     match options.number_value(mean, MIN_SIZE_RATIO..=1.0)? {
         Some(mean) => Ok(Some(SizeRatio { mean, sigma: spread.unwrap_or(mean / 4.0) })),
-        None if spread.is_some() => Err(SpecError::ConflictingKeys(format!("{sigma} needs {mean}"))),
+        None if spread.is_some() => Err(SpecError::ConflictingKeys(format!(
+            "{sigma} needs {mean}: set {mean} too, or leave {sigma} out"
+        ))),
         None => Ok(None),
     }
 }

@@ -48,7 +48,10 @@ const RECORD_LISTS: [&str; 4] = ["runs", "drives", "ablations", "profiles"];
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum DiffError {
     /// The text of a file is not JSON.
-    #[error("{file}: not JSON: {message}")]
+    #[error(
+        "{file}: the file is not JSON ({message}); give a file that --json of replay, compare, life, ablate or \
+         profile wrote"
+    )]
     NotJson {
         /// Name of the result file.
         file: String,
@@ -57,14 +60,18 @@ pub enum DiffError {
     },
     /// The file is JSON, but contains no list of records.
     #[error(
-        "{file}: no list of runs in it; results are written by --json of replay, compare, life, ablate and profile"
+        "{file}: JSON without a list of results (runs, drives, ablations or profiles); give a file that --json of \
+         replay, compare, life, ablate or profile wrote"
     )]
     NoRecords {
         /// Name of the result file.
         file: String,
     },
     /// The files contain results of different kinds, such as runs and lives.
-    #[error("one file has {a} and the other {b}: they have no figures in common")]
+    #[error(
+        "the first file contains {a} and the second {b}, which have no figures in common: give two results of the \
+         same command"
+    )]
     DifferentKinds {
         /// Name of the list of records in the first file.
         a: &'static str,

@@ -284,7 +284,11 @@ pub fn construct_steady_state<N: Nand>(
 ) -> Result<ControlFlow<()>, Error> {
     let ftl = device.ftl_mut();
     if ftl.store().last_sequence() > 0 {
-        return Err(Error::InvalidOptions("a steady state is constructed on an empty device only".into()));
+        return Err(Error::InvalidOptions(
+            "precondition.mode constructed: a steady state is constructed on an empty device only, and this one has \
+             data: use a new device, or steady"
+                .into(),
+        ));
     }
     let plans = pool_plans(ftl)?;
     let mut pages = PageOrder::of_seed(ftl.logical_pages(), seed);

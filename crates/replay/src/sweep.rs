@@ -86,11 +86,13 @@ impl SweepFile {
             .sweep;
         if traces.is_empty() && workloads.is_empty() {
             return Err(ConfigError::InvalidValue(format!(
-                "{name}: nothing to run: [sweep] needs traces or workloads"
+                "{name}: [sweep] names no input: set sweep.traces or sweep.workloads"
             )));
         }
         if designs.is_empty() {
-            return Err(ConfigError::InvalidValue(format!("{name}: [sweep] has an empty list of designs")));
+            return Err(ConfigError::InvalidValue(format!(
+                "{name}: sweep.designs is an empty list: name at least one design, or leave the line out (page-map)"
+            )));
         }
         let mut axes = Vec::new();
         add_axes(&vary, "", &mut axes)?;

@@ -27,7 +27,7 @@ use crate::record::{OperationDetails, Recorder};
 #[non_exhaustive]
 pub enum DeviceError {
     /// The request reaches beyond the end of the device.
-    #[error("{len} bytes at byte {offset} are beyond the device's {capacity} bytes")]
+    #[error("{len} bytes at byte {offset} reach beyond the end of the device, which has {capacity} bytes")]
     OutOfRange {
         /// First byte of the request.
         offset: u64,
@@ -47,7 +47,9 @@ pub enum DeviceError {
     #[error("{0}")]
     Failed(String),
     /// The device is served read-only and the request would change it.
-    #[error("the device is served for reading only")]
+    #[error(
+        "the device is served read-only: start the server without --read-only (or --rescue) to write to it"
+    )]
     ReadOnly,
 }
 
@@ -89,7 +91,10 @@ pub trait Medium: Nand + Send + 'static {
     /// # Errors
     /// Errors of the operating system; a medium that is no image.
     fn copy_to(&mut self, _directory: &Path) -> io::Result<()> {
-        Err(io::Error::new(io::ErrorKind::Unsupported, "a device in memory has no files"))
+        Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            "the device is in memory and has no files; serve an image to take snapshots",
+        ))
     }
 
     /// Returns the last refusal of a write by the operating system; `None` if a write succeeded since, or none was
@@ -223,7 +228,8 @@ pub struct Identity {
 pub(crate) fn lost_page_sentence(lpn: Lpn, ppn: Ppn, page_bytes: u64) -> String {
     let first = u64::from(lpn.0) * page_bytes;
     format!(
-        "logical page {lpn} ({page_bytes} bytes from byte {first}) is lost: flash page {ppn} cannot be read"
+        "logical page {lpn} ({page_bytes} bytes from byte {first}) is lost: flash page {ppn} cannot be read; \
+         overwrite or trim the logical page to use it again"
     )
 }
 
@@ -276,7 +282,10 @@ impl<N: Medium> FlashDevice<N> {
     /// [`DeviceError::Invalid`] if the medium keeps no bytes.
     pub fn new(device: Device<N>, identity: Identity) -> Result<Self, DeviceError> {
         if !device.ftl().store().nand().keeps_bytes() {
-            return Err(DeviceError::Invalid("a medium that keeps no bytes cannot be served".into()));
+            return Err(DeviceError::Invalid(
+                "the medium keeps fingerprints instead of page bytes, so that it cannot be served: make it with \
+                 `RetainedFields::ALL`".into(),
+            ));
         }
         let page_bytes = device.ftl().store().geometry().page_bytes as usize;
         Ok(Self {
@@ -467,7 +476,9 @@ impl<N: Medium> FlashDevice<N> {
     /// Errors of [`Device::remap`]; more than 1 GiB at once.
     pub fn remap(&mut self, target: u64, source: u64, len: u64, mode: RemapMode) -> Result<(), DeviceError> {
         if len > wearwell_trace::REQUEST_MAX_BYTES {
-            return Err(DeviceError::Invalid(format!("remap of {len} bytes: at most 1 GiB at once")));
+            return Err(DeviceError::Invalid(format!(
+                "a remap of {len} bytes is too long: split it into ranges of at most 1 GiB"
+            )));
         }
         self.host_commands.remaps += 1;
         self.record_operation(

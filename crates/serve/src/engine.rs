@@ -61,7 +61,10 @@ pub trait Work<D>: Send {
 
 /// Error: the engine executes no work any more, because it was stopped or the device panicked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("the device has stopped")]
+#[error(
+    "the device has stopped, because the server ends or an invariant of its engine is broken (the log of the server \
+     says which): start the server again"
+)]
 pub struct Stopped;
 
 /// A handle to the engine of a device, with which threads queue work for the device.

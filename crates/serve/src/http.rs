@@ -61,11 +61,13 @@ impl Request {
     /// # Errors
     /// The refusal to send.
     fn parse_header(head: &[u8]) -> Result<Self, Answer> {
-        let malformed = || Answer::refusal("400 Bad Request", "this is not a request in HTTP/1.1");
+        let malformed = || Answer::refusal("400 Bad Request", "the request is not valid HTTP/1.1");
         if head.len() > REQUEST_HEADER_MAX_BYTES {
             return Err(Answer::refusal(
                 "431 Request Header Fields Too Large",
-                &format!("the header of a request is at most {REQUEST_HEADER_MAX_BYTES} bytes"),
+                &format!(
+                    "the header of the request is too long: send at most {REQUEST_HEADER_MAX_BYTES} bytes"
+                ),
             ));
         }
         let head = str::from_utf8(head).map_err(|_| malformed())?;
@@ -78,7 +80,7 @@ impl Request {
         if !matches!(method, "GET" | "HEAD") {
             return Err(Answer::refusal(
                 "405 Method Not Allowed",
-                "there is only GET and HEAD: nothing can be changed here",
+                "only GET and HEAD are allowed: nothing can be changed over HTTP",
             ));
         }
         let headers: Option<Vec<_>> = lines.map(parse_header_line).collect();

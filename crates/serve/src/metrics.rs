@@ -234,7 +234,7 @@ fn serve_scrape<N: Medium>(
 ) -> io::Result<()> {
     let Some(request) = http::read_request(socket)? else { return Ok(()) };
     if request.path() != "/metrics" {
-        let refusal = Answer::refusal("404 Not Found", "GET /metrics is what there is");
+        let refusal = Answer::refusal("404 Not Found", "there is no such page; the metrics are at /metrics");
         return http::send_answer(socket, &request, &refusal);
     }
     let report = gather_figures(targets, has_names);

@@ -58,7 +58,7 @@ impl Recorder {
     /// [`DeviceError::Failed`] with the file and the reason.
     pub fn create(path: &Path, provenance: &str) -> Result<Self, DeviceError> {
         let failed = |error: &dyn std::fmt::Display| {
-            DeviceError::Failed(format!("recording {}: {error}", path.display()))
+            DeviceError::Failed(format!("cannot record to {}: {error}", path.display()))
         };
         let is_capture = path.extension().is_some_and(|ending| ending == "ops");
         let form = if is_capture {
@@ -117,7 +117,7 @@ impl Recorder {
             }
         };
         finished.map_err(|reason| {
-            DeviceError::Failed(format!("the recording ends at request {}: {reason}", self.request_count))
+            DeviceError::Failed(format!("the recording is incomplete, because it ends at request {}: {reason}; record again to have all requests", self.request_count))
         })
     }
 }

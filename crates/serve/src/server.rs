@@ -46,15 +46,19 @@ pub enum ServeError {
         source: io::Error,
     },
     /// A socket that was passed to this process (by systemd) cannot be used by the server.
-    #[error("cannot serve on a socket that was passed to this process: {0}")]
+    #[error("cannot serve on a socket that was passed to this process (by systemd): {0}")]
     Inherit(io::Error),
     /// The engine of a device panicked.
     #[error(
-        "the device stopped because an invariant of the engine is broken; the message above says which: report it"
+        "the device stopped because an invariant of the engine is broken; the panic message on standard error says \
+         which: please report it with that message, and start the server again"
     )]
     Broken(#[from] Stopped),
     /// The flush at the end of the server failed.
-    #[error("the last flush failed: {0}")]
+    #[error(
+        "the flush at the end of the server failed, so that writes since the last successful flush may be lost: {0}; \
+         remove the cause, start the server again, and check what was written last"
+    )]
     Flush(DeviceError),
 }
 
@@ -398,7 +402,10 @@ impl Clients {
         let number = {
             let mut sockets = self.sockets();
             if sockets.open_sockets.len() >= self.most {
-                return Err(io::Error::other(format!("{} are connected", self.most)));
+                return Err(io::Error::other(format!(
+                    "{} clients are connected, which is the limit",
+                    self.most
+                )));
             }
             sockets.last_client_number += 1;
             let number = sockets.last_client_number;

@@ -157,7 +157,7 @@ impl Listener {
         if !rustix::net::sockopt::socket_acceptconn(&socket)? {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
-                "the socket does not listen: a .socket unit needs Accept=no",
+                "the socket does not listen: set Accept=no in its .socket unit",
             ));
         }
         let mut listener = Self::from_listening_socket(socket)?;
@@ -251,10 +251,10 @@ fn remove_stale_socket_file(path: &Path) -> io::Result<()> {
     let Ok(metadata) = std::fs::symlink_metadata(path) else { return Ok(()) };
     let refuse = |reason: &str| Err(io::Error::new(io::ErrorKind::AddrInUse, reason.to_owned()));
     if !metadata.file_type().is_socket() {
-        return refuse("there is a file of that name that is no socket");
+        return refuse("a file of that name exists and is no socket: remove it, or choose another path");
     }
     match UnixStream::connect(path) {
-        Ok(_) => refuse("another server listens there"),
+        Ok(_) => refuse("another server listens on this socket: stop it, or choose another path"),
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => std::fs::remove_file(path),
         Err(error) => Err(error),
     }

@@ -32,7 +32,8 @@ pub(crate) fn make_config_explicit(
         }
         None if config.device.preset.is_none() && config.device.logical_pages.is_none() => {
             return Err(ConfigError::InvalidValue(
-                "how large? give a size, or a preset of a fixed one".into(),
+                "the size of the device is missing: give a size, such as 4GiB, or a device.preset of a fixed \
+                 size".into(),
             ));
         }
         None => config.resolve_device(config.device.logical_pages.unwrap_or(1).into())?,
@@ -97,11 +98,15 @@ fn resolve_for_size(config: &mut Config, bytes: u64) -> Result<ResolvedDevice, C
     let page_bytes = u64::from(config.resolve_device(footprint_pages)?.geometry.page_bytes);
     if bytes == 0 || !bytes.is_multiple_of(page_bytes) {
         return Err(ConfigError::InvalidValue(format!(
-            "a size of {bytes} bytes is no number of whole pages of {page_bytes} bytes"
+            "a size of {bytes} bytes is not possible: give a positive multiple of the page size, {page_bytes} bytes"
         )));
     }
-    let pages = u32::try_from(bytes / page_bytes)
-        .map_err(|_| ConfigError::InvalidValue(format!("{bytes} bytes are more pages than 32 bits count")))?;
+    let pages = u32::try_from(bytes / page_bytes).map_err(|_| {
+        ConfigError::InvalidValue(format!(
+            "a size of {bytes} bytes has more than 2^32 - 1 pages: choose a smaller size, or larger pages \
+             (device.page_bytes)"
+        ))
+    })?;
     config.device.logical_pages = Some(pages);
     let reserve_blocks = config.device.reserve_blocks;
     config.device.reserve_blocks = reserve_blocks.or(Some(0.0));
@@ -125,6 +130,10 @@ pub fn parse_size_bytes(text: &str) -> Result<u64, String> {
         "P" | "PiB" => 50,
         unit => return Err(format!("unknown unit `{unit}`; one of KiB, MiB, GiB, TiB, PiB")),
     };
-    let count: u64 = digits.parse().map_err(|_| "a number of bytes is expected, as 4GiB".to_owned())?;
-    count.checked_mul(1 << shift).ok_or_else(|| "that is more than 2^64 bytes".to_owned())
+    let count: u64 = digits
+        .parse()
+        .map_err(|_| "expected a whole number of bytes with an optional unit, such as 4GiB".to_owned())?;
+    count
+        .checked_mul(1 << shift)
+        .ok_or_else(|| "the size is more than 2^64 - 1 bytes: give a smaller one".to_owned())
 }

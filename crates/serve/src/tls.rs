@@ -28,7 +28,9 @@ pub enum TlsError {
         reason: String,
     },
     /// Certificates and private key do not belong together, or cannot be used; the text says why.
-    #[error("the certificates cannot be used: {0}")]
+    #[error(
+        "the certificates and the key cannot be used together: {0}; check --tls-cert, --tls-key and --tls-client-ca"
+    )]
     Certificates(String),
 }
 
@@ -128,7 +130,7 @@ mod with_tls {
         let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
         match read {
             Ok(certificates) if certificates.is_empty() => {
-                Err(unreadable_file_error("a certificate", path, "there is none in it"))
+                Err(unreadable_file_error("a certificate", path, "the file holds none"))
             }
             read => read.map_err(|error| unreadable_file_error("a certificate", path, error)),
         }

@@ -11,7 +11,7 @@ use wearwell_serve::image::ImageError;
 #[non_exhaustive]
 pub enum Error {
     /// The database's URI has wrong or contradictory parameters.
-    #[error("database URI: {0}")]
+    #[error("the database URI is not usable: {0}")]
     Parameter(String),
     /// The configuration of the device is invalid.
     #[error(transparent)]
@@ -39,13 +39,13 @@ pub enum Error {
         answer: String,
     },
     /// Another process has opened the server's device as a database.
-    #[error("{place} is locked: another process has its database open; a device has one process at a time")]
+    #[error("{place} is locked, because another process has its database open: close it there first")]
     Locked {
         /// Path of the lock file that marks the device as used.
         place: String,
     },
     /// The device holds data that this VFS did not write.
-    #[error("the device holds data that is no SQLite database of this VFS; give it an empty one")]
+    #[error("the device holds data that is no SQLite database of this VFS: use a new or empty device")]
     Foreign,
     /// The directory page of the device, which lists the database's files, is damaged.
     #[error("the file directory of the device is damaged: {0}; restore the image from a copy")]
@@ -60,7 +60,8 @@ pub enum Error {
     },
     /// The device or its pages are too small for a database.
     #[error(
-        "a device of {capacity_bytes} bytes in pages of {block_bytes} cannot hold a database: pages of 4096 bytes at least, and 64 of them"
+        "a device of {capacity_bytes} bytes in pages of {block_bytes} bytes cannot hold a database: use one with at \
+         least 64 pages of at least 4096 bytes"
     )]
     Unsuitable {
         /// Capacity of the device, bytes.
@@ -70,7 +71,7 @@ pub enum Error {
     },
     /// A database of this name is already open on another device.
     #[error(
-        "a database called {name} is already open on another device; databases of a process need different names"
+        "a database called {name} is already open on another device: give the databases of a process different names"
     )]
     Name {
         /// Name of the database that is already open on another device.
@@ -82,11 +83,15 @@ pub enum Error {
     )]
     SuperJournal,
     /// A write-ahead log was written before its header.
-    #[error("SQLite wrote to its write-ahead log before the header of the log, which this VFS cannot store")]
+    #[error(
+        "SQLite wrote frames of its write-ahead log before it wrote the log's header, and this VFS cannot store such \
+         a log: use journal_mode=DELETE, or another version of SQLite"
+    )]
     HeaderlessWal,
     /// The engine panicked earlier, so the device refuses all requests.
     #[error(
-        "the device has stopped because an invariant of the engine is broken; the message above says which"
+        "the device of this database has stopped because an invariant of the engine is broken; the panic message on \
+         standard error says which: report it with that message, and open the database again"
     )]
     Broken,
 }

@@ -86,8 +86,8 @@ impl Options {
             }
             _ => {
                 return refuse(
-                    "which device? exactly one of image=DIR, memory=on&size=256MiB, nbd=SOCKET&control=SOCKET in the \
-                     database's URI",
+                    "the database's URI does not name one device: give exactly one of image=DIR, \
+                     memory=on&size=256MiB, nbd=SOCKET&control=SOCKET",
                 );
             }
         };

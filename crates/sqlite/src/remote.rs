@@ -76,7 +76,13 @@ impl RemoteDrive {
         if answer["ok"] == true {
             return Ok(answer);
         }
-        Err(DeviceError::Failed(answer["error"].as_str().unwrap_or("no reason given").to_owned()).into())
+        Err(DeviceError::Failed(
+            answer["error"]
+                .as_str()
+                .unwrap_or("the server refused the command without a reason; its log may say more")
+                .to_owned(),
+        )
+        .into())
     }
 }
 
@@ -258,7 +264,10 @@ impl NbdClient {
         }
         match errno {
             0 => Ok(()),
-            errno::ENOSPC => Err(DeviceError::Full("the device has no room left".into()).into()),
+            errno::ENOSPC => Err(DeviceError::Full(
+                "the device of the server is full: trim data, or copy it to a larger device".into(),
+            )
+            .into()),
             errno => Err(DeviceError::Failed(format!(
                 "the server refuses {len} bytes at byte {offset}: {}",
                 io::Error::from_raw_os_error(errno.cast_signed())

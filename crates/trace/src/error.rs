@@ -57,14 +57,14 @@ pub enum TraceError {
         source: io::Error,
     },
     /// The trace file is empty.
-    #[error("{file}: the file is empty")]
+    #[error("{file}: the trace file is empty, so there is nothing to replay")]
     Empty {
         /// Name of the trace file.
         file: String,
     },
     /// No known trace format fits the first lines or bytes of the file.
     #[error(
-        "{file}: not a trace in a known format (first bytes `{start}`); name one of {}",
+        "{file}: not a trace in a known format (first bytes `{start}`); name the format with --format, one of {}",
         Format::all_names()
     )]
     UnknownFormat {
@@ -75,7 +75,8 @@ pub enum TraceError {
     },
     /// Several trace formats fit the first lines of the file.
     #[error(
-        "{file}: may be {}; the columns do not tell, so name the format (and time unit)",
+        "{file}: the columns fit several formats, {}; name the format with --format (and the time unit with \
+         --time-unit)",
         Format::joined_names(candidates)
     )]
     AmbiguousFormat {
@@ -105,10 +106,10 @@ pub enum TraceError {
         option: &'static str,
     },
     /// The operating system failed to write a trace to the output.
-    #[error("cannot write the trace: {0}")]
+    #[error("cannot write the trace to its output file: {0}")]
     Write(#[from] io::Error),
     /// A request has a property that the output trace format cannot hold.
-    #[error("request {request} cannot be written: {reason}")]
+    #[error("request {request} cannot be written to the output trace: {reason}")]
     UnwritableRequest {
         /// Number of the request that cannot be written, from 1.
         request: u64,
@@ -117,7 +118,8 @@ pub enum TraceError {
     },
     /// The trace touches more distinct 4-KiB pages than 32-bit page numbers can address.
     #[error(
-        "the trace touches more than 2^32 - 1 distinct pages of 4 KiB, the most of a drive; cut it into parts"
+        "the trace touches more than 2^32 - 1 distinct 4-KiB pages, more than a drive can have; split the trace into \
+         parts"
     )]
     TooManyPages,
 }

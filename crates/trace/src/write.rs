@@ -28,12 +28,14 @@ pub(crate) fn check_writable(request: &Request, number: u64) -> Result<(), Trace
     let content = request.content.len() as u64;
     match check_limits(request) {
         Err(reason) => refuse(reason),
-        Ok(()) if !request.payload.is_empty() => refuse("page bytes have no place in this format"),
+        Ok(()) if !request.payload.is_empty() => {
+            refuse("it has page bytes, which this output format cannot store")
+        }
         Ok(()) if content > MAX_REQUEST_PAGES => {
-            refuse("content is known for at most 2^18 + 1 pages of a request")
+            refuse("it has content for more than 2^18 + 1 pages, the most of a request")
         }
         Ok(()) if content != 0 && content != pages.end - pages.start => {
-            refuse("content must cover every page")
+            refuse("its content does not cover every page that it touches")
         }
         Ok(()) => Ok(()),
     }

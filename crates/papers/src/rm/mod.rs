@@ -517,7 +517,7 @@ fn rates_after_first_erase(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let from = remap.required_figure("first_erase.device_s")?;
     let to = from + 0.1 * remap.required_figure("timing.device_s")?;
     if to > none.required_figure("timing.device_s")? {
-        return Err("NoRemap has finished by then".into());
+        return Err("the run without remaps (NoRemap) has finished before the compared window of time".into());
     }
     let rate =
         |run: ExperimentRun<'_>| (host_pages_until(run, to) - host_pages_until(run, from)) / (to - from);

@@ -17,11 +17,17 @@ impl AblatedMechanisms {
         let refuse = |sentence: String| Err(ConfigError::InvalidValue(sentence));
         let names: Vec<&str> = names.iter().flat_map(|name| name.split('+')).map(str::trim).collect();
         if matches!(names[..], [] | ["" | "none"]) {
-            return refuse("--parts names no mechanism: there is nothing to take apart".into());
+            return refuse(
+                "--parts names no mechanism: name at least one content mechanism, such as dedup+compress"
+                    .into(),
+            );
         }
         let most = ContentName::all_names().count();
         if names.len() > most {
-            return refuse(format!("--parts names {} mechanisms, and there are {most}", names.len()));
+            return refuse(format!(
+                "--parts names {} mechanisms, but there are only {most}: name each at most once",
+                names.len()
+            ));
         }
         let mut found = Vec::new();
         for name in names {

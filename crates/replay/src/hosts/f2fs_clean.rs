@@ -228,7 +228,8 @@ impl F2fsClean {
         let filled = files * (mean + append + 1);
         if filled * 10 > segments * u64::from(SEGMENT_BLOCKS) * 8 {
             return Err(SpecError::ConflictingKeys(format!(
-                "{files} files of {mean} pages and an append fill more than 0.8 of {segments} segments"
+                "{files} files of {mean} pages and an append fill more than 0.8 of {segments} segments: set fewer \
+                 files, a smaller mean or more segments"
             )));
         }
         Ok(Self {

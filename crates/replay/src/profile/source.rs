@@ -90,7 +90,12 @@ pub fn profile_requests(
         }
     }
     if done == 0 {
-        return Err(ProfileError::of_input(input.name(), io::Error::other("there is no request in it")));
+        return Err(ProfileError::of_input(
+            input.name(),
+            io::Error::other(
+                "the input has no requests; is the file a trace, and in the format that --format names?",
+            ),
+        ));
     }
     if requests.rejected_lines() > 0 {
         notes.push(format!("{} bad lines skipped", requests.rejected_lines()));
@@ -123,7 +128,10 @@ pub fn profile_files(
     }
     let profile = profiler.to_profile(name.clone());
     if profile.content.is_none() {
-        return Err(ProfileError::of_input(name, io::Error::other("there is no page in it")));
+        return Err(ProfileError::of_input(
+            name,
+            io::Error::other("no file here has a byte to profile; name a file or a directory with data"),
+        ));
     }
     Ok(with_notes(profile, notes, !is_whole || unreadable > 0))
 }

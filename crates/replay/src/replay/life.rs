@@ -190,7 +190,7 @@ impl<'a> LifeSimulation<'a> {
             if self.host_bytes == bytes_before {
                 let (input, requests) = (self.run.plan.input.name(), self.requests - before);
                 let hint =
-                    format!(": its {requests} requests write nothing, so that no drive wears out by it");
+                    format!(" that write: its {requests} requests write nothing, so that no drive wears out");
                 return Err(ReplayError::NoRequests { input, hint });
             }
             self.run.requests = self.run.plan.input.open()?;

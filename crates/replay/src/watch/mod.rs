@@ -130,12 +130,14 @@ fn require_valid_extent(extent: WatchedExtent) -> Result<(), ConfigError> {
     let WatchedExtent { requests, cut_after } = extent;
     if requests == 0 || requests > REQUESTS_MAX {
         return Err(ConfigError::InvalidValue(format!(
-            "{requests} requests: a page shows from 1 to {REQUESTS_MAX}, because a reader steps through them"
+            "{requests} requests cannot be shown: a page shows from 1 to {REQUESTS_MAX}, because a reader steps \
+             through them; change --requests"
         )));
     }
     match cut_after.filter(|&cut| cut > requests) {
         Some(cut) => Err(ConfigError::InvalidValue(format!(
-            "power is to be lost after {cut} requests, but only {requests} are executed"
+            "power is to be lost after {cut} requests, but only {requests} are executed: lower --cut-after or raise \
+             --requests"
         ))),
         None => Ok(()),
     }

@@ -88,7 +88,7 @@ pub enum SpecError {
         valid: String,
     },
     /// A part of a specification string is not of the form `key=value`.
-    #[error("`{0}` is not of the form key=value")]
+    #[error("`{0}` is not of the form key=value, such as pages=1000")]
     NotAPair(String),
     /// A key appears twice in a specification string.
     #[error("key `{0}` is given twice: leave one out")]
@@ -114,7 +114,7 @@ pub enum SpecError {
         bound: String,
     },
     /// Values in a specification string that are valid individually but contradict each other.
-    #[error("specification: {0}")]
+    #[error("workload or content specification: {0}")]
     ConflictingKeys(String),
 }
 

@@ -281,7 +281,7 @@ fn parse_shares(options: &SpecOptions) -> Result<(f64, f64), SpecError> {
     let complete = write.is_none() && total <= 1.0 + 1e-9 || (total - 1.0).abs() <= 1e-9;
     if !complete {
         return Err(SpecError::ConflictingKeys(format!(
-            "the shares write, read and trim sum to {total}, not to 1"
+            "the shares write, read and trim sum to {total}, not to 1: change them, or leave one out"
         )));
     }
     Ok((read, trim))
@@ -317,14 +317,18 @@ fn parse_arrival(options: &SpecOptions) -> Result<ArrivalProcess, SpecError> {
     let off_ms = options.number_value("off_ms", 0.0..=1e9)?;
     let name = options.text_value("arrival").unwrap_or(if rate.is_some() { "fixed" } else { "untimed" });
     if name != "bursty" && (on_ms.is_some() || off_ms.is_some()) {
-        return Err(SpecError::ConflictingKeys("on_ms and off_ms belong to arrival=bursty".into()));
+        return Err(SpecError::ConflictingKeys(
+            "on_ms and off_ms belong to arrival=bursty: add it, or leave them out".into(),
+        ));
     }
     match (name, rate) {
         ("untimed", None) => Ok(ArrivalProcess::Untimed),
-        ("untimed", Some(_)) => Err(SpecError::ConflictingKeys("arrival=untimed has no rate".into())),
-        ("fixed" | "poisson" | "bursty", None) => {
-            Err(SpecError::ConflictingKeys(format!("arrival={name} needs a rate")))
-        }
+        ("untimed", Some(_)) => Err(SpecError::ConflictingKeys(
+            "arrival=untimed has no rate: leave out rate, or choose another arrival".into(),
+        )),
+        ("fixed" | "poisson" | "bursty", None) => Err(SpecError::ConflictingKeys(format!(
+            "arrival={name} needs a rate: add rate=REQUESTS_PER_SECOND"
+        ))),
         ("fixed", Some(rate)) => Ok(ArrivalProcess::Fixed { rate }),
         ("poisson", Some(rate)) => Ok(ArrivalProcess::Poisson { rate }),
         ("bursty", Some(rate)) => Ok(ArrivalProcess::Bursty {

@@ -73,7 +73,9 @@ fn execute_command<N: Medium>(command: Command, device: &mut FlashDevice<N>) -> 
         Command::Health {} => success_answer(report::health(device)),
         Command::Wa {} => success_answer(report::write_amplification(device)),
         Command::Scrub {} => scrub_at_once(device),
-        Command::Exports {} => error_answer("exports are those of a server"),
+        Command::Exports {} => error_answer(
+            "the command `exports` is answered by a server only, not by a single device: leave it out",
+        ),
     }
 }
 
@@ -89,7 +91,7 @@ pub(super) fn remove_export_field(line: &[u8]) -> Result<(Option<String>, Vec<u8
     match fields.remove("export") {
         None => Ok((None, line.to_vec())),
         Some(Value::String(name)) => Ok((Some(name), Value::from(fields).to_string().into_bytes())),
-        Some(other) => Err(format!("`export` is the name of an export, and {other} is none")),
+        Some(other) => Err(format!("`export` is {other}; give the name of an export, a string")),
     }
 }
 

@@ -114,10 +114,12 @@ fn execute_line<N: Medium>(
         target.engine.run_and_wait(move |device| answer(&line, device))
     };
     match answered {
-        Err(Stopped) if targets.len() > 1 => {
-            Ok(commands::error_answer(&format!("the device of export `{}` has stopped", target.export.name))
-                .to_string())
-        }
+        Err(Stopped) if targets.len() > 1 => Ok(commands::error_answer(&format!(
+            "the device of export `{}` has stopped, because an invariant of its engine is broken (the log of the \
+             server says which): start the server again",
+            target.export.name
+        ))
+        .to_string()),
         answered => answered,
     }
 }

@@ -139,8 +139,7 @@ impl<N: Medium> DashboardSite<N> {
             return Err(Answer::refusal("404 Not Found", "there is no such page; the dashboard is at /"));
         };
         if !target.engine.is_alive() {
-            let sentence =
-                "the device has stopped, because an invariant of its engine is broken; the log says which";
+            let sentence = "the device has stopped, because an invariant of its engine is broken (the log of the server says which): start the server again";
             return Err(Answer::refusal("503 Service Unavailable", sentence));
         }
         let Some(place) = self.watcher_limit.take_slot() else {
@@ -213,7 +212,7 @@ fn refuse_other_sites(request: &Request) -> Result<(), Answer> {
     let forbidden = |sentence: &str| Err(Answer::refusal("403 Forbidden", sentence));
     let mut hosts = request.header_values("Host");
     let (Some(host), None) = (hosts.next(), hosts.next()) else {
-        return Err(Answer::refusal("400 Bad Request", "a request has one Host"));
+        return Err(Answer::refusal("400 Bad Request", "the request must have exactly one Host header"));
     };
     if !is_loopback_host(host) {
         return forbidden(

@@ -166,7 +166,8 @@ pub fn copy(
     let size_bytes = specification.size_bytes.unwrap_or(old_bytes);
     if size_bytes < old_bytes {
         return Err(ImageError::Setting(format!(
-            "the image has {old_bytes} bytes, and {size_bytes} are fewer: an image can be copied to one of the same size or a larger one"
+            "the size of the copy, {size_bytes} bytes, is smaller than the image, {old_bytes} bytes: choose at least \
+             as many"
         )));
     }
     create(to, &specification)?;

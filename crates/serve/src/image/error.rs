@@ -21,7 +21,7 @@ pub enum ImageError {
         source: io::Error,
     },
     /// The directory for a new image exists and is not empty.
-    #[error("{path} exists and is not empty; an image is created in a new or empty directory")]
+    #[error("{path} exists and is not empty: name a new or empty directory for the image")]
     Exists {
         /// Path of the directory that is not empty.
         path: String,
@@ -41,7 +41,10 @@ pub enum ImageError {
         file: ImageFile,
     },
     /// The image has another version of the format.
-    #[error("the image has format version {found}; this program reads version {known}{}", if *.found == 1 { ": bring it up with `wearwell upgrade`" } else { "" })]
+    #[error(
+        "the image has format version {found}; this program reads version \
+         {known}{}", if *.found == 1 { ": bring it up with `wearwell upgrade`" } else { "" }
+    )]
     Version {
         /// Format version of the image.
         found: u32,
@@ -49,7 +52,9 @@ pub enum ImageError {
         known: u32,
     },
     /// Another process uses the image.
-    #[error("{path} is in use by another process; an image has one user at a time")]
+    #[error(
+        "{path} is in use by another process: stop that process first, since an image has one user at a time"
+    )]
     Locked {
         /// Path of the image's directory.
         path: String,

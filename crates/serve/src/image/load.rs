@@ -252,7 +252,7 @@ impl<B: Backing> Loader<'_, B> {
             BlockRecord::decode(word).filter(|record| record.programmed_pages <= pages && !is_left_out);
         let Some(record) = record else {
             if !is_left_out {
-                self.add_finding(format!("the state of block {id} is none: {word:#x}"));
+                self.add_finding(format!("the state word of block {id} is invalid: {word:#x}"));
             }
             return if self.expectation.rescues { self.rescue_block(id) } else { Ok(()) };
         };
@@ -399,7 +399,9 @@ impl<B: Backing> Loader<'_, B> {
         }
         let oob = record.oob?;
         if !oob.kind.describes_block() && kind != Some(oob.kind) {
-            return Some(format!("page {ppn} is of another kind than its block {block}"));
+            return Some(format!(
+                "the OOB of page {ppn} names another kind of page than block {block} holds"
+            ));
         }
         (oob.kind == PageKind::Data && oob.owner >= self.expectation.logical_pages)
             .then(|| format!("page {ppn} belongs to logical page {}, which does not exist", oob.owner))

@@ -227,8 +227,8 @@ fn parts_of(config: &Config, superblock: &Superblock) -> Result<(Parts, u32), Im
     let resolved = config.resolve_device(u64::from(superblock.logical_pages))?;
     if resolved.geometry != superblock.geometry || resolved.logical_pages != superblock.logical_pages {
         return Err(ImageError::Setting(
-            "the superblock's geometry is not that of its configuration: it was written by another version; restore the \
-             image with the version that made it"
+            "the geometry in its superblock differs from that of the configuration there, so that another version of \
+             this program wrote it: use the image with that version"
                 .into(),
         ));
     }
@@ -237,7 +237,9 @@ fn parts_of(config: &Config, superblock: &Superblock) -> Result<(Parts, u32), Im
 }
 
 fn medium_failure<B: Backing>(nand: &FileNand<B>) -> ImageError {
-    ImageError::Setting(nand.failure().unwrap_or("the medium stopped").to_owned())
+    ImageError::Setting(
+        nand.failure().unwrap_or("its files could not be read or written; open the image again").to_owned(),
+    )
 }
 
 /// Runs `work`, which opens or audits an image, and returns a panic of the engine as damage. The engine assumes that
@@ -345,7 +347,8 @@ impl FoundImage {
         };
         if session.is_clean && session.last_journal_record > journal.last_record_number() {
             return Err(damaged(format!(
-                "both copies of the journal end with record {}, and the image was closed after record {}",
+                "both copies of the journal lack their end: the last record found is {}, but the image was closed \
+                 after record {}",
                 journal.last_record_number(),
                 session.last_journal_record
             )));

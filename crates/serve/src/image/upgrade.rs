@@ -78,7 +78,7 @@ fn read_superblock(backing: &impl Backing) -> Result<Superblock, ImageError> {
     let bytes = read_front(backing, file, most).map_err(io_error(backing, "read", file))?;
     Superblock::decode_as(1, &bytes).map_err(|wrong| match wrong {
         SuperblockError::Version(VERSION) => {
-            ImageError::Setting(format!("it has format version {VERSION} already"))
+            ImageError::Setting(format!("it has format version {VERSION} already, and needs no upgrade"))
         }
         SuperblockError::Version(found) => ImageError::Version { found, known: VERSION },
         SuperblockError::Magic | SuperblockError::Damaged => {

@@ -153,7 +153,7 @@ impl<'a> Negotiation<'a> {
                     reply,
                     number,
                     answer::ERR_TLS_REQD,
-                    b"this server wants TLS: start it first",
+                    b"this server requires TLS: negotiate it first (NBD_OPT_STARTTLS)",
                 );
                 return Outcome::Continues;
             }
@@ -223,9 +223,9 @@ impl<'a> Negotiation<'a> {
     /// Appends the error reply to an option that names an unknown export.
     fn refuse_name(&self, number: u32, name: &[u8], reply: &mut Vec<u8>) {
         let sentence: &[u8] = match (name, self.exports.len()) {
-            (_, 0) => b"no device of this server works any more",
+            (_, 0) => b"every device of this server has stopped; the log of the server says why",
             (b"", _) => b"this server has several exports: choose one of them by its name",
-            _ => b"there is no export of that name",
+            _ => b"this server has no export of that name: list the exports to choose one",
         };
         append_option_reply(reply, number, answer::ERR_UNKNOWN, sentence);
     }
@@ -270,7 +270,7 @@ impl<'a> Negotiation<'a> {
                 reply,
                 number,
                 answer::ERR_INVALID,
-                b"a name and a list of kinds of information are expected",
+                b"the option data is malformed: an export name and a list of information types are expected",
             );
             return Outcome::Continues;
         };
@@ -314,7 +314,7 @@ impl<'a> Negotiation<'a> {
                 reply,
                 number,
                 answer::ERR_INVALID,
-                b"contexts need structured replies first",
+                b"metadata contexts need structured replies: negotiate these first",
             );
         }
         let Some((name, queries)) = parse_queries(data) else {
@@ -322,7 +322,7 @@ impl<'a> Negotiation<'a> {
                 reply,
                 number,
                 answer::ERR_INVALID,
-                b"a name and a list of queries are expected",
+                b"the option data is malformed: an export name and a list of queries are expected",
             );
         };
         let Some(chosen) = self.find_export(name) else { return self.refuse_name(number, name, reply) };

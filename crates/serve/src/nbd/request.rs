@@ -291,13 +291,16 @@ impl Request {
         }
         let moves_payload = command == command::READ || command == command::WRITE;
         if moves_payload && len > PAYLOAD_MAX_BYTES {
-            return Err(Refusal::invalid(format!("{len} bytes at once: at most {PAYLOAD_MAX_BYTES}")));
+            return Err(Refusal::invalid(format!(
+                "a request of {len} bytes is too long: send at most {PAYLOAD_MAX_BYTES} bytes at once"
+            )));
         }
         check_range(command, offset, len, export.capacity_bytes)?;
         let unit = if agreed.has_block_sizes { SECTOR_BYTES } else { 1 };
         if !offset.is_multiple_of(unit.into()) || !len.is_multiple_of(unit) {
             return Err(Refusal::invalid(format!(
-                "{len} bytes at byte {offset} are not whole blocks of {unit}"
+                "the request of {len} bytes at byte {offset} is not aligned: use multiples of the minimum block \
+                 size, {unit} bytes"
             )));
         }
         let is_durable = flags & flag::FUA != 0;
@@ -309,15 +312,19 @@ impl Request {
             command::WRITE_ZEROES => {
                 let allocate = flags & flag::NO_HOLE != 0;
                 if allocate && flags & flag::FAST_ZERO != 0 {
-                    let message = "zeros that are not to be holes take as long as a write";
+                    let message = "FAST_ZERO cannot be combined with NO_HOLE, because zeros that are stored take as long as a write: send one of them";
                     return Err(Refusal { errno: errno::ENOTSUP, message: message.into() });
                 }
                 Ok(Action::Zero { offset, len, allocate, is_durable })
             }
             command::BLOCK_STATUS if !(agreed.reports_allocation || agreed.reports_page_state) => {
-                Err(Refusal::invalid("no context was negotiated"))
+                Err(Refusal::invalid(
+                    "a block-status request needs a metadata context, and the client negotiated none",
+                ))
             }
-            command::BLOCK_STATUS if len == 0 => Err(Refusal::invalid("the status of no byte")),
+            command::BLOCK_STATUS if len == 0 => {
+                Err(Refusal::invalid("a block-status request of 0 bytes is not possible: ask for at least 1"))
+            }
             command::BLOCK_STATUS => {
                 Ok(Action::Status { offset, len, only_first: flags & flag::REQ_ONE != 0 })
             }
@@ -331,11 +338,13 @@ impl Request {
             command::READ | command::WRITE | command::FLUSH | command::TRIM | command::CACHE => 0,
             command::WRITE_ZEROES => flag::NO_HOLE | flag::FAST_ZERO,
             command::BLOCK_STATUS => flag::REQ_ONE,
-            other => return Err(Refusal::invalid(format!("there is no command {other}"))),
+            other => return Err(Refusal::invalid(format!("command {other} is unknown to this server"))),
         };
         match self.flags & !(of_command | flag::FUA) {
             0 => Ok(()),
-            unknown => Err(Refusal::invalid(format!("flags {unknown:#x} mean nothing for this command"))),
+            unknown => {
+                Err(Refusal::invalid(format!("the flags {unknown:#x} are not allowed with this command")))
+            }
         }
     }
 }
@@ -347,7 +356,9 @@ fn check_range(command: u16, offset: u64, len: u32, capacity: u64) -> Result<(),
     let writes = command == command::WRITE || command == command::WRITE_ZEROES;
     Err(Refusal {
         errno: if writes { errno::ENOSPC } else { errno::EINVAL },
-        message: format!("{len} bytes at byte {offset} are beyond the device's {capacity} bytes"),
+        message: format!(
+            "{len} bytes at byte {offset} reach beyond the end of the device, which has {capacity} bytes"
+        ),
     })
 }
 

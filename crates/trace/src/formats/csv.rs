@@ -75,7 +75,7 @@ impl LineFormat for Csv {
         if matches!(into.op, Op::Remap(_)) {
             into.source_offset_bytes = source.parse_number("a source in bytes")?;
         } else if !source.text.is_empty() {
-            return source.refuse("no source, since this is no remap");
+            return source.refuse("an empty column source_bytes, because only remaps (C, M) have a source");
         }
         fields.require_end("as many columns as the header")?;
         parse_content(fingerprints, into)?;

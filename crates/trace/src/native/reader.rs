@@ -90,7 +90,10 @@ impl NativeReader {
     fn read_frame(&mut self) -> Result<(), Error> {
         let header = self.source.peek(FRAME_HEADER_BYTES)?;
         let Ok(header) = <[u8; FRAME_HEADER_BYTES]>::try_from(header) else {
-            return Err(Error::new(ErrorKind::UnexpectedEof, "there is no end record"));
+            return Err(Error::new(
+                ErrorKind::UnexpectedEof,
+                "the end record is missing, so the file was cut off",
+            ));
         };
         self.source.consume(FRAME_HEADER_BYTES);
         let [kind, records, raw_len, stored_len, sum] = words(&header);
@@ -128,7 +131,9 @@ impl NativeReader {
             [self.counters.delivered_requests, self.content_pages, self.contents.known_contents.len() as u64];
         let expected: Vec<u8> = counts.iter().flat_map(|count| count.to_le_bytes()).collect();
         if self.stored_payload.len() != END_PAYLOAD_BYTES || self.stored_payload != expected {
-            return Err(corrupt("the counts of the end record do not match"));
+            return Err(corrupt(
+                "the counts of the end record do not match the requests and contents that were read",
+            ));
         }
         if !self.source.peek(1)?.is_empty() {
             return Err(corrupt("extra bytes after the end record"));
@@ -242,7 +247,9 @@ fn read_header(source: &mut DecompressedStream) -> Result<String, Error> {
         return Err(corrupt("the file does not start as a native trace"));
     }
     if version_and_flags != u32::from(FORMAT_VERSION) || u64::from(page_bytes) != PAGE_BYTES {
-        return Err(corrupt("a version, flags or page size that this reader does not know"));
+        return Err(corrupt(
+            "a format version, flags or page size that this version of Wearwell cannot read",
+        ));
     }
     if provenance_len as usize > PROVENANCE_MAX_BYTES {
         return Err(corrupt("a provenance longer than 64 KiB"));

@@ -94,7 +94,7 @@ impl FromStr for CsvColumns {
             [time, Some(op), Some(offset), Some(length), device].into_iter().flatten().collect();
         seen.sort_unstable();
         if seen.windows(2).any(|pair| pair[0] == pair[1]) {
-            return refuse("a column is named twice".into());
+            return refuse("one column number is given for two keys".into());
         }
         Ok(Self {
             time_column: time,

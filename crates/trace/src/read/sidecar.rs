@@ -49,7 +49,12 @@ impl CaptureSidecars {
         let pages = match find_sidecar(path, "pages") {
             _ if !with_bytes => None,
             Some(file) => Some(ContentBytes::new(DecompressedStream::new(open_decompressed(&file)?))),
-            None => return Err(io::Error::new(io::ErrorKind::NotFound, "no .pages file beside the capture")),
+            None => {
+                return Err(io::Error::new(
+                    io::ErrorKind::NotFound,
+                    "no .pages file beside the capture: put it there, or replay without bytes",
+                ));
+            }
         };
         Ok(Self {
             compressed_sizes: sizes.unwrap_or_default(),

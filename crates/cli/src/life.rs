@@ -46,7 +46,7 @@ pub(crate) fn life(args: &LifeArgs) -> Result<Outcome, Failure> {
     }
     if args.run.sweep_points().len() > 1 || args.run.markdown {
         return Err(Failure::of_usage(
-            "life takes one value of --over-provisioning, one of --victim-policy, and no --markdown: leave the \
+            "life takes one value of --over-provisioning, one of --gc-policy, and no --markdown: leave the \
              others out",
         ));
     }

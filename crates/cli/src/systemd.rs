@@ -69,7 +69,7 @@ fn inherited_socket(
              metrics or dashboard"
         )));
     };
-    let usage = |error: ServeError| Failure::of_usage(error.to_string());
+    let usage = |error: ServeError| Failure::of_usage(format!("socket `{name}`: {error}"));
     if let Ok(Some(listener)) = passed.take_unix_listener(index) {
         return Ok((protocol, BoundListener::inherited_unix(listener).map_err(usage)?));
     }
@@ -80,7 +80,7 @@ fn inherited_socket(
         }
         Ok(None) => unreachable!("each index is taken once"),
         Err(error) => Err(Failure::of_usage(format!(
-            "systemd passed a socket that is neither a Unix nor a TCP stream: {error}; use ListenStream="
+            "systemd passed a socket `{name}` that is neither a Unix nor a TCP stream: {error}; set ListenStream= in its .socket unit"
         ))),
     }
 }

@@ -29,7 +29,7 @@ pub enum TlsError {
     },
     /// Certificates and private key do not belong together, or cannot be used; the text says why.
     #[error(
-        "the certificates and the key cannot be used together: {0}; check --tls-cert, --tls-key and --tls-client-ca"
+        "the certificates and the key cannot be used together: {0}; check --tls-certificate, --tls-key and --tls-client-ca"
     )]
     Certificates(String),
 }

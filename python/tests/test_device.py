@@ -214,9 +214,9 @@ def test_a_cut_in_the_middle_of_recovery_is_a_cut() -> None:
 
 def test_what_it_cannot_do_is_said() -> None:
     device = ww.Device("page-map", SMALL)
-    with pytest.raises(ww.WearwellError, match="beyond the device"):
+    with pytest.raises(ww.WearwellError, match="beyond the end of the device"):
         device.write(device.logical_pages, "A")
-    with pytest.raises(ww.WearwellError, match="whole sectors"):
+    with pytest.raises(ww.WearwellError, match="multiples of the sector size"):
         device.write(0, b"123")
     with pytest.raises(ww.WearwellError, match="precondition has no effect"):
         ww.Device("page-map", SMALL, settings={"precondition.mode": "steady"})

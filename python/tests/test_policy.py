@@ -102,7 +102,7 @@ def test_what_a_policy_raises_ends_the_run_and_is_raised() -> None:
 @pytest.mark.parametrize(
     ("answer", "sentence"),
     [
-        (100_000, "it chose block 100000, which is not one of its candidates"),
+        (100_000, "it chose block 100000, which is not one of the candidates that it was given"),
         (-1, "out of range"),
     ],
 )

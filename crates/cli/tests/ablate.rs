@@ -141,7 +141,7 @@ fn an_ablation_names_a_refused_subset_and_leaves_its_cells_blank() {
     let ablation = only_ablation(&stdout_of(&[&asked[..], &["--json", "-"]].concat()));
     let both = &ablation["subsets"][3];
     let sentence = both["refused"].as_str().unwrap();
-    assert!(both["run"].is_null() && sentence.contains("members of chunks"), "{both}");
+    assert!(both["run"].is_null() && sentence.contains("members of compressed chunks"), "{both}");
     let dedup = &ablation["figures"][0]["mechanisms"][0];
     assert!(dedup["alone"]["absolute"].as_f64().unwrap() < 0.0);
     assert!(dedup["last"].is_null() && dedup["shapley"].is_null(), "{dedup}");

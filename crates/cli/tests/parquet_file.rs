@@ -238,7 +238,7 @@ fn a_parquet_file_on_standard_output_excludes_every_other_output() {
         let refused = wearwell(&[&replayed[..], &[other, "-"]].concat());
         assert_eq!(refused.status.code(), Some(2), "{other}");
         let sentence = String::from_utf8(refused.stderr).unwrap();
-        assert!(sentence.contains("--parquet - needs standard output for itself"), "{sentence}");
+        assert!(sentence.contains("--parquet - writes to standard output"), "{sentence}");
     }
 }
 
@@ -252,7 +252,7 @@ fn the_parquet_path_is_checked_before_the_run_and_overwritten_only_with_force() 
         assert_eq!(output.status.code(), Some(2));
         String::from_utf8(output.stderr).unwrap()
     };
-    assert!(refusal(&old).contains("exists; --force replaces it"));
+    assert!(refusal(&old).contains("the file exists: name another output file, or replace it with --force"));
     assert!(refusal(&folder.path().join("nowhere/runs.parquet")).contains("No such file"));
     assert_eq!(fs::read_to_string(&old).unwrap(), "old");
     let replayed = ["replay", "--workload", LOAD, "-q", "--force", "--parquet", old.to_str().unwrap()];

@@ -42,7 +42,11 @@ fn a_perfetto_trace_is_written_beside_the_result() {
     let first = packet_count(&fs::read(&path).unwrap());
     assert!(first > 4000, "a thousand requests and their operations: {first}");
     let again = wearwell(&replay);
-    assert!(!again.status.success() && stderr(&again).contains("--force replaces it"), "{}", stderr(&again));
+    assert!(
+        !again.status.success() && stderr(&again).contains("replace it with --force"),
+        "{}",
+        stderr(&again)
+    );
     let part = wearwell(&[&replay[..], &["--perfetto-window", "10ms..20ms", "--force"]].concat());
     assert!(part.status.success(), "{}", stderr(&part));
     assert!(packet_count(&fs::read(&path).unwrap()) < first / 2);
@@ -59,7 +63,7 @@ fn perfetto_needs_event_timing_one_run_and_a_valid_window() {
     for (more, sentence) in [
         (&[][..], "--timing event"),
         (&["--timing", "timeline"], "--timing event"),
-        (&["--timing", "event", "--over-provisioning", "0.1,0.2"], "a trace is of one run"),
+        (&["--timing", "event", "--over-provisioning", "0.1,0.2"], "--perfetto writes the trace of one run"),
         (&["--timing", "event", "--perfetto-window", "9..5"], "a window is a range"),
     ] {
         let output = wearwell(&[&replay[..], more].concat());

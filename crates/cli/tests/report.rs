@@ -103,7 +103,10 @@ fn the_report_path_is_checked_before_the_run_and_overwritten_only_with_force() {
     for command in ["replay", "compare", "ablate", "life", "profile"] {
         let output = wearwell(&[&[command][..], &workload, &["--report", old]].concat());
         assert_eq!(output.status.code(), Some(2), "{command}");
-        assert!(String::from_utf8_lossy(&output.stderr).contains("old.html: exists; --force replaces it"));
+        assert!(
+            String::from_utf8_lossy(&output.stderr)
+                .contains("old.html: the file exists: name another output file, or replace it with --force")
+        );
     }
     let diff = wearwell(&["diff", old, old, "--report", old]);
     assert!(String::from_utf8_lossy(&diff.stderr).contains("is an input of this command"));

@@ -223,9 +223,9 @@ fn invalid_serve_options_are_refused_with_a_sentence() {
     };
     refused(&["serve", "--memory", "--size", "1GiB"], 2, "--socket");
     refused(&["serve", "--socket", &socket, "--size", "1GiB"], 2, "--memory");
-    refused_serve(&[], 2, "how large?");
+    refused_serve(&[], 2, "the size of the device is missing");
     refused_serve(&["--size", "1GB"], 2, "unknown unit `GB`");
-    refused_serve(&["--size", "1000"], 2, "no number of whole pages");
+    refused_serve(&["--size", "1000"], 2, "give a positive multiple of the page size");
     refused_serve(&["--size", "16MiB", "--design", "page-mop"], 2, "did you mean `page-map`");
     refused_serve(&["--size", "16MiB", "--set", "precondition.mode=fill"], 2, "precondition has no meaning");
     refused_serve(&["--size", "16MiB", "--tcp", "0.0.0.0:0"], 2, "loopback");

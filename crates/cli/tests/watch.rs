@@ -70,7 +70,7 @@ fn watch_refuses_large_drives_and_settings_without_effect() {
     assert!(of(&["--design", "page-mop"]).contains("page-map"));
     assert!(!folder.path().join("page.html").exists());
     fs::write(folder.path().join("page.html"), "mine").unwrap();
-    assert!(of(&[]).contains("exists; --force replaces it"));
+    assert!(of(&[]).contains("the file exists: name another output file, or replace it with --force"));
 }
 
 #[test]

@@ -183,7 +183,7 @@ fn over_provisioning_out_of_range_is_refused() {
 #[test]
 fn exported_pages_of_zero_or_of_all_flash_are_refused() {
     let refused = resolve(&["device.preset=lab-8g", "device.logical_pages=2097152"]);
-    assert_contains_all(&sentence(refused), &["2097152 logical pages on 2097152 physical pages"]);
+    assert_contains_all(&sentence(refused), &["the device would export 2097152 of its 2097152 flash pages"]);
     assert_contains_all(&sentence(resolve(&["device.logical_pages=0"])), &["0 logical pages"]);
     assert_eq!(
         resolve(&["device.preset=lab-8g", "device.logical_pages=1000000"]).unwrap().logical_pages,

@@ -150,7 +150,7 @@ fn control_commands_apply_to_the_export_that_they_name() {
     for (line, part) in [
         (r#"{"command": "stats"}"#, "which export?"),
         (r#"{"command": "stats", "export": "third"}"#, "there is no export `third`; there are first, second"),
-        (r#"{"command": "stats", "export": 7}"#, "7 is none"),
+        (r#"{"command": "stats", "export": 7}"#, "`export` is 7; give the name of an export, a string"),
         (r#"{"command": "sing", "export": "first"}"#, "unknown variant `sing`"),
     ] {
         let reply = drives.ask(line);

@@ -292,7 +292,7 @@ fn an_image_in_use_cannot_be_opened_again() {
     let first = Image::open(&path, PROCESS).expect("nobody uses it");
     let second = Image::open(&path, PROCESS).expect_err("the first one uses it");
     assert!(matches!(second, ImageError::Locked { .. }), "{second}");
-    assert!(second.to_string().ends_with("is in use by another process; an image has one user at a time"));
+    assert!(second.to_string().ends_with("is in use by another process: stop that process first"));
     assert!(matches!(audit(&path), Err(ImageError::Locked { .. })), "nor is it audited meanwhile");
     drop(first);
     Image::open(&path, PROCESS).expect("nobody uses it any more");
@@ -466,7 +466,7 @@ fn designs_and_settings_that_need_hardware_an_image_lacks_are_refused() {
         size_bytes: Some(5000),
         durability: Durability::Process,
     };
-    assert!(refused(odd).contains("whole pages of 4096 bytes"));
+    assert!(refused(odd).contains("a positive multiple of the page size, 4096 bytes"));
 }
 
 #[test]

@@ -137,7 +137,7 @@ fn an_image_copied_to_another_size_or_design_holds_the_same_data() {
     let small = CopyChanges { size_bytes: Some(4096), ..CopyChanges::default() };
     let refused =
         copy(&written.image, &written.path("copy"), &small, &mut |_, _| {}).expect_err("it is smaller");
-    assert!(refused.to_string().contains("and 4096 are fewer"), "{refused}");
+    assert!(refused.to_string().contains("the size of the copy, 4096 bytes, is smaller"), "{refused}");
     assert!(!written.path("copy").exists());
 }
 
@@ -211,7 +211,10 @@ fn an_image_served_read_only_is_not_changed() {
     }
     let remap = br#"{"command": "remap", "ranges": [{"target": 0, "source": 4096, "len": 4096}]}"#;
     let reply: Json = serde_json::from_str(&answer(remap, &mut one)).expect("JSON");
-    assert_eq!(reply["error"], "the device is served for reading only");
+    assert_eq!(
+        reply["error"],
+        "the device is served read-only: start the server without --read-only (or --rescue) to write to it"
+    );
     one.flush().expect("there is nothing to do");
     assert!(matches!(Image::open(&written.image, PROCESS), Err(ImageError::Locked { .. })));
     assert!(contents(&mut one) == written.bytes);

@@ -393,7 +393,7 @@ fn a_server_refuses_addresses_in_use_or_not_local_and_replaces_stale_socket_file
     let device = || common::specification("page-map", SIZE).build().unwrap();
     let mut server = Server::start(device(), "drive", "");
     let mut refusal = |address: &Address| server.open_nbd(address).unwrap_err().to_string();
-    assert!(refusal(&Address::Unix(served.socket())).contains("another server listens there"));
+    assert!(refusal(&Address::Unix(served.socket())).contains("another server listens on this socket"));
     let file = folder.path().join("file");
     std::fs::write(&file, "data").unwrap();
     assert!(refusal(&Address::Unix(file.clone())).contains("no socket"));

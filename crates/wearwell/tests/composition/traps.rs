@@ -173,7 +173,7 @@ fn a_trim_of_a_page_whose_map_entry_is_not_cached_is_durable() {
     let sharing = parts.content.sharing.as_mut().expect("it shares");
     sharing.reverse_map = ReverseMapPart::Segments { nvram_bytes: 1536, segment_bytes: 64 };
     let sentence = refusal(&parts);
-    assert!(sentence.contains("one on flash cannot answer at once"), "{sentence}");
+    assert!(sentence.contains("a map on flash cannot answer without a read"), "{sentence}");
 }
 
 /// Changes a design so that its map is lazy and is recovered by a backward scan.
@@ -193,7 +193,10 @@ fn scanned_backwards(parts: Parts) -> Parts {
 fn recovery_adopts_blocks_of_deltas_and_chunks() {
     for kinds in [&[Delta][..], &[Compression], &[Delta, Compression]] {
         let sentence = refusal(&scanned_backwards(mixture(kinds)));
-        assert!(sentence.contains("a lazy map learns which one that was"), "{sentence}");
+        assert!(
+            sentence.contains("a lazy map finds this out only when it writes a translation page"),
+            "{sentence}"
+        );
     }
     let mut rig = Rig::new(&composed(&[Delta, Compression]));
     rig.write_chunk(0);
@@ -214,7 +217,10 @@ fn recovery_adopts_blocks_of_deltas_and_chunks() {
 #[test]
 fn a_shared_page_dies_with_its_last_referrer_even_if_no_map_entry_is_cached() {
     let sentence = refusal(&scanned_backwards(mixture(&[Dedup])));
-    assert!(sentence.contains("a lazy map learns which one that was"), "{sentence}");
+    assert!(
+        sentence.contains("a lazy map finds this out only when it writes a translation page"),
+        "{sentence}"
+    );
     for parts in [on_flash(4, mixture(&[Dedup])), composed(&[Dedup])] {
         let mut rig = Rig::new(&parts);
         (0..3).for_each(|lpn| rig.write(lpn, &noise(1)));

@@ -550,7 +550,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "page 0 is not a version of logical page 1")]
+    #[should_panic(expected = "page 0 is not the head of the list of dead pages of logical page 1")]
     fn removing_a_dead_page_from_another_logical_pages_history_panics() {
         let mut history = DeadPageLists::new(ListHeads::AtValidPages, 2, 2);
         history.push_dead(Lpn(0), Ppn(0), None);

@@ -197,7 +197,10 @@ fn serve_options_set_the_limits_of_a_server() {
     drop(client);
     let lines = server.end();
     assert!(
-        lines.iter().any(|line| line.contains(" WARN ") && line.contains("1 are connected")),
+        lines
+            .iter()
+            .any(|line| line.contains(" WARN ")
+                && line.contains("1 clients are connected, which is the limit")),
         "{lines:#?}"
     );
     for wrong in [

@@ -200,7 +200,7 @@ fn serve_options_set_the_limits_of_a_server() {
         lines
             .iter()
             .any(|line| line.contains(" WARN ")
-                && line.contains("1 clients are connected, which is the limit")),
+                && line.contains("the limit of connected clients, 1, is reached")),
         "{lines:#?}"
     );
     for wrong in [

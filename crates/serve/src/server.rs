@@ -403,7 +403,7 @@ impl Clients {
             let mut sockets = self.sockets();
             if sockets.open_sockets.len() >= self.most {
                 return Err(io::Error::other(format!(
-                    "{} clients are connected, which is the limit",
+                    "the limit of connected clients, {}, is reached",
                     self.most
                 )));
             }

@@ -1,8 +1,8 @@
 //! NBD transmission: any bytes, split in any way, are decoded into requests that the engine answers or refuses. The
 //! device passes its audit afterwards.
 //!
-//! The first byte selects what was negotiated and whether pieces are long, the second the length of the pieces, and the
-//! third the design.
+//! The first byte selects what was negotiated (bits 0 and 5 the form of the headers) and whether pieces are long, the
+//! second the length of the pieces, and the third the design.
 
 #![no_main]
 
@@ -14,7 +14,10 @@ use wearwell::nand::SimNand;
 use wearwell_config::Config;
 use wearwell_serve::FlashDevice;
 use wearwell_serve::memory::Specification;
-use wearwell_serve::nbd::{Decoded, Decoder, Export, Negotiated, PAYLOAD_MAX_BYTES, execute};
+use wearwell_serve::nbd::wire::EXTENDED_REPLY_MAGIC;
+use wearwell_serve::nbd::{
+    Contexts, Decoded, Decoder, Export, Headers, Negotiated, PAYLOAD_MAX_BYTES, execute,
+};
 
 const DESIGNS: [&str; 4] = ["page-map", "recyclable", "remap", "integrated"];
 const SIZE: u64 = 1 << 20;
@@ -50,7 +53,7 @@ fn decode(
 
 fn run(device: &mut FlashDevice<SimNand>, agreed: Negotiated, piece_bytes: usize, input: &[u8]) {
     let export = Export::of(device, "drive", "");
-    let (mut copying, mut sharing) = (Decoder::default(), Decoder::default());
+    let (mut copying, mut sharing) = (Decoder::of(agreed.headers), Decoder::of(agreed.headers));
     for piece in input.chunks(piece_bytes) {
         let buffer = Arc::new(piece.to_vec());
         let mut at = 0;
@@ -64,6 +67,8 @@ fn run(device: &mut FlashDevice<SimNand>, agreed: Negotiated, piece_bytes: usize
                     let reply = execute(device, request, &export, agreed);
                     assert!(reply.len() >= 16 && reply.len() <= footprint + 4096, "{} bytes", reply.len());
                     assert!(reply.len() <= PAYLOAD_MAX_BYTES as usize + 64);
+                    let is_extended = reply[..4] == EXTENDED_REPLY_MAGIC.to_be_bytes();
+                    assert_eq!(is_extended, agreed.headers == Headers::Extended, "the form of the reply");
                 }
                 Decoded::Disconnect | Decoded::Garbage => return,
             }
@@ -74,10 +79,13 @@ fn run(device: &mut FlashDevice<SimNand>, agreed: Negotiated, piece_bytes: usize
 fuzz_target!(|input: &[u8]| {
     let [agreed_byte, cut, design, rest @ ..] = input else { return };
     let agreed = Negotiated {
-        has_structured_replies: agreed_byte & 1 != 0,
+        headers: match (agreed_byte & 32 != 0, agreed_byte & 1 != 0) {
+            (true, _) => Headers::Extended,
+            (false, true) => Headers::Structured,
+            (false, false) => Headers::Simple,
+        },
         has_block_sizes: agreed_byte & 2 != 0,
-        reports_allocation: agreed_byte & 4 != 0,
-        reports_page_state: agreed_byte & 8 != 0,
+        contexts: Contexts { allocation: agreed_byte & 4 != 0, page_state: agreed_byte & 8 != 0 },
         export_index: 0,
     };
     // Short pieces cut headers, long ones hold whole payloads.

@@ -406,7 +406,7 @@ impl<D: BlockDevice> RequestReceiver<'_, D> {
     /// Reads requests from the socket and queues them for the engine, until the client disconnects or sends bytes that
     /// are no request.
     fn receive_requests(&self, early: Vec<u8>, buffer: Vec<u8>) -> io::Result<ConnectionEnd> {
-        let mut decoder = Decoder::default();
+        let mut decoder = Decoder::of(self.negotiated.headers);
         let mut buffers =
             ReceiveBuffers { current_buffer: Arc::new(buffer), earlier_buffers: VecDeque::new() };
         // Claim on the memory budget for the payload that is arriving, and the deadline by which all of it has to
@@ -483,21 +483,22 @@ impl<D: BlockDevice> RequestReceiver<'_, D> {
             match found {
                 Decoded::Incomplete => {}
                 Decoded::Request(request) => {
-                    if let Some(moment) = self.target.rate_limit.book(request.transferred_bytes()) {
+                    let (bytes, is_read) = (request.footprint_bytes(), request.is_read());
+                    let execution = Execution::of(request, &self.target.export, self.negotiated);
+                    if let Some(moment) = self.target.rate_limit.book(execution.transferred_bytes()) {
                         // Requests that may be executed already are queued before the wait for the rate limit.
                         end = self.queue_requests(&mut requests, footprint_bytes, claim);
                         footprint_bytes = 0;
                         self.target.rate_limit.wait_until(moment);
                     }
-                    let bytes = request.footprint_bytes();
                     if footprint_bytes + bytes > BATCH_MAX_BYTES {
                         end = end.or(self.queue_requests(&mut requests, footprint_bytes, claim));
                         footprint_bytes = 0;
                     }
                     footprint_bytes += bytes;
                     requests.push_back(PendingRequest {
-                        is_read: request.is_read(),
-                        execution: Execution::of(request, &self.target.export, self.negotiated),
+                        is_read,
+                        execution,
                         footprint_bytes: bytes,
                         last_step: None,
                     });

@@ -6,6 +6,7 @@ mod common;
 mod control;
 mod dashboard;
 mod exports;
+mod extended;
 mod hostile;
 mod image;
 mod image_copy;

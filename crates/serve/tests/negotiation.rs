@@ -2,7 +2,7 @@
 
 use common::client::*;
 use common::{MIB, Served};
-use wearwell_serve::nbd::{Export, Negotiation, Outcome};
+use wearwell_serve::nbd::{Contexts, Export, Headers, Negotiation, Outcome};
 
 use crate::common;
 
@@ -94,7 +94,7 @@ fn the_nbd_abort_option_is_acknowledged_and_ends_the_connection() {
 fn unknown_and_malformed_nbd_options_are_refused_and_negotiation_continues() {
     let served = served();
     let mut client = begun(&served);
-    for number in [0, 4, 11, 12, 999, u32::MAX] {
+    for number in [0, 4, 12, 999, u32::MAX] {
         assert_eq!(client.option(number, b"data")[0].0, ERR_UNSUP, "option {number}");
     }
     let good = info_request("drive", &[3]);
@@ -161,6 +161,54 @@ fn nbd_metadata_contexts_are_listed_by_name_or_namespace_and_set_by_name_only() 
     assert_eq!(status[0].0.to_be_bytes(), replies[1].1[..4]);
 }
 
+/// Returns the transmission flags in the replies to `GO` or `INFO`.
+fn transmission_flags(replies: &[(u32, Vec<u8>)]) -> u16 {
+    let (_, size) =
+        replies.iter().find(|(kind, data)| *kind == REP_INFO && data[..2] == [0, 0]).expect("it is told");
+    u16::from_be_bytes([size[10], size[11]])
+}
+
+#[test]
+fn extended_headers_are_acknowledged_and_include_structured_replies() {
+    const DF_ALLOWED: u16 = 1 << 7;
+    const STATUS_PAYLOAD_ALLOWED: u16 = 1 << 12;
+    let served = served();
+    let mut client = begun(&served);
+    assert_eq!(client.option(EXTENDED_HEADERS, b"x")[0].0, ERR_INVALID);
+    let before = transmission_flags(&client.option(INFO, &info_request("", &[])));
+    assert_eq!(before & (DF_ALLOWED | STATUS_PAYLOAD_ALLOWED), 0, "a refused option changes nothing");
+    assert_eq!(client.option(STRUCTURED_REPLY, &[])[0].0, REP_ACK, "they may be negotiated first");
+    assert_eq!(client.option(EXTENDED_HEADERS, &[]), [(REP_ACK, vec![])]);
+    assert_eq!(client.option(EXTENDED_HEADERS, &[]), [(REP_ACK, vec![])], "asking twice is no error");
+    let refused = client.option(STRUCTURED_REPLY, &[]);
+    assert_eq!((refused.len(), refused[0].0), (1, ERR_EXT_HEADER_REQD), "there is no way back");
+    assert!(!refused[0].1.is_empty());
+    assert_eq!(client.option(STRUCTURED_REPLY, b"x")[0].0, ERR_INVALID);
+    let info = transmission_flags(&client.option(INFO, &info_request("", &[])));
+    assert_eq!(info, before | DF_ALLOWED | STATUS_PAYLOAD_ALLOWED);
+    assert_eq!(client.option(SET_META_CONTEXT, &queries("", &[ALLOCATION])).len(), 2);
+    let go = client.option(GO, &info_request("", &[]));
+    assert_eq!(transmission_flags(&go), info);
+}
+
+#[test]
+fn a_status_payload_is_offered_only_where_contexts_were_chosen() {
+    let served = served();
+    let mut client = begun(&served);
+    client.option(EXTENDED_HEADERS, &[]);
+    let flags = transmission_flags(&client.option(GO, &info_request("", &[])));
+    assert_eq!(flags & (1 << 7 | 1 << 12), 1 << 7);
+}
+
+#[test]
+fn a_client_with_extended_headers_may_not_use_the_oldest_option() {
+    let served = served();
+    let mut client = begun(&served);
+    client.option(EXTENDED_HEADERS, &[]);
+    client.send(&option_bytes(EXPORT_NAME, b"drive"));
+    assert!(client.is_closed());
+}
+
 /// The replies to a byte stream are the same however the stream is split into packets.
 #[test]
 fn nbd_negotiation_does_not_depend_on_how_bytes_are_split() {
@@ -197,7 +245,7 @@ fn nbd_negotiation_does_not_depend_on_how_bytes_are_split() {
     let whole = run(input.len());
     assert_eq!(whole.2, b"first request");
     assert!(
-        matches!(whole.1, Outcome::Agreed(agreed) if agreed.has_structured_replies && agreed.reports_allocation && !agreed.reports_page_state)
+        matches!(whole.1, Outcome::Agreed(agreed) if agreed.headers == Headers::Structured && agreed.contexts == Contexts { allocation: true, page_state: false })
     );
     for step in [1, 7, 4096] {
         assert!(run(step) == whole, "in pieces of {step} bytes");

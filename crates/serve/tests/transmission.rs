@@ -104,7 +104,7 @@ fn a_block_status_reply_ends_after_the_maximum_number_of_extents_and_can_be_cont
         let status = client.status(offset, (10_000 * PAGE - offset) as u32, 0);
         for (k, &(len, value)) in status[0].1.iter().enumerate() {
             assert_eq!((len, value), (4096, if k % 2 == 0 { 0 } else { 3 }));
-            offset += u64::from(len);
+            offset += len;
         }
         replies += 1;
     }

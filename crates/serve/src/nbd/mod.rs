@@ -6,15 +6,16 @@
 //! reply as bytes. The memory that a client can make them hold is bounded: by [`OPTION_MAX_BYTES`] while options are
 //! negotiated, by [`PAYLOAD_MAX_BYTES`] afterwards.
 //!
-//! Supported: fixed newstyle, structured replies, the metadata contexts `base:allocation` and [`STATE_CONTEXT`], TLS
-//! where it is offered. Not supported: extended headers (refused as unsupported; clients continue without them).
+//! Supported: fixed newstyle, structured replies, extended headers (lengths of 64 bits for all requests without data), the
+//! metadata contexts `base:allocation` and [`STATE_CONTEXT`], of which a block status may select some, and TLS where it is
+//! offered. Whatever length a client names, a request is executed in steps of bounded time and memory.
 
 mod negotiation;
 mod reply;
 mod request;
 pub mod wire;
 
-pub use negotiation::{Negotiated, Negotiation, Outcome, TlsPolicy};
+pub use negotiation::{Contexts, Headers, Negotiated, Negotiation, Outcome, TlsPolicy};
 pub use reply::{Execution, Reply, StepOutcome, execute};
 pub use request::{Action, Decoded, Decoder, Payload, Refusal, Request};
 
@@ -59,14 +60,18 @@ impl Export {
         }
     }
 
-    /// Returns the NBD transmission flags: the commands and features that a client may use on this export.
-    fn transmission_flags(&self, is_structured: bool) -> u16 {
+    /// Returns the NBD transmission flags: the commands and features that a client may use on this export. A block
+    /// status may have a payload only if contexts to select from were negotiated (`has_contexts`).
+    fn transmission_flags(&self, headers: Headers, has_contexts: bool) -> u16 {
         use wire::transmission_flag::{
-            CACHE, CAN_MULTI_CONN, DF, FAST_ZERO, FLUSH, FUA, HAS_FLAGS, READ_ONLY, TRIM, WRITE_ZEROES,
+            BLOCK_STATUS_PAYLOAD, CACHE, CAN_MULTI_CONN, DF, FAST_ZERO, FLUSH, FUA, HAS_FLAGS, READ_ONLY,
+            TRIM, WRITE_ZEROES,
         };
         let always = HAS_FLAGS | FLUSH | CACHE | CAN_MULTI_CONN;
         let writes = if self.is_read_only { READ_ONLY } else { FUA | TRIM | WRITE_ZEROES | FAST_ZERO };
-        always | writes | if is_structured { DF } else { 0 }
+        let chunks = if headers.has_chunks() { DF } else { 0 };
+        let payload = headers == Headers::Extended && has_contexts;
+        always | writes | chunks | if payload { BLOCK_STATUS_PAYLOAD } else { 0 }
     }
 }
 

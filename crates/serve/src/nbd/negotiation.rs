@@ -14,18 +14,50 @@ const OPTION_HEADER_BYTES: usize = 16;
 
 /// What an NBD client and the server agreed on in the negotiation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "each is agreed on or not, whatever the others are")]
 pub struct Negotiated {
-    /// Whether the client requested NBD structured replies: reads are answered in chunks, and errors carry a message.
-    pub has_structured_replies: bool,
+    /// Form of the headers of requests and replies.
+    pub headers: Headers,
     /// Whether the client requested block sizes, so that its requests have to be aligned to the minimum block size.
     pub has_block_sizes: bool,
-    /// Whether block-status replies report the standard context `base:allocation`.
-    pub reports_allocation: bool,
-    /// Whether block-status replies report Wearwell's own context, [`STATE_CONTEXT`].
-    pub reports_page_state: bool,
+    /// Metadata contexts that a block status reports unless it selects some of them.
+    pub contexts: Contexts,
     /// Index of the chosen export among those that were offered.
     pub export_index: usize,
+}
+
+/// Form of the headers of NBD requests and replies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Headers {
+    /// Compact requests and simple replies: what a client gets that negotiates nothing.
+    #[default]
+    Simple,
+    /// Compact requests. Reads are answered in chunks, and errors carry a message (`NBD_OPT_STRUCTURED_REPLY`).
+    Structured,
+    /// Requests and replies with lengths of 64 bits; every reply consists of chunks (`NBD_OPT_EXTENDED_HEADERS`).
+    Extended,
+}
+
+impl Headers {
+    /// Whether replies may consist of chunks.
+    pub(super) fn has_chunks(self) -> bool {
+        self != Self::Simple
+    }
+}
+
+/// A set of the metadata contexts of this server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Contexts {
+    /// The standard context `base:allocation`.
+    pub allocation: bool,
+    /// Wearwell's own context, [`STATE_CONTEXT`].
+    pub page_state: bool,
+}
+
+impl Contexts {
+    /// Whether the set has no context.
+    pub(super) fn is_empty(self) -> bool {
+        self == Self::default()
+    }
 }
 
 /// State of an NBD negotiation after the bytes so far.
@@ -168,13 +200,7 @@ impl<'a> Negotiation<'a> {
             option::GO | option::INFO => return self.answer_info_or_go(number, data, reply),
             option::LIST => self.list_exports(data, reply),
             option::STARTTLS => return self.start_tls(data, reply),
-            option::STRUCTURED_REPLY if data.is_empty() => {
-                self.negotiated.has_structured_replies = true;
-                append_option_reply(reply, number, answer::ACK, &[]);
-            }
-            option::STRUCTURED_REPLY => {
-                append_option_reply(reply, number, answer::ERR_INVALID, b"this option has no data");
-            }
+            option::STRUCTURED_REPLY | option::EXTENDED_HEADERS => self.set_headers(number, data, reply),
             option::LIST_META_CONTEXT | option::SET_META_CONTEXT => {
                 self.answer_context_option(number, data, reply);
             }
@@ -188,6 +214,24 @@ impl<'a> Negotiation<'a> {
             }
         }
         Outcome::Continues
+    }
+
+    /// Answers the options that choose the form of the headers. Extended headers imply structured replies, and there is
+    /// no way back to those.
+    fn set_headers(&mut self, number: u32, data: &[u8], reply: &mut Vec<u8>) {
+        let chosen = if number == option::EXTENDED_HEADERS { Headers::Extended } else { Headers::Structured };
+        let (kind, sentence): (u32, &[u8]) = if !data.is_empty() {
+            (answer::ERR_INVALID, b"this option has no data")
+        } else if self.negotiated.headers == Headers::Extended && chosen != Headers::Extended {
+            (
+                answer::ERR_EXT_HEADER_REQD,
+                b"extended headers were negotiated, which include structured replies",
+            )
+        } else {
+            self.negotiated.headers = chosen;
+            (answer::ACK, b"")
+        };
+        append_option_reply(reply, number, kind, sentence);
     }
 
     /// Answers `NBD_OPT_STARTTLS`. If TLS is offered, the negotiation begins anew: what was agreed on before may come
@@ -233,19 +277,22 @@ impl<'a> Negotiation<'a> {
     /// Chooses an export. Metadata contexts that the client set for another export are dropped.
     fn choose_export(&mut self, export: usize) {
         if export != self.negotiated.export_index {
-            (self.negotiated.reports_allocation, self.negotiated.reports_page_state) = (false, false);
+            self.negotiated.contexts = Contexts::default();
         }
         self.negotiated.export_index = export;
     }
 
     /// Answers `NBD_OPT_EXPORT_NAME`, the oldest way to choose an export. It has no error reply, so an unknown name
-    /// ends the connection.
+    /// ends the connection, and so does a client with extended headers, which may not use it.
     fn answer_export_name(&mut self, name: &[u8], reply: &mut Vec<u8>) -> Outcome {
+        if self.negotiated.headers == Headers::Extended {
+            return Outcome::Ended;
+        }
         let Some(chosen) = self.find_export(name) else { return Outcome::Ended };
         self.choose_export(chosen);
         let export = self.exports[chosen];
         reply.extend(export.capacity_bytes.to_be_bytes());
-        reply.extend(export.transmission_flags(self.negotiated.has_structured_replies).to_be_bytes());
+        reply.extend(export.transmission_flags(self.negotiated.headers, false).to_be_bytes());
         if !self.omits_zero_padding {
             reply.extend([0; 124]);
         }
@@ -279,7 +326,9 @@ impl<'a> Negotiation<'a> {
             return Outcome::Continues;
         };
         let export = self.exports[chosen];
-        let flags = export.transmission_flags(self.negotiated.has_structured_replies);
+        let has_contexts = chosen == self.negotiated.export_index && !self.negotiated.contexts.is_empty();
+        let flags =
+            export.transmission_flags(self.negotiated.headers, has_contexts || number == option::INFO);
         let size = [&export.capacity_bytes.to_be_bytes()[..], &flags.to_be_bytes()].concat();
         append_info_reply(reply, number, info::EXPORT, &size);
         let wants = |kind: u16| wanted.chunks_exact(2).any(|pair| pair == kind.to_be_bytes());
@@ -307,14 +356,14 @@ impl<'a> Negotiation<'a> {
     fn answer_context_option(&mut self, number: u32, data: &[u8], reply: &mut Vec<u8>) {
         let sets = number == option::SET_META_CONTEXT;
         if sets {
-            (self.negotiated.reports_allocation, self.negotiated.reports_page_state) = (false, false);
+            self.negotiated.contexts = Contexts::default();
         }
-        if sets && !self.negotiated.has_structured_replies {
+        if sets && !self.negotiated.headers.has_chunks() {
             return append_option_reply(
                 reply,
                 number,
                 answer::ERR_INVALID,
-                b"metadata contexts need structured replies: negotiate these first",
+                b"metadata contexts need structured replies or extended headers: negotiate these first",
             );
         }
         let Some((name, queries)) = parse_queries(data) else {
@@ -337,8 +386,8 @@ impl<'a> Negotiation<'a> {
                 continue;
             }
             if sets {
-                self.negotiated.reports_allocation |= id == context::ALLOCATION_ID;
-                self.negotiated.reports_page_state |= id == context::STATE_ID;
+                self.negotiated.contexts.allocation |= id == context::ALLOCATION_ID;
+                self.negotiated.contexts.page_state |= id == context::STATE_ID;
             }
             let id = if sets { id } else { 0 };
             append_option_reply(

@@ -1,26 +1,33 @@
 //! NBD replies: executes requests on a device and encodes the outcome as bytes.
 //!
-//! A success without data is a simple reply, which every client accepts. Errors carry a message if structured replies
-//! were negotiated. A read is one chunk; a block status is one chunk for each metadata context.
+//! A success without data is a simple reply, or an extended one if extended headers were negotiated. Errors carry a
+//! message if structured replies or extended headers were negotiated. A read is one chunk; a block status is one chunk
+//! for each metadata context.
 
 use tracing::debug;
 use wearwell::page_state::PageState;
 
-use super::negotiation::Negotiated;
+use super::negotiation::{Contexts, Headers, Negotiated};
 use super::request::{Action, Refusal, Request};
-use super::wire::{REPLY_FLAG_DONE, SIMPLE_REPLY_MAGIC, STRUCTURED_REPLY_MAGIC, chunk, errno};
+use super::wire::{
+    EXTENDED_REPLY_MAGIC, REPLY_FLAG_DONE, SIMPLE_REPLY_MAGIC, STRUCTURED_REPLY_MAGIC, chunk, errno,
+};
 use super::{Export, context};
 use crate::device::{BlockDevice, DeviceError};
 
 /// Most extents of one metadata context in a block-status reply.
 const EXTENTS_MAX: usize = 4096;
+/// Bytes of the header of an extended chunk, the longest header of a reply.
+const EXTENDED_HEADER_BYTES: usize = 32;
 /// Longest block-status reply, bytes.
-pub(super) const BLOCK_STATUS_MAX_BYTES: usize = 2 * (24 + 8 * EXTENTS_MAX);
+pub(super) const BLOCK_STATUS_MAX_BYTES: usize = 2 * (EXTENDED_HEADER_BYTES + 8 + 16 * EXTENTS_MAX);
 
 /// Most bytes of a trim that are executed in one step, before requests of other connections.
 const TRIM_STEP_BYTES: u64 = 16 << 20;
 /// Most bytes of zeros that are stored in one step, before requests of other connections.
 const ZERO_STEP_BYTES: u64 = 4 << 20;
+/// Most bytes whose state a block status looks up in one step, before requests of other connections.
+const STATUS_STEP_BYTES: u64 = 1 << 30;
 
 /// One encoded NBD reply. Its buffer can be reused for another reply without clearing it first.
 #[derive(Debug, Default)]
@@ -73,22 +80,27 @@ pub enum StepOutcome {
 /// An NBD request that is being executed in steps.
 #[derive(Debug)]
 pub struct Execution {
-    cookie: u64,
-    negotiated: Negotiated,
+    form: ReplyForm,
     wants_chunks: bool,
     /// The part of the request that is not executed yet; an error if the request was refused.
     remaining_action: Result<Action, Refusal>,
+    /// What a block status found in the steps so far.
+    status_scan: Option<Box<StatusScan>>,
 }
 
 impl Execution {
     /// Checks an NBD request against its export and prepares its execution.
     pub fn of(request: Request, export: &Export, negotiated: Negotiated) -> Self {
-        let (cookie, wants_chunks) = (request.cookie, request.needs_chunked_reply());
+        let headers = negotiated.headers;
         Self {
-            cookie,
-            negotiated,
-            wants_chunks,
+            form: ReplyForm { headers, cookie: request.cookie, offset: request.offset },
+            wants_chunks: match headers {
+                Headers::Simple => false,
+                Headers::Structured => request.needs_chunked_reply(),
+                Headers::Extended => true,
+            },
             remaining_action: request.into_checked_action(export, negotiated),
+            status_scan: None,
         }
     }
 
@@ -103,7 +115,17 @@ impl Execution {
             Ok(Action::Read { len, .. }) => (*len).into(),
             Ok(Action::Write { payload, .. }) => payload.len() as u64,
             // A step of a trim or zero also delays other connections.
-            Ok(Action::Trim { len, .. } | Action::Zero { len, .. }) => u64::from(*len).min(ZERO_STEP_BYTES),
+            Ok(Action::Trim { len, .. } | Action::Zero { len, .. }) => (*len).min(ZERO_STEP_BYTES),
+            _ => 0,
+        }
+    }
+
+    /// Returns the bytes of data that the request reads or stores, as counted by the rate limit; 0 for a refused request.
+    pub fn transferred_bytes(&self) -> u64 {
+        match &self.remaining_action {
+            Ok(Action::Read { len, .. }) => (*len).into(),
+            Ok(Action::Write { payload, .. }) => payload.len() as u64,
+            Ok(Action::Zero { len, allocate: true, .. }) => *len,
             _ => 0,
         }
     }
@@ -121,21 +143,18 @@ impl Execution {
     /// `outcome`.
     pub fn final_reply(&self, outcome: &Result<(), DeviceError>) -> Reply {
         match outcome {
-            Ok(()) if self.wants_chunks && self.negotiated.has_structured_replies => {
-                chunk_with_capacity(chunk::NONE, self.cookie, 0).into()
-            }
-            Ok(()) => simple_reply(0, self.cookie).into(),
+            Ok(()) if self.wants_chunks => self.form.chunk_with_capacity(chunk::NONE, 0, 0).into(),
+            Ok(()) => simple_reply(0, self.form.cookie).into(),
             Err(error) => self.error_reply(&error.into()),
         }
     }
 
     fn error_reply(&self, refusal: &Refusal) -> Reply {
         debug!(errno = refusal.errno, "a request is refused: {}", refusal.message);
-        let is_structured = self.negotiated.has_structured_replies;
-        let reply = if is_structured {
-            error_chunk(refusal, self.cookie)
+        let reply = if self.form.headers.has_chunks() {
+            self.form.error_chunk(refusal)
         } else {
-            simple_reply(refusal.errno, self.cookie)
+            simple_reply(refusal.errno, self.form.cookie)
         };
         reply.into()
     }
@@ -145,7 +164,7 @@ impl Execution {
         device: &mut impl BlockDevice,
         buffer: impl FnOnce() -> Vec<u8>,
     ) -> Result<StepOutcome, Refusal> {
-        let (cookie, negotiated) = (self.cookie, self.negotiated);
+        let form = self.form;
         let Ok(action) = &mut self.remaining_action else {
             unreachable!("a refused request is not performed")
         };
@@ -154,13 +173,17 @@ impl Execution {
                 return Ok(StepOutcome::Replied(self.final_reply(&Ok(()))));
             }
             &mut Action::Read { offset, len } => {
-                return read_reply(device, (offset, len), cookie, negotiated, buffer())
-                    .map(StepOutcome::Replied);
+                return read_reply(device, (offset, len), form, buffer()).map(StepOutcome::Replied);
             }
-            &mut Action::Status { offset, len, only_first } => {
-                return Ok(StepOutcome::Replied(
-                    block_status_reply(device, offset, len, only_first, cookie, negotiated).into(),
-                ));
+            Action::Status { offset, len, only_first, contexts } => {
+                let scan = self.status_scan.get_or_insert_with(|| Box::new(StatusScan::of(*contexts)));
+                let limit = if *only_first { 1 } else { EXTENTS_MAX };
+                let bytes = scan.advance(device, *offset, *len, limit);
+                (*offset, *len) = (*offset + bytes, *len - bytes);
+                if *len > 0 && !scan.is_full() {
+                    return Ok(StepOutcome::More);
+                }
+                return Ok(StepOutcome::Replied(scan.reply(form).into()));
             }
             Action::Write { offset, payload, is_durable } => {
                 device.write(*offset, payload)?;
@@ -168,8 +191,8 @@ impl Execution {
             }
             Action::Trim { offset, len, is_durable } => {
                 let bytes = next_step_bytes(*offset, *len, TRIM_STEP_BYTES);
-                device.trim(*offset, bytes.into())?;
-                (*offset, *len) = (*offset + u64::from(bytes), *len - bytes);
+                device.trim(*offset, bytes)?;
+                (*offset, *len) = (*offset + bytes, *len - bytes);
                 if *len > 0 {
                     return Ok(StepOutcome::More);
                 }
@@ -178,8 +201,8 @@ impl Execution {
             Action::Zero { offset, len, allocate, is_durable } => {
                 let step = if *allocate { ZERO_STEP_BYTES } else { TRIM_STEP_BYTES };
                 let bytes = next_step_bytes(*offset, *len, step);
-                device.zero(*offset, bytes.into(), *allocate)?;
-                (*offset, *len) = (*offset + u64::from(bytes), *len - bytes);
+                device.zero(*offset, bytes, *allocate)?;
+                (*offset, *len) = (*offset + bytes, *len - bytes);
                 if *len > 0 {
                     return Ok(StepOutcome::More);
                 }
@@ -193,9 +216,8 @@ impl Execution {
 
 /// Returns how many bytes the next step of a trim or zero covers. The step ends at the next multiple of `most` (a page
 /// boundary too), or at the end of the range.
-fn next_step_bytes(offset: u64, len: u32, most: u64) -> u32 {
-    let end = (offset + 1).next_multiple_of(most).min(offset + u64::from(len));
-    (end - offset) as u32
+fn next_step_bytes(offset: u64, len: u64, most: u64) -> u64 {
+    len.min(most - offset % most)
 }
 
 /// Executes a request to its end and returns the reply, for a caller that has the device to itself.
@@ -221,78 +243,154 @@ pub fn execute(
 fn read_reply(
     device: &mut impl BlockDevice,
     (offset, len): (u64, u32),
-    cookie: u64,
-    negotiated: Negotiated,
+    form: ReplyForm,
     buffer: Vec<u8>,
 ) -> Result<Reply, Refusal> {
-    let head = if negotiated.has_structured_replies {
-        let mut head = chunk_header(chunk::OFFSET_DATA, cookie, 8 + len);
+    let head = if form.headers.has_chunks() {
+        let mut head = form.chunk_with_capacity(chunk::OFFSET_DATA, 8 + len as usize, 8);
         head.extend(offset.to_be_bytes());
         head
     } else {
-        simple_reply(0, cookie)
+        simple_reply(0, form.cookie)
     };
     let mut reply = Reply::with_payload_space(buffer, &head, len as usize);
     device.read(offset, &mut reply.buffer[head.len()..reply.len])?;
     Ok(reply)
 }
 
-/// Function that maps a page state to the number reported for it in a metadata context.
-type StateValue = fn(PageState) -> u32;
-
-/// Encodes a block-status reply: one chunk for each negotiated metadata context, each with as many extents as fit.
-fn block_status_reply(
-    device: &mut impl BlockDevice,
-    offset: u64,
-    len: u32,
-    only_first: bool,
+/// What the parts of a reply have in common: the form of their headers, and what they repeat of the request.
+#[derive(Clone, Copy, Debug)]
+struct ReplyForm {
+    headers: Headers,
     cookie: u64,
-    negotiated: Negotiated,
-) -> Vec<u8> {
-    let limit = if only_first { 1 } else { EXTENTS_MAX };
-    let wanted: [(bool, u32, StateValue); 2] = [
-        (negotiated.reports_allocation, context::ALLOCATION_ID, allocation_value),
-        (negotiated.reports_page_state, context::STATE_ID, page_state_value),
-    ];
-    let last = wanted.iter().rposition(|&(is_wanted, ..)| is_wanted);
-    let mut reply = Vec::new();
-    for (at, (_, id, meaning)) in wanted.into_iter().enumerate().filter(|(_, wanted)| wanted.0) {
-        let extents = merged_extents(device, offset, len, limit, meaning);
-        let mut chunk = chunk_with_capacity(chunk::BLOCK_STATUS, cookie, 4 + 8 * extents.len() as u32);
-        if Some(at) != last {
-            chunk[4..6].copy_from_slice(&0_u16.to_be_bytes());
-        }
-        chunk.extend(id.to_be_bytes());
-        chunk.extend(extents.iter().flat_map(|&(len, value)| [len, value]).flat_map(u32::to_be_bytes));
-        reply.extend(chunk);
-    }
-    reply
+    offset: u64,
 }
 
-/// Returns the extents of a range as pairs of length in bytes and value, at most `limit` pairs. Neighbouring extents of
-/// equal value are merged.
-fn merged_extents(
-    device: &mut impl BlockDevice,
-    offset: u64,
-    len: u32,
-    limit: usize,
-    meaning: StateValue,
-) -> Vec<(u32, u32)> {
-    let mut extents: Vec<(u32, u32)> = Vec::new();
-    let mut done = 0;
-    while done < len {
-        let extent = device.extent(offset + u64::from(done), (len - done).into());
-        assert!(extent.len > 0, "an extent has a byte at least");
-        let value = meaning(extent.state);
-        let is_full = extents.len() == limit;
-        match extents.last_mut() {
-            Some((last_len, last_value)) if *last_value == value => *last_len += extent.len as u32,
-            _ if is_full => break,
-            _ => extents.push((extent.len as u32, value)),
+impl ReplyForm {
+    /// Makes the header of the last chunk of a reply, for a payload of `len` bytes, in a buffer that has room for
+    /// `capacity` bytes more.
+    fn chunk_with_capacity(self, kind: u16, len: usize, capacity: usize) -> Vec<u8> {
+        let is_extended = self.headers == Headers::Extended;
+        let magic = if is_extended { EXTENDED_REPLY_MAGIC } else { STRUCTURED_REPLY_MAGIC };
+        let mut head = Vec::with_capacity(EXTENDED_HEADER_BYTES + capacity);
+        head.extend(magic.to_be_bytes());
+        head.extend(REPLY_FLAG_DONE.to_be_bytes());
+        head.extend(kind.to_be_bytes());
+        head.extend(self.cookie.to_be_bytes());
+        if is_extended {
+            head.extend(self.offset.to_be_bytes());
+            head.extend((len as u64).to_be_bytes());
+        } else {
+            head.extend((len as u32).to_be_bytes());
         }
-        done += extent.len as u32;
+        head
     }
-    extents
+
+    fn error_chunk(self, refusal: &Refusal) -> Vec<u8> {
+        let message = &refusal.message.as_bytes()[..refusal.message.len().min(4096)];
+        let len = 6 + message.len();
+        let mut reply = self.chunk_with_capacity(chunk::ERROR, len, len);
+        reply.extend(refusal.errno.to_be_bytes());
+        reply.extend((message.len() as u16).to_be_bytes());
+        reply.extend(message);
+        reply
+    }
+
+    /// Makes the chunk of one metadata context in a block-status reply.
+    fn status_chunk(self, found: &ContextExtents) -> Vec<u8> {
+        let count = found.extents.len();
+        if self.headers == Headers::Extended {
+            let len = 8 + 16 * count;
+            let mut chunk = self.chunk_with_capacity(chunk::BLOCK_STATUS_EXT, len, len);
+            chunk.extend([found.id, count as u32].map(u32::to_be_bytes).as_flattened());
+            for &(len, value) in &found.extents {
+                chunk.extend([len, value.into()].map(u64::to_be_bytes).as_flattened());
+            }
+            return chunk;
+        }
+        let len = 4 + 8 * count;
+        let mut chunk = self.chunk_with_capacity(chunk::BLOCK_STATUS, len, len);
+        chunk.extend(found.id.to_be_bytes());
+        for &(len, value) in &found.extents {
+            // No extent is longer than the request, whose length has 32 bits here.
+            chunk.extend([len as u32, value].map(u32::to_be_bytes).as_flattened());
+        }
+        chunk
+    }
+}
+
+/// Extents of one metadata context: pairs of length in bytes and value. Neighbouring extents have different values.
+#[derive(Debug)]
+struct ContextExtents {
+    id: u32,
+    /// Maps a page state to the number that is reported for it.
+    value_of: fn(PageState) -> u32,
+    extents: Vec<(u64, u32)>,
+    is_full: bool,
+}
+
+impl ContextExtents {
+    fn of(id: u32, value_of: fn(PageState) -> u32) -> Self {
+        Self { id, value_of, extents: Vec::new(), is_full: false }
+    }
+
+    /// Adds `len` bytes of one state, unless there are `limit` extents and these bytes are not a part of the last one.
+    fn push(&mut self, len: u64, state: PageState, limit: usize) {
+        let value = (self.value_of)(state);
+        let has_limit = self.extents.len() == limit;
+        match self.extents.last_mut() {
+            _ if self.is_full => {}
+            Some((last_len, last_value)) if *last_value == value => *last_len += len,
+            _ if has_limit => self.is_full = true,
+            _ => self.extents.push((len, value)),
+        }
+    }
+}
+
+/// What a block status found so far, in each of its metadata contexts.
+#[derive(Debug)]
+struct StatusScan(Vec<ContextExtents>);
+
+impl StatusScan {
+    fn of(contexts: Contexts) -> Self {
+        let allocation =
+            contexts.allocation.then(|| ContextExtents::of(context::ALLOCATION_ID, allocation_value));
+        let state = contexts.page_state.then(|| ContextExtents::of(context::STATE_ID, page_state_value));
+        Self(allocation.into_iter().chain(state).collect())
+    }
+
+    /// Looks at the front of a range, at most [`STATUS_STEP_BYTES`], until every context has `limit` extents. Returns
+    /// how many bytes it looked at.
+    fn advance(&mut self, device: &mut impl BlockDevice, offset: u64, len: u64, limit: usize) -> u64 {
+        let most = len.min(STATUS_STEP_BYTES);
+        let mut done = 0;
+        while done < most && !self.is_full() {
+            let extent = device.extent(offset + done, most - done);
+            assert!(extent.len > 0, "an extent has a byte at least");
+            for context in &mut self.0 {
+                context.push(extent.len, extent.state, limit);
+            }
+            done += extent.len;
+        }
+        done
+    }
+
+    fn is_full(&self) -> bool {
+        self.0.iter().all(|context| context.is_full)
+    }
+
+    /// Encodes the reply: one chunk for each context, the last of which ends the reply.
+    fn reply(&self, form: ReplyForm) -> Vec<u8> {
+        let mut reply = Vec::new();
+        for (at, context) in self.0.iter().enumerate() {
+            let mut chunk = form.status_chunk(context);
+            if at + 1 < self.0.len() {
+                chunk[4..6].copy_from_slice(&0_u16.to_be_bytes());
+            }
+            reply.extend(chunk);
+        }
+        reply
+    }
 }
 
 /// Returns the value of a page state in `base:allocation`: bit 0 means a hole, bit 1 that it reads as zeros.
@@ -307,32 +405,6 @@ fn page_state_value(state: PageState) -> u32 {
 
 fn simple_reply(errno: u32, cookie: u64) -> Vec<u8> {
     [&SIMPLE_REPLY_MAGIC.to_be_bytes()[..], &errno.to_be_bytes(), &cookie.to_be_bytes()].concat()
-}
-
-/// Makes the header of the last structured chunk of a reply, in a buffer that has room for `len` bytes of payload.
-fn chunk_with_capacity(kind: u16, cookie: u64, len: u32) -> Vec<u8> {
-    let mut chunk = chunk_header(kind, cookie, len);
-    chunk.reserve(len as usize);
-    chunk
-}
-
-fn chunk_header(kind: u16, cookie: u64, len: u32) -> Vec<u8> {
-    let mut head = Vec::with_capacity(28);
-    head.extend(STRUCTURED_REPLY_MAGIC.to_be_bytes());
-    head.extend(REPLY_FLAG_DONE.to_be_bytes());
-    head.extend(kind.to_be_bytes());
-    head.extend(cookie.to_be_bytes());
-    head.extend(len.to_be_bytes());
-    head
-}
-
-fn error_chunk(refusal: &Refusal, cookie: u64) -> Vec<u8> {
-    let message = &refusal.message.as_bytes()[..refusal.message.len().min(4096)];
-    let mut reply = chunk_with_capacity(chunk::ERROR, cookie, 6 + message.len() as u32);
-    reply.extend(refusal.errno.to_be_bytes());
-    reply.extend((message.len() as u16).to_be_bytes());
-    reply.extend(message);
-    reply
 }
 
 impl From<DeviceError> for Refusal {

@@ -3,15 +3,18 @@
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
-use super::negotiation::Negotiated;
-use super::wire::{REQUEST_MAGIC, command, command_flag as flag, errno};
-use super::{Export, PAYLOAD_MAX_BYTES, SECTOR_BYTES};
+use super::negotiation::{Contexts, Headers, Negotiated};
+use super::wire::{EXTENDED_REQUEST_MAGIC, REQUEST_MAGIC, command, command_flag as flag, errno};
+use super::{Export, PAYLOAD_MAX_BYTES, SECTOR_BYTES, context};
 
-const REQUEST_HEADER_BYTES: usize = 28;
+const COMPACT_HEADER_BYTES: usize = 28;
+const EXTENDED_HEADER_BYTES: usize = 32;
+/// Longest payload of a block status, bytes: a length, and the number of each context once.
+const STATUS_PAYLOAD_MAX_BYTES: u32 = 8 + 2 * 4;
 /// Most bytes that are allocated for a payload before its bytes arrive. The buffer grows as they arrive.
 const PAYLOAD_PREALLOCATION_MAX_BYTES: usize = 256 << 10;
 
-/// Data of a write request: an own buffer, or a part of the receive buffer in which the request arrived with others.
+/// Data of a write request, or the contexts that a block status selects: an own buffer, or a part of the receive buffer in which the request arrived with others.
 #[derive(Clone, Debug)]
 pub struct Payload(PayloadBytes);
 
@@ -68,8 +71,9 @@ pub struct Request {
     pub cookie: u64,
     command: u16,
     flags: u16,
-    offset: u64,
-    len: u32,
+    pub(super) offset: u64,
+    /// Length of the payload if flag `PAYLOAD_LEN` is set, else of the range; both for a compact write.
+    len: u64,
     payload: Payload,
 }
 
@@ -78,12 +82,13 @@ pub struct Request {
 pub enum Decoded {
     /// The request is not complete: more bytes are needed.
     Incomplete,
-    /// A complete request. Its payload is missing if it is longer than the limit; [`Request::into_checked_action`] then refuses the
-    /// request.
+    /// A complete request. Its payload is missing if it is longer than the limit or does not belong to the command;
+    /// [`Request::into_checked_action`] then refuses the request.
     Request(Request),
     /// The client sent `NBD_CMD_DISC`.
     Disconnect,
-    /// The bytes are not an NBD request. Later bytes cannot be decoded either.
+    /// The bytes are not an NBD request, or an extended one announces a payload that is longer than the limit. Later
+    /// bytes cannot be decoded either.
     Garbage,
 }
 
@@ -91,7 +96,8 @@ pub enum Decoded {
 /// arrive.
 #[derive(Clone, Debug, Default)]
 pub struct Decoder {
-    header: [u8; REQUEST_HEADER_BYTES],
+    has_extended_headers: bool,
+    header: [u8; EXTENDED_HEADER_BYTES],
     /// Bytes of the header of the next request that have arrived.
     header_bytes_arrived: usize,
     pending_request: Option<Request>,
@@ -102,24 +108,28 @@ pub struct Decoder {
 }
 
 impl Decoder {
+    /// Makes a decoder of requests whose headers have the negotiated form. [`Decoder::default`] decodes compact ones.
+    pub fn of(headers: Headers) -> Self {
+        Self { has_extended_headers: headers == Headers::Extended, ..Self::default() }
+    }
+
     /// Takes bytes from the front of `input` up to the end of the first request. Returns the number of bytes taken, and
     /// what was decoded.
     pub fn decode_next(&mut self, input: &[u8]) -> (usize, Decoded) {
         let mut taken = 0;
         if self.pending_request.is_none() {
-            taken = (REQUEST_HEADER_BYTES - self.header_bytes_arrived).min(input.len());
+            taken = (self.header_bytes() - self.header_bytes_arrived).min(input.len());
             self.header[self.header_bytes_arrived..][..taken].copy_from_slice(&input[..taken]);
             self.header_bytes_arrived += taken;
-            if self.header_bytes_arrived < REQUEST_HEADER_BYTES {
+            if self.header_bytes_arrived < self.header_bytes() {
                 return (taken, Decoded::Incomplete);
             }
             self.header_bytes_arrived = 0;
-            let Some(mut request) = decode_request_header(&self.header) else {
+            let Some(mut request) = self.decode_header(&self.header) else {
                 return (taken, Decoded::Garbage);
             };
-            self.missing_payload_bytes =
-                if request.command == command::WRITE { request.len as usize } else { 0 };
-            if self.missing_payload_bytes <= PAYLOAD_MAX_BYTES as usize {
+            self.missing_payload_bytes = if self.has_payload(&request) { request.len as usize } else { 0 };
+            if request.keeps_payload() {
                 request
                     .payload
                     .arrived_bytes()
@@ -132,7 +142,7 @@ impl Decoder {
         self.missing_payload_bytes -= payload.len();
         taken += payload.len();
         if let Some(request) = &mut self.pending_request
-            && request.len <= PAYLOAD_MAX_BYTES
+            && request.keeps_payload()
         {
             request.payload.arrived_bytes().extend(payload);
         }
@@ -140,7 +150,7 @@ impl Decoder {
             return (taken, Decoded::Incomplete);
         }
         let request = self.pending_request.take().expect("a request was pending");
-        self.last_request_bytes = REQUEST_HEADER_BYTES + request.payload.len();
+        self.last_request_bytes = self.header_bytes() + request.payload.len();
         let is_last = request.command == command::DISCONNECT;
         (taken, if is_last { Decoded::Disconnect } else { Decoded::Request(request) })
     }
@@ -150,14 +160,15 @@ impl Decoder {
     pub fn decode_next_shared(&mut self, buffer: &Arc<Vec<u8>>, range: Range<usize>) -> (usize, Decoded) {
         let input = &buffer[range.clone()];
         if self.is_between_requests()
-            && let Some(mut request) = input.first_chunk().and_then(decode_request_header)
+            && let Some(mut request) = self.decode_header(input)
             && request.command == command::WRITE
-            && request.len <= PAYLOAD_MAX_BYTES
-            && input.len() - REQUEST_HEADER_BYTES >= request.len as usize
+            && self.has_payload(&request)
+            && request.keeps_payload()
+            && input.len() - self.header_bytes() >= request.len as usize
         {
-            let from = range.start + REQUEST_HEADER_BYTES;
+            let from = range.start + self.header_bytes();
             let range = from..from + request.len as usize;
-            let taken = REQUEST_HEADER_BYTES + range.len();
+            let taken = self.header_bytes() + range.len();
             self.last_request_bytes = taken;
             request.payload = Payload(PayloadBytes::Part { buffer: Arc::clone(buffer), range });
             return (taken, Decoded::Request(request));
@@ -169,7 +180,7 @@ impl Decoder {
     /// caller that reads from a socket may append bytes to it directly, and subtract their number. `None` if no payload
     /// is being received.
     pub fn arriving_payload(&mut self) -> Option<(&mut Vec<u8>, &mut usize)> {
-        let request = self.pending_request.as_mut().filter(|request| request.len <= PAYLOAD_MAX_BYTES)?;
+        let request = self.pending_request.as_mut().filter(|request| request.keeps_payload())?;
         Some((request.payload.arrived_bytes(), &mut self.missing_payload_bytes))
     }
 
@@ -195,21 +206,39 @@ impl Decoder {
     pub fn is_between_requests(&self) -> bool {
         self.header_bytes_arrived == 0 && self.pending_request.is_none()
     }
-}
 
-/// Decodes the header of a request; its payload is empty. `None` if the bytes are no request.
-fn decode_request_header(head: &[u8; REQUEST_HEADER_BYTES]) -> Option<Request> {
-    let bytes = |at: usize, len: usize| {
-        head[at..at + len].iter().fold(0, |value, &byte| value << 8 | u64::from(byte))
-    };
-    (bytes(0, 4) == u64::from(REQUEST_MAGIC)).then(|| Request {
-        flags: bytes(4, 2) as u16,
-        command: bytes(6, 2) as u16,
-        cookie: bytes(8, 8),
-        offset: bytes(16, 8),
-        len: bytes(24, 4) as u32,
-        payload: Payload::default(),
-    })
+    fn header_bytes(&self) -> usize {
+        if self.has_extended_headers { EXTENDED_HEADER_BYTES } else { COMPACT_HEADER_BYTES }
+    }
+
+    /// Whether as many bytes as the request's length follow its header.
+    fn has_payload(&self, request: &Request) -> bool {
+        if self.has_extended_headers { request.has_payload_flag() } else { request.command == command::WRITE }
+    }
+
+    /// Decodes the header at the front of `input`; the request's payload is empty. `None` if the header is not complete,
+    /// if the bytes are no request, or if they announce a payload that is too long to be skipped: with extended headers
+    /// the protocol wants such a client to be disconnected.
+    fn decode_header(&self, input: &[u8]) -> Option<Request> {
+        let (magic, len_bytes) =
+            if self.has_extended_headers { (EXTENDED_REQUEST_MAGIC, 8) } else { (REQUEST_MAGIC, 4) };
+        let head = input.get(..self.header_bytes())?;
+        let bytes = |at: usize, len: usize| {
+            head[at..at + len].iter().fold(0, |value, &byte| value << 8 | u64::from(byte))
+        };
+        let request = Request {
+            flags: bytes(4, 2) as u16,
+            command: bytes(6, 2) as u16,
+            cookie: bytes(8, 8),
+            offset: bytes(16, 8),
+            len: bytes(24, len_bytes),
+            payload: Payload::default(),
+        };
+        let is_too_long = self.has_extended_headers
+            && self.has_payload(&request)
+            && request.len > u64::from(PAYLOAD_MAX_BYTES);
+        (bytes(0, 4) == u64::from(magic) && !is_too_long).then_some(request)
+    }
 }
 
 /// What a checked NBD request asks the device to do.
@@ -221,15 +250,15 @@ pub enum Action {
     /// Write the payload at `offset`.
     Write { offset: u64, payload: Payload, is_durable: bool },
     /// Deallocate `len` bytes, which then read as zeros.
-    Trim { offset: u64, len: u32, is_durable: bool },
+    Trim { offset: u64, len: u64, is_durable: bool },
     /// Make `len` bytes zeros; with `allocate` they are stored, else deallocated.
-    Zero { offset: u64, len: u32, allocate: bool, is_durable: bool },
+    Zero { offset: u64, len: u64, allocate: bool, is_durable: bool },
     /// Make all earlier requests durable.
     Flush,
     /// Do nothing: `NBD_CMD_CACHE`, since the device serves all pages at the same speed.
     Nothing,
-    /// Report how the bytes of the range are stored (block status).
-    Status { offset: u64, len: u32, only_first: bool },
+    /// Report how the bytes of the range are stored (block status), in each of the contexts.
+    Status { offset: u64, len: u64, only_first: bool, contexts: Contexts },
 }
 
 /// A protocol error that is sent back to the client.
@@ -237,7 +266,7 @@ pub enum Action {
 pub struct Refusal {
     /// NBD error number.
     pub errno: u32,
-    /// Error message, sent to clients that negotiated structured replies.
+    /// Error message, sent to clients that negotiated structured replies or extended headers.
     pub message: String,
 }
 
@@ -253,21 +282,25 @@ impl Request {
         self.command == command::READ
     }
 
-    /// Returns the bytes of data that the request reads or writes, as counted by the rate limit.
-    pub fn transferred_bytes(&self) -> u64 {
-        match self.command {
-            command::READ => self.len.min(PAYLOAD_MAX_BYTES).into(),
-            command::WRITE => self.payload.len() as u64,
-            command::WRITE_ZEROES if self.flags & flag::NO_HOLE != 0 => self.len.into(),
+    fn has_payload_flag(&self) -> bool {
+        self.flags & flag::PAYLOAD_LEN != 0
+    }
+
+    /// Whether the payload is stored as it arrives. Any other payload is skipped.
+    fn keeps_payload(&self) -> bool {
+        let most = match self.command {
+            command::WRITE => PAYLOAD_MAX_BYTES,
+            command::BLOCK_STATUS => STATUS_PAYLOAD_MAX_BYTES,
             _ => 0,
-        }
+        };
+        self.len <= most.into()
     }
 
     /// Returns the bytes of memory that this request and its reply occupy together.
     pub fn footprint_bytes(&self) -> usize {
         const OVERHEAD_BYTES: usize = 512;
         let reply = match self.command {
-            command::READ => self.len.min(PAYLOAD_MAX_BYTES) as usize,
+            command::READ => self.len.min(PAYLOAD_MAX_BYTES.into()) as usize,
             command::BLOCK_STATUS => super::reply::BLOCK_STATUS_MAX_BYTES,
             _ => 0,
         };
@@ -285,19 +318,20 @@ impl Request {
     /// The NBD error for a request that is too long, beyond the end of the export, not aligned, or unknown.
     pub fn into_checked_action(self, export: &Export, agreed: Negotiated) -> Result<Action, Refusal> {
         self.check_flags(agreed)?;
-        let Self { command, flags, offset, len, payload, .. } = self;
+        let (len, contexts) = self.range_bytes_and_contexts(agreed)?;
+        let Self { command, flags, offset, payload, .. } = self;
         if command == command::FLUSH {
             return Ok(Action::Flush);
         }
         let moves_payload = command == command::READ || command == command::WRITE;
-        if moves_payload && len > PAYLOAD_MAX_BYTES {
+        if moves_payload && len > PAYLOAD_MAX_BYTES.into() {
             return Err(Refusal::invalid(format!(
                 "a request of {len} bytes is too long: send at most {PAYLOAD_MAX_BYTES} bytes at once"
             )));
         }
         check_range(command, offset, len, export.capacity_bytes)?;
         let unit = if agreed.has_block_sizes { SECTOR_BYTES } else { 1 };
-        if !offset.is_multiple_of(unit.into()) || !len.is_multiple_of(unit) {
+        if !offset.is_multiple_of(unit.into()) || !len.is_multiple_of(unit.into()) {
             return Err(Refusal::invalid(format!(
                 "the request of {len} bytes at byte {offset} is not aligned: use multiples of the minimum block \
                  size, {unit} bytes"
@@ -305,7 +339,7 @@ impl Request {
         }
         let is_durable = flags & flag::FUA != 0;
         match command {
-            command::READ => Ok(Action::Read { offset, len }),
+            command::READ => Ok(Action::Read { offset, len: len as u32 }),
             command::WRITE => Ok(Action::Write { offset, payload, is_durable }),
             command::TRIM => Ok(Action::Trim { offset, len, is_durable }),
             command::CACHE => Ok(Action::Nothing),
@@ -317,27 +351,66 @@ impl Request {
                 }
                 Ok(Action::Zero { offset, len, allocate, is_durable })
             }
-            command::BLOCK_STATUS if !(agreed.reports_allocation || agreed.reports_page_state) => {
-                Err(Refusal::invalid(
-                    "a block-status request needs a metadata context, and the client negotiated none",
-                ))
-            }
+            command::BLOCK_STATUS if contexts.is_empty() => Err(Refusal::invalid(
+                "a block-status request needs a metadata context: negotiate one, and select it if the request has a payload",
+            )),
             command::BLOCK_STATUS if len == 0 => {
                 Err(Refusal::invalid("a block-status request of 0 bytes is not possible: ask for at least 1"))
             }
             command::BLOCK_STATUS => {
-                Ok(Action::Status { offset, len, only_first: flags & flag::REQ_ONE != 0 })
+                Ok(Action::Status { offset, len, only_first: flags & flag::REQ_ONE != 0, contexts })
             }
             _ => unreachable!("unknown commands have no valid flags"),
         }
     }
 
+    /// Returns the length of the range, and the contexts that a block status reports. A block status with a payload has
+    /// both in its payload.
+    fn range_bytes_and_contexts(&self, agreed: Negotiated) -> Result<(u64, Contexts), Refusal> {
+        if self.command != command::BLOCK_STATUS || !self.has_payload_flag() {
+            return Ok((self.len, agreed.contexts));
+        }
+        let payload = self.payload.split_first_chunk();
+        let Some((&range_bytes, ids)) = payload.filter(|(_, ids)| ids.len().is_multiple_of(4)) else {
+            return Err(Refusal::invalid(format!(
+                "a block-status payload of {} bytes is not possible: send the length of the range (8 bytes) and 4 bytes for each of at most two metadata contexts",
+                self.len
+            )));
+        };
+        let mut selected = Contexts::default();
+        for id in ids.chunks_exact(4) {
+            let id = u32::from_be_bytes(id.try_into().expect("four bytes"));
+            match id {
+                context::ALLOCATION_ID if agreed.contexts.allocation && !selected.allocation => {
+                    selected.allocation = true;
+                }
+                context::STATE_ID if agreed.contexts.page_state && !selected.page_state => {
+                    selected.page_state = true;
+                }
+                _ => {
+                    let message = format!(
+                        "metadata context {id} was not negotiated, or is selected twice: select each negotiated one at most once"
+                    );
+                    return Err(Refusal::invalid(message));
+                }
+            }
+        }
+        Ok((u64::from_be_bytes(range_bytes), selected))
+    }
+
     fn check_flags(&self, agreed: Negotiated) -> Result<(), Refusal> {
+        let payload = if agreed.headers == Headers::Extended { flag::PAYLOAD_LEN } else { 0 };
         let of_command = match self.command {
-            command::READ if agreed.has_structured_replies => flag::DF,
-            command::READ | command::WRITE | command::FLUSH | command::TRIM | command::CACHE => 0,
+            command::READ if agreed.headers.has_chunks() => flag::DF,
+            command::WRITE if payload != 0 && !self.has_payload_flag() => {
+                return Err(Refusal::invalid(
+                    "a write with extended headers needs the flag PAYLOAD_LEN, because it has a payload",
+                ));
+            }
+            command::WRITE => payload,
+            command::READ | command::FLUSH | command::TRIM | command::CACHE => 0,
             command::WRITE_ZEROES => flag::NO_HOLE | flag::FAST_ZERO,
-            command::BLOCK_STATUS => flag::REQ_ONE,
+            command::BLOCK_STATUS => flag::REQ_ONE | payload,
             other => return Err(Refusal::invalid(format!("command {other} is unknown to this server"))),
         };
         match self.flags & !(of_command | flag::FUA) {
@@ -349,8 +422,8 @@ impl Request {
     }
 }
 
-fn check_range(command: u16, offset: u64, len: u32, capacity: u64) -> Result<(), Refusal> {
-    if offset.checked_add(len.into()).is_some_and(|end| end <= capacity) {
+fn check_range(command: u16, offset: u64, len: u64, capacity: u64) -> Result<(), Refusal> {
+    if offset.checked_add(len).is_some_and(|end| end <= capacity) {
         return Ok(());
     }
     let writes = command == command::WRITE || command == command::WRITE_ZEROES;
@@ -379,10 +452,26 @@ mod tests {
         bytes
     }
 
+    /// Returns the bytes of a request with an extended header; a payload follows if `flags` say so.
+    fn extended_request(command: u16, flags: u16, len: u64) -> Vec<u8> {
+        let mut bytes = EXTENDED_REQUEST_MAGIC.to_be_bytes().to_vec();
+        bytes.extend(flags.to_be_bytes());
+        bytes.extend(command.to_be_bytes());
+        bytes.extend([len, 4096, len].map(u64::to_be_bytes).as_flattened());
+        if flags & flag::PAYLOAD_LEN != 0 {
+            bytes.extend((0..len).map(|k| k as u8));
+        }
+        bytes
+    }
+
+    fn decode_split_stream(stream: &[u8], ends: &[usize], shares: bool) -> Vec<Request> {
+        decode_split_stream_of(Headers::Simple, stream, ends, shares)
+    }
+
     /// Decodes `stream` from consecutive buffers that end at the positions `ends`, and returns the requests. `shares`:
     /// whether payloads may refer to a buffer.
-    fn decode_split_stream(stream: &[u8], ends: &[usize], shares: bool) -> Vec<Request> {
-        let (mut decoder, mut requests, mut from) = (Decoder::default(), Vec::new(), 0);
+    fn decode_split_stream_of(headers: Headers, stream: &[u8], ends: &[usize], shares: bool) -> Vec<Request> {
+        let (mut decoder, mut requests, mut from) = (Decoder::of(headers), Vec::new(), 0);
         for &end in ends {
             let buffer = Arc::new(stream[from..end].to_vec());
             let mut at = 0;
@@ -412,6 +501,53 @@ mod tests {
         for cut in 1..stream.len() {
             for shares in [false, true] {
                 assert_eq!(decode_split_stream(&stream, &[cut, stream.len()], shares), whole, "cut at {cut}");
+            }
+        }
+    }
+
+    #[test]
+    fn decoded_extended_requests_do_not_depend_on_payload_sharing_or_buffer_ends() {
+        let parts = [
+            (command::WRITE, flag::PAYLOAD_LEN, 40),
+            (command::TRIM, 0, 1 << 63),
+            (command::WRITE, 0, 40),
+            (command::FLUSH, flag::PAYLOAD_LEN, 30),
+            (command::BLOCK_STATUS, flag::PAYLOAD_LEN, 16),
+            (command::BLOCK_STATUS, flag::PAYLOAD_LEN, 17),
+            (command::READ, 0, u64::MAX),
+        ];
+        let stream = parts.map(|(command, flags, len)| extended_request(command, flags, len)).concat();
+        let whole = decode_split_stream_of(Headers::Extended, &stream, &[stream.len()], false);
+        assert_eq!(whole.iter().map(|one| one.len).collect::<Vec<_>>(), parts.map(|part| part.2));
+        let kept = [40, 0, 0, 0, 16, 0, 0];
+        assert_eq!(
+            whole.iter().map(|one| one.payload.len()).collect::<Vec<_>>(),
+            kept,
+            "the rest is skipped"
+        );
+        for cut in 1..stream.len() {
+            for shares in [false, true] {
+                let split = decode_split_stream_of(Headers::Extended, &stream, &[cut, stream.len()], shares);
+                assert_eq!(split, whole, "cut at {cut}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_extended_request_with_another_magic_or_an_endless_payload_is_garbage() {
+        let decode = |headers, bytes: &[u8]| Decoder::of(headers).decode_next(bytes).1;
+        let compact = [encoded_request(command::READ, 0), vec![0; 4]].concat();
+        assert_eq!(decode(Headers::Extended, &compact), Decoded::Garbage);
+        let read = extended_request(command::READ, 0, 512);
+        assert_eq!(decode(Headers::Simple, &read), Decoded::Garbage);
+        let limit = u64::from(PAYLOAD_MAX_BYTES);
+        for (len, expected) in
+            [(limit, Decoded::Incomplete), (limit + 1, Decoded::Garbage), (u64::MAX, Decoded::Garbage)]
+        {
+            for command in [command::WRITE, command::READ, command::BLOCK_STATUS] {
+                let mut bytes = extended_request(command, 0, len);
+                bytes[4..6].copy_from_slice(&flag::PAYLOAD_LEN.to_be_bytes());
+                assert_eq!(decode(Headers::Extended, &bytes), expected, "{command}: {len} bytes");
             }
         }
     }

@@ -16,7 +16,9 @@ pub const NO_ZEROES: u32 = 1 << 1;
 pub const REQUEST_MAGIC: u32 = 0x2560_9513;
 pub const SIMPLE_REPLY_MAGIC: u32 = 0x6744_6698;
 pub const STRUCTURED_REPLY_MAGIC: u32 = 0x668e_33ef;
-/// Flag of the last structured chunk of a reply.
+pub const EXTENDED_REQUEST_MAGIC: u32 = 0x21e4_1c71;
+pub const EXTENDED_REPLY_MAGIC: u32 = 0x6e8a_278c;
+/// Flag of the last chunk of a reply, structured or extended.
 pub const REPLY_FLAG_DONE: u16 = 1;
 
 /// Numbers of the options that a client sends in the negotiation (`NBD_OPT_*`).
@@ -30,6 +32,7 @@ pub mod option {
     pub const STRUCTURED_REPLY: u32 = 8;
     pub const LIST_META_CONTEXT: u32 = 9;
     pub const SET_META_CONTEXT: u32 = 10;
+    pub const EXTENDED_HEADERS: u32 = 11;
 }
 
 /// Types of the server's replies to options (`NBD_REP_*`).
@@ -45,6 +48,7 @@ pub mod answer {
     pub const ERR_TLS_REQD: u32 = ERROR | 5;
     pub const ERR_UNKNOWN: u32 = ERROR | 6;
     pub const ERR_TOO_BIG: u32 = ERROR | 9;
+    pub const ERR_EXT_HEADER_REQD: u32 = ERROR | 10;
 }
 
 /// Types of information in a reply to `NBD_OPT_INFO` or `NBD_OPT_GO` (`NBD_INFO_*`).
@@ -74,13 +78,15 @@ pub mod command_flag {
     pub const DF: u16 = 1 << 2;
     pub const REQ_ONE: u16 = 1 << 3;
     pub const FAST_ZERO: u16 = 1 << 4;
+    pub const PAYLOAD_LEN: u16 = 1 << 5;
 }
 
-/// Types of structured reply chunks (`NBD_REPLY_TYPE_*`).
+/// Types of reply chunks, structured or extended (`NBD_REPLY_TYPE_*`).
 pub mod chunk {
     pub const NONE: u16 = 0;
     pub const OFFSET_DATA: u16 = 1;
     pub const BLOCK_STATUS: u16 = 5;
+    pub const BLOCK_STATUS_EXT: u16 = 6;
     pub const ERROR: u16 = 1 << 15 | 1;
 }
 
@@ -96,6 +102,7 @@ pub mod transmission_flag {
     pub const CAN_MULTI_CONN: u16 = 1 << 8;
     pub const CACHE: u16 = 1 << 10;
     pub const FAST_ZERO: u16 = 1 << 11;
+    pub const BLOCK_STATUS_PAYLOAD: u16 = 1 << 12;
 }
 
 /// Error numbers in replies.

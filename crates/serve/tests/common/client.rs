@@ -14,6 +14,7 @@ pub const GO: u32 = 7;
 pub const STRUCTURED_REPLY: u32 = 8;
 pub const LIST_META_CONTEXT: u32 = 9;
 pub const SET_META_CONTEXT: u32 = 10;
+pub const EXTENDED_HEADERS: u32 = 11;
 
 pub const REP_ACK: u32 = 1;
 pub const REP_SERVER: u32 = 2;
@@ -24,6 +25,7 @@ pub const ERR_POLICY: u32 = (1 << 31) + 2;
 pub const ERR_INVALID: u32 = (1 << 31) + 3;
 pub const ERR_UNKNOWN: u32 = (1 << 31) + 6;
 pub const ERR_TOO_BIG: u32 = (1 << 31) + 9;
+pub const ERR_EXT_HEADER_REQD: u32 = (1 << 31) + 10;
 
 pub const READ: u16 = 0;
 pub const WRITE: u16 = 1;
@@ -38,6 +40,7 @@ pub const NO_HOLE: u16 = 2;
 pub const DF: u16 = 4;
 pub const REQ_ONE: u16 = 8;
 pub const FAST_ZERO: u16 = 16;
+pub const PAYLOAD_LEN: u16 = 32;
 
 pub const EIO: u32 = 5;
 pub const EINVAL: u32 = 22;
@@ -47,7 +50,7 @@ pub const ENOTSUP: u32 = 95;
 pub const ALLOCATION: &str = "base:allocation";
 pub const STATE: &str = "x-wearwell:page-state";
 
-/// A reply of the server, simple or structured.
+/// A reply of the server, whatever its form.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Reply {
     pub cookie: u64,
@@ -55,7 +58,7 @@ pub struct Reply {
     pub message: String,
     pub data: Vec<u8>,
     /// Extents of a block-status reply: for each metadata context its number, and pairs of length and value.
-    pub extents: Vec<(u32, Vec<(u32, u32)>)>,
+    pub extents: Vec<(u32, Vec<(u64, u64)>)>,
 }
 
 pub struct Client<S = UnixStream> {
@@ -63,6 +66,8 @@ pub struct Client<S = UnixStream> {
     cookie: u64,
     /// Length of each read that is in flight, by its cookie: a simple reply does not contain its length.
     reads: std::collections::HashMap<u64, u32>,
+    /// Offsets of the requests in flight, by their cookies, if extended headers were negotiated: a reply repeats them.
+    extended: Option<std::collections::HashMap<u64, u64>>,
 }
 
 /// Returns the data of an NBD option that consists of an export name and a list of queries.
@@ -100,6 +105,19 @@ pub fn request_bytes(command: u16, flags: u16, cookie: u64, offset: u64, len: u3
     .concat()
 }
 
+/// As [`request_bytes`], with an extended header.
+pub fn extended_bytes(command: u16, flags: u16, cookie: u64, offset: u64, len: u64) -> Vec<u8> {
+    [
+        &0x21e4_1c71_u32.to_be_bytes()[..],
+        &flags.to_be_bytes(),
+        &command.to_be_bytes(),
+        &cookie.to_be_bytes(),
+        &offset.to_be_bytes(),
+        &len.to_be_bytes(),
+    ]
+    .concat()
+}
+
 impl Client {
     /// Connects to a server and receives its greeting.
     pub fn connect(path: &Path) -> Self {
@@ -114,7 +132,7 @@ impl Client {
 impl<S: Read + Write> Client<S> {
     /// Makes a client over a connection of any kind.
     pub fn over(stream: S) -> Self {
-        Self { stream, cookie: 0, reads: std::collections::HashMap::new() }
+        Self { stream, cookie: 0, reads: std::collections::HashMap::new(), extended: None }
     }
 
     pub fn ready(mut self) -> Self {
@@ -123,9 +141,22 @@ impl<S: Read + Write> Client<S> {
         self
     }
 
+    /// As [`Client::ready`], with extended headers.
+    pub fn ready_extended(mut self) -> Self {
+        self.send(&3_u32.to_be_bytes());
+        assert_eq!(self.option(EXTENDED_HEADERS, &[]), [(REP_ACK, vec![])]);
+        self.extended = Some(std::collections::HashMap::new());
+        self.set_contexts_and_go();
+        self
+    }
+
     /// Completes a usual negotiation after the flags were sent.
     pub fn ready_after_flags(&mut self) {
         assert_eq!(self.option(STRUCTURED_REPLY, &[]), [(REP_ACK, vec![])]);
+        self.set_contexts_and_go();
+    }
+
+    fn set_contexts_and_go(&mut self) {
         let contexts = self.option(SET_META_CONTEXT, &queries("drive", &[ALLOCATION, STATE]));
         assert_eq!(contexts.len(), 3, "two contexts and an acknowledgement");
         let replies = self.option(GO, &info_request("drive", &[3]));
@@ -181,14 +212,49 @@ impl<S: Read + Write> Client<S> {
 
     /// Sends a request without waiting; returns its cookie.
     pub fn request(&mut self, command: u16, flags: u16, offset: u64, len: u32, payload: &[u8]) -> u64 {
-        self.cookie += 1;
-        let mut bytes = request_bytes(command, flags, self.cookie, offset, len);
-        bytes.extend(payload);
-        if command == READ {
-            self.reads.insert(self.cookie, len);
+        if self.extended.is_none() {
+            self.cookie += 1;
+            let mut bytes = request_bytes(command, flags, self.cookie, offset, len);
+            bytes.extend(payload);
+            if command == READ {
+                self.reads.insert(self.cookie, len);
+            }
+            self.send(&bytes);
+            return self.cookie;
         }
-        self.send(&bytes);
+        let payload_flag = if command == WRITE { PAYLOAD_LEN } else { 0 };
+        self.request_extended(command, flags | payload_flag, offset, len.into(), payload)
+    }
+
+    /// Sends a request with an extended header and exactly these flags, without waiting; returns its cookie.
+    pub fn request_extended(
+        &mut self,
+        command: u16,
+        flags: u16,
+        offset: u64,
+        len: u64,
+        payload: &[u8],
+    ) -> u64 {
+        self.cookie += 1;
+        let offsets = self.extended.as_mut().expect("extended headers were negotiated");
+        offsets.insert(self.cookie, offset);
+        self.send(&[&extended_bytes(command, flags, self.cookie, offset, len), payload].concat());
         self.cookie
+    }
+
+    /// Sends a request with an extended header and receives its reply.
+    pub fn call_extended(
+        &mut self,
+        command: u16,
+        flags: u16,
+        offset: u64,
+        len: u64,
+        payload: &[u8],
+    ) -> Reply {
+        let cookie = self.request_extended(command, flags, offset, len, payload);
+        let reply = self.reply();
+        assert_eq!(reply.cookie, cookie);
+        reply
     }
 
     /// Sends a request and receives its reply.
@@ -199,11 +265,25 @@ impl<S: Read + Write> Client<S> {
         reply
     }
 
-    /// Returns the next reply of the server, simple or structured.
+    /// Returns the next reply of the server. With extended headers every part of it has to be extended, else none.
     pub fn reply(&mut self) -> Reply {
         let mut reply = Reply::default();
         loop {
             match self.number(4) {
+                0x6e8a_278c if self.extended.is_some() => {
+                    let (flags, kind) = (self.number(2), self.number(2));
+                    reply.cookie = self.number(8);
+                    let (offset, len) = (self.number(8), self.number(8));
+                    let payload = self.bytes(len as usize);
+                    let offsets = self.extended.as_mut().expect("it is extended");
+                    assert_eq!(offsets.get(&reply.cookie), Some(&offset), "a reply repeats the offset");
+                    take_chunk(&mut reply, kind as u16, &payload);
+                    if flags & 1 == 1 {
+                        offsets.remove(&reply.cookie);
+                        return reply;
+                    }
+                }
+                _ if self.extended.is_some() => panic!("a client with extended headers gets no other reply"),
                 0x6744_6698 => {
                     reply.errno = self.number(4) as u32;
                     reply.cookie = self.number(8);
@@ -248,7 +328,7 @@ impl<S: Read + Write> Client<S> {
         self.done(WRITE, 0, offset, bytes.len() as u32, bytes);
     }
 
-    pub fn status(&mut self, offset: u64, len: u32, flags: u16) -> Vec<(u32, Vec<(u32, u32)>)> {
+    pub fn status(&mut self, offset: u64, len: u32, flags: u16) -> Vec<(u32, Vec<(u64, u64)>)> {
         let reply = self.call(STATUS, flags, offset, len, &[]);
         assert_eq!(reply.errno, 0, "{}", reply.message);
         reply.extents
@@ -265,7 +345,16 @@ fn take_chunk(reply: &mut Reply, kind: u16, payload: &[u8]) {
         }
         5 => {
             let pairs = payload[4..].chunks_exact(8).enumerate();
-            let extents = pairs.map(|(k, _)| (word(4 + 8 * k), word(8 + 8 * k))).collect();
+            let extents = pairs.map(|(k, _)| (word(4 + 8 * k).into(), word(8 + 8 * k).into())).collect();
+            reply.extents.push((word(0), extents));
+        }
+        6 => {
+            let long = |at: usize| u64::from_be_bytes(payload[at..at + 8].try_into().expect("eight bytes"));
+            assert!(
+                word(4) > 0 && payload.len() == 8 + 16 * word(4) as usize,
+                "the chunk counts its extents"
+            );
+            let extents = (0..word(4) as usize).map(|k| (long(8 + 16 * k), long(16 + 16 * k))).collect();
             reply.extents.push((word(0), extents));
         }
         0x8001 => {

@@ -1,0 +1,263 @@
+//! Extended headers: the same effects and replies as compact ones, lengths of 64 bits, and payloads where none belong.
+
+use common::client::*;
+use common::{DESIGNS, MIB, PAGE, Random, Served};
+use wearwell::page_state::PageState;
+use wearwell_serve::device::Extent;
+use wearwell_serve::nbd::{Contexts, Decoded, Decoder, Execution, Export, Headers, Negotiated, StepOutcome};
+use wearwell_serve::{BlockDevice, DeviceError};
+
+use crate::common;
+
+const SIZE: u64 = 8 * MIB;
+const GIB: u64 = 1 << 30;
+
+/// Returns the payload of a block status that selects contexts.
+fn selection(range_bytes: u64, contexts: &[u32]) -> Vec<u8> {
+    [
+        &range_bytes.to_be_bytes()[..],
+        contexts.iter().map(|id| id.to_be_bytes()).collect::<Vec<_>>().as_flattened(),
+    ]
+    .concat()
+}
+
+/// One random request: command, flags, offset, length, and the payload of a write. Some are refused.
+fn random_request(random: &mut Random) -> (u16, u16, u64, u32, Vec<u8>) {
+    let command = [READ, WRITE, FLUSH, TRIM, CACHE, ZERO, STATUS, WRITE, 77][random.below(9) as usize];
+    let flags =
+        [0, 0, 0, FUA, NO_HOLE, DF, REQ_ONE, FAST_ZERO, FAST_ZERO | NO_HOLE][random.below(9) as usize];
+    let unit = if random.below(20) == 0 { 100 } else { 512 };
+    let sector = if random.below(20) == 0 { SIZE / 512 - random.below(4) } else { random.below(256) };
+    let (offset, len) = (sector * 512, (random.below(40) * unit) as u32);
+    let payload = if command == WRITE { random.bytes(len as usize) } else { Vec::new() };
+    (command, flags, offset, len, payload)
+}
+
+/// Two servers of the same design get the same requests, one with compact headers, the other with extended ones.
+#[test]
+fn requests_by_both_header_forms_have_the_same_effects_and_replies() {
+    for design in DESIGNS {
+        let (one, other) = (Served::new(design, SIZE), Served::new(design, SIZE));
+        let (mut compact, mut extended) = (one.client(), other.connect().ready_extended());
+        let mut random = Random::new(21);
+        let mut refused = 0;
+        for k in 0..600 {
+            let (command, flags, offset, len, payload) = random_request(&mut random);
+            let reply = compact.call(command, flags, offset, len, &payload);
+            refused += u32::from(reply.errno != 0);
+            let same = extended.call(command, flags, offset, len, &payload);
+            assert_eq!(same, reply, "{design}: request {k}, command {command} {flags} {offset}+{len}");
+        }
+        assert!((100..500).contains(&refused), "{refused} of 600 were refused");
+        assert!(compact.read(0, 1 << 20) == extended.read(0, 1 << 20), "{design}");
+        assert_eq!(compact.status(0, SIZE as u32, 0), extended.status(0, SIZE as u32, 0), "{design}");
+        assert_eq!(one.end(), other.end(), "{design}: the devices did the same");
+    }
+}
+
+/// The drive has 8 GiB; it holds a page at its beginning and one at its end.
+#[test]
+fn one_extended_request_covers_more_than_four_gibibytes() {
+    let served = Served::new("page-map", 8 * GIB);
+    let mut client = served.connect().ready_extended();
+    client.write(0, &[1; 4096]);
+    client.write(8 * GIB - PAGE, &[2; 4096]);
+    let extents = |client: &mut Client, flags| {
+        let reply = client.call_extended(STATUS, flags, 0, 8 * GIB, &[]);
+        assert_eq!((reply.errno, reply.extents.len()), (0, 2), "{}", reply.message);
+        reply.extents[0].1.clone()
+    };
+    let hole = 8 * GIB - 2 * PAGE;
+    assert_eq!(extents(&mut client, 0), [(PAGE, 0), (hole, 3), (PAGE, 0)]);
+    assert_eq!(extents(&mut client, REQ_ONE), [(PAGE, 0)]);
+    assert_eq!(client.call_extended(CACHE, 0, 0, 8 * GIB, &[]).errno, 0);
+    assert_eq!(client.call_extended(TRIM, 0, 0, 5 * GIB, &[]).errno, 0);
+    assert_eq!(extents(&mut client, 0), [(8 * GIB - PAGE, 3), (PAGE, 0)]);
+    assert_eq!(extents(&mut client, REQ_ONE), [(8 * GIB - PAGE, 3)]);
+    assert_eq!(client.call_extended(ZERO, FAST_ZERO | FUA, 512, 8 * GIB - 512, &[]).errno, 0);
+    assert_eq!(extents(&mut client, 0), [(8 * GIB, 3)]);
+    assert_eq!(client.read(8 * GIB - PAGE, 4096), [0; 4096]);
+    served.stop();
+}
+
+/// A device of 2^63 bytes, all of them a hole, that notes the longest range it was given at once.
+#[derive(Default)]
+struct Endless {
+    longest: u64,
+}
+
+impl BlockDevice for Endless {
+    fn capacity_bytes(&self) -> u64 {
+        1 << 63
+    }
+    fn block_bytes(&self) -> u32 {
+        4096
+    }
+    fn read(&mut self, _: u64, _: &mut [u8]) -> Result<(), DeviceError> {
+        Ok(())
+    }
+    fn write(&mut self, _: u64, _: &[u8]) -> Result<(), DeviceError> {
+        Ok(())
+    }
+    fn trim(&mut self, _: u64, len: u64) -> Result<(), DeviceError> {
+        self.longest = self.longest.max(len);
+        Ok(())
+    }
+    fn zero(&mut self, offset: u64, len: u64, _: bool) -> Result<(), DeviceError> {
+        self.trim(offset, len)
+    }
+    fn flush(&mut self) -> Result<(), DeviceError> {
+        Ok(())
+    }
+    fn extent(&mut self, _: u64, len: u64) -> Extent {
+        self.longest = self.longest.max(len);
+        Extent { len, state: PageState::Hole }
+    }
+}
+
+/// Starts the execution of one request with an extended header.
+fn execution(device: &impl BlockDevice, command: u16, flags: u16, offset: u64, len: u64) -> Execution {
+    let agreed = Negotiated {
+        headers: Headers::Extended,
+        contexts: Contexts { allocation: true, page_state: true },
+        ..Negotiated::default()
+    };
+    let bytes = extended_bytes(command, flags, 1, offset, len);
+    let (_, Decoded::Request(request)) = Decoder::of(agreed.headers).decode_next(&bytes) else {
+        panic!("it is a request")
+    };
+    Execution::of(request, &Export::of(device, "drive", ""), agreed)
+}
+
+#[test]
+fn a_request_over_two_to_the_63_bytes_is_executed_in_steps_of_bounded_length() {
+    const STEPS: u64 = 10_000;
+    let cases = [
+        (TRIM, 0, 16 * MIB),
+        (ZERO, 0, 16 * MIB),
+        (ZERO, FUA, 16 * MIB),
+        (ZERO, NO_HOLE, 4 * MIB),
+        (STATUS, 0, GIB),
+        (STATUS, REQ_ONE, GIB),
+    ];
+    for (command, flags, most) in cases {
+        let mut device = Endless::default();
+        let mut whole = execution(&device, command, flags, 0, 1 << 63);
+        for _ in 0..STEPS {
+            assert!(matches!(whole.step(&mut device, Vec::new), StepOutcome::More));
+        }
+        assert_eq!(device.longest, most, "command {command}, flags {flags}");
+        // The last bytes of the device are reached without an overflow.
+        let mut last = execution(&device, command, flags, (1 << 63) - most - 512, most + 512);
+        while matches!(last.step(&mut device, Vec::new), StepOutcome::More) {}
+        assert_eq!(device.longest, most);
+    }
+}
+
+#[test]
+fn illegal_extended_requests_are_answered_with_an_errno_and_keep_the_connection() {
+    let served = Served::new("page-map", SIZE);
+    let mut good = served.client();
+    good.write(0, &[0x11; 4096]);
+    let mut client = served.connect().ready_extended();
+    let max = u64::MAX;
+    let cases: [(&str, u16, u16, u64, u64, usize, u32); 26] = [
+        ("a read of everything there is", READ, 0, 0, max, 0, EINVAL),
+        ("a read of 2^32 and a sector, cut to 32 bits a sector", READ, 0, 0, (1 << 32) + 512, 0, EINVAL),
+        ("a read of 33 MiB", READ, 0, 0, 33 << 20, 0, EINVAL),
+        ("a trim of everything there is", TRIM, 0, 0, max, 0, EINVAL),
+        ("a trim of 2^63", TRIM, 0, 0, 1 << 63, 0, EINVAL),
+        ("a trim of 2^32 and a sector", TRIM, 0, 0, (1 << 32) + 512, 0, EINVAL),
+        ("a trim that wraps around to its beginning", TRIM, 0, 4096, 0_u64.wrapping_sub(4096), 0, EINVAL),
+        ("a trim past the end by a sector", TRIM, 0, 512, SIZE, 0, EINVAL),
+        ("zeros of everything there is", ZERO, 0, 0, max, 0, ENOSPC),
+        ("zeros that wrap around", ZERO, 0, max - 511, 1024, 0, ENOSPC),
+        ("stored zeros of 2^63", ZERO, NO_HOLE, 0, 1 << 63, 0, ENOSPC),
+        ("a cache of everything there is", CACHE, 0, 0, max, 0, EINVAL),
+        ("a status of everything there is", STATUS, 0, 0, max, 0, EINVAL),
+        ("a status that wraps around", STATUS, 0, 1 << 63, 1 << 63, 0, EINVAL),
+        ("a trim of one byte", TRIM, 0, 0, 1, 0, EINVAL),
+        ("a write without the flag, and without data", WRITE, 0, 0, 4096, 0, EINVAL),
+        ("a long write without the flag", WRITE, FUA, 0, max, 0, EINVAL),
+        ("a write past the end", WRITE, PAYLOAD_LEN, SIZE - 512, 1024, 1024, ENOSPC),
+        ("a write at the last byte of all", WRITE, PAYLOAD_LEN, max, 512, 512, ENOSPC),
+        ("a read with data", READ, PAYLOAD_LEN, 0, 512, 512, EINVAL),
+        ("a trim with data", TRIM, PAYLOAD_LEN, 0, 4096, 4096, EINVAL),
+        ("a flush with data", FLUSH, PAYLOAD_LEN, 0, 100, 100, EINVAL),
+        ("zeros with data", ZERO, PAYLOAD_LEN, 0, 1 << 20, 1 << 20, EINVAL),
+        ("a cache with the most data", CACHE, PAYLOAD_LEN, 0, 32 << 20, 32 << 20, EINVAL),
+        ("an unknown command with data", 77, PAYLOAD_LEN, 0, 300, 300, EINVAL),
+        ("an unknown flag", TRIM, 1 << 15, 0, 512, 0, EINVAL),
+    ];
+    for (name, command, flags, offset, len, payload, errno) in cases {
+        let reply = client.call_extended(command, flags, offset, len, &vec![0xee; payload]);
+        assert_eq!(reply.errno, errno, "{name}: {}", reply.message);
+        assert!(!reply.message.is_empty(), "{name} has no sentence");
+        assert_eq!(good.read(0, 4096), [0x11; 4096], "{name} changed something");
+    }
+    client.write(0, &[0x22; 4096]);
+    assert_eq!(good.read(0, 4096), [0x22; 4096]);
+    served.stop();
+}
+
+#[test]
+fn a_status_payload_selects_contexts_and_has_its_own_length() {
+    let served = Served::new("page-map", SIZE);
+    let mut client = served.connect().ready_extended();
+    client.write(0, &[1; 4096]);
+    let all = client.status(0, SIZE as u32, 0);
+    let [(first, _), (second, _)] = all[..] else { panic!("two contexts") };
+    let mut select =
+        |payload: &[u8]| client.call_extended(STATUS, PAYLOAD_LEN, 0, payload.len() as u64, payload);
+    assert_eq!(select(&selection(SIZE, &[first])).extents, all[..1]);
+    assert_eq!(select(&selection(SIZE, &[second])).extents, all[1..]);
+    assert_eq!(select(&selection(SIZE, &[first, second])).extents, all);
+    let bad = [
+        ("a context twice", selection(SIZE, &[first, first])),
+        ("three contexts", selection(SIZE, &[first, second, first])),
+        ("a thousand contexts", selection(SIZE, &[first; 1000])),
+        ("a context that there is not", selection(SIZE, &[first + second])),
+        ("no context", selection(SIZE, &[])),
+        ("more than the device", selection(SIZE + 512, &[first])),
+        ("everything there is", selection(u64::MAX, &[first])),
+        ("no byte", selection(0, &[first])),
+        ("half a context", selection(SIZE, &[first])[..10].to_vec()),
+        ("half a length", vec![0; 4]),
+    ];
+    for (name, payload) in bad {
+        let reply = select(&payload);
+        assert_eq!(reply.errno, EINVAL, "{name}: {:?}", reply.extents);
+        assert!(!reply.message.is_empty(), "{name} has no sentence");
+    }
+    assert_eq!(select(&selection(SIZE, &[first])).extents, all[..1], "the connection goes on");
+}
+
+#[test]
+fn an_extended_payload_beyond_the_limit_or_a_compact_header_ends_the_connection() {
+    let served = Served::new("page-map", SIZE);
+    let compact = [request_bytes(READ, 0, 1, 0, 512), vec![0; 4]].concat();
+    let streams = [
+        extended_bytes(WRITE, PAYLOAD_LEN, 1, 0, (32 << 20) + 1),
+        extended_bytes(WRITE, PAYLOAD_LEN, 1, 0, u64::MAX),
+        extended_bytes(TRIM, PAYLOAD_LEN, 1, 0, 1 << 63),
+        compact,
+    ];
+    for stream in streams {
+        let mut client = served.connect().ready_extended();
+        client.send(&stream);
+        assert!(client.is_closed());
+    }
+    let mut client = served.client();
+    client.send(&extended_bytes(READ, 0, 1, 0, 512));
+    assert!(client.is_closed(), "extended headers were not negotiated");
+    served.client().write(0, &[1; 512]);
+}
+
+/// A request that is refused stores nothing, so it takes nothing of the rate that all clients share.
+#[test]
+fn a_refused_extended_request_uses_up_no_rate_limit() {
+    let device = common::specification("page-map", SIZE).build().unwrap();
+    let booked = |len| execution(&device, ZERO, NO_HOLE, 0, len).transferred_bytes();
+    assert_eq!(booked(1 << 63), 0);
+    assert_eq!(booked(SIZE), SIZE);
+}

@@ -82,8 +82,15 @@ const INTEGRATED: Case = Case {
     millions: 5,
     ..PAGE_MAP
 };
+/// Every content mechanism at once, on a map and page validity that are on flash.
+const WEARWELL: Case = Case {
+    design: "wearwell",
+    settings: &["content.model=dup:share=0.1,compress=0.5,delta=0.2"],
+    millions: 5,
+    ..PAGE_MAP
+};
 
-const CASES: [Case; 27] = [
+const CASES: [Case; 28] = [
     Case { name: "engine-8g", kind: Kind::Engine, ..PAGE_MAP },
     Case { name: "counts-8g", ..PAGE_MAP },
     Case { name: "engine-64g", device: "lab-64g", kind: Kind::Engine, ..PAGE_MAP },
@@ -119,6 +126,7 @@ const CASES: [Case; 27] = [
     Case { name: "delta-64g", device: "lab-64g", repeats: 1, ..DELTA },
     Case { name: "integrated-8g", ..INTEGRATED },
     Case { name: "integrated-64g", device: "lab-64g", repeats: 1, ..INTEGRATED },
+    Case { name: "wearwell-8g", ..WEARWELL },
     Case { name: "dftl-8g", design: "dftl", millions: 5, ..PAGE_MAP },
     Case { name: "dftl-64g", device: "lab-64g", design: "dftl", millions: 5, repeats: 1, ..PAGE_MAP },
     // The paper's device, shape and over-provisioning, at a sixteenth of its size.

@@ -3,7 +3,7 @@
 
 use arrayvec::ArrayVec;
 
-use crate::address::{Lpn, Ppn, Unit, is_flash_page};
+use crate::address::{Address, Lpn, Ppn, Unit, is_flash_page};
 use crate::data::Fingerprint;
 use crate::ftl::Ftl;
 use crate::mapping::{AnyMapping, DemandPagedMap, RamMap};
@@ -66,17 +66,26 @@ impl<N: Nand> Ftl<N> {
             self.prefetch_content_tables(lpns, units, places);
         }
         if let Some(stage) = &self.delta {
-            stage.prefetch_access_counts(lpns);
+            stage.prefetch_writes(lpns);
         }
     }
 
     #[inline(never)]
     fn prefetch_cached_map(&self, map: &DemandPagedMap, lpns: &[Lpn]) {
         let pages = self.store.geometry().pages();
-        let places = map.prefetch_updates(&self.store, lpns);
+        let mut units = map.prefetch_updates(&self.store, lpns);
         self.prefetch_validity(
-            places.iter().filter(|&&unit| is_flash_page(unit, pages)).map(|unit| Ppn(unit.0)),
+            units.iter().filter(|&&unit| is_flash_page(unit, pages)).map(|unit| Ppn(unit.0)),
         );
+        if !units.is_empty() && (self.recycle.is_some() || self.sharing.is_some()) {
+            units.iter_mut().filter(|unit| **unit == Unit::NONE).for_each(|unit| *unit = Unit(0));
+            let page_or_first = |unit: &Unit| if is_flash_page(*unit, pages) { Ppn(unit.0) } else { Ppn(0) };
+            let places: ArrayVec<Ppn, PREFETCHED_WRITES> = units.iter().map(page_or_first).collect();
+            self.prefetch_content_tables(lpns, &units, &places);
+        }
+        if let Some(stage) = &self.delta {
+            stage.prefetch_writes(lpns);
+        }
     }
 
     /// Prefetches the valid count and valid bit of each physical page in `places` for its invalidation, so that the
@@ -105,7 +114,10 @@ impl<N: Nand> Ftl<N> {
             stage.prefetch_member_drops(units.iter().copied().filter(|&unit| !is_flash_page(unit, pages)));
         }
         if let Some(stage) = &self.recycle {
-            stage.recycler.prefetch(places, contents);
+            stage.recycler.prefetch(lpns, places, contents);
+            if self.sharing.is_some() {
+                pull_into_cache(places.iter().map(|&place| self.store.owner_in_oob(place).0.into()));
+            }
         }
         if let Some(sharing) = &self.sharing {
             sharing.prefetch(lpns, units, contents);

@@ -582,8 +582,9 @@ impl DemandPagedMap {
     }
 
     /// Prefetches the cached entries and the entries on flash that updates of `lpns` will access (see
-    /// [`crate::tables::prefetch`]). Returns the old locations, read from the entries on flash of the logical pages
-    /// that are not cached.
+    /// [`crate::tables::prefetch`]). Returns the present location of each of `lpns`, [`Unit::NONE`] if it is unmapped.
+    /// Returns nothing if an update needs no old location: from a lazy map, which reads the table only at evictions,
+    /// and during construction.
     pub(crate) fn prefetch_updates<N: Nand>(
         &self,
         io: &Store<N>,
@@ -594,18 +595,32 @@ impl DemandPagedMap {
             return ArrayVec::new();
         }
         self.cache.prefetch(lpns);
-        let (mut pages, mut words) =
-            (ArrayVec::<_, PREFETCHED_WRITES>::new(), ArrayVec::<_, PREFETCHED_WRITES>::new());
-        // A lazy map reads the table only at evictions.
-        for &lpn in lpns.iter().filter(|&&lpn| !self.is_lazy() && self.cache.find_slot(lpn).is_none()) {
+        let mut units = ArrayVec::<_, PREFETCHED_WRITES>::new();
+        if self.is_lazy() {
+            return units;
+        }
+        let (mut pages, mut words, mut on_flash) = (
+            ArrayVec::<_, PREFETCHED_WRITES>::new(),
+            ArrayVec::<_, PREFETCHED_WRITES>::new(),
+            ArrayVec::<usize, PREFETCHED_WRITES>::new(),
+        );
+        for (at, &lpn) in lpns.iter().enumerate() {
+            let cached = self.cached_unit(lpn);
+            units.push(cached.unwrap_or(Unit::NONE));
             let id = self.cache.translation_page_of(lpn);
-            if let Some(place) = self.table.ppn_of(id) {
+            if cached.is_none()
+                && let Some(place) = self.table.ppn_of(id)
+            {
                 pages.push((place, 1));
                 words.push(self.table.word_to_read(id, lpn));
+                on_flash.push(at);
             }
         }
         io.nand().peek_words(&pages, &mut words);
-        words.iter().map(|word| Unit(word.value)).collect()
+        for (at, word) in on_flash.into_iter().zip(words) {
+            units[at] = Unit(word.value);
+        }
+        units
     }
 
     /// Prefetches what evicting the least recently used map entries will access (see [`crate::tables::prefetch`]): the

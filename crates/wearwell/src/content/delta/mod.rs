@@ -51,6 +51,7 @@ use crate::mapping::Mapping;
 use crate::nand::{Nand, PageKind};
 use crate::operation::Cause;
 use crate::store::{Store, Stream};
+use crate::tables::prefetch::pull_into_cache;
 
 /// Options of delta encoding (storing an overwrite as its difference to the stored version). The defaults follow the
 /// Delta-FTL paper where it gives values.
@@ -298,10 +299,11 @@ impl DeltaState {
         self.delta_locations.iter().filter_map(|(&lpn, place)| Some((lpn, place.flash_page?)))
     }
 
-    /// Reads the access counts that host writes of `lpns` will need to find hot pages, so that their cache misses
-    /// overlap ([`crate::tables::prefetch`]).
-    pub(crate) fn prefetch_access_counts(&self, lpns: &[Lpn]) {
+    /// Reads the access counts that host writes of `lpns` will need to find hot pages, and the entries of the delta
+    /// table that they will drop, so that their cache misses overlap ([`crate::tables::prefetch`]).
+    pub(crate) fn prefetch_writes(&self, lpns: &[Lpn]) {
         self.heat.prefetch(lpns);
+        pull_into_cache(lpns.iter().map(|&lpn| self.has_delta(lpn).into()));
     }
 
     fn is_write_hot(&self, heat: AccessCounts) -> bool {

@@ -169,6 +169,15 @@ impl DeadPageLists {
         pull_into_cache(ppns.map(|ppn| self.links.get(ppn.index()).into()));
     }
 
+    /// Reads the heads of the lists of these logical pages, if a hash map holds the heads of all lists, so that their
+    /// cache misses overlap.
+    pub(super) fn prefetch_heads_in_map(&self, lpns: &[Lpn]) {
+        if self.heads == ListHeads::InMap {
+            let head = |lpn| self.heads_in_map.get(lpn).map_or(0, |ppn| ppn.0.into());
+            pull_into_cache(lpns.iter().map(head));
+        }
+    }
+
     /// Reads the list links of the dead pages in these slots of the fingerprint store (index of dead pages), so that
     /// their cache misses overlap.
     pub(super) fn prefetch_displaced_links(&self, slots: &[u32]) {

@@ -328,10 +328,11 @@ impl Recycler {
     }
 
     /// Reads the recycling state that a batch of host writes will need, so that its cache misses overlap
-    /// ([`crate::tables::prefetch`]). `ppns` are the physical pages that the writes invalidate, `contents` what they
-    /// write.
-    pub(crate) fn prefetch(&self, ppns: &[Ppn], contents: &[Fingerprint]) {
+    /// ([`crate::tables::prefetch`]). `ppns` are the physical pages of `lpns` that the writes invalidate, `contents`
+    /// what these hold.
+    pub(crate) fn prefetch(&self, lpns: &[Lpn], ppns: &[Ppn], contents: &[Fingerprint]) {
         self.history.prefetch_links(ppns.iter().copied());
+        self.history.prefetch_heads_in_map(lpns);
         pull_into_cache(ppns.iter().map(|&ppn| self.read_counts.read_count(ppn).into()));
         let newest: ArrayVec<Ppn, PREFETCHED_WRITES> =
             ppns.iter().filter_map(|&ppn| self.history.newest_dead(ppn)).collect();

@@ -2,7 +2,7 @@
 //!
 //! Three orders run through the entries. Recency of use decides which entry is evicted. Recency of the last change,
 //! kept for the dirty entries, decides which are written early (by checkpoints, or because too many are dirty). And
-//! each translation page has a list of its dirty entries, because it is written with all of them. The second order must
+//! each translation page has an array of its dirty entries, because it is written with all of them. The second order must
 //! differ from the first: an entry that is read often but was changed long ago is recent in the first and old in the
 //! second, and a recovery that searches for changes depends on the change only.
 //!
@@ -39,7 +39,6 @@ pub(super) type CacheSlot = u32;
 pub(super) struct CachedEntry {
     pub(super) lpn: Lpn,
     pub(super) unit: Unit,
-    next_dirty_slot: CacheSlot,
     /// Slot of the next map entry in the same hash chain.
     next_in_chain: CacheSlot,
     /// Positions of the map entry in the two LRU queues of the cache: by last use ([`USE_QUEUE`]) and by last change
@@ -66,8 +65,9 @@ pub(super) struct EntryCache {
     /// separates older from newer changes.
     dirty_entries_by_change: LruQueue,
     entries_per_page_divider: Divider,
-    /// First cache slot in the list of dirty entries of each translation page; [`NO_SLOT`] if the page has none.
-    first_dirty_slots: Vec<u32>,
+    /// Cache slots of the dirty entries of each translation page, in the order in which they became dirty. Arrays and
+    /// not lists through the slots: a page that is written has many dirty entries, and their cache misses overlap.
+    dirty_slots_by_page: Vec<Vec<CacheSlot>>,
     /// Number of a translation page; all translation pages with smaller numbers have no dirty entry in the cache.
     first_maybe_dirty_page: u32,
     unidentified_pages: u32,
@@ -78,7 +78,6 @@ impl CachedEntry {
         Self {
             lpn,
             unit,
-            next_dirty_slot: NO_SLOT,
             next_in_chain: NO_SLOT,
             queue_positions: [0; 2],
             is_dirty: false,
@@ -128,7 +127,7 @@ impl EntryCache {
             recency: LruQueue::default(),
             dirty_entries_by_change: LruQueue::default(),
             entries_per_page_divider: Divider::new(entries_per_page),
-            first_dirty_slots: vec![NO_SLOT; translation_pages as usize],
+            dirty_slots_by_page: vec![Vec::new(); translation_pages as usize],
             first_maybe_dirty_page: 0,
             unidentified_pages: 0,
         }
@@ -167,10 +166,7 @@ impl EntryCache {
         let dirty = oldest().filter(|entry| entry.is_dirty);
         let pages: ArrayVec<u32, PREFETCHED_PAGES> =
             dirty.map(|entry| self.translation_page_of(entry.lpn)).take(PREFETCHED_PAGES).collect();
-        let heads = pages.iter().map(|&page| self.entry(self.first_dirty_slots[page as usize]));
-        pull_into_cache(heads.clone().map(|first| first.next_dirty_slot.into()));
-        let seconds = heads.filter(|first| first.next_dirty_slot != NO_SLOT);
-        pull_into_cache(seconds.map(|first| self.entry(first.next_dirty_slot).next_dirty_slot.into()));
+        self.prefetch_dirty_slots(pages.iter().copied());
         pages
     }
 
@@ -178,9 +174,13 @@ impl EntryCache {
     /// [`crate::tables::prefetch`]).
     pub(super) fn prefetch(&self, lpns: &[Lpn]) {
         self.index.prefetch(&self.slots, self.slots.len(), lpns.iter().map(|lpn| lpn.0));
-        pull_into_cache(
-            lpns.iter().map(|&lpn| self.first_dirty_slots[self.translation_page_of(lpn) as usize].into()),
-        );
+        self.prefetch_dirty_slots(lpns.iter().map(|&lpn| self.translation_page_of(lpn)));
+    }
+
+    /// Prefetches the ends of the arrays of dirty entries of these translation pages.
+    fn prefetch_dirty_slots(&self, pages: impl Iterator<Item = u32>) {
+        let newest = |page: u32| self.dirty_slots_by_page[page as usize].last().copied();
+        pull_into_cache(pages.map(|page| newest(page).unwrap_or(NO_SLOT).into()));
     }
 
     #[inline]
@@ -268,8 +268,7 @@ impl EntryCache {
     fn link_dirty(&mut self, slot: CacheSlot, lpn: Lpn) {
         let page = self.translation_page_of(lpn);
         self.first_maybe_dirty_page = self.first_maybe_dirty_page.min(page);
-        let head = std::mem::replace(&mut self.first_dirty_slots[page as usize], slot);
-        self.slots[slot as usize].next_dirty_slot = head;
+        self.dirty_slots_by_page[page as usize].push(slot);
         self.dirty_entries_by_change.push(&mut QueueEntries::<CHANGE_QUEUE>(&mut self.slots), slot);
     }
 
@@ -292,21 +291,18 @@ impl EntryCache {
         self.entries_per_page_divider.quotient(lpn.0)
     }
 
-    /// Returns the cache slots of the dirty map entries of translation page `page`.
+    /// Returns the cache slots of the dirty map entries of translation page `page`, the last that became dirty first.
     #[inline]
     pub(super) fn dirty_slots_of_page(&self, page: u32) -> impl Iterator<Item = CacheSlot> + '_ {
-        let some = |slot: u32| Some(slot).filter(|&slot| slot != NO_SLOT);
-        std::iter::successors(some(self.first_dirty_slots[page as usize]), move |&slot| {
-            some(self.slots[slot as usize].next_dirty_slot)
-        })
+        self.dirty_slots_by_page[page as usize].iter().rev().copied()
     }
 
     /// Returns the number of the first translation page that has a dirty entry in the cache; `None` if there is none.
     /// O(1), amortised over a write-back of all pages.
     pub(super) fn first_dirty_page(&mut self) -> Option<u32> {
-        let pages = self.first_dirty_slots.len() as u32;
+        let pages = self.dirty_slots_by_page.len() as u32;
         let found = (self.first_maybe_dirty_page..pages)
-            .find(|&page| self.first_dirty_slots[page as usize] != NO_SLOT);
+            .find(|&page| !self.dirty_slots_by_page[page as usize].is_empty());
         self.first_maybe_dirty_page = found.unwrap_or(pages);
         found
     }
@@ -318,16 +314,16 @@ impl EntryCache {
 
     /// Marks all dirty map entries of translation page `page` as clean, after the page was written.
     pub(super) fn clean_translation_page(&mut self, page: u32) {
-        let mut slot = std::mem::replace(&mut self.first_dirty_slots[page as usize], NO_SLOT);
-        while slot != NO_SLOT {
+        let mut dirty = std::mem::take(&mut self.dirty_slots_by_page[page as usize]);
+        for slot in dirty.drain(..).rev() {
             self.dirty_entries_by_change
                 .make_position_obsolete(&mut QueueEntries::<CHANGE_QUEUE>(&mut self.slots), slot);
             let entry = &mut self.slots[slot as usize];
             self.unidentified_pages -= u32::from(entry.hides_unidentified_page);
             (entry.is_dirty, entry.hides_unidentified_page, entry.is_identification_uncertain) =
                 (false, false, false);
-            slot = entry.next_dirty_slot;
         }
+        self.dirty_slots_by_page[page as usize] = dirty;
         self.dirty_entries_by_change.skip_obsolete_positions(&QueueEntries::<CHANGE_QUEUE>(&mut self.slots));
     }
 
